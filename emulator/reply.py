@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """``message`` answers the request that carried ``ticket``; the node knows the connection behind it."""
+    """``message`` answers the request that carried ``ticket``; the node knows its connection."""
 
     ticket: object
     message: object

@@ -1,10 +1,10 @@
 """The seam between the pure machines and the world: bytes in, bytes out, nothing else.
 
-``emulator/io`` performs these effects and reports these events; ``emulator/simulation`` does the same under a
-virtual clock. Everything above decides; nothing here decides.
+``emulator/io`` performs these effects and reports these events; ``emulator/simulation`` does the
+same under a virtual clock. Everything above decides; nothing here decides.
 
-ORDER MATTERS in a list of effects: an ``AppendFile`` or ``ReplaceFile`` listed before a ``Send`` is *issued*
-before it, but only ``Synced(token)`` says that it is durable. What must be durable first waits for that event.
+ORDER MATTERS in a list of effects: an ``AppendFile`` listed before a ``Send`` is *issued* before
+it, but only ``Synced(token)`` says that it is durable. What must be durable first waits for that.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The connection is gone (or a ``Connect`` failed). Never sent after our own ``Close`` effect."""
+    """The connection is gone or a ``Connect`` failed. Never follows our own ``Close``."""
 
     conn: int
     why: str
@@ -102,7 +102,7 @@ class SyncFile:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceFile:
-    """Write ``data`` to a temporary name, fsync, rename over ``path``, fsync the folder; done when it returns."""
+    """Write to a temporary name, fsync, rename over ``path``, fsync the folder; then it is done."""
 
     path: str
     data: bytes
