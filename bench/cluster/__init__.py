@@ -1,0 +1,1 @@
+"""Real ZooKeeper, real Kafka servers and a fault proxy, as child processes of this one."""

