@@ -1,1 +1,1 @@
-"""io."""
+"""The only place with asyncio, sockets, files and clocks: it performs effects, decides nothing."""

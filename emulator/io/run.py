@@ -1,0 +1,224 @@
+"""The shell: events in, effects out, at the machines' own pace.
+
+Everything that arrived during one turn of the loop is one step; everything a step wants to send
+to one connection leaves in one write. File effects are performed in order, syncs run off the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from emulator.io.clock import Clock
+from emulator.io.disk import Disk
+from emulator.io.tcp import Peer, connect, peer_address
+from emulator.seam import (
+    Accepted,
+    AppendFile,
+    Close,
+    Connect,
+    Connected,
+    DeleteFile,
+    DiskFailed,
+    Effect,
+    Event,
+    Halt,
+    Log,
+    ReplaceFile,
+    Row,
+    Send,
+    Synced,
+    SyncFile,
+    TruncateFile,
+)
+
+
+class Machine(Protocol):
+    """What the shell drives."""
+
+    def start(self, now_ms: int) -> list[Effect]:
+        """Begin; called once, before any event."""
+
+    def step(self, events: list[Event], now_ms: int) -> list[Effect]:
+        """Take what happened, return what to do, in order."""
+
+    def shutdown(self, now_ms: int) -> list[Effect]:
+        """Begin an orderly stop; ``Halt`` follows when it is done."""
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When to call ``step`` again even if nothing happens."""
+
+
+class Shell:
+    """Runs one machine on sockets and files until it halts."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        disk: Disk,
+        clock: Clock,
+        *,
+        log: Callable[[Log], None],
+        row: Callable[[object], None],
+    ) -> None:
+        self._machine = machine
+        self._disk = disk
+        self._clock = clock
+        self._log = log
+        self._row = row
+        self._events: list[Event] = []
+        self._scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._peers: dict[int, Peer] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._servers: list[asyncio.Server] = []
+        self._next_conn = 0
+        self._halt: asyncio.Future[Halt] | None = None
+
+    def new_conn(self) -> int:
+        """A connection id never used before in this process."""
+        self._next_conn += 1
+        return self._next_conn
+
+    async def listen(self, name: str, host: str, port: int) -> int:
+        """Bind a listener and return its port (useful when 0 was asked for).
+
+        Raises:
+            OSError: the address cannot be bound.
+        """
+        loop = asyncio.get_running_loop()
+
+        def accept(peer: Peer) -> None:
+            assert peer.transport is not None, "connection_made sets it"
+            self._peers[peer.conn] = peer
+            self.emit(Accepted(peer.conn, name, peer_address(peer.transport)))
+
+        def build() -> Peer:
+            return Peer(self.new_conn(), self.emit, accept, self._gone)
+
+        server = await loop.create_server(build, host or None, port)
+        self._servers.append(server)
+        return int(server.sockets[0].getsockname()[1])
+
+    async def run(self, ready: Callable[[], None] | None = None) -> Halt:
+        """Start the machine and serve until it halts."""
+        self._halt = asyncio.get_running_loop().create_future()
+        self._perform(self._machine.start(self._clock.now_ms()))
+        self._arm()
+        if ready is not None:
+            ready()
+        halt = await self._halt
+        await self._stop()
+        return halt
+
+    def request_shutdown(self) -> None:
+        """Ask for an orderly stop; a second call stops at once."""
+        if self._halt is None or self._halt.done():
+            return
+        self._perform(self._machine.shutdown(self._clock.now_ms()))
+        self._arm()
+
+    def emit(self, event: Event) -> None:
+        """Queue an event for the next step of this turn."""
+        self._events.append(event)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._scheduled = False
+        if self._halt is None or self._halt.done():
+            return
+        events, self._events = self._events, []
+        try:
+            self._perform(self._machine.step(events, self._clock.now_ms()))
+        except Exception as error:  # noqa: BLE001 - an invariant is broken: stop before anything else is written
+            self._halt.set_exception(error)
+            return
+        self._arm()
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        deadline = self._machine.deadline_ms
+        if deadline is not None:
+            delay = max(0, deadline - self._clock.now_ms()) / 1000
+            self._timer = asyncio.get_running_loop().call_later(delay, self._schedule)
+
+    def _perform(self, effects: Iterable[Effect]) -> None:
+        outgoing: dict[int, list[bytes]] = {}
+        closing: list[int] = []
+        for effect in effects:
+            match effect:
+                case Send(conn, data):
+                    outgoing.setdefault(conn, []).append(data)
+                case Row(row):
+                    self._row(row)
+                case Close(conn):
+                    closing.append(conn)
+                case Connect(conn, host, port):
+                    self._connect(conn, host, port)
+                case Log():
+                    self._log(effect)
+                case Halt():
+                    if self._halt is not None and not self._halt.done():
+                        self._halt.set_result(effect)
+                case _:
+                    self._file(effect)
+        for conn, parts in outgoing.items():
+            peer = self._peers.get(conn)
+            if peer is not None and peer.transport is not None:
+                peer.transport.write(b"".join(parts) if len(parts) > 1 else parts[0])
+        for conn in closing:
+            peer = self._peers.pop(conn, None)
+            if peer is not None:
+                peer.close()
+
+    def _file(self, effect: Effect) -> None:
+        try:
+            match effect:
+                case AppendFile():
+                    self._disk.append(effect)
+                case SyncFile():
+                    self._disk.sync(effect, self._synced)
+                case ReplaceFile():
+                    self._disk.replace(effect)
+                case TruncateFile():
+                    self._disk.truncate(effect)
+                case DeleteFile():
+                    self._disk.delete(effect)
+                case _:
+                    raise TypeError(f"unknown effect {effect!r}")
+        except OSError as error:
+            self.emit(DiskFailed(str(error)))
+
+    def _synced(self, token: int, error: OSError | None) -> None:
+        self.emit(Synced(token) if error is None else DiskFailed(str(error)))
+
+    def _connect(self, conn: int, host: str, port: int) -> None:
+        peer = Peer(conn, self.emit, lambda peer: self.emit(Connected(peer.conn)), self._gone)
+        self._peers[conn] = peer
+        task = asyncio.get_running_loop().create_task(connect(peer, host, port, self.emit))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _gone(self, conn: int) -> None:
+        self._peers.pop(conn, None)
+
+    async def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        for server in self._servers:
+            server.close()
+        for peer in list(self._peers.values()):
+            peer.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._disk.close()

@@ -1,0 +1,74 @@
+"""Connections as ``asyncio.Protocol``s: bytes in become events, one write per step goes out."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+from emulator.seam import Closed, Event, Received
+
+
+class Peer(asyncio.Protocol):
+    """One TCP connection, accepted or opened by us; knows its id and where events go."""
+
+    def __init__(
+        self,
+        conn: int,
+        emit: Callable[[Event], None],
+        opened: Callable[[Peer], None],
+        gone: Callable[[int], None],
+    ) -> None:
+        self.conn = conn
+        self._emit = emit
+        self._opened = opened
+        self._gone = gone
+        self.transport: asyncio.Transport | None = None
+        self.closing = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Register with the shell; the shell decides which event announces us."""
+        if not isinstance(transport, asyncio.Transport):
+            raise TypeError("a stream transport is expected")
+        self.transport = transport
+        sock = transport.get_extra_info("socket")
+        if sock is not None and sock.family in {socket.AF_INET, socket.AF_INET6}:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self.closing:
+            transport.close()
+        else:
+            self._opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Hand the bytes on, cut anywhere."""
+        if not self.closing:
+            self._emit(Received(self.conn, data))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the machines, unless they closed it themselves."""
+        self._gone(self.conn)
+        if not self.closing:
+            self._emit(Closed(self.conn, str(exc) if exc else "closed by peer"))
+
+    def close(self) -> None:
+        """Flush and close; no ``Closed`` event follows."""
+        self.closing = True
+        if self.transport is not None:
+            self.transport.close()
+
+
+def peer_address(transport: asyncio.BaseTransport) -> bytes:
+    """The peer's address as 4 or 16 raw bytes (KIP-590's ClientHostAddress form)."""
+    name = transport.get_extra_info("peername")
+    host = name[0] if name else "0.0.0.0"  # noqa: S104 - a stand-in for "unknown", nothing is bound
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.inet_pton(family, host.partition("%")[0])
+
+
+async def connect(peer: Peer, host: str, port: int, emit: Callable[[Event], None]) -> None:
+    """Open a connection; ``connection_made`` announces it, a failure becomes ``Closed``."""
+    try:
+        await asyncio.get_running_loop().create_connection(lambda: peer, host, port)
+    except OSError as error:
+        if not peer.closing:
+            emit(Closed(peer.conn, str(error)))
