@@ -1,0 +1,80 @@
+"""GET /metrics /livez /readyz /status: a few routes, nothing else of HTTP.
+
+A hundred lines less than a web framework's nine dependencies would cost; answers close the
+connection, requests above 8 KiB are refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+REQUEST_BYTES_MAX = 8 * 1024
+_REASONS = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 413: "Content Too Large"}
+
+
+class Page(NamedTuple):
+    """One answer."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+Routes = Mapping[str, Callable[[], Page]]
+
+
+class HttpConnection(asyncio.Protocol):
+    """Answers one request and closes."""
+
+    def __init__(self, routes: Routes) -> None:
+        self._routes = routes
+        self._buffer = b""
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        if isinstance(transport, asyncio.Transport):
+            self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Collect up to the end of the headers, then answer."""
+        self._buffer += data
+        if len(self._buffer) > REQUEST_BYTES_MAX:
+            self._answer(Page(413, "text/plain", b"request too large\n"), head=False)
+        elif b"\r\n\r\n" in self._buffer:
+            method, _, rest = self._buffer.partition(b"\r\n")[0].partition(b" ")
+            path = rest.partition(b" ")[0].partition(b"?")[0].decode("latin-1")
+            self._answer(self._page(method, path), head=method == b"HEAD")
+
+    def _page(self, method: bytes, path: str) -> Page:
+        if method not in {b"GET", b"HEAD"}:
+            return Page(405, "text/plain", b"only GET\n")
+        route = self._routes.get(path)
+        if route is None:
+            known = " ".join(sorted(self._routes))
+            return Page(404, "text/plain", f"there are: {known}\n".encode())
+        return route()
+
+    def _answer(self, page: Page, *, head: bool) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        reason = _REASONS.get(page.status, "Service Unavailable")
+        header = (
+            f"HTTP/1.1 {page.status} {reason}\r\nContent-Type: {page.content_type}\r\n"
+            f"Content-Length: {len(page.body)}\r\nConnection: close\r\n\r\n"
+        )
+        self._transport.write(header.encode() + (b"" if head else page.body))
+        self._transport.close()
+
+
+async def serve(routes: Routes, host: str, port: int) -> tuple[asyncio.Server, int]:
+    """Listen; returns the server and the port it got.
+
+    Raises:
+        OSError: the address cannot be bound.
+    """
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: HttpConnection(routes), host, port)
+    return server, int(server.sockets[0].getsockname()[1])

@@ -1,0 +1,32 @@
+"""Log lines: one line each on stderr, ISO time, level, event, fields; JSON on request."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import structlog
+
+from emulator.seam import Log
+
+
+def logger(node: str, *, json: bool = False) -> Callable[[Log], None]:
+    """A performer of ``Log`` effects that writes to stderr (stdout is for data)."""
+    renderer = (
+        structlog.processors.JSONRenderer()
+        if json
+        else structlog.dev.ConsoleRenderer(colors=False, pad_event_to=0)
+    )
+    bound = structlog.wrap_logger(
+        structlog.PrintLogger(sys.stderr),
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            renderer,
+        ],
+    ).bind(node=node)
+
+    def write(line: Log) -> None:
+        getattr(bound, line.level)(line.event, **line.fields)
+
+    return write
