@@ -1,0 +1,158 @@
+"""``kraft-bridge <verb>``: the top layer, the only one that may import bench.
+
+Data goes to stdout, progress and complaints to stderr. Exit codes: 0 good, 1 a check did not hold
+or the work failed, 2 the command line or the configuration is wrong.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from emulator import config as config_module
+from emulator import properties
+from wire.cli import app as wire_app
+
+app = typer.Typer(
+    name="kraft-bridge",
+    help="Rehearse a Kafka migration from ZooKeeper to KRaft with your real brokers.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+zk_app = typer.Typer(help="ZooKeeper: start one, dump a tree, compare it with a controller.")
+log_app = typer.Typer(help="The metadata log.")
+app.add_typer(wire_app, name="wire", help="Kafka's messages: show one, check recorded frames.")
+app.add_typer(zk_app, name="zk")
+app.add_typer(log_app, name="log")
+
+ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="A Kafka server.properties.")]
+Override = Annotated[list[str] | None, typer.Option("-X", help="key=value, wins over the file.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+
+def main() -> None:
+    """Entry point: refuses ``python -O``, since assertions guard the invariants."""
+    if not __debug__:
+        sys.exit("kraft-bridge: do not run with python -O: assertions guard the invariants")
+    app()
+
+
+def fail(problem: str, code: int = 1) -> typer.Exit:
+    """Say what is wrong on stderr; the caller raises the result."""
+    typer.echo(f"kraft-bridge: {problem}", err=True)
+    return typer.Exit(code)
+
+
+def load_config(path: Path, overrides: list[str] | None) -> config_module.Config:
+    """Read a properties file; warnings go to stderr, problems end the command with code 2."""
+    try:
+        raw = properties.parse(path.read_text(encoding="utf-8"), overrides or ())
+        config, warnings = config_module.load(raw)
+    except config_module.ConfigError as error:
+        for problem in error.problems:
+            typer.echo(f"{path}: {problem}", err=True)
+        raise typer.Exit(2) from error
+    except (OSError, ValueError) as error:
+        raise fail(f"{path}: {error}", 2) from error
+    for warning in warnings:
+        typer.echo(f"{path}: {warning}", err=True)
+    return config
+
+
+@app.command(name="format")
+def format_command(
+    config: ConfigFile,
+    cluster_id: Annotated[
+        str,
+        typer.Option(
+            "--cluster-id", "-t", help="The cluster's id; for a migration that of /cluster/id."
+        ),
+    ],
+    release_version: Annotated[
+        str | None,
+        typer.Option("--release-version", "-r", help="First metadata.version, such as 3.9-IV0."),
+    ] = None,
+    overrides: Override = None,
+    *,
+    ignore_formatted: Annotated[
+        bool, typer.Option("--ignore-formatted", "-g", help="Do nothing if already formatted.")
+    ] = False,
+) -> None:
+    """Prepare a controller's log folder, as kafka-storage does."""
+    from emulator.io import storage
+
+    settings = load_config(config, overrides)
+    try:
+        text = storage.format_folder(
+            settings, cluster_id, release_version, ignore_formatted=ignore_formatted
+        )
+    except storage.FormatError as error:
+        raise fail(str(error)) from error
+    typer.echo(text)
+
+
+@app.command()
+def controller(
+    config: ConfigFile,
+    overrides: Override = None,
+    *,
+    log_json: Annotated[bool, typer.Option("--log-json", help="Log lines as JSON.")] = False,
+) -> None:
+    """Run a KRaft controller that migrates a ZooKeeper-mode cluster."""
+    from emulator.io import process
+
+    settings = load_config(config, overrides)
+    raise typer.Exit(process.run_controller(settings, log_json=log_json))
+
+
+@app.command()
+def status(
+    url: Annotated[
+        str, typer.Option("--url", help="The controller's kraftbridge.metrics.port, http://…")
+    ] = "http://127.0.0.1:9404",
+    *,
+    as_json: Json = False,
+) -> None:
+    """Say how far the migration is, who is missing, the lag, and whether one may still go back."""
+    from emulator.io import status_client
+
+    try:
+        body = status_client.fetch(url)
+    except OSError as error:
+        raise fail(f"{url}/status: {error}") from error
+    if as_json:
+        typer.echo(body)
+    else:
+        typer.echo(status_client.render(body))
+
+
+@zk_app.command(name="start")
+def zk_start(
+    port: Annotated[int, typer.Option(help="Client port; 0 takes a free one.")] = 2181,
+    data: Annotated[Path, typer.Option(help="Where ZooKeeper keeps its data.")] = Path("zk-data"),
+) -> None:
+    """Run an embedded real ZooKeeper 3.9.5 (needs Java 17+) until interrupted."""
+    from bench.cluster.zookeeper import run_foreground
+
+    raise typer.Exit(run_foreground(data, port))
+
+
+@zk_app.command(name="dump")
+def zk_dump(
+    zookeeper: Annotated[str, typer.Option("--zookeeper", help="host:port[,…][/chroot]")],
+    *,
+    with_secrets: Annotated[
+        bool, typer.Option("--with-secrets", help="Print SCRAM keys, passwords and tokens too.")
+    ] = False,
+) -> None:
+    """Print the whole tree as JSON; secrets are left out unless asked for."""
+    import msgspec
+
+    from bench.cluster.zk_dump import dump
+
+    tree = dump(zookeeper, with_secrets=with_secrets)
+    typer.echo(msgspec.json.format(msgspec.json.encode(tree), indent=1))

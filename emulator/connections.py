@@ -1,0 +1,170 @@
+"""Accepted connections: frames in, requests out; answers leave in the order the requests came.
+
+Pure. A peer that sends nonsense (a bad length, an API or version we do not list, a body that does
+not parse) has its connection closed, as Kafka does; only ApiVersions is taken in any version.
+Source: SocketServer.Processor, RequestContext.parseRequest, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from emulator.seam import Accepted, Close, Effect, Log, Send
+from wire import messages as m
+from wire.errors import DecodeError
+from wire.frame import (
+    FrameReader,
+    RequestHeader,
+    decode_request,
+    encode_response,
+    framed,
+    split_request,
+)
+
+API_VERSIONS: Final = 18
+ENVELOPE: Final = 58
+
+
+@dataclass(slots=True, eq=False)
+class Ticket:
+    """One request's place in its connection's queue of answers."""
+
+    conn: int
+    request_id: int
+    header: RequestHeader
+    received_ns: int
+    inner: RequestHeader | None = None
+    """The header inside an Envelope, for the trace."""
+    payload: bytes | None = None
+    """The framed answer, once there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A decoded request; ``message`` is a default ApiVersionsRequest when its version is unknown."""
+
+    ticket: Ticket
+    message: object
+    listener: str
+    peer_address: bytes
+
+
+@dataclass(slots=True)
+class _Inbound:
+    listener: str
+    peer_address: bytes
+    reader: FrameReader
+    slots: deque[Ticket] = field(default_factory=deque)
+
+
+class Connections:
+    """Every accepted connection of one node.
+
+    ``requests_total`` (by API key) and ``refused_total`` are for the metrics.
+    """
+
+    def __init__(
+        self,
+        advertised: Mapping[int, tuple[int, int]],
+        frame_bytes_max: int,
+        stamp: Callable[[], int],
+    ) -> None:
+        self._advertised = advertised
+        self._frame_bytes_max = frame_bytes_max
+        self._stamp = stamp
+        self._open: dict[int, _Inbound] = {}
+        self._next_request_id = 0
+        self.requests_total: dict[int, int] = {}
+        self.refused_total = 0
+
+    @property
+    def open_count(self) -> int:
+        """Connections open now."""
+        return len(self._open)
+
+    def owns(self, conn: int) -> bool:
+        """Whether the id is one of an open accepted connection."""
+        return conn in self._open
+
+    def accepted(self, event: Accepted) -> None:
+        """A peer connected."""
+        reader = FrameReader(self._frame_bytes_max)
+        self._open[event.conn] = _Inbound(event.listener, event.peer_address, reader)
+
+    def closed(self, conn: int) -> None:
+        """A peer left; its pending answers will be dropped."""
+        self._open.pop(conn, None)
+
+    def received(self, conn: int, data: bytes) -> tuple[list[Request], list[Effect]]:
+        """Take bytes; returns the whole requests in them, and the closing when one was nonsense."""
+        inbound = self._open[conn]
+        requests: list[Request] = []
+        try:
+            for frame in inbound.reader.feed(data):
+                requests.append(self._request(conn, inbound, frame))
+        except DecodeError as error:
+            return requests, self._refuse(conn, error)
+        return requests, []
+
+    def reply(self, ticket: Ticket, message: object) -> list[Effect]:
+        """Answer one request; everything that is now in order is sent."""
+        version = ticket.header.api_version
+        key = ticket.header.api_key
+        if key == API_VERSIONS and version > self._advertised[API_VERSIONS][1]:
+            version = 0
+        payload = encode_response(key, version, ticket.header.correlation_id, message)
+        ticket.payload = framed(payload)
+        inbound = self._open.get(ticket.conn)
+        if inbound is None:
+            return []
+        ready: list[bytes] = []
+        while inbound.slots and inbound.slots[0].payload is not None:
+            ready.append(inbound.slots.popleft().payload or b"")
+        return [Send(ticket.conn, b"".join(ready))] if ready else []
+
+    def close_all(self) -> list[Effect]:
+        """Close every connection (orderly stop)."""
+        effects: list[Effect] = [Close(conn) for conn in self._open]
+        self._open.clear()
+        return effects
+
+    def _request(self, conn: int, inbound: _Inbound, frame: bytes) -> Request:
+        header, _body = split_request(frame)
+        low, high = self._advertised.get(header.api_key, (0, -1))
+        message: object
+        if header.api_key == API_VERSIONS and not low <= header.api_version <= high:
+            message = m.ApiVersionsRequest()
+        elif low <= header.api_version <= high:
+            header, message = decode_request(frame)
+        else:
+            raise DecodeError(
+                f"request {header.api_key}",
+                header.api_version,
+                "header",
+                0,
+                "this listener does not offer this API and version",
+            )
+        self._next_request_id += 1
+        inner = None
+        if isinstance(message, m.EnvelopeRequest):
+            inner = _inner_header(message.request_data)
+        self.requests_total[header.api_key] = self.requests_total.get(header.api_key, 0) + 1
+        ticket = Ticket(conn, self._next_request_id, header, self._stamp(), inner)
+        inbound.slots.append(ticket)
+        return Request(ticket, message, inbound.listener, inbound.peer_address)
+
+    def _refuse(self, conn: int, error: DecodeError) -> list[Effect]:
+        inbound = self._open.pop(conn)
+        self.refused_total += 1
+        fields: dict[str, object] = {"listener": inbound.listener, "why": str(error)}
+        return [Log("warning", "closing a connection that sent nonsense", fields), Close(conn)]
+
+
+def _inner_header(data: bytes) -> RequestHeader | None:
+    try:
+        return split_request(data)[0]
+    except DecodeError:
+        return None
