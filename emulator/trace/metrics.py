@@ -1,0 +1,379 @@
+"""One declaration per metric; what a scrape shows is derived from these and nothing else.
+
+A metric has our own name (``kraft_bridge_*``, base units in the suffix) and, where Kafka has a bean
+for it, the name the JMX exporter gives that bean
+(``kafka_controller_kafkacontroller_zkwritebehindlag``), so dashboards made for Kafka keep working.
+Metrics marked ``active_only`` are shown by the active controller alone: KIP-866 says so, Kafka 3.9
+shows them on every controller (docs/divergence.md).
+
+The three numbers of ``ZkWriteBlockingKRaftMillis`` exist in no Kafka release; only the older draft
+of KIP-866 names such a metric. Kafka's own value would be 0 by construction: it never holds a write
+back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class Kind(StrEnum):
+    """How values of a metric behave."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    """Only grows while the process lives; its sample name ends in ``_total``."""
+    DISTRIBUTION = "distribution"
+    """A ``Distribution``: counts per bucket, exact count, sum, smallest and greatest."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Metric:
+    """What one metric is. Compared by identity: it serves as the key of a snapshot."""
+
+    name: str
+    meaning: str
+    unit: str = "1"
+    """``records``, ``ms``, ``bytes``, ``1`` (a plain number) or ``enum``."""
+    kind: Kind = Kind.GAUGE
+    source: str = "ours"
+    """The KIP that asks for it, the Kafka class that has it, or ``ours``."""
+    active_only: bool = False
+    bean: str | None = None
+    """Kafka's MBean name, verbatim."""
+    draft_beans: tuple[str, ...] = ()
+    """Names of older drafts, shown with the same value."""
+    labels: tuple[str, ...] = ()
+    """Label names; a metric with labels maps tuples of their values to numbers."""
+
+    @property
+    def compatible_names(self) -> tuple[str, ...]:
+        """Names the JMX exporter would give ``bean`` and ``draft_beans``."""
+        beans = self.draft_beans if self.bean is None else (self.bean, *self.draft_beans)
+        return tuple(jmx_exporter_name(bean) for bean in beans)
+
+
+def jmx_exporter_name(bean: str) -> str:
+    """Name under which the JMX exporter's usual Kafka rules show a bean.
+
+    >>> jmx_exporter_name("kafka.controller:type=KafkaController,name=ZkWriteBehindLag")
+    'kafka_controller_kafkacontroller_zkwritebehindlag'
+    """
+    domain, _, properties = bean.partition(":")
+    values = dict(part.split("=", 1) for part in properties.split(","))
+    return "_".join((domain.replace(".", "_"), values["type"], values["name"])).lower()
+
+
+def _bean(name: str) -> str:
+    return f"kafka.controller:type=KafkaController,name={name}"
+
+
+_KIP_866: Final = "KIP-866"
+_QUORUM: Final = "QuorumControllerMetrics, Kafka 3.9"
+_METADATA: Final = "ControllerMetadataMetrics, Kafka 3.9"
+_RAFT: Final = "KafkaRaftMetrics, Kafka 3.9"
+
+ACTIVE_CONTROLLER_COUNT = Metric(
+    "kraft_bridge_active_controller_count",
+    "1 on the active controller, 0 on every other.",
+    source=_QUORUM,
+    bean=_bean("ActiveControllerCount"),
+)
+ZK_MIGRATION_STATE = Metric(
+    "kraft_bridge_zk_migration_state",
+    "State of the migration in the metadata log: 0 NONE, 1 MIGRATION, 2 PRE_MIGRATION, "
+    "3 POST_MIGRATION (the numbers of Kafka 3.5 and later).",
+    unit="enum",
+    source=_KIP_866,
+    active_only=True,
+    bean=_bean("ZkMigrationState"),
+)
+METADATA_TYPE = Metric(
+    "kraft_bridge_metadata_type",
+    "Where metadata is kept: 1 ZooKeeper, 2 KRaft, 3 both.",
+    unit="enum",
+    source="KIP-866; in no Kafka release",
+    active_only=True,
+    bean=_bean("MetadataType"),
+)
+MIGRATING_ZK_BROKER_COUNT = Metric(
+    "kraft_bridge_migrating_zk_broker_count",
+    "ZooKeeper-mode brokers registered for migration, fenced or not.",
+    source=_KIP_866,
+    active_only=True,
+    bean=_bean("MigratingZkBrokerCount"),
+)
+ACTIVE_BROKER_COUNT = Metric(
+    "kraft_bridge_active_broker_count",
+    "Registered brokers that are not fenced.",
+    source=_METADATA,
+    active_only=True,
+    bean=_bean("ActiveBrokerCount"),
+)
+FENCED_BROKER_COUNT = Metric(
+    "kraft_bridge_fenced_broker_count",
+    "Registered brokers that are fenced.",
+    source=_METADATA,
+    active_only=True,
+    bean=_bean("FencedBrokerCount"),
+)
+GLOBAL_TOPIC_COUNT = Metric(
+    "kraft_bridge_topic_count",
+    "Topics in the committed image.",
+    source=_METADATA,
+    active_only=True,
+    bean=_bean("GlobalTopicCount"),
+)
+GLOBAL_PARTITION_COUNT = Metric(
+    "kraft_bridge_partition_count",
+    "Partitions in the committed image.",
+    source=_METADATA,
+    active_only=True,
+    bean=_bean("GlobalPartitionCount"),
+)
+ZK_WRITE_BEHIND_LAG = Metric(
+    "kraft_bridge_zk_write_behind_lag_records",
+    "Records committed in the log and not yet confirmed in /migration.",
+    unit="records",
+    source=_KIP_866,
+    active_only=True,
+    bean=_bean("ZkWriteBehindLag"),
+    draft_beans=(_bean("ZooKeeperWriteBehindLag"),),
+)
+ZK_WRITE_BEHIND_LAG_WITHOUT_NO_OPS = Metric(
+    "kraft_bridge_zk_write_behind_lag_without_no_ops_records",
+    "The lag without NoOpRecords, which change nothing in ZooKeeper: 0 means the stores agree.",
+    unit="records",
+    active_only=True,
+)
+ZK_WRITE_BEHIND_LAG_MS = Metric(
+    "kraft_bridge_zk_write_behind_lag_ms",
+    "Age of the oldest committed record not yet confirmed in /migration; 0 when there is none.",
+    unit="ms",
+    active_only=True,
+)
+ZK_PENDING_RECORDS = Metric(
+    "kraft_bridge_zk_pending_records",
+    "Records handed to the write-behind and not yet confirmed.",
+    unit="records",
+    source="KIP-866, Dual Metadata Writes",
+    active_only=True,
+)
+ZK_WRITE_BEHIND_BOUND = Metric(
+    "kraft_bridge_zk_write_behind_bound_records",
+    "The configured bound of the lag; 0 is none, as Kafka.",
+    unit="records",
+    active_only=True,
+)
+ZK_WRITE_SNAPSHOT_TIME_MS = Metric(
+    "kraft_bridge_zk_write_snapshot_time_ms",
+    "Time to reconcile the whole image into ZooKeeper, per reconcile.",
+    unit="ms",
+    kind=Kind.DISTRIBUTION,
+    source=_KIP_866,
+    active_only=True,
+    bean=_bean("ZkWriteSnapshotTimeMs"),
+)
+ZK_WRITE_DELTA_TIME_MS = Metric(
+    "kraft_bridge_zk_write_delta_time_ms",
+    "Time to write a delta into ZooKeeper: one value per delta that wrote anything.",
+    unit="ms",
+    kind=Kind.DISTRIBUTION,
+    source=_KIP_866,
+    active_only=True,
+    bean=_bean("ZkWriteDeltaTimeMs"),
+)
+ZK_WRITE_BLOCKING_KRAFT_MS = Metric(
+    "kraft_bridge_zk_write_blocking_kraft_ms",
+    "ZkWriteBlockingKRaftMillis per operation: from ready to append until appended or given up "
+    "because ZooKeeper writes lag. Not in Apache Kafka.",
+    unit="ms",
+    kind=Kind.DISTRIBUTION,
+    source="KIP-866, older draft",
+    active_only=True,
+)
+ZK_WRITE_BLOCKING_KRAFT_TOTAL_MS = Metric(
+    "kraft_bridge_zk_write_blocking_kraft_operations_ms",
+    "The same summed over operations: 100 that wait 1 s are 100 s. Not in Apache Kafka.",
+    unit="ms",
+    kind=Kind.COUNTER,
+    source="KIP-866, older draft",
+    active_only=True,
+)
+ZK_WRITE_BLOCKING_KRAFT_UNION_MS = Metric(
+    "kraft_bridge_zk_write_blocking_kraft_union_ms",
+    "Time in which at least one operation waited: 100 that wait 1 s are 1 s. Not in Apache Kafka.",
+    unit="ms",
+    kind=Kind.COUNTER,
+    source="KIP-866, older draft",
+    active_only=True,
+    draft_beans=(_bean("ZookeeperBlockingKRafMillis"),),
+)
+ZK_BLOCKED_OPERATIONS = Metric(
+    "kraft_bridge_zk_blocked_operations",
+    "Operations waiting for ZooKeeper right now.",
+    active_only=True,
+)
+ZK_MULTIS = Metric(
+    "kraft_bridge_zk_multis",
+    "Multis answered, by what became of them: ok, refused, lost.",
+    kind=Kind.COUNTER,
+    labels=("result",),
+)
+ZK_MULTI_OPS = Metric(
+    "kraft_bridge_zk_multi_ops",
+    "Znode operations in acknowledged multis, by kind of work.",
+    kind=Kind.COUNTER,
+    labels=("operation",),
+)
+ZK_MULTI_BYTES = Metric(
+    "kraft_bridge_zk_multi_bytes", "Bytes of acknowledged multis.", unit="bytes", kind=Kind.COUNTER
+)
+ZK_MULTI_LATENCY_MS = Metric(
+    "kraft_bridge_zk_multi_latency_ms",
+    "From handing a multi to the session to its answer.",
+    unit="ms",
+    kind=Kind.DISTRIBUTION,
+)
+ZK_MULTIS_IN_FLIGHT = Metric("kraft_bridge_zk_multis_in_flight", "Multis sent and not answered.")
+ZK_COALESCING_RATIO = Metric(
+    "kraft_bridge_zk_coalescing_ratio",
+    "Committed records per multi since the claim: above 1, writes share round trips.",
+    active_only=True,
+)
+ZK_POISONED_ZNODES = Metric(
+    "kraft_bridge_zk_poisoned_znodes",
+    "Znodes ZooKeeper refuses to let us write; /status names them.",
+    active_only=True,
+)
+ZK_SESSIONS = Metric(
+    "kraft_bridge_zk_sessions", "ZooKeeper sessions established.", kind=Kind.COUNTER
+)
+ZK_CLAIMS = Metric(
+    "kraft_bridge_zk_claims", "Times /controller_epoch was raised by us.", kind=Kind.COUNTER
+)
+LAST_APPLIED_RECORD_OFFSET = Metric(
+    "kraft_bridge_last_applied_record_offset",
+    "Last offset replayed into the committed image.",
+    unit="records",
+    source=_QUORUM,
+    bean=_bean("LastAppliedRecordOffset"),
+)
+LAST_COMMITTED_RECORD_OFFSET = Metric(
+    "kraft_bridge_last_committed_record_offset",
+    "Last offset below the high watermark.",
+    unit="records",
+    source=_QUORUM,
+    bean=_bean("LastCommittedRecordOffset"),
+)
+LAST_ZK_ACKED_RECORD_OFFSET = Metric(
+    "kraft_bridge_zk_acked_record_offset",
+    "Offset confirmed in /migration.",
+    unit="records",
+    active_only=True,
+)
+CURRENT_EPOCH = Metric(
+    "kraft_bridge_leader_epoch", "Leader epoch of the metadata quorum.", source=_RAFT
+)
+LOG_END_OFFSET = Metric(
+    "kraft_bridge_log_end_offset", "Offset the next record will get.", unit="records", source=_RAFT
+)
+LOG_SYNC_MS = Metric(
+    "kraft_bridge_log_sync_ms",
+    "fdatasync of the metadata log, per group commit.",
+    unit="ms",
+    kind=Kind.DISTRIBUTION,
+)
+NEW_ACTIVE_CONTROLLERS_COUNT = Metric(
+    "kraft_bridge_new_active_controllers_count",
+    "Elections this node has seen.",
+    source=_QUORUM,
+    bean=_bean("NewActiveControllersCount"),
+)
+TIMED_OUT_BROKER_HEARTBEAT_COUNT = Metric(
+    "kraft_bridge_timed_out_broker_heartbeat_count",
+    "Brokers fenced because no heartbeat came in time.",
+    source=_QUORUM,
+    active_only=True,
+    bean=_bean("TimedOutBrokerHeartbeatCount"),
+)
+REQUESTS = Metric(
+    "kraft_bridge_requests",
+    "Requests answered; an Envelope counts as the API inside it.",
+    kind=Kind.COUNTER,
+    labels=("api", "forwarded"),
+)
+REQUEST_ERRORS = Metric(
+    "kraft_bridge_request_errors",
+    "Requests answered with an error, by Kafka's name of it.",
+    kind=Kind.COUNTER,
+    labels=("api", "error"),
+)
+REQUEST_LATENCY_MS = Metric(
+    "kraft_bridge_request_latency_ms",
+    "From the whole frame received to the reply handed over; long polls left out.",
+    unit="ms",
+    kind=Kind.DISTRIBUTION,
+    labels=("api",),
+)
+REQUESTS_WAITING = Metric("kraft_bridge_requests_waiting", "Requests received and not answered.")
+CONNECTIONS = Metric(
+    "kraft_bridge_connections", "Open connections of peers, by listener.", labels=("listener",)
+)
+CONNECTIONS_ACCEPTED = Metric(
+    "kraft_bridge_connections_accepted",
+    "Connections accepted, by listener.",
+    kind=Kind.COUNTER,
+    labels=("listener",),
+)
+CONNECTIONS_REFUSED = Metric(
+    "kraft_bridge_connections_refused",
+    "Connections closed for what the peer sent: not decodable, too long, not advertised.",
+    kind=Kind.COUNTER,
+    labels=("why",),
+)
+BROKER_REQUESTS = Metric(
+    "kraft_bridge_broker_requests",
+    "Requests sent to ZooKeeper-mode brokers: LeaderAndIsr, UpdateMetadata, StopReplica.",
+    kind=Kind.COUNTER,
+    labels=("api", "kind"),
+)
+BROKER_REQUEST_ERRORS = Metric(
+    "kraft_bridge_broker_request_errors",
+    "Those that failed or were answered with an error; each is sent again.",
+    kind=Kind.COUNTER,
+    labels=("api",),
+)
+LOOP_STALLS = Metric(
+    "kraft_bridge_loop_stalls", "Times the event loop stood still too long.", kind=Kind.COUNTER
+)
+LONGEST_STEP_MS = Metric(
+    "kraft_bridge_longest_step_ms",
+    "Longest step of the machines so far, by kind of event; the aim is under 5 ms.",
+    unit="ms",
+    labels=("step",),
+)
+TRACE_ROWS = Metric(
+    "kraft_bridge_trace_rows",
+    "Rows recorded in the trace, by table.",
+    kind=Kind.COUNTER,
+    labels=("table",),
+)
+
+METRICS: Final[tuple[Metric, ...]] = tuple(
+    value for value in list(globals().values()) if isinstance(value, Metric)
+)
+"""Every metric, in the order declared."""
+
+
+def metric(name: str) -> Metric:
+    """Find a metric by its own name.
+
+    Raises:
+        KeyError: there is none.
+    """
+    return _BY_NAME[name]
+
+
+_BY_NAME: Final = {declared.name: declared for declared in METRICS}
