@@ -1,0 +1,213 @@
+"""One child process: started in a process group of its own, watched, and never left behind.
+
+Every child still alive when this process ends is killed, also after an exception or Ctrl-C (which,
+as the child has its own group, reaches only us, so that we decide the order of the end).
+"""
+
+import atexit
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Self
+
+_POLL_S = 0.02
+_TAIL_LINES = 12
+_PORT_TAKEN = ("Address already in use", "BindException")
+
+_alive: set["Process"] = set()
+_lock = threading.Lock()
+
+
+class ProcessError(RuntimeError):
+    """A child process did not do what was waited for; the message ends with its last lines."""
+
+
+class PortTakenError(ProcessError):
+    """A child ended because a port that was free before is taken: choose others and start again."""
+
+
+class Process:
+    """A program with its output file; it may be started again after it ended.
+
+    Args:
+        name: for messages and file names.
+        folder: where ``<name>.out`` (its output, appended at each start) goes; made if absent.
+        log: file with the lines to wait for, if that is not its output.
+    """
+
+    def __init__(self, name: str, folder: Path, log: Path | None = None) -> None:
+        self.name = name
+        self.folder = folder
+        self.out = folder / f"{name}.out"
+        self.log = log or self.out
+        self._child: subprocess.Popen[bytes] | None = None
+        self._since = 0
+
+    def launch(
+        self,
+        command: Sequence[str | os.PathLike[str]],
+        environment: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Start it; does not wait for anything.
+
+        Args:
+            command: program and arguments.
+            environment: variables to add to ours.
+
+        Raises:
+            ProcessError: it is running already.
+            OSError: the program cannot be started.
+        """
+        if self.alive:
+            raise ProcessError(f"{self.name} is running already (pid {self.pid})")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._since = self.log.stat().st_size if self.log.exists() else 0
+        with self.out.open("ab") as out, _lock:
+            self._child = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(environment or {})},
+                start_new_session=True,
+            )
+            _alive.add(self)
+        return self
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the last start, or None before it."""
+        return self._child.pid if self._child else None
+
+    @property
+    def alive(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._child is not None and self._child.poll() is None
+
+    @property
+    def exit_code(self) -> int | None:
+        """Its exit code, negative for a signal; None while it runs."""
+        return self._child.poll() if self._child else None
+
+    def lines(self) -> list[str]:
+        """Whole log lines of this start so far."""
+        if not self.log.exists():
+            return []
+        with self.log.open("rb") as file:
+            file.seek(self._since)
+            text = file.read().decode(errors="replace")
+        return text[: text.rfind("\n") + 1].splitlines()
+
+    def tail(self) -> str:
+        """The last lines of its output and log, for a message."""
+        kept: list[str] = []
+        for path in dict.fromkeys((self.log, self.out)):
+            if path.exists():
+                kept += path.read_text(errors="replace").splitlines()[-_TAIL_LINES:]
+        return "\n".join(kept)
+
+    def wait_until(self, what: str, ready: Callable[[], bool], timeout_s: float) -> None:
+        """Wait until ``ready`` answers true.
+
+        Args:
+            what: ends the sentence "... while waiting for".
+            ready: called every 20 ms.
+            timeout_s: seconds.
+
+        Raises:
+            PortTakenError: it ended as its port is taken.
+            ProcessError: it ended, or the time is over.
+        """
+        end = time.monotonic() + timeout_s
+        while not ready():
+            if not self.alive:
+                tail = self.tail()
+                kind = PortTakenError if any(s in tail for s in _PORT_TAKEN) else ProcessError
+                raise kind(
+                    f"{self.name} ended with {self.exit_code} while waiting for {what}:\n{tail}"
+                )
+            if time.monotonic() > end:
+                raise ProcessError(f"{self.name}: no {what} within {timeout_s:g} s:\n{self.tail()}")
+            time.sleep(_POLL_S)
+
+    def wait_line(self, text: str, timeout_s: float = 60) -> str:
+        """Wait for a log line of this start that contains ``text``; returns that line.
+
+        Raises:
+            ProcessError: as `wait_until`.
+        """
+        found: list[str] = []
+
+        def seen() -> bool:
+            found.extend(line for line in self.lines() if text in line)
+            return bool(found)
+
+        self.wait_until(f"log line {text!r}", seen, timeout_s)
+        return found[0]
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to its process group; nothing happens if it has ended."""
+        if self._child is not None and self._child.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._child.pid, number)
+
+    def pause(self) -> None:
+        """SIGSTOP: it keeps its sockets and does nothing, as in a long garbage collection."""
+        self.signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self.signal(signal.SIGCONT)
+
+    def stop(self, timeout_s: float = 30) -> int | None:
+        """SIGTERM and wait; SIGKILL when the time is over. Returns the exit code."""
+        self.resume()
+        self.signal(signal.SIGTERM)
+        return self._reap(timeout_s)
+
+    def kill(self) -> int | None:
+        """SIGKILL and wait. Returns the exit code."""
+        self.signal(signal.SIGKILL)
+        return self._reap(10)
+
+    def _reap(self, timeout_s: float) -> int | None:
+        if self._child is None:
+            return None
+        try:
+            self._child.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.signal(signal.SIGKILL)
+            self._child.wait(10)
+        with _lock:
+            _alive.discard(self)
+        return self._child.returncode
+
+
+def kill_all() -> None:
+    """Kill every child that is left, in any order: for the very end."""
+    with _lock:
+        left = list(_alive)
+    for process in left:
+        process.kill()
+
+
+atexit.register(kill_all)
+
+
+def interrupt_on_terminate() -> None:
+    """Make SIGTERM and SIGHUP end this process as Ctrl-C does, so that children are cleaned up.
+
+    Without it Python dies at once and leaves its children. Call it in the main thread.
+    """
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)

@@ -1,0 +1,127 @@
+"""A real ZooKeeper 3.9.5 server on the loopback address, from the jars in the pyspark wheel."""
+
+import os
+import socket
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from bench.cluster.jars import zookeeper_jars
+from bench.cluster.java import QUICK_START, find_java
+from bench.cluster.ports import HOST, free_port
+from bench.cluster.process import Process
+
+_CONFIG = """\
+tickTime={tick_ms}
+minSessionTimeout={tick_ms}
+maxSessionTimeout=120000
+dataDir={data}
+clientPort={port}
+clientPortAddress=127.0.0.1
+admin.enableServer=false
+maxClientCnxns=0
+4lw.commands.whitelist=*
+"""
+
+_LOG = """\
+rootLogger.level = info
+rootLogger.appenderRef.out.ref = out
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = [%d] %p %m (%c)%n
+"""
+
+
+class ZooKeeper(Process):
+    """One stand-alone server; its data survives stop, kill and start again.
+
+    Args:
+        folder: its data, configuration and output; made if absent.
+        port: client port; a free one if not given.
+        tick_ms: sessions end at multiples of it; the shortest session timeout granted.
+        fsync: whether writes wait for the disk, as in production. Tests that do not look at
+            durability or speed may do without.
+
+    >>> import tempfile
+    >>> ZooKeeper(Path(tempfile.gettempdir()), port=2181).hosts
+    '127.0.0.1:2181'
+    """
+
+    def __init__(
+        self, folder: Path | str, *, port: int | None = None, tick_ms: int = 500, fsync: bool = True
+    ) -> None:
+        super().__init__("zookeeper", Path(folder).absolute())
+        self.port = port or free_port()
+        self.tick_ms = tick_ms
+        self.fsync = fsync
+
+    @property
+    def hosts(self) -> str:
+        """Connect string, ``host:port``."""
+        return f"{HOST}:{self.port}"
+
+    def start(self) -> Self:
+        """Start the server; `wait_started` then waits until it answers.
+
+        Raises:
+            JavaNotFoundError: no Java.
+            JarsMissingError: no pyspark.
+        """
+        data = self.folder / "data"
+        data.mkdir(parents=True, exist_ok=True)
+        config = self.folder / "zoo.cfg"
+        config.write_text(_CONFIG.format(tick_ms=self.tick_ms, data=data, port=self.port))
+        log = self.folder / "log4j2.properties"
+        log.write_text(_LOG)
+        return self.launch(
+            [
+                find_java().executable,
+                "-Xmx256m",
+                *QUICK_START,
+                f"-Dlog4j2.configurationFile={log}",
+                f"-Dzookeeper.forceSync={'yes' if self.fsync else 'no'}",
+                "-cp",
+                os.pathsep.join(map(str, zookeeper_jars())),
+                "org.apache.zookeeper.server.ZooKeeperServerMain",
+                config,
+            ]
+        )
+
+    def answers(self) -> bool:
+        """Whether the server says it is in order (``ruok`` -> ``imok``)."""
+        return self.four_letters("ruok") == "imok"
+
+    def four_letters(self, word: str) -> str:
+        """Answer to a four-letter command such as ``mntr``; empty if there is none."""
+        try:
+            with socket.create_connection((HOST, self.port), 2) as connection:
+                connection.sendall(word.encode())
+                return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
+        except OSError:
+            return ""
+
+    def wait_started(self, timeout_s: float = 60) -> Self:
+        """Wait until it answers.
+
+        Raises:
+            PortTakenError: its port was taken meanwhile.
+            ProcessError: it ended, or the time is over.
+        """
+        self.wait_until("an answer to ruok", self.answers, timeout_s)
+        return self
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start().wait_started()
+        except BaseException:
+            self.kill()
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
