@@ -72,6 +72,7 @@ class _Server(Process):
         self.data = home / f"{name}-data"
         self.heap = "512m"
         self.jmx_port: int | None = None
+        self.java_flags: tuple[str, ...] = ()
 
     def properties(self) -> dict[str, object]:
         """The server.properties of the next start."""
@@ -106,7 +107,7 @@ class _Server(Process):
             JavaNotFoundError: no Java.
             JarsMissingError: the jars of the release were not fetched.
         """
-        flags = [f"-Xmx{self.heap}", *archive_flags(self.release)]
+        flags = [f"-Xmx{self.heap}", *archive_flags(self.release), *self.java_flags]
         if self.jmx_port is not None:
             flags += [
                 f"-Dcom.sun.management.jmxremote.port={self.jmx_port}",

@@ -1,0 +1,152 @@
+"""A whole ZooKeeper tree as one JSON document, for people, for tests and for comparison.
+
+Read by kazoo and decoded by nobody: what is printed is what lies there, but for secrets.
+"""
+
+import base64
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+REDACTED = "<redacted>"
+
+_SCRAM = re.compile(r"SCRAM-SHA-(256|512)$")
+# Kafka's configs of type PASSWORD, under any listener prefix, and whatever else sounds like one.
+_SECRET_CONFIG = re.compile(
+    r"(password|secret|secret\.key|jaas\.config|keystore\.key|certificate\.chain"
+    r"|truststore\.certificates|token|credential)$"
+)
+
+
+def _secret(path: str, key: str) -> bool:
+    if path.startswith("/config/users/"):
+        return _SCRAM.match(key) is not None
+    if path.startswith("/config/"):
+        return _SECRET_CONFIG.search(key) is not None
+    return path.startswith("/delegation_token/tokens/") and key == "hmac"
+
+
+def _redact_members(path: str, value: object) -> object:
+    if isinstance(value, dict):
+        return {
+            key: REDACTED if _secret(path, key) else _redact_members(path, member)
+            for key, member in value.items()
+        }
+    return value
+
+
+def redact(path: str, data: bytes) -> bytes:
+    """Data of a znode without secrets: SCRAM credentials, passwords, token HMACs.
+
+    Where nothing is secret the bytes come back as they are; else the JSON is written anew, keys
+    in their order. Data under a place for secrets that is no JSON is replaced as a whole.
+
+    >>> redact("/config/users/a", b'{"version":1,"config":{"SCRAM-SHA-256":"salt=x"}}')
+    b'{"version":1,"config":{"SCRAM-SHA-256":"<redacted>"}}'
+    """
+    if not path.startswith(("/config/users/", "/config/brokers/", "/delegation_token/tokens/")):
+        return data
+    try:
+        value = json.loads(data)
+    except ValueError:
+        return REDACTED.encode()
+    shown = _redact_members(path, value)
+    if shown == value:
+        return data
+    return json.dumps(shown, separators=(",", ":")).encode()
+
+
+def _acl(acl: Any, *, secrets: bool) -> list[object]:
+    name = acl.id.id
+    if not secrets and acl.id.scheme == "digest":
+        name = f"{name.partition(':')[0]}:{REDACTED}"
+    return [acl.perms, acl.id.scheme, name]
+
+
+def _node(path: str, data: bytes | None, stat: Any, acls: Any, *, secrets: bool) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "version": stat.version,
+        "cversion": stat.cversion,
+        "czxid": stat.czxid,
+        "mzxid": stat.mzxid,
+        "pzxid": stat.pzxid,
+        "ctime": stat.ctime,
+        "mtime": stat.mtime,
+        "ephemeral": stat.ephemeralOwner != 0,
+        "ephemeralOwner": stat.ephemeralOwner,
+        "acl": [_acl(acl, secrets=secrets) for acl in acls],
+    }
+    if data is None:
+        entry["null"] = True
+        return entry
+    shown = data if secrets else redact(path, data)
+    try:
+        entry["text"] = shown.decode()
+    except UnicodeDecodeError:
+        entry["b64"] = base64.b64encode(shown).decode()
+    return entry
+
+
+def _walk(client: KazooClient, path: str, *, secrets: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+    try:
+        data, stat = client.get(path)
+        acls, _ = client.get_acls(path)
+        children = client.get_children(path)
+    except NoNodeError:  # deleted since its parent was listed
+        return
+    yield path, _node(path, data, stat, acls, secrets=secrets)
+    for child in sorted(children):
+        yield from _walk(client, f"{path}/{child}", secrets=secrets)
+
+
+def dump(
+    hosts: str, *, with_secrets: bool = False, note: str | None = None, timeout_s: float = 10
+) -> dict[str, Any]:
+    """Read a whole tree, but for ZooKeeper's own ``/zookeeper``.
+
+    Args:
+        hosts: connect string; with a chroot, paths are below it.
+        with_secrets: show SCRAM credentials, passwords and digests as they are.
+        note: kept in the document.
+        timeout_s: to connect.
+
+    Returns:
+        ``note``, ``time`` (seconds), ``count``, and ``nodes``: path -> ``text`` (UTF-8) or ``b64``
+        or ``null`` (created without data), version, cversion, zxids, ctime and mtime (ms),
+        ephemeral, ephemeralOwner, acl as ``[perms, scheme, id]``. Not one point in time: a tree
+        that is written to meanwhile is seen in part.
+
+    Raises:
+        KazooTimeoutError: ZooKeeper cannot be reached.
+    """
+    client = KazooClient(hosts=hosts, timeout=timeout_s)
+    try:
+        client.start(timeout=timeout_s)
+        nodes = {
+            path: node
+            for child in sorted(client.get_children("/"))
+            if child != "zookeeper"
+            for path, node in _walk(client, f"/{child}", secrets=with_secrets)
+        }
+    finally:
+        client.stop()
+        client.close()
+    return {"note": note, "time": time.time(), "count": len(nodes), "nodes": nodes}
+
+
+def contents(tree: Mapping[str, Any]) -> dict[str, bytes | None]:
+    """Path -> data of a dumped tree; None is a znode created without data."""
+    found: dict[str, bytes | None] = {}
+    for path, node in tree["nodes"].items():
+        if node.get("null"):
+            found[path] = None
+        elif "text" in node:
+            found[path] = node["text"].encode()
+        else:
+            found[path] = base64.b64decode(node["b64"])
+    return found
