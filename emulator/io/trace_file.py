@@ -1,0 +1,289 @@
+"""Trace rows to Parquet, off the hot path.
+
+``append`` puts a row in a list and nothing else. A full block, or what gathered since the last
+``flush``, goes to a writer thread, which turns rows into columns and columns into Parquet:
+``<folder>/<table>/run_id=<run>/<process>-….parquet``, zstd, strings dictionary-encoded, the
+schema's version in the file's metadata.
+
+A Parquet file can be read only once its footer stands. So a file is written under a name starting
+with ``_`` (Spark and pyarrow pass such names over), ended after ``file_seconds`` or ``file_rows``,
+fsynced, and only then renamed. A crash at any instant leaves whole files and loses the rows of at
+most ``file_seconds`` and one interval of ``flush``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from emulator.trace import rows
+
+_ROW_GROUP_ROWS: Final = 65_536
+_BACKLOG_BLOCKS: Final = 2_000
+_MISSING: Final = (
+    "writing a trace needs pyarrow, which comes with: pip install 'kraft-bridge[spark]'"
+)
+
+
+class TraceUnavailableError(Exception):
+    """pyarrow is not installed."""
+
+
+class TraceFailedError(OSError):
+    """A block could not be written; nothing is recorded any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceLimits:
+    """When blocks and files are cut."""
+
+    block_rows: int = 1024
+    """Rows made into columns at a time: 1 ms with the interpreter held; a step may take 5."""
+    file_rows: int = 4_000_000
+    file_seconds: float = 15.0
+
+
+class TraceFile:
+    """The trace of one process. All methods belong to one thread."""
+
+    def __init__(
+        self,
+        folder: Path,
+        run_id: str,
+        process: str,
+        *,
+        limits: TraceLimits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Start the writer thread.
+
+        Args:
+            folder: the trace; several processes may write into one.
+            run_id: the run: a folder of each table.
+            process: who writes: a column, and part of each file's name: ``controller-3000``.
+            limits: when blocks and files are cut.
+            clock: seconds, monotonic; tells when a file is old.
+
+        Raises:
+            TraceUnavailableError: pyarrow is missing; the text names what to install.
+        """
+        limits = limits or TraceLimits()
+        self._writer = _Writer(_Target(_pyarrow(), folder, run_id, process, limits))
+        self._block_rows = limits.block_rows
+        self._clock = clock
+        self._blocks: dict[type[msgspec.Struct], list[rows.Row]] = {kind: [] for kind in _KINDS}
+        self.dropped_rows = 0
+        """Rows given up because the disk was a thousand blocks behind: such a trace has holes."""
+        self._thread = threading.Thread(target=self._writer.run, name="trace", daemon=True)
+        self._thread.start()
+
+    def append(self, row: rows.Row) -> None:
+        """Record a row; a full block is handed to the writer thread. Never waits.
+
+        Raises:
+            TraceFailedError: an earlier block could not be written.
+        """
+        kind = type(row)
+        block = self._blocks[kind]
+        block.append(row)
+        if len(block) >= self._block_rows:
+            self._hand_over(kind, block)
+
+    def flush(self) -> None:
+        """Hand over what has gathered; call it about once a second. Never waits.
+
+        Raises:
+            TraceFailedError: an earlier block could not be written.
+        """
+        for kind, block in self._blocks.items():
+            self._hand_over(kind, block)
+
+    def close(self) -> None:
+        """Write out everything, end the files and the thread. Waits; a second call does nothing.
+
+        Raises:
+            TraceFailedError: a block could not be written.
+        """
+        if self._thread.is_alive():
+            for kind, block in self._blocks.items():
+                self._writer.inbox.put(_Block(kind, block, self._clock()))
+            self._blocks = {kind: [] for kind in _KINDS}
+            self._writer.inbox.put(None)
+            self._thread.join()
+        self._writer.check()
+
+    def _hand_over(self, kind: type[msgspec.Struct], block: list[rows.Row]) -> None:
+        self._writer.check()
+        self._blocks[kind] = []
+        if self._writer.inbox.qsize() < _BACKLOG_BLOCKS:
+            # An empty block is handed over too: it makes the thread look at the age of its file.
+            self._writer.inbox.put(_Block(kind, block, self._clock()))
+        else:
+            self.dropped_rows += len(block)
+
+
+_KINDS: Final = tuple(rows.TABLE_OF)
+
+
+def _pyarrow() -> Any:
+    try:
+        arrow: Any = importlib.import_module("pyarrow")
+        importlib.import_module("pyarrow.parquet")
+    except ImportError as missing:
+        raise TraceUnavailableError(_MISSING) from missing
+    # The first conversion imports pandas where it is installed: half a second, not in the loop.
+    arrow.array([0])
+    return arrow
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Where a trace goes, and with what it is written."""
+
+    arrow: Any
+    folder: Path
+    run_id: str
+    process: str
+    limits: TraceLimits
+
+
+class _Block(NamedTuple):
+    """Rows of one table, handed over at ``now`` (seconds)."""
+
+    kind: type[msgspec.Struct]
+    rows: list[rows.Row]
+    now: float
+
+
+class _Writer:
+    """What the thread owns: one open file per table."""
+
+    def __init__(self, target: _Target) -> None:
+        self.inbox: queue.SimpleQueue[_Block | None] = queue.SimpleQueue()
+        self._tables = {kind: _Table(target, kind) for kind in _KINDS}
+        self._failure: Exception | None = None
+
+    def check(self) -> None:
+        """Raise what went wrong in the thread, if anything did."""
+        if self._failure is not None:
+            raise TraceFailedError(f"the trace stopped: {self._failure}") from self._failure
+
+    def run(self) -> None:
+        """Write blocks until told to end; after a failure only empty the inbox."""
+        while (block := self.inbox.get()) is not None:
+            self._attempt(self._tables[block.kind].add, block)
+        for table in self._tables.values():
+            self._attempt(table.finish)
+
+    def _attempt(self, work: Callable[..., None], *arguments: object) -> None:
+        if self._failure is None:
+            try:
+                work(*arguments)
+            except (OSError, ValueError, TypeError, OverflowError) as failure:
+                # pyarrow's own errors derive from ValueError, TypeError and OSError.
+                self._failure = failure
+
+
+class _Table:
+    """The files of one table, one open at a time."""
+
+    def __init__(self, target: _Target, kind: type[msgspec.Struct]) -> None:
+        self._target = target
+        self._arrow = target.arrow
+        self._schema = arrow_schema(target.arrow, kind)
+        self._nested = [column.kind == "list" for column in rows.columns(kind)]
+        self._folder = target.folder / rows.TABLE_OF[kind] / f"{rows.RUN_ID_COLUMN}={target.run_id}"
+        # A process started again in the same run must not replace what it wrote before.
+        self._start = f"{target.process}-{os.getpid()}-{time.time_ns()}"
+        self._files = 0
+        self._file: Any = None
+        self._path = Path()
+        self._opened = 0.0
+        self._batches: list[Any] = []
+        self._batch_rows = self._file_rows = 0
+
+    def add(self, block: _Block) -> None:
+        """Take a block; end the file when it is old or long enough."""
+        if block.rows:
+            if self._file is None:
+                self._open(block.now)
+            self._batches.append(self._columns(block.rows))
+            self._batch_rows += len(block.rows)
+            self._file_rows += len(block.rows)
+            if self._batch_rows >= _ROW_GROUP_ROWS:
+                self._write_group()
+        limits = self._target.limits
+        if self._file is not None and (
+            self._file_rows >= limits.file_rows or block.now - self._opened >= limits.file_seconds
+        ):
+            self.finish()
+
+    def finish(self) -> None:
+        """End the open file, make it durable, give it its name."""
+        if self._file is None:
+            return
+        self._write_group()
+        self._file.close()
+        self._file = None
+        with self._path.open("rb") as written:
+            os.fsync(written.fileno())
+        self._path.rename(self._path.with_name(self._path.name.removeprefix("_")))
+        self._file_rows = 0
+
+    def _open(self, now: float) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._files += 1
+        self._path = self._folder / f"_{self._start}-{self._files:05d}.parquet"
+        self._file = self._arrow.parquet.ParquetWriter(
+            self._path, self._schema, compression="zstd", use_dictionary=True
+        )
+        self._opened = now
+
+    def _columns(self, block: list[rows.Row]) -> Any:
+        # zip over tuples turns rows into columns in C: 0.2 us a row.
+        values = zip(*map(msgspec.structs.astuple, block), strict=True)
+        arrays = [
+            self._arrow.array(
+                msgspec.to_builtins(column) if nested else column, self._schema.field(index).type
+            )
+            for index, (column, nested) in enumerate(zip(values, self._nested, strict=True))
+        ]
+        arrays.append(self._arrow.repeat(self._target.process, len(block)))
+        return self._arrow.record_batch(arrays, schema=self._schema)
+
+    def _write_group(self) -> None:
+        if self._batches:
+            self._file.write_table(self._arrow.Table.from_batches(self._batches))
+            self._batches, self._batch_rows = [], 0
+
+
+def arrow_schema(arrow: Any, kind: type[msgspec.Struct]) -> Any:
+    """Derive a table's Arrow schema from its row class; ``process`` is the last column.
+
+    Args:
+        arrow: the pyarrow module.
+        kind: a row class of ``emulator.trace.rows``.
+    """
+    fields = [_field(arrow, column) for column in rows.columns(kind)]
+    fields.append(arrow.field(rows.PROCESS_COLUMN, arrow.string(), nullable=False))
+    return arrow.schema(fields, {VERSION_KEY: str(rows.SCHEMA_VERSION)})
+
+
+VERSION_KEY: Final = "kraft_bridge.schema_version"
+
+
+def _field(arrow: Any, column: rows.Column) -> Any:
+    if column.kind == "list":
+        item = arrow.struct([_field(arrow, field) for field in column.fields])
+        return arrow.field(column.name, arrow.list_(item), column.nullable)
+    plain = {"int": arrow.int64, "str": arrow.string, "float": arrow.float64}[column.kind]
+    return arrow.field(column.name, plain(), column.nullable)
