@@ -1,0 +1,44 @@
+"""Dynamic configs of topics and brokers.
+
+Source: ConfigRecord; ConfigurationControlManager.replay, Kafka 3.9; ConfigResource.Type.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from emulator.metadata.errors import ReplayError
+from emulator.metadata.pmap import PMap
+from wire import records as r
+
+TOPIC: Final = 2
+BROKER: Final = 4
+"""Resource types. The broker named ``""`` stands for all brokers of the cluster."""
+
+Config: TypeAlias = PMap[str, str]
+Configs: TypeAlias = PMap[tuple[int, str], Config]
+
+NONE: Final[Config] = PMap()
+
+
+def alter(configs: Configs, record: r.ConfigRecord) -> Configs:
+    """Set one key, or delete it when the value is null. A resource without a key is not kept.
+
+    Raises:
+        ReplayError: a resource type other than topic and broker.
+    """
+    if record.resource_type not in (TOPIC, BROKER):
+        raise ReplayError(f"configs of resource type {record.resource_type} are not supported")
+    resource = (record.resource_type, record.resource_name)
+    config = configs.get(resource) or NONE
+    if record.value is not None:
+        return configs.set(resource, config.set(record.name, record.value))
+    if record.name not in config:
+        return configs
+    config = config.delete(record.name)
+    return configs.set(resource, config) if config else configs.delete(resource)
+
+
+def drop(configs: Configs, resource: tuple[int, str]) -> Configs:
+    """Return the configs without a resource that may be there."""
+    return configs.delete(resource) if resource in configs else configs

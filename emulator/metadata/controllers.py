@@ -1,0 +1,45 @@
+"""Controller registrations (KIP-919): which are there, and whether each is ready to migrate.
+
+Source: RegisterControllerRecord; ClusterControlManager.replay, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from emulator.metadata.brokers import Endpoint
+from emulator.metadata.pmap import PMap
+from wire import records as r
+
+
+class Controller(msgspec.Struct, frozen=True, gc=False):
+    """One registration; ``features``: lowest and highest level by name."""
+
+    id: int
+    incarnation_id: bytes
+    zk_migration_ready: bool = False
+    endpoints: tuple[Endpoint, ...] = ()
+    features: PMap[str, tuple[int, int]] = PMap()
+
+
+Controllers = PMap[int, Controller]
+
+
+def register(controllers: Controllers, record: r.RegisterControllerRecord) -> Controllers:
+    """A registration takes the place of any before it under the same id."""
+    return controllers.set(
+        record.controller_id,
+        Controller(
+            id=record.controller_id,
+            incarnation_id=record.incarnation_id,
+            zk_migration_ready=record.zk_migration_ready,
+            endpoints=tuple(
+                Endpoint(one.name, one.host, one.port, one.security_protocol)
+                for one in record.end_points
+            ),
+            features=PMap(
+                (one.name, (one.min_supported_version, one.max_supported_version))
+                for one in record.features
+            ),
+        ),
+    )

@@ -1,0 +1,177 @@
+"""Deltas: what the records between two offsets touched, with its values at both ends.
+
+A delta is never the difference of two images: a topic created, half written to ZooKeeper and
+deleted again is in neither image, and must still be cleaned up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+from emulator.metadata import configs
+from emulator.metadata.image import Image
+from wire import records as r
+
+
+@dataclass(slots=True)
+class Touched:
+    """Every entity that some records name, whether or not they changed it.
+
+    A topic counts as touched when its partitions are; a removed topic touches its partitions and
+    its config.
+    """
+
+    topics: dict[bytes, str] = field(default_factory=dict)
+    """Name by id: a name that was deleted and created again stands under both ids."""
+    created_topics: set[bytes] = field(default_factory=set)
+    deleted_topics: set[bytes] = field(default_factory=set)
+    """Ids; a topic created and then deleted is in both."""
+    partitions: set[tuple[bytes, int]] = field(default_factory=set)
+    """Topic id and partition number."""
+    configs: set[tuple[int, str]] = field(default_factory=set)
+    """Resource type and name."""
+    brokers: set[int] = field(default_factory=set)
+    controllers: set[int] = field(default_factory=set)
+    features: set[str] = field(default_factory=set)
+    producer_ids: bool = False
+    migration_state: bool = False
+
+    def merge(self, later: Touched) -> None:
+        """Add what later records touched."""
+        for name in _COLLECTIONS:
+            getattr(self, name).update(getattr(later, name))
+        self.producer_ids |= later.producer_ids
+        self.migration_state |= later.migration_state
+
+    def __bool__(self) -> bool:
+        """Whether anything is touched at all."""
+        return any(getattr(self, one.name) for one in fields(self))
+
+
+_COLLECTIONS: Final = (
+    "topics",
+    "created_topics",
+    "deleted_topics",
+    "partitions",
+    "configs",
+    "brokers",
+    "controllers",
+    "features",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """What records ``first_offset`` to ``last_offset`` did; ``before`` and ``after`` are stable.
+
+    ``touched`` is empty where the records changed nothing: NoOp, a control batch, an aborted
+    transaction.
+    """
+
+    before: Image
+    after: Image
+    touched: Touched
+    first_offset: int
+    last_offset: int
+
+    def then(self, later: Delta) -> Delta:
+        """One delta for this and the one that follows it directly."""
+        assert later.before.offset == self.after.offset, "deltas follow each other without a gap"
+        touched = Touched()
+        touched.merge(self.touched)
+        touched.merge(later.touched)
+        return Delta(self.before, later.after, touched, self.first_offset, later.last_offset)
+
+
+def touch(touched: Touched, image: Image, record: object) -> None:
+    """Collect what a record names.
+
+    Args:
+        touched: collects.
+        image: just before the record, so that an id still has its name.
+        record: one that ``replay`` accepts on ``image``.
+    """
+    collect = _COLLECT.get(type(record))
+    if collect is not None:
+        collect(touched, image, record)
+
+
+Collect: TypeAlias = Callable[[Touched, Image, Any], None]
+
+
+def _topic(touched: Touched, _image: Image, record: r.TopicRecord) -> None:
+    touched.topics[record.topic_id] = record.name
+    touched.created_topics.add(record.topic_id)
+
+
+def _partition(
+    touched: Touched, image: Image, record: r.PartitionRecord | r.PartitionChangeRecord
+) -> None:
+    touched.topics[record.topic_id] = image.topics[record.topic_id].name
+    touched.partitions.add((record.topic_id, record.partition_id))
+
+
+def _remove_topic(touched: Touched, image: Image, record: r.RemoveTopicRecord) -> None:
+    topic = image.topics[record.topic_id]
+    touched.topics[topic.id] = topic.name
+    touched.deleted_topics.add(topic.id)
+    touched.partitions.update((topic.id, index) for index in topic.partitions)
+    if (configs.TOPIC, topic.name) in image.configs:
+        touched.configs.add((configs.TOPIC, topic.name))
+
+
+def _config(touched: Touched, _image: Image, record: r.ConfigRecord) -> None:
+    touched.configs.add((record.resource_type, record.resource_name))
+
+
+def _broker(
+    touched: Touched,
+    _image: Image,
+    record: r.RegisterBrokerRecord | r.UnregisterBrokerRecord | r.BrokerRegistrationChangeRecord,
+) -> None:
+    touched.brokers.add(record.broker_id)
+
+
+def _fence(
+    touched: Touched, _image: Image, record: r.FenceBrokerRecord | r.UnfenceBrokerRecord
+) -> None:
+    touched.brokers.add(record.id)
+
+
+def _controller(touched: Touched, _image: Image, record: r.RegisterControllerRecord) -> None:
+    touched.controllers.add(record.controller_id)
+
+
+def _feature(touched: Touched, _image: Image, record: r.FeatureLevelRecord) -> None:
+    touched.features.add(record.name)
+
+
+def _producer_ids(touched: Touched, _image: Image, _record: r.ProducerIdsRecord) -> None:
+    touched.producer_ids = True
+
+
+def _migration_state(touched: Touched, _image: Image, _record: r.ZkMigrationStateRecord) -> None:
+    touched.migration_state = True
+
+
+_COLLECT: Final[Mapping[type, Collect]] = MappingProxyType(
+    {
+        r.TopicRecord: _topic,
+        r.PartitionRecord: _partition,
+        r.PartitionChangeRecord: _partition,
+        r.RemoveTopicRecord: _remove_topic,
+        r.ConfigRecord: _config,
+        r.RegisterBrokerRecord: _broker,
+        r.UnregisterBrokerRecord: _broker,
+        r.BrokerRegistrationChangeRecord: _broker,
+        r.FenceBrokerRecord: _fence,
+        r.UnfenceBrokerRecord: _fence,
+        r.RegisterControllerRecord: _controller,
+        r.FeatureLevelRecord: _feature,
+        r.ProducerIdsRecord: _producer_ids,
+        r.ZkMigrationStateRecord: _migration_state,
+    }
+)

@@ -1,0 +1,180 @@
+"""History: the images a node stands on while its log grows, and the deltas that become visible.
+
+``tip`` has every appended record, ``committed`` those below the high watermark, ``stable`` those
+that may be shown: inside a metadata transaction nothing is stable until its End is committed, and
+Abort takes everything since Begin back.
+
+Source: KIP-868; OffsetControlManager and MetadataBatchLoader, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from emulator.metadata.delta import Delta, Touched, touch
+from emulator.metadata.errors import ReplayError
+from emulator.metadata.image import EMPTY, Image
+from emulator.metadata.replay import replay
+from wire import records as r
+
+
+@dataclass(slots=True)
+class _Segment:
+    """Records of one batch up to its end or up to a Begin, and the state after them."""
+
+    first_offset: int
+    image: Image
+    begin: Image | None
+    """Where an Abort would return to, if a transaction is open after this segment."""
+    touched: Touched
+    aborts: bool = False
+    """The segment takes back what the transaction touched in earlier ones."""
+
+
+class History:
+    """Images at named offsets of one log, and nothing that is not replayed from its records.
+
+    A batch is atomic: no high watermark lies inside one.
+    """
+
+    def __init__(self, image: Image = EMPTY) -> None:
+        self._stable = image
+        self._tip = image
+        self._begin: Image | None = None
+        # Committed segments of the open transaction, then segments above the high watermark.
+        self._open: list[_Segment] = []
+        self._appended: deque[_Segment] = deque()
+
+    @property
+    def tip(self) -> Image:
+        """Through the last appended record."""
+        return self._tip
+
+    @property
+    def committed(self) -> Image:
+        """Through the high watermark; the records of an open transaction are in it too."""
+        return self._open[-1].image if self._open else self._stable
+
+    @property
+    def stable(self) -> Image:
+        """Through the last record that may be shown."""
+        return self._stable
+
+    @property
+    def stable_offset(self) -> int:
+        """Offset of the last record that may be shown; -1 if there is none."""
+        return self._stable.offset
+
+    @property
+    def begin(self) -> Image | None:
+        """What the transaction open at the tip began with, or None."""
+        return self._begin
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open at the tip."""
+        return self._begin is not None
+
+    def append(self, records: Sequence[object], base_offset: int, epoch: int) -> None:
+        """Replay one batch onto the tip. An error leaves everything as it was.
+
+        Args:
+            records: the batch, whole.
+            base_offset: offset of the first; above the tip's. Offsets between may be control
+                batches.
+            epoch: leader epoch of the batch.
+
+        Raises:
+            ReplayError: a record does not fit, a second Begin, or an End or Abort without Begin.
+        """
+        assert records, "a batch holds at least one record"
+        self._follows(base_offset)
+        begin, image = self._begin, self._tip
+        segments = [_Segment(base_offset, image, begin, Touched())]
+        for offset, record in enumerate(records, base_offset):
+            if isinstance(record, r.AbortTransactionRecord):
+                # Back to the offset of the record, never to an earlier one: offsets only grow.
+                image = replace(self._opened(begin, offset, record), offset=offset, epoch=epoch)
+                begin = None
+                segments[-1].touched, segments[-1].aborts = Touched(), True
+            elif isinstance(record, r.BeginTransactionRecord):
+                if begin is not None:
+                    raise ReplayError(
+                        f"offset {offset}: BeginTransactionRecord: a transaction is open since "
+                        f"offset {begin.offset + 1}"
+                    )
+                if offset > base_offset:
+                    segments.append(_Segment(offset, image, None, Touched()))
+                begin = image
+                image = replay(image, record, offset, epoch)
+            else:
+                if isinstance(record, r.EndTransactionRecord):
+                    self._opened(begin, offset, record)
+                    begin = None
+                before, image = image, replay(image, record, offset, epoch)
+                touch(segments[-1].touched, before, record)
+            segments[-1].image, segments[-1].begin = image, begin
+        self._appended.extend(segments)
+        self._tip, self._begin = image, begin
+
+    def skip(self, base_offset: int, last_offset: int, epoch: int) -> None:
+        """Move the tip past a control batch, which holds no metadata.
+
+        Raises:
+            ReplayError: the batch does not lie above the tip.
+        """
+        self._follows(base_offset)
+        self._tip = replace(self._tip, offset=last_offset, epoch=epoch)
+        self._appended.append(_Segment(base_offset, self._tip, self._begin, Touched()))
+
+    def advance(self, high_watermark: int) -> list[Delta]:
+        """Commit every batch below the high watermark.
+
+        Args:
+            high_watermark: offset of the first record that is not committed.
+
+        Returns:
+            What became stable, in order: a delta per batch, one for a whole transaction. A batch
+            with a Begin inside gives one for what precedes it.
+        """
+        deltas = []
+        while self._appended and self._appended[0].image.offset < high_watermark:
+            segment = self._appended.popleft()
+            self._open.append(segment)
+            if segment.begin is None:
+                deltas.append(self._close())
+        return deltas
+
+    def rewind(self) -> None:
+        """Forget every record that is not committed, as a leader does that lost its office."""
+        self._appended.clear()
+        self._tip = self.committed
+        self._begin = self._open[-1].begin if self._open else None
+
+    def _close(self) -> Delta:
+        first, last = self._open[0], self._open[-1]
+        touched = first.touched
+        for segment in self._open[1:]:
+            if segment.aborts:
+                touched = Touched()
+            touched.merge(segment.touched)
+        delta = Delta(self._stable, last.image, touched, first.first_offset, last.image.offset)
+        self._stable = last.image
+        self._open.clear()
+        return delta
+
+    def _follows(self, base_offset: int) -> None:
+        if base_offset <= self._tip.offset:
+            raise ReplayError(f"offset {base_offset} does not follow offset {self._tip.offset}")
+
+    @staticmethod
+    def _opened(begin: Image | None, offset: int, record: object) -> Image:
+        if begin is None:
+            raise ReplayError(
+                f"offset {offset}: {type(record).__name__}: there is no open transaction"
+            )
+        return begin

@@ -1,0 +1,60 @@
+"""The image: all metadata at one offset of the log. Only ``replay`` makes another."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from emulator.metadata import configs
+from emulator.metadata.brokers import Brokers
+from emulator.metadata.configs import Config, Configs
+from emulator.metadata.controllers import Controllers
+from emulator.metadata.features import Features
+from emulator.metadata.metadata_version import FEATURE_NAME, MINIMUM, MetadataVersion
+from emulator.metadata.migration_state import MigrationState
+from emulator.metadata.pmap import PMap
+from emulator.metadata.producer_ids import ProducerIds
+from emulator.metadata.topics import Partition, Topic
+
+
+class Image(msgspec.Struct, frozen=True, gc=False):
+    """Metadata after the record at ``offset``, appended in leader epoch ``epoch``; -1 before any.
+
+    ``topics`` and ``topic_ids`` hold the same topics, by id and id by name. Every map iterates by
+    ascending key.
+    """
+
+    offset: int = -1
+    epoch: int = -1
+    topics: PMap[bytes, Topic] = PMap()
+    topic_ids: PMap[str, bytes] = PMap()
+    brokers: Brokers = PMap()
+    controllers: Controllers = PMap()
+    configs: Configs = PMap()
+    producer_ids: ProducerIds = ProducerIds()
+    features: Features = PMap()
+    migration_state: MigrationState = MigrationState.NONE
+
+    @property
+    def metadata_version(self) -> MetadataVersion:
+        """The level in force: the floor while no record has set one."""
+        return MetadataVersion.from_level(self.features.get(FEATURE_NAME, MINIMUM.level))
+
+    def topic(self, name: str) -> Topic | None:
+        """The topic with that name, or None."""
+        topic_id = self.topic_ids.get(name)
+        return None if topic_id is None else self.topics[topic_id]
+
+    def partition(self, topic_id: bytes, index: int) -> Partition | None:
+        """The partition with that topic id and number, or None."""
+        topic = self.topics.get(topic_id)
+        return None if topic is None else topic.partitions.get(index)
+
+    def config(self, resource_type: int, name: str) -> Config:
+        """Dynamic config of one resource, by key; empty if it has none."""
+        return self.configs.get((resource_type, name), configs.NONE)
+
+
+EMPTY: Final = Image()
+"""Before the first record."""

@@ -1,0 +1,33 @@
+"""The next producer id to hand out.
+
+Source: ProducerIdsRecord; ProducerIdControlManager.replay, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from emulator.metadata.errors import ReplayError
+from wire import records as r
+
+
+class ProducerIds(msgspec.Struct, frozen=True, gc=False):
+    """``next_producer_id`` 0 means that no block was given out; else who asked for the last one."""
+
+    next_producer_id: int = 0
+    broker_id: int = -1
+    broker_epoch: int = -1
+
+
+def allocate(before: ProducerIds, record: r.ProducerIdsRecord) -> ProducerIds:
+    """The state after a block was given out.
+
+    Raises:
+        ReplayError: ids would be handed out twice. An equal next id is refused too, as by a Kafka
+            controller.
+    """
+    if record.next_producer_id <= before.next_producer_id:
+        raise ReplayError(
+            f"next producer id {record.next_producer_id} is not above {before.next_producer_id}"
+        )
+    return ProducerIds(record.next_producer_id, record.broker_id, record.broker_epoch)

@@ -1,0 +1,175 @@
+"""Replay: apply one record to an image. The only way metadata changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+from msgspec.structs import replace
+
+from emulator.metadata import (
+    brokers,
+    configs,
+    controllers,
+    features,
+    migration_state,
+    producer_ids,
+    topics,
+)
+from emulator.metadata.errors import ReplayError
+from emulator.metadata.image import Image
+from emulator.metadata.topics import Topic
+from wire import records as r
+from wire.text import uuid_text
+
+Apply: TypeAlias = Callable[[Image, Any], Image]
+
+
+def replay(image: Image, record: object, offset: int, epoch: int) -> Image:
+    """Return the image after one record.
+
+    Begin and End of a transaction only move the offset; who may see what is between them is
+    History's to say.
+
+    Args:
+        image: all records before this one, replayed.
+        record: an object of ``wire.records``.
+        offset: where the record stands in the log; above the image's, or the same inside a
+            snapshot.
+        epoch: the leader epoch of its batch.
+
+    Raises:
+        ReplayError: the record does not fit the image, is of a class this product does not keep
+            (quotas, SCRAM, ACLs, delegation tokens), or aborts a transaction, which needs a
+            History.
+
+    Source: the replay methods of QuorumController's managers, Kafka 3.9.
+    """
+    name = type(record).__name__
+    apply = _APPLY.get(type(record))
+    if apply is None:
+        raise ReplayError(f"offset {offset}: {name}: records of this class are not supported")
+    try:
+        return replace(apply(image, record), offset=offset, epoch=epoch)
+    except ReplayError as error:
+        raise ReplayError(f"offset {offset}: {name}: {error}") from None
+
+
+def _topic(image: Image, record: r.TopicRecord) -> Image:
+    if record.name in image.topic_ids:
+        held = uuid_text(image.topic_ids[record.name])
+        raise ReplayError(f"topic {record.name} exists with id {held}")
+    if record.topic_id in image.topics:
+        raise ReplayError(f"topic id {uuid_text(record.topic_id)} exists under another name")
+    return replace(
+        image,
+        topics=image.topics.set(record.topic_id, Topic(record.name, record.topic_id)),
+        topic_ids=image.topic_ids.set(record.name, record.topic_id),
+    )
+
+
+def _partition(image: Image, record: r.PartitionRecord) -> Image:
+    topic = _known(image, record.topic_id)
+    new = topics.new_partition(record)
+    after = topics.with_partition(topic, record.partition_id, new)
+    return replace(image, topics=image.topics.set(topic.id, after))
+
+
+def _partition_change(image: Image, record: r.PartitionChangeRecord) -> Image:
+    topic = _known(image, record.topic_id)
+    before = topic.partitions.get(record.partition_id)
+    if before is None:
+        raise ReplayError(f"topic {topic.name} has no partition {record.partition_id}")
+    changed = topics.changed_partition(before, record)
+    after = topics.with_partition(topic, record.partition_id, changed)
+    return replace(image, topics=image.topics.set(topic.id, after))
+
+
+def _remove_topic(image: Image, record: r.RemoveTopicRecord) -> Image:
+    topic = _known(image, record.topic_id)
+    return replace(
+        image,
+        topics=image.topics.delete(topic.id),
+        topic_ids=image.topic_ids.delete(topic.name),
+        configs=configs.drop(image.configs, (configs.TOPIC, topic.name)),
+    )
+
+
+def _known(image: Image, topic_id: bytes) -> Topic:
+    topic = image.topics.get(topic_id)
+    if topic is None:
+        raise ReplayError(f"there is no topic with id {uuid_text(topic_id)}")
+    return topic
+
+
+def _register_broker(image: Image, record: r.RegisterBrokerRecord) -> Image:
+    return replace(image, brokers=brokers.register(image.brokers, record))
+
+
+def _unregister_broker(image: Image, record: r.UnregisterBrokerRecord) -> Image:
+    return replace(image, brokers=brokers.unregister(image.brokers, record))
+
+
+def _fence_broker(image: Image, record: r.FenceBrokerRecord) -> Image:
+    return replace(image, brokers=brokers.fence(image.brokers, record))
+
+
+def _unfence_broker(image: Image, record: r.UnfenceBrokerRecord) -> Image:
+    return replace(image, brokers=brokers.unfence(image.brokers, record))
+
+
+def _registration_change(image: Image, record: r.BrokerRegistrationChangeRecord) -> Image:
+    return replace(image, brokers=brokers.change_registration(image.brokers, record))
+
+
+def _register_controller(image: Image, record: r.RegisterControllerRecord) -> Image:
+    return replace(image, controllers=controllers.register(image.controllers, record))
+
+
+def _config(image: Image, record: r.ConfigRecord) -> Image:
+    return replace(image, configs=configs.alter(image.configs, record))
+
+
+def _producer_ids(image: Image, record: r.ProducerIdsRecord) -> Image:
+    return replace(image, producer_ids=producer_ids.allocate(image.producer_ids, record))
+
+
+def _feature_level(image: Image, record: r.FeatureLevelRecord) -> Image:
+    return replace(image, features=features.finalise(image.features, record))
+
+
+def _migration_state(image: Image, record: r.ZkMigrationStateRecord) -> Image:
+    return replace(image, migration_state=migration_state.enter(image.migration_state, record))
+
+
+def _nothing(image: Image, _record: object) -> Image:
+    return image
+
+
+def _abort(_image: Image, _record: r.AbortTransactionRecord) -> Image:
+    raise ReplayError("only a History knows what the transaction began with")
+
+
+_APPLY: Final[Mapping[type, Apply]] = MappingProxyType(
+    {
+        r.TopicRecord: _topic,
+        r.PartitionRecord: _partition,
+        r.PartitionChangeRecord: _partition_change,
+        r.RemoveTopicRecord: _remove_topic,
+        r.RegisterBrokerRecord: _register_broker,
+        r.UnregisterBrokerRecord: _unregister_broker,
+        r.FenceBrokerRecord: _fence_broker,
+        r.UnfenceBrokerRecord: _unfence_broker,
+        r.BrokerRegistrationChangeRecord: _registration_change,
+        r.RegisterControllerRecord: _register_controller,
+        r.ConfigRecord: _config,
+        r.ProducerIdsRecord: _producer_ids,
+        r.FeatureLevelRecord: _feature_level,
+        r.ZkMigrationStateRecord: _migration_state,
+        r.NoOpRecord: _nothing,
+        r.BeginTransactionRecord: _nothing,
+        r.EndTransactionRecord: _nothing,
+        r.AbortTransactionRecord: _abort,
+    }
+)

@@ -1,0 +1,181 @@
+"""A snapshot is the records of an image: those that replay from nothing to the same image."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from emulator.metadata.brokers import Broker
+from emulator.metadata.controllers import Controller
+from emulator.metadata.errors import ReplayError
+from emulator.metadata.image import Image
+from emulator.metadata.metadata_version import (
+    FEATURE_NAME,
+    MINIMUM_BOOTSTRAP,
+    Feature,
+    MetadataVersion,
+)
+from emulator.metadata.producer_ids import ProducerIds
+from emulator.metadata.replay import replay
+from emulator.metadata.topics import MIGRATING, RECOVERED, Partition, Topic
+from wire import records as r
+
+
+def to_records(image: Image) -> Iterator[tuple[object, int]]:
+    """Write an image as records, each with the version its metadata.version asks for.
+
+    metadata.version comes first, as it says how to read the rest; then by entity, by ascending key.
+
+    Yields:
+        (record, record version).
+
+    Raises:
+        ValueError: the image holds something its own metadata.version cannot express; nothing is
+            dropped silently.
+
+    Source: MetadataImage.write, Kafka 3.9.
+    """
+    version = image.metadata_version
+    for record in _records(image, version):
+        yield record, version.record_version(type(record))
+
+
+def from_records(records: Iterable[object], offset: int, epoch: int) -> Image:
+    """Read a snapshot's records back.
+
+    Args:
+        records: all data records of the snapshot, in order.
+        offset: of the last record of the log that the snapshot contains (its end offset less one).
+        epoch: leader epoch of that record.
+
+    Raises:
+        ReplayError: a record does not fit, or belongs to a transaction.
+    """
+    image = Image(offset, epoch)
+    for record in records:
+        if isinstance(record, r.BeginTransactionRecord | r.EndTransactionRecord):
+            raise ReplayError(f"{type(record).__name__} cannot appear within a snapshot")
+        image = replay(image, record, offset, epoch)
+    return image
+
+
+def _records(image: Image, version: MetadataVersion) -> Iterator[object]:
+    yield from _features(image, version)
+    for broker in image.brokers.values():
+        yield _broker(broker, version)
+    for controller in image.controllers.values():
+        yield _controller(controller)
+    for topic in image.topics.values():
+        yield r.TopicRecord(name=topic.name, topic_id=topic.id)
+        for index, partition in topic.partitions.items():
+            yield _partition(topic, index, partition, version)
+    for (resource_type, name), config in image.configs.items():
+        for key, value in config.items():
+            yield r.ConfigRecord(
+                resource_type=resource_type, resource_name=name, name=key, value=value
+            )
+    ids = image.producer_ids
+    if ids != ProducerIds():
+        yield r.ProducerIdsRecord(
+            broker_id=ids.broker_id,
+            broker_epoch=ids.broker_epoch,
+            next_producer_id=ids.next_producer_id,
+        )
+
+
+def _features(image: Image, version: MetadataVersion) -> Iterator[object]:
+    if version.level >= MINIMUM_BOOTSTRAP.level:
+        yield r.FeatureLevelRecord(name=FEATURE_NAME, feature_level=version.level)
+    elif image.features:
+        raise ValueError(f"feature levels cannot be kept at {FEATURE_NAME} {version.level}")
+    for name, level in image.features.items():
+        if name != FEATURE_NAME:
+            yield r.FeatureLevelRecord(name=name, feature_level=level)
+    if version.supports(Feature.MIGRATION):
+        yield r.ZkMigrationStateRecord(zk_migration_state=int(image.migration_state))
+    else:
+        _only_empty(version, migration_state=int(image.migration_state))
+
+
+def _broker(broker: Broker, version: MetadataVersion) -> object:
+    if not version.supports(Feature.CONTROLLED_SHUTDOWN_STATE):
+        _only_empty(version, in_controlled_shutdown=broker.in_controlled_shutdown)
+    if not version.supports(Feature.MIGRATION):
+        _only_empty(version, is_migrating_zk_broker=broker.is_migrating_zk_broker)
+    if not version.supports(Feature.DIRECTORIES):
+        _only_empty(version, log_dirs=broker.log_dirs)
+    return r.RegisterBrokerRecord(
+        broker_id=broker.id,
+        is_migrating_zk_broker=broker.is_migrating_zk_broker,
+        incarnation_id=broker.incarnation_id,
+        broker_epoch=broker.epoch,
+        end_points=[
+            r.RegisterBrokerRecord.BrokerEndpoint(
+                name=one.name,
+                host=one.host,
+                port=one.port,
+                security_protocol=one.security_protocol,
+            )
+            for one in broker.endpoints
+        ],
+        features=[
+            r.RegisterBrokerRecord.BrokerFeature(
+                name=name, min_supported_version=low, max_supported_version=high
+            )
+            for name, (low, high) in broker.features.items()
+        ],
+        rack=broker.rack,
+        fenced=broker.fenced,
+        in_controlled_shutdown=broker.in_controlled_shutdown,
+        log_dirs=broker.log_dirs,
+    )
+
+
+def _controller(controller: Controller) -> object:
+    return r.RegisterControllerRecord(
+        controller_id=controller.id,
+        incarnation_id=controller.incarnation_id,
+        zk_migration_ready=controller.zk_migration_ready,
+        end_points=[
+            r.RegisterControllerRecord.ControllerEndpoint(
+                name=one.name,
+                host=one.host,
+                port=one.port,
+                security_protocol=one.security_protocol,
+            )
+            for one in controller.endpoints
+        ],
+        features=[
+            r.RegisterControllerRecord.ControllerFeature(
+                name=name, min_supported_version=low, max_supported_version=high
+            )
+            for name, (low, high) in controller.features.items()
+        ],
+    )
+
+
+def _partition(topic: Topic, index: int, partition: Partition, version: MetadataVersion) -> object:
+    if not version.supports(Feature.LEADER_RECOVERY_STATE):
+        _only_empty(version, leader_recovery_state=partition.leader_recovery_state != RECOVERED)
+    directories = partition.directories
+    if not version.supports(Feature.DIRECTORIES):
+        _only_empty(version, directories=any(one != MIGRATING for one in directories))
+        directories = ()
+    return r.PartitionRecord(
+        partition_id=index,
+        topic_id=topic.id,
+        replicas=partition.replicas,
+        isr=partition.isr,
+        removing_replicas=partition.removing_replicas,
+        adding_replicas=partition.adding_replicas,
+        leader=partition.leader,
+        leader_recovery_state=partition.leader_recovery_state,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        directories=directories,
+    )
+
+
+def _only_empty(version: MetadataVersion, **values: object) -> None:
+    for name, value in values.items():
+        if value:
+            raise ValueError(f"{name} cannot be kept at {FEATURE_NAME} {version.level}")
