@@ -1,0 +1,106 @@
+"""One connection to one ZooKeeper server: frames in and out, xids, what is in flight.
+
+Knows nothing of retries or of sessions before and after this one; ``client`` does.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from emulator.zookeeper import jute
+from emulator.zookeeper.errors import SESSION_GONE
+from emulator.zookeeper.jute import JuteError
+from emulator.zookeeper.ops import Failure, Value, ZkRequest
+
+_REPLY_BYTES_MAX = 1 << 30
+
+
+class Channel:
+    """Frames and the order of replies. ZooKeeper answers a connection's requests in order."""
+
+    def __init__(self, conn: int, chroot: str, now_ms: int) -> None:
+        self.conn = conn
+        self.last_sent_ms = now_ms
+        self.last_received_ms = now_ms
+        self.last_zxid = 0
+        self._chroot = chroot
+        self._buffer = bytearray()
+        self._xid = 0
+        self._in_flight: deque[tuple[int, object, ZkRequest]] = deque()
+
+    @property
+    def in_flight_count(self) -> int:
+        """Requests sent and not yet answered, pings not counted."""
+        return len(self._in_flight)
+
+    def request(
+        self, tag: object, request: ZkRequest, now_ms: int, *, absolute: bool = False
+    ) -> bytes:
+        """Bytes to send for one request. ``absolute``: its path is not below the chroot.
+
+        Raises:
+            ValueError: the frame would be too long; nothing was noted as sent.
+        """
+        chroot = "" if absolute else self._chroot
+        data = jute.encode_request(request, self._xid + 1, chroot)
+        self._xid = (self._xid + 1) & 0x3FFFFFFF
+        self._in_flight.append((self._xid, tag, request))
+        self.last_sent_ms = now_ms
+        return data
+
+    def ping(self, now_ms: int) -> bytes:
+        """Bytes of a keep-alive."""
+        self.last_sent_ms = now_ms
+        return jute.encode_ping()
+
+    def frames(self, data: bytes, now_ms: int) -> Iterator[bytes]:
+        """Cut what arrived into frames, without their length.
+
+        Raises:
+            JuteError: a length that cannot be.
+        """
+        self.last_received_ms = now_ms
+        buffer = self._buffer
+        buffer += data
+        at = 0
+        try:
+            while len(buffer) - at >= 4:
+                size = int.from_bytes(buffer[at : at + 4], "big", signed=True)
+                if not 0 <= size <= _REPLY_BYTES_MAX:
+                    raise JuteError(f"a frame of {size} bytes")
+                if len(buffer) - at - 4 < size:
+                    return
+                at += 4 + size
+                yield bytes(buffer[at - size : at])
+        finally:
+            del buffer[:at]
+
+    def reply(self, frame: bytes) -> tuple[object, Value | Failure] | None:
+        """Match one reply with its request; None for pings and watches.
+
+        Raises:
+            JuteError: an answer to nothing we asked, or one saying that the session is gone: the
+                connection
+                is then of no more use and everything in flight is in doubt.
+        """
+        xid, zxid, error = jute.reply_header(frame)
+        if zxid > 0:
+            self.last_zxid = zxid
+        if xid < 0:
+            return None
+        if not self._in_flight or self._in_flight[0][0] != xid:
+            expected = self._in_flight[0][0] if self._in_flight else None
+            raise JuteError(f"reply with xid {xid}, expected {expected}")
+        if error in SESSION_GONE:
+            raise JuteError(f"server answered {error}")
+        _, tag, request = self._in_flight[0]
+        value = jute.decode_reply(request, frame, self._chroot)
+        self._in_flight.popleft()
+        return tag, value
+
+    def abandon(self) -> list[object]:
+        """Tags of everything in flight, in order; the connection is over."""
+        tags = [tag for _, tag, _ in self._in_flight]
+        self._in_flight.clear()
+        return tags

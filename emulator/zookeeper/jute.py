@@ -1,0 +1,327 @@
+"""Requests and replies of ZooKeeper's client protocol as bytes.
+
+Built on kazoo's primitives (strings, buffers, header structs, the connect handshake). The four
+write ops are laid out here because the size of a multi must be known before it is built, because
+kazoo turns the codes inside a failed multi into exceptions, and because kazoo has no multiRead
+(22).
+
+Traps, measured on 3.6.4, 3.8.4 and 3.9.5: a failed multi has header error 0, and its first result
+may be 0 as well, so every result is looked at. A frame of more than 1,048,575 bytes makes the
+server close the connection without an answer, so the size is checked before anything is sent.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import cast
+
+from kazoo.protocol import serialization as kazoo
+
+from emulator.zookeeper.ops import (
+    OPEN,
+    Acl,
+    Check,
+    CloseSession,
+    Create,
+    Delete,
+    Exists,
+    Failure,
+    GetChildren,
+    GetData,
+    Multi,
+    MultiRead,
+    NodeData,
+    OpValue,
+    ReadFailed,
+    ReadValue,
+    SetData,
+    Stat,
+    Sync,
+    Value,
+    ZkOp,
+    ZkRead,
+    ZkRequest,
+)
+
+FRAME_BYTES_MAX = 1_048_575
+"""ZooKeeper's default ``jute.maxbuffer`` (0xfffff), without the four length bytes."""
+
+OP_CREATE, OP_DELETE, OP_EXISTS, OP_GET_DATA, OP_SET_DATA = 1, 2, 3, 4, 5
+OP_GET_CHILDREN, OP_SYNC, OP_PING, OP_CHECK, OP_MULTI = 8, 9, 11, 13, 14
+OP_MULTI_READ, OP_CLOSE_SESSION, OP_ERROR = 22, -11, -1
+XID_WATCH, XID_PING, XID_AUTH = -1, -2, -4
+
+_INT = struct.Struct(">i")
+_REQUEST_HEADER = struct.Struct(">iii")
+_REPLY_HEADER = struct.Struct(">iqi")
+_MULTI_HEADER = struct.Struct(">i?i")
+_STAT = struct.Struct(">qqqqiiiqiiq")
+_MULTI_END = _MULTI_HEADER.pack(-1, True, -1)
+_HEADER_OF = {
+    op: _MULTI_HEADER.pack(op, False, -1)
+    for op in (OP_CREATE, OP_SET_DATA, OP_DELETE, OP_CHECK, OP_GET_DATA, OP_GET_CHILDREN)
+}
+_NULL = _INT.pack(-1)
+MULTI_OVERHEAD_BYTES = 8 + len(_MULTI_END)
+"""Bytes of a multi beside its ops: xid, opcode and the closing header."""
+
+
+class JuteError(ValueError):
+    """The server sent bytes that are no reply to what was asked."""
+
+
+def _string(text: str) -> bytes:
+    raw = text.encode()
+    return _INT.pack(len(raw)) + raw
+
+
+def _buffer(data: bytes | None) -> bytes:
+    return _NULL if data is None else _INT.pack(len(data)) + data
+
+
+def _acls(acls: tuple[Acl, ...]) -> bytes:
+    parts = [_INT.pack(len(acls))]
+    for acl in acls:
+        parts += (_INT.pack(acl.perms), _string(acl.scheme), _string(acl.id))
+    return b"".join(parts)
+
+
+_OPEN_BYTES = _acls(OPEN)
+
+
+def full_path(path: str, chroot: str) -> str:
+    """Prefix a path with the chroot (empty, or ``/a/b``).
+
+    >>> full_path("/", "/kafka"), full_path("/x", "/kafka"), full_path("/x", "")
+    ('/kafka', '/kafka/x', '/x')
+    """
+    if not chroot:
+        return path
+    return chroot if path == "/" else chroot + path
+
+
+def _op_body(op: ZkOp, chroot: str) -> bytes:
+    path = _string(full_path(op.path, chroot))
+    match op:
+        case SetData():
+            return b"".join((path, _buffer(op.data), _INT.pack(op.version)))
+        case Create():
+            acl = _OPEN_BYTES if op.acl is OPEN else _acls(op.acl)
+            return b"".join((path, _buffer(op.data), acl, _INT.pack(op.flags)))
+        case Delete() | Check():
+            return path + _INT.pack(op.version)
+
+
+_OPCODE: dict[type, int] = {
+    Create: OP_CREATE,
+    SetData: OP_SET_DATA,
+    Delete: OP_DELETE,
+    Check: OP_CHECK,
+    GetData: OP_GET_DATA,
+    GetChildren: OP_GET_CHILDREN,
+    Exists: OP_EXISTS,
+    Sync: OP_SYNC,
+    CloseSession: OP_CLOSE_SESSION,
+    Multi: OP_MULTI,
+    MultiRead: OP_MULTI_READ,
+}
+
+
+def op_size(op: ZkOp, chroot: str = "") -> int:
+    """Bytes that one op adds to a multi, its header included: exactly what will be sent."""
+    size = 9 + 4 + len(full_path(op.path, chroot).encode()) + 4
+    match op:
+        case SetData():
+            return size + 4 + (len(op.data) if op.data is not None else 0)
+        case Create():
+            acl = len(_OPEN_BYTES) if op.acl is OPEN else len(_acls(op.acl))
+            return size + 4 + acl + (len(op.data) if op.data is not None else 0)
+        case Delete() | Check():
+            return size
+
+
+def encode_request(request: ZkRequest, xid: int, chroot: str = "") -> bytes:
+    """Lay out one request with its length in front.
+
+    Raises:
+        ValueError: the frame would be longer than ``FRAME_BYTES_MAX`` or a path is not absolute.
+    """
+    opcode = _OPCODE[type(request)]
+    match request:
+        case Multi():
+            parts = [_HEADER_OF[_OPCODE[type(op)]] + _op_body(op, chroot) for op in request.ops]
+            body = b"".join((*parts, _MULTI_END))
+        case MultiRead():
+            parts = [
+                _HEADER_OF[_OPCODE[type(read)]] + _string(full_path(read.path, chroot)) + b"\0"
+                for read in request.reads
+            ]
+            body = b"".join((*parts, _MULTI_END))
+        case Create() | SetData() | Delete():
+            body = _op_body(request, chroot)
+        case GetData() | GetChildren() | Exists():
+            body = _string(full_path(request.path, chroot)) + b"\0"
+        case Sync():
+            body = _string(full_path(request.path, chroot))
+        case CloseSession():
+            body = b""
+    size = len(body) + 8
+    if size > FRAME_BYTES_MAX:
+        raise ValueError(
+            f"{type(request).__name__} of {size} bytes; ZooKeeper takes {FRAME_BYTES_MAX}"
+        )
+    return _REQUEST_HEADER.pack(size, xid, opcode) + body
+
+
+def encode_ping() -> bytes:
+    """The keep-alive; its reply has the same xid."""
+    return _REQUEST_HEADER.pack(8, XID_PING, OP_PING)
+
+
+def encode_connect(timeout_ms: int, session_id: int, password: bytes, last_zxid: int) -> bytes:
+    """The handshake. ``session_id`` 0 with 16 zero bytes asks for a new session."""
+    body = bytes(kazoo.Connect(0, last_zxid, timeout_ms, session_id, password, False).serialize())
+    return _INT.pack(len(body)) + body
+
+
+def decode_connect(frame: bytes) -> tuple[int, int, bytes]:
+    """Read the handshake's answer: negotiated timeout in ms, session id (0: expired), password."""
+    try:
+        answer, _ = kazoo.Connect.deserialize(frame, 0)
+    except struct.error as error:
+        raise JuteError(f"handshake answer of {len(frame)} bytes: {error}") from error
+    return int(answer.time_out), int(answer.session_id), bytes(answer.passwd or b"")
+
+
+def reply_header(frame: bytes) -> tuple[int, int, int]:
+    """Split off xid, zxid and error code.
+
+    Raises:
+        JuteError: the frame is shorter than a header.
+    """
+    try:
+        return cast("tuple[int, int, int]", _REPLY_HEADER.unpack_from(frame))
+    except struct.error as error:
+        raise JuteError(f"reply of {len(frame)} bytes: {error}") from error
+
+
+def decode_reply(request: ZkRequest, frame: bytes, chroot: str = "") -> Value | Failure:
+    """Read the answer to ``request``.
+
+    Returns:
+        The value each request's docstring names, or a ``Failure``.
+
+    Raises:
+        JuteError: the bytes do not have the shape of an answer to this request.
+    """
+    _, _, error = reply_header(frame)
+    if error:
+        return Failure(error)
+    try:
+        return _decode_body(request, frame, chroot)
+    except (struct.error, IndexError, UnicodeDecodeError) as problem:
+        raise JuteError(f"reply to {type(request).__name__}: {problem}") from problem
+
+
+def _decode_body(request: ZkRequest, frame: bytes, chroot: str) -> Value | Failure:
+    at = _REPLY_HEADER.size
+    match request:
+        case Multi():
+            return _multi_results(request, frame, at, chroot)
+        case MultiRead():
+            return _read_results(request, frame, at)
+        case GetData():
+            return _data(frame, at)[0]
+        case GetChildren():
+            return _children(frame, at)[0]
+        case Create():
+            return _text(frame, at)[0][len(chroot) :]
+        case SetData() | Exists():
+            return Stat._make(_STAT.unpack_from(frame, at))
+        case Delete() | Sync() | CloseSession():
+            return None
+
+
+def _text(frame: bytes, at: int) -> tuple[str, int]:
+    size = _INT.unpack_from(frame, at)[0]
+    end = at + 4 + size
+    if size < 0 or end > len(frame):
+        raise IndexError(f"string of {size} bytes at {at}")
+    return frame[at + 4 : end].decode(), end
+
+
+def _data(frame: bytes, at: int) -> tuple[NodeData, int]:
+    size = _INT.unpack_from(frame, at)[0]
+    at += 4
+    data = None
+    if size >= 0:
+        data = bytes(frame[at : at + size])
+        at += size
+    return NodeData(data, Stat._make(_STAT.unpack_from(frame, at))), at + _STAT.size
+
+
+def _children(frame: bytes, at: int) -> tuple[tuple[str, ...], int]:
+    count = _INT.unpack_from(frame, at)[0]
+    at += 4
+    names = []
+    for _ in range(count):
+        name, at = _text(frame, at)
+        names.append(name)
+    return tuple(names), at
+
+
+def _multi_results(request: Multi, frame: bytes, at: int, chroot: str) -> Value | Failure:
+    values: list[OpValue] = []
+    codes: list[int] = []
+    for _ in request.ops:
+        kind, done, _ = _MULTI_HEADER.unpack_from(frame, at)
+        at += _MULTI_HEADER.size
+        if done:
+            break
+        if kind == OP_ERROR:
+            codes.append(_INT.unpack_from(frame, at)[0])
+            at += 4
+        elif kind == OP_CREATE:
+            path, at = _text(frame, at)
+            values.append(path[len(chroot) :])
+        elif kind == OP_SET_DATA:
+            values.append(Stat._make(_STAT.unpack_from(frame, at)))
+            at += _STAT.size
+        elif kind in (OP_DELETE, OP_CHECK):
+            values.append(None)
+        else:
+            raise IndexError(f"result of kind {kind} in a multi")
+    if codes:
+        for index, code in enumerate(codes):
+            if code:
+                return Failure(code, index)
+        raise IndexError("a failed multi without a failed op")
+    if len(values) != len(request.ops):
+        raise IndexError(f"{len(values)} results for {len(request.ops)} ops")
+    return values
+
+
+def _read_results(request: MultiRead, frame: bytes, at: int) -> list[ReadValue]:
+    values: list[ReadValue] = []
+    for _ in request.reads:
+        kind, done, _ = _MULTI_HEADER.unpack_from(frame, at)
+        at += _MULTI_HEADER.size
+        if done:
+            raise IndexError(f"{len(values)} results for {len(request.reads)} reads")
+        value: ReadValue
+        if kind == OP_ERROR:
+            value = ReadFailed(_INT.unpack_from(frame, at)[0])
+            at += 4
+        elif kind == OP_GET_DATA:
+            value, at = _data(frame, at)
+        elif kind == OP_GET_CHILDREN:
+            value, at = _children(frame, at)
+        else:
+            raise IndexError(f"result of kind {kind} in a multiRead")
+        values.append(value)
+    return values
+
+
+def read_size(read: ZkRead, chroot: str = "") -> int:
+    """Bytes that one read adds to a multiRead, its header included."""
+    return 9 + 4 + len(full_path(read.path, chroot).encode()) + 1

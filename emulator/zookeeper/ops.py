@@ -1,0 +1,213 @@
+"""What one can ask of ZooKeeper and what it answers: frozen values, no behaviour.
+
+Paths are absolute, without the chroot and without a trailing slash. ``data=None`` is a znode made
+without data (a null byte array in Java); ``b""`` is an empty one. ZooKeeper keeps them apart and so
+do we.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+ANY_VERSION = -1
+EPHEMERAL = 1
+SEQUENTIAL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Acl:
+    """One access rule; ``perms`` is the sum of read 1, write 2, create 4, delete 8, admin 16."""
+
+    perms: int
+    scheme: str
+    id: str
+
+
+OPEN: tuple[Acl, ...] = (Acl(31, "world", "anyone"),)
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Make a znode. With ``SEQUENTIAL`` ten digits are added to the path.
+
+    The answer is the real path.
+    """
+
+    path: str
+    data: bytes | None
+    acl: tuple[Acl, ...] = OPEN
+    flags: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SetData:
+    """Replace a znode's data if its version is the expected one (-1: any).
+
+    The answer is its ``Stat``.
+    """
+
+    path: str
+    data: bytes | None
+    version: int = ANY_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Remove a znode without children if its version is the expected one (-1: any)."""
+
+    path: str
+    version: int = ANY_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Only inside a ``Multi``: refuse the whole multi unless the znode has this version."""
+
+    path: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class GetData:
+    """Read data and stat; the answer is a ``NodeData``."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class GetChildren:
+    """Names of the children, in no order; the answer is a tuple of names."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """The ``Stat`` alone."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """Make this server catch up with the leader before it serves what follows."""
+
+    path: str = "/"
+
+
+@dataclass(frozen=True, slots=True)
+class CloseSession:
+    """End the session: its ephemerals vanish and nothing sent under it can still be applied."""
+
+
+ZkOp: TypeAlias = Create | SetData | Delete | Check
+ZkRead: TypeAlias = GetData | GetChildren
+
+
+@dataclass(frozen=True, slots=True)
+class Multi:
+    """All ops or none. The answer is one value per op.
+
+    Path (create), ``Stat`` (set), None (others).
+    """
+
+    ops: tuple[ZkOp, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MultiRead:
+    """Many reads in one request.
+
+    An absent znode is a ``ReadFailed`` of its own, not of the whole.
+    """
+
+    reads: tuple[ZkRead, ...]
+
+
+ZkRequest: TypeAlias = (
+    Create
+    | SetData
+    | Delete
+    | GetData
+    | GetChildren
+    | Exists
+    | Sync
+    | CloseSession
+    | Multi
+    | MultiRead
+)
+
+
+class Stat(NamedTuple):
+    """A znode's stat, in the order of the wire. Times are ms since the epoch."""
+
+    czxid: int
+    mzxid: int
+    ctime_ms: int
+    mtime_ms: int
+    version: int
+    cversion: int
+    aversion: int
+    ephemeral_owner: int
+    data_length: int
+    children_count: int
+    pzxid: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeData:
+    """Answer to ``GetData``."""
+
+    data: bytes | None
+    stat: Stat
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFailed:
+    """Answer to one read of a ``MultiRead`` that failed, usually ``NO_NODE``."""
+
+    code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a request was refused. ``index``.
+
+    The failing op of a multi, -1 when it is the request as a whole.
+    """
+
+    code: int
+    index: int = -1
+
+
+ReadValue: TypeAlias = NodeData | tuple[str, ...] | ReadFailed
+OpValue: TypeAlias = str | Stat | None
+Value: TypeAlias = OpValue | NodeData | tuple[str, ...] | list[OpValue] | list[ReadValue]
+
+
+@dataclass(frozen=True, slots=True)
+class ZkResult:
+    """A request was served."""
+
+    tag: object
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class ZkFailed:
+    """A request was refused and changed nothing: see ``Failure``."""
+
+    tag: object
+    code: int
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class ZkLost:
+    """In doubt: it may or may not have been applied; only reading after the fence tells."""
+
+    tag: object
+
+
+ZkOutcome: TypeAlias = ZkResult | ZkFailed | ZkLost
