@@ -179,6 +179,8 @@ class _Writer:
 
     def run(self) -> None:
         """Write blocks until told to end; after a failure only empty the inbox."""
+        for table in self._tables.values():
+            self._attempt(table.create)
         while (block := self.inbox.get()) is not None:
             self._attempt(self._tables[block.kind].add, block)
         for table in self._tables.values():
@@ -211,6 +213,11 @@ class _Table:
         self._batches: list[Any] = []
         self._batch_rows = self._file_rows = 0
 
+    def create(self) -> None:
+        """Leave a file without rows, so that a reader finds every table from the start."""
+        self._open(0.0)
+        self.finish()
+
     def add(self, block: _Block) -> None:
         """Take a block; end the file when it is old or long enough."""
         if block.rows:
@@ -241,8 +248,8 @@ class _Table:
 
     def _open(self, now: float) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._files += 1
         self._path = self._folder / f"_{self._start}-{self._files:05d}.parquet"
+        self._files += 1
         self._file = self._arrow.parquet.ParquetWriter(
             self._path, self._schema, compression="zstd", use_dictionary=True
         )

@@ -32,6 +32,17 @@ def _read(folder: Path, table: str) -> list[dict[str, Any]]:
     return [dict(row) for row in found.to_pylist()]
 
 
+def _files(folder: Path, table: str) -> list[int]:
+    """Rows of each finished file that has any, oldest first."""
+    found = sorted((folder / table).rglob("c-*.parquet"))
+    return [count for count in (pyarrow.parquet.read_metadata(f).num_rows for f in found) if count]
+
+
+def test_every_table_is_there_from_the_start(tmp_path: Path) -> None:
+    TraceFile(tmp_path, "r1", "c").close()
+    assert not any(_read(tmp_path, table) for table in rows.TABLES)
+
+
 def test_rows_of_every_table_come_back(tmp_path: Path) -> None:
     trace = TraceFile(tmp_path, "r1", "controller-3000")
     for row in _ROWS:
@@ -42,9 +53,9 @@ def test_rows_of_every_table_come_back(tmp_path: Path) -> None:
         [found] = _read(tmp_path, rows.TABLE_OF[type(row)])
         plain = msgspec.json.decode(msgspec.json.encode(row))
         assert found == {**plain, "process": "controller-3000", "run_id": "r1"}
-        [file] = (tmp_path / rows.TABLE_OF[type(row)]).rglob("*.parquet")
-        metadata = pyarrow.parquet.read_schema(file).metadata
-        assert metadata[trace_file.VERSION_KEY.encode()] == str(rows.SCHEMA_VERSION).encode()
+        for file in (tmp_path / rows.TABLE_OF[type(row)]).rglob("*.parquet"):
+            metadata = pyarrow.parquet.read_schema(file).metadata
+            assert metadata[trace_file.VERSION_KEY.encode()] == str(rows.SCHEMA_VERSION).encode()
 
 
 def test_order_is_kept_over_blocks_and_files(tmp_path: Path) -> None:
@@ -55,7 +66,7 @@ def test_order_is_kept_over_blocks_and_files(tmp_path: Path) -> None:
         trace.append(rows.StallRow(at, at + 1))
     trace.close()
     assert [row["begin_ns"] for row in _read(tmp_path, "stalls")] == list(range(20))
-    assert len(list(tmp_path.rglob("*.parquet"))) == 3
+    assert _files(tmp_path, "stalls") == [9, 9, 2]
 
 
 def test_an_old_file_is_ended_by_flush_and_readable_before_close(tmp_path: Path) -> None:
@@ -70,9 +81,7 @@ def test_an_old_file_is_ended_by_flush_and_readable_before_close(tmp_path: Path)
     trace.flush()
     trace.append(rows.StallRow(5, 6))
     trace.close()
-    first, second = sorted(tmp_path.rglob("*.parquet"))
-    assert pyarrow.parquet.read_metadata(first).num_rows == 2
-    assert pyarrow.parquet.read_metadata(second).num_rows == 1
+    assert _files(tmp_path, "stalls") == [2, 1]
 
 
 _CRASHING = """
@@ -83,7 +92,7 @@ folder = pathlib.Path(sys.argv[1])
 trace = TraceFile(folder, "r1", "c", limits=TraceLimits(block_rows=10, file_rows=50))
 for at in range(95):
     trace.append(StallRow(at, at))
-while len(list(folder.rglob("c-*.parquet"))) < 1:
+while len(list(folder.rglob("stalls/*/c-*.parquet"))) < 2:
     pass
 os._exit(9)
 """
