@@ -1,0 +1,227 @@
+"""How long ZooKeeper held KRaft writes back, and why: three numbers and their parts.
+
+``ZkWriteBlockingKRaftMillis`` is our own measure (no Kafka release has it; its value there is 0 by
+construction): milliseconds per blocked operation, their sum, and the time in which at least one
+operation was blocked. What is attributed must add up to the whole: ``unexplained_share`` says by
+how much it does not, from two independent computations.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import add
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text uses
+
+from bench.analysis.quantiles import ms, quantile_table
+from bench.analysis.schema import KEYS
+from bench.analysis.stages import reached
+from emulator.trace.rows import BlockCause, Stage
+
+_CAUSES: Final = [str(cause) for cause in BlockCause]
+_PARTS: Final = ["queue_ms", "blocked_ms", "commit_ms", "answer_ms"]
+
+
+def blocked_per_operation(blocks: DataFrame) -> DataFrame:
+    """Quantiles of the time an operation was blocked, by API."""
+    timed = blocks.withColumn("blocked_ms", ms("end_ns", "begin_ns"))
+    return quantile_table(timed, "blocked_ms", [*KEYS, "api"])
+
+
+def blocked_whole(blocks: DataFrame) -> DataFrame:
+    """The whole: operations, their summed time, and the time at least one was blocked.
+
+    Returns:
+        run_id, process, blocked_operations, timed_out_operations, total_ms, union_ms.
+    """
+    earlier = (
+        Window.partitionBy(*KEYS)
+        .orderBy("begin_ns", "end_ns")
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    covered_to = F.coalesce(F.max("end_ns").over(earlier), F.col("begin_ns"))
+    fresh = blocks.withColumn(
+        "_fresh_ms",
+        F.greatest(ms("end_ns", F.greatest(F.col("begin_ns"), covered_to)), F.lit(0.0)),
+    )
+    return fresh.groupBy(*KEYS).agg(
+        F.count("*").alias("blocked_operations"),
+        F.sum((F.col("end") == "timed_out").cast("long")).alias("timed_out_operations"),
+        F.sum(ms("end_ns", "begin_ns")).alias("total_ms"),
+        F.sum("_fresh_ms").alias("union_ms"),
+    )
+
+
+def blocked_segments(blocks: DataFrame, multis: DataFrame) -> DataFrame:
+    """Cut time at every beginning and end of a block or a multi.
+
+    Returns:
+        run_id, process, begin_ns, segment_ms, multis (in flight), operations (blocked), and one
+        column per cause: operations blocked for it. Only segments with a blocked operation.
+    """
+    edges = _edges(blocks, "begin_ns", "end_ns", F.col("cause")).unionByName(
+        _edges(multis, "sent_ns", "answered_ns", F.lit("multi"))
+    )
+    ordered = Window.partitionBy(*KEYS).orderBy("begin_ns")
+    so_far = ordered.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    counted = edges.groupBy(*KEYS, "begin_ns").agg(
+        *(
+            F.sum(F.when(F.col("what") == what, F.col("step")).otherwise(F.lit(0))).alias(what)
+            for what in [*_CAUSES, "multi"]
+        )
+    )
+    return counted.select(
+        *KEYS,
+        "begin_ns",
+        ms(F.lead("begin_ns").over(ordered), "begin_ns").alias("segment_ms"),
+        F.sum("multi").over(so_far).alias("multis"),
+        reduce(add, [F.sum(cause).over(so_far) for cause in _CAUSES]).alias("operations"),
+        *(F.sum(cause).over(so_far).alias(cause) for cause in _CAUSES),
+    ).where("operations > 0")
+
+
+def _edges(frame: DataFrame, begin: str, end: str, what: object) -> DataFrame:
+    pair = F.array(
+        F.struct(F.col(begin).alias("at"), F.lit(1).alias("step")),
+        F.struct(F.col(end).alias("at"), F.lit(-1).alias("step")),
+    )
+    return frame.select(*KEYS, F.lit(what).alias("what"), F.explode(pair).alias("edge")).select(
+        *KEYS, "what", F.col("edge.at").alias("begin_ns"), F.col("edge.step").alias("step")
+    )
+
+
+def blocking_by_cause(blocks: DataFrame, multis: DataFrame) -> DataFrame:
+    """Attribute the blocked time to its causes and to what ZooKeeper was doing meanwhile.
+
+    Time in which operations were blocked for different causes is shared among the causes in
+    proportion to the operations.
+
+    Returns:
+        run_id, process, cause, zookeeper (``multi in flight`` or ``no multi in flight``),
+        union_ms, total_ms. The sums over cause and zookeeper are those of ``blocked_whole``.
+    """
+    segments = blocked_segments(blocks, multis)
+    busy = F.when(F.col("multis") > 0, F.lit("multi in flight")).otherwise(
+        F.lit("no multi in flight")
+    )
+    long = segments.withColumn("zookeeper", busy).unpivot(
+        (*KEYS, "zookeeper", "segment_ms", "operations"), tuple(_CAUSES), "cause", "here"
+    )
+    return (
+        long.where("here > 0")
+        .groupBy(*KEYS, "cause", "zookeeper")
+        .agg(
+            F.sum(F.col("segment_ms") * F.col("here") / F.col("operations")).alias("union_ms"),
+            F.sum(F.col("segment_ms") * F.col("here")).alias("total_ms"),
+        )
+    )
+
+
+def blocking_check(whole: DataFrame, by_cause: DataFrame) -> DataFrame:
+    """Compare the parts with the whole.
+
+    Returns:
+        ``whole`` with unexplained_share: the greater relative difference of the two sums; the
+        report refuses the attribution above 0.01.
+    """
+    parts = by_cause.groupBy(*KEYS).agg(
+        F.sum("union_ms").alias("_union_ms"), F.sum("total_ms").alias("_total_ms")
+    )
+    joined = whole.join(parts, KEYS, "left").fillna(0.0, ["_union_ms", "_total_ms"])
+    off = [
+        F.when(F.col(name) > 0, F.abs(F.col(f"_{name}") - F.col(name)) / F.col(name)).otherwise(
+            F.lit(0.0)
+        )
+        for name in ("union_ms", "total_ms")
+    ]
+    return joined.select(*whole.columns, F.greatest(*off).alias("unexplained_share"))
+
+
+def blocked_per_second(blocks: DataFrame, multis: DataFrame) -> DataFrame:
+    """Share of each second in which an operation was blocked.
+
+    Returns:
+        run_id, process, second (of the process's clock), blocked_share; seconds without are absent.
+    """
+    nanos = 1_000_000_000
+    end = F.col("begin_ns") + (F.col("segment_ms") * F.lit(1e6)).cast("long")
+    spread = (
+        blocked_segments(blocks, multis)
+        .withColumn("_end_ns", end)
+        .withColumn(
+            "second",
+            F.explode(
+                F.sequence(
+                    F.floor(F.col("begin_ns") / nanos), F.floor((F.col("_end_ns") - 1) / nanos)
+                )
+            ),
+        )
+    )
+    inside = F.least("_end_ns", (F.col("second") + 1) * nanos) - F.greatest(
+        "begin_ns", F.col("second") * nanos
+    )
+    return spread.groupBy(*KEYS, "second").agg(
+        (F.sum(inside) / F.lit(nanos)).alias("blocked_share")
+    )
+
+
+def request_parts(requests: DataFrame, ranges: DataFrame, blocks: DataFrame) -> DataFrame:
+    """Split the latency of each request that appended records.
+
+    Returns:
+        run_id, process, request_id, api, received_ns, latency_ms, queue_ms (received to appended,
+        less the wait for ZooKeeper), blocked_ms (the wait), commit_ms, answer_ms (committed to
+        answered). A part that would be negative is 0: then the parts exceed the whole, and
+        ``parts_check`` shows it.
+    """
+    held = blocks.groupBy(*KEYS, "request_id").agg(
+        F.sum(ms("end_ns", "begin_ns")).alias("blocked_ms")
+    )
+    points = requests.where("received_ns is not null and last_offset is not null").select(
+        *KEYS,
+        "request_id",
+        F.coalesce("inner_api", "api").alias("api"),
+        F.col("last_offset").alias("offset"),
+        "received_ns",
+        "answered_ns",
+    )
+    timed = (
+        reached(points, ranges, [Stage.APPENDED, Stage.COMMITTED])
+        .join(held, [*KEYS, "request_id"], "left")
+        .fillna(0.0, ["blocked_ms"])
+    )
+    zero = F.lit(0.0)
+    return timed.select(
+        *KEYS,
+        "request_id",
+        "api",
+        "received_ns",
+        ms("answered_ns", "received_ns").alias("latency_ms"),
+        F.greatest(ms("appended_ns", "received_ns") - F.col("blocked_ms"), zero).alias("queue_ms"),
+        "blocked_ms",
+        F.greatest(ms("committed_ns", "appended_ns"), zero).alias("commit_ms"),
+        F.greatest(ms("answered_ns", "committed_ns"), zero).alias("answer_ms"),
+    )
+
+
+def parts_check(parts: DataFrame) -> DataFrame:
+    """Sum the result of ``request_parts`` by API, and say how far parts are from the whole.
+
+    Returns:
+        run_id, process, api, requests, latency_ms, the four parts, unexplained_share.
+    """
+    summed = parts.groupBy(*KEYS, "api").agg(
+        F.count("*").alias("requests"),
+        F.sum("latency_ms").alias("latency_ms"),
+        *(F.sum(part).alias(part) for part in _PARTS),
+    )
+    explained = reduce(add, [F.col(part) for part in _PARTS])
+    return summed.withColumn(
+        "unexplained_share",
+        F.when(
+            F.col("latency_ms") > 0,
+            F.abs(explained - F.col("latency_ms")) / F.col("latency_ms"),
+        ).otherwise(F.lit(0.0)),
+    )

@@ -1,0 +1,96 @@
+"""The life of each appended batch: when it reached every stage, and how long each step took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text uses
+
+from bench.analysis.quantiles import ms, quantile_table
+from bench.analysis.schema import KEYS
+from emulator.trace.rows import Stage
+
+STEPS: Final[dict[str, tuple[Stage, Stage]]] = {
+    "commit_ms": (Stage.APPENDED, Stage.COMMITTED),
+    "plan_ms": (Stage.COMMITTED, Stage.PLANNED),
+    "zk_queue_ms": (Stage.PLANNED, Stage.ZK_SENT),
+    "zk_write_ms": (Stage.ZK_SENT, Stage.ZK_ACKED),
+    "write_behind_ms": (Stage.COMMITTED, Stage.ZK_ACKED),
+    "propagate_ms": (Stage.COMMITTED, Stage.PROPAGATED),
+}
+"""Step -> the stages it lies between."""
+
+
+def reached(points: DataFrame, ranges: DataFrame, stages: Sequence[Stage]) -> DataFrame:
+    """Add to each point when its offset first reached each stage.
+
+    A stage's row says that everything through its ``last_offset`` got there; so an offset reached
+    the stage at the earliest row that ends at or past it. Ranges need not have the same borders.
+
+    Args:
+        points: run_id, process, offset, and whatever else; rows with a null offset get nulls.
+        ranges: the trace's table.
+        stages: which to look up.
+
+    Returns:
+        ``points`` with one column ``<stage>_ns`` per stage, null where it was never reached.
+    """
+    marks = ranges.where(F.col("stage").isin([str(stage) for stage in stages])).select(
+        *KEYS,
+        F.col("last_offset").alias("offset"),
+        F.col("stage").alias("_stage"),
+        F.col("time_ns").alias("_time_ns"),
+        F.lit(0).alias("_point"),
+    )
+    both = points.withColumn("_point", F.lit(1)).unionByName(marks, allowMissingColumns=True)
+    # Seen from the greatest offset down, all rows before a point end at or past its offset.
+    window = (
+        Window.partitionBy(*KEYS)
+        .orderBy(F.col("offset").desc_nulls_first(), "_point")
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    times = [
+        F.min(F.when(F.col("_stage") == str(stage), F.col("_time_ns"))).over(window)
+        for stage in stages
+    ]
+    named = [time.alias(f"{stage}_ns") for time, stage in zip(times, stages, strict=True)]
+    return both.select("*", *named).where("_point = 1").drop("_stage", "_time_ns", "_point")
+
+
+def batch_stages(ranges: DataFrame) -> DataFrame:
+    """Follow each appended batch through its stages.
+
+    Returns:
+        run_id, process, first_offset, last_offset, records, appended_ns, and one column per step
+        of ``STEPS``; null where the batch never got that far (a NoOp has no step in ZooKeeper but
+        its offset is acknowledged all the same).
+    """
+    batches = ranges.where(F.col("stage") == str(Stage.APPENDED)).select(
+        *KEYS,
+        "first_offset",
+        F.col("last_offset").alias("offset"),
+        F.col("time_ns").alias("begin_ns"),
+    )
+    later = [stage for stage in Stage if stage is not Stage.APPENDED]
+    followed = reached(batches, ranges, later).withColumnRenamed("begin_ns", "appended_ns")
+    return followed.select(
+        *KEYS,
+        "first_offset",
+        F.col("offset").alias("last_offset"),
+        (F.col("offset") - F.col("first_offset") + 1).alias("records"),
+        "appended_ns",
+        *(_step(name) for name in STEPS),
+    )
+
+
+def _step(name: str) -> Column:
+    begin, end = STEPS[name]
+    return ms(f"{end}_ns", f"{begin}_ns").alias(name)
+
+
+def stage_latency(batches: DataFrame) -> DataFrame:
+    """Summarise the result of ``batch_stages``: one row per process and step, with quantiles."""
+    long = batches.unpivot(tuple(KEYS), tuple(STEPS), "step", "step_ms")
+    return quantile_table(long, "step_ms", [*KEYS, "step"])
