@@ -1,0 +1,244 @@
+"""Record batches of magic 2, as the metadata log holds them: no compression, no producer, no record
+headers.
+
+Source: DefaultRecordBatch, DefaultRecord, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import google_crc32c
+
+from wire.errors import DecodeError
+
+HEADER_BYTES: Final = 61
+MAGIC: Final = 2
+CONTROL: Final = 0x20
+"""Bit of ``attributes`` that marks a control batch."""
+
+_COMPRESSION: Final = 0x07
+_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_CHECKED: Final = struct.Struct(">hiqqqhii")
+_CRC_AT: Final = 17
+_CHECKED_AT: Final = 21
+_LENGTH_AT: Final = 12
+"""The length counts what follows it: the batch is 12 bytes longer."""
+
+
+class BatchCorrupt(DecodeError):  # noqa: N818 (what recovery of the log found)
+    """A batch whose checksum, magic or content is wrong."""
+
+
+class BatchTruncated(DecodeError):  # noqa: N818
+    """The data ends inside a batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Records of one leader epoch; record ``i`` has offset ``base_offset + i``. Times are in ms."""
+
+    base_offset: int
+    leader_epoch: int
+    attributes: int
+    base_timestamp: int
+    records: Sequence[tuple[bytes | None, bytes]]
+    """(key, value); the key is None but for control records."""
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record."""
+        return self.base_offset + len(self.records) - 1
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the records are the quorum's own."""
+        return bool(self.attributes & CONTROL)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchHeader:
+    """What can be known of a batch without reading its records."""
+
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    base_timestamp: int
+    max_timestamp: int
+    count: int
+    size: int
+    """Bytes of the whole batch."""
+
+
+def batch_header(data: bytes, position: int = 0) -> BatchHeader:
+    """Read the header of the batch at a position; the checksum is not looked at.
+
+    Raises:
+        BatchTruncated: fewer bytes than a header.
+        BatchCorrupt: a length that cannot be, or another magic.
+    """
+    if len(data) - position < HEADER_BYTES:
+        why = f"{len(data) - position} bytes instead of a header of {HEADER_BYTES}"
+        raise BatchTruncated("RecordBatch", -1, "header", position, why)
+    (base, length, epoch, magic, crc, attributes, delta, first, last, _, _, _, count) = (
+        _HEADER.unpack_from(data, position)
+    )
+    path = f"offset {base}"
+    if magic != MAGIC:
+        raise BatchCorrupt("RecordBatch", magic, path, position + 16, f"magic {magic}")
+    if length < HEADER_BYTES - _LENGTH_AT:
+        raise BatchCorrupt("RecordBatch", magic, path, position + 8, f"length {length}")
+    if count < 0 or delta < 0:
+        why = f"{count} records, last offset delta {delta}"
+        raise BatchCorrupt("RecordBatch", magic, path, position + 23, why)
+    return BatchHeader(
+        base, base + delta, epoch, magic, crc, attributes, first, last, count, length + _LENGTH_AT
+    )
+
+
+def encode_batch(batch: Batch) -> bytes:
+    """Write a batch.
+
+    Raises:
+        ValueError: the batch is empty.
+    """
+    if not batch.records:
+        raise ValueError("a batch has at least one record")
+    body = bytearray()
+    for delta, (key, value) in enumerate(batch.records):
+        head = b"\0\0" + _signed_varint(delta)
+        keyed = b"\x01" if key is None else _signed_varint(len(key)) + key
+        record = head + keyed + _signed_varint(len(value)) + value + b"\0"
+        body += _signed_varint(len(record)) + record
+    stamp = batch.base_timestamp
+    delta = len(batch.records) - 1
+    checked = _CHECKED.pack(batch.attributes, delta, stamp, stamp, -1, -1, -1, delta + 1) + body
+    head = struct.pack(
+        ">qiibI",
+        batch.base_offset,
+        len(checked) + _CHECKED_AT - _LENGTH_AT,
+        batch.leader_epoch,
+        MAGIC,
+        google_crc32c.value(checked),
+    )
+    return head + checked
+
+
+def decode_batches(data: bytes, *, whole_only: bool = True) -> Iterator[Batch]:
+    """Read batch after batch.
+
+    Args:
+        data: batches one after the other, as a Fetch response or a segment file holds them.
+        whole_only: False ends quietly at a batch that is not whole, as a Fetch may be cut anywhere.
+
+    Raises:
+        BatchTruncated: the data ends inside a batch and ``whole_only`` is set.
+        BatchCorrupt: a checksum, magic or record is wrong.
+    """
+    position = 0
+    while position < len(data):
+        try:
+            header = batch_header(data, position)
+            if len(data) - position < header.size:
+                why = f"{len(data) - position} bytes instead of {header.size}"
+                path = f"offset {header.base_offset}"
+                raise BatchTruncated("RecordBatch", MAGIC, path, position, why)
+        except BatchTruncated:
+            if whole_only:
+                raise
+            return
+        yield _decode_batch(data, position, header)
+        position += header.size
+
+
+def _decode_batch(data: bytes, position: int, header: BatchHeader) -> Batch:
+    path = f"offset {header.base_offset}"
+    end = position + header.size
+    crc = google_crc32c.value(data[position + _CHECKED_AT : end])
+    if crc != header.crc:
+        why = f"CRC-32C {crc:#010x}, header says {header.crc:#010x}"
+        raise BatchCorrupt("RecordBatch", MAGIC, path, position + _CRC_AT, why)
+    if header.attributes & _COMPRESSION:
+        raise BatchCorrupt("RecordBatch", MAGIC, path, position + 21, "compressed")
+    if header.last_offset - header.base_offset + 1 != header.count:
+        raise BatchCorrupt("RecordBatch", MAGIC, path, position + 23, "offsets with gaps")
+    reader = _Records(data, position + HEADER_BYTES, end, path)
+    records = [reader.record(index) for index in range(header.count)]
+    if reader.position != end:
+        raise reader.wrong(f"{end - reader.position} bytes after the last record")
+    return Batch(
+        header.base_offset,
+        header.leader_epoch,
+        header.attributes,
+        header.base_timestamp,
+        records,
+    )
+
+
+class _Records:
+    """Reads the records of one batch; checked by the CRC, so what is wrong here was written so."""
+
+    def __init__(self, data: bytes, position: int, end: int, path: str) -> None:
+        self.data = data
+        self.position = position
+        self.end = end
+        self.path = path
+
+    def wrong(self, why: str) -> BatchCorrupt:
+        return BatchCorrupt("RecordBatch", MAGIC, self.path, self.position, why)
+
+    def record(self, index: int) -> tuple[bytes | None, bytes]:
+        size = self.varint()
+        stop = self.position + size
+        if size < 0 or stop > self.end:
+            raise self.wrong(f"record {index} of {size} bytes")
+        self.position += 1
+        self.varint()
+        if self.varint() != index:
+            raise self.wrong(f"record {index} has another offset")
+        key = self.sized()
+        value = self.sized()
+        headers = self.varint()
+        if value is None or headers != 0 or self.position != stop:
+            raise self.wrong(f"record {index}: null value, headers or bytes left over")
+        return key, value
+
+    def sized(self) -> bytes | None:
+        size = self.varint()
+        if size < -1 or self.position + size > self.end:
+            raise self.wrong(f"a key or value of {size} bytes")
+        if size < 0:
+            return None
+        self.position += size
+        return self.data[self.position - size : self.position]
+
+    def varint(self) -> int:
+        value = 0
+        for shift in range(0, 70, 7):
+            if self.position >= self.end:
+                break
+            byte = self.data[self.position]
+            self.position += 1
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value >> 1 ^ -(value & 1)
+        raise self.wrong("no varint")
+
+
+def _signed_varint(value: int) -> bytes:
+    """Zig-zag varint."""
+    value = value << 1 ^ value >> 63
+    if value < 128:
+        return bytes((value,))
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

@@ -1,0 +1,125 @@
+"""``encode`` and ``decode``: messages to bytes and back, by code generated when first needed.
+
+Messages whose meaning moved between versions are brought to one shape after decoding and back
+before encoding, by the functions their module registers with ``normalised``; ``raw_encode`` and
+``raw_decode`` leave that out.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from wire import diagnose
+from wire.codegen.decoder import make_decoder
+from wire.codegen.encoder import make_encoder
+from wire.codegen.runtime import MalformedError
+from wire.schema import layout
+
+T = TypeVar("T")
+
+_DECODERS: dict[tuple[type, int], Callable[[bytes], Any]] = {}
+_ENCODERS: dict[tuple[type, int], Callable[[Any], bytes]] = {}
+_AFTER_DECODE: dict[type, Callable[[Any, int], Any]] = {}
+_BEFORE_ENCODE: dict[type, Callable[[Any, int], Any]] = {}
+
+_DECODE_FAILURES: Final = (
+    MalformedError,
+    IndexError,
+    struct.error,
+    UnicodeDecodeError,
+    OverflowError,
+)
+_ENCODE_FAILURES: Final = (
+    MalformedError,
+    AttributeError,
+    TypeError,
+    struct.error,
+    UnicodeEncodeError,
+    OverflowError,
+    ValueError,
+)
+
+
+def normalised(
+    cls: type[T],
+    *,
+    after_decode: Callable[[T, int], T],
+    before_encode: Callable[[T, int], T],
+) -> None:
+    """Register how a message of any version is brought to one shape, and back.
+
+    Neither function may change the object it is given.
+    """
+    _AFTER_DECODE[cls] = after_decode
+    _BEFORE_ENCODE[cls] = before_encode
+
+
+def raw_decode(cls: type[T], version: int, data: bytes) -> T:
+    """Decode to the shape of the version itself.
+
+    Raises:
+        DecodeError: the bytes are not one whole message of that version.
+        DeclarationError: no release has that version.
+    """
+    decoder = _DECODERS.get((cls, version))
+    if decoder is None:
+        decoder = _DECODERS[cls, version] = make_decoder(layout(cls, version))
+    try:
+        message: T = decoder(data)
+    except _DECODE_FAILURES as failure:
+        raise diagnose.decode_failure(layout(cls, version), data, failure) from None
+    return message
+
+
+def raw_encode(message: object, version: int) -> bytes:
+    """Encode an object that already has the shape of the version.
+
+    Raises:
+        EncodeError: a value of the wrong type or range, a null where none may be, or a value
+        without a field.
+        DeclarationError: no release has that version.
+    """
+    cls = type(message)
+    encoder = _ENCODERS.get((cls, version))
+    if encoder is None:
+        encoder = _ENCODERS[cls, version] = make_encoder(layout(cls, version))
+    try:
+        return encoder(message)
+    except _ENCODE_FAILURES as failure:
+        raise diagnose.encode_failure(layout(cls, version), message, failure) from None
+
+
+def decode(cls: type[T], version: int, data: bytes) -> T:
+    """Decode one whole message.
+
+    Args:
+        cls: the declared class.
+        version: one that some release has.
+        data: the body, without header.
+
+    Raises:
+        DecodeError: truncated, trailing bytes, null where none may be, bad UTF-8, an impossible
+        length or varint.
+        DeclarationError: no release has that version.
+
+    >>> from wire.messages import BrokerHeartbeatResponse
+    >>> decode(BrokerHeartbeatResponse, 0, bytes([0, 0, 0, 0, 0, 41, 1, 1, 0, 0]))
+    BrokerHeartbeatResponse(error_code=41, is_caught_up=True)
+    """
+    message = raw_decode(cls, version, data)
+    normalise = _AFTER_DECODE.get(cls)
+    return message if normalise is None else normalise(message, version)
+
+
+def encode(message: object, version: int) -> bytes:
+    """Encode one message.
+
+    Raises:
+        EncodeError: a value of the wrong type or range, a null where none may be, or a value
+        without a field.
+        DeclarationError: no release has that version.
+    """
+    restore = _BEFORE_ENCODE.get(type(message))
+    return raw_encode(message if restore is None else restore(message, version), version)

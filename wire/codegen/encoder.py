@@ -1,0 +1,202 @@
+"""Writes ``encode(o) -> bytes`` for one layout.
+
+Neighbouring fixed-width fields, a zero for "no tagged fields" included, are written by one
+``pack``. A value that has no field at this version raises unless it is the default or the field is
+ignorable. Any exception means "cannot be encoded"; ``wire.diagnose`` finds out what and where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from wire.codegen.runtime import Packers, ShapePackers
+from wire.codegen.source import Source, fits_shape, scalar_array
+from wire.schema import EMPTY, FORMATS, Field, Layout
+
+_NULL = {"struct": b"\xff", "string": b"\xff\xff"}
+_NULL_WIDE = b"\xff\xff\xff\xff"
+
+
+def make_encoder(layout: Layout) -> Callable[[Any], bytes]:
+    """Compile the encoder of one (message, version)."""
+    writer = _Encoder(layout)
+    return writer.source.compile(f"<wire encode {layout.name} v{layout.version}>", "encode")
+
+
+class _Encoder:
+    def __init__(self, layout: Layout) -> None:
+        self.source = Source("def encode(o):")
+        self.line = self.source.line
+        self.line(1, "w = bytearray()")
+        self.struct(layout, "o", 1)
+        self.line(1, "return bytes(w)")
+
+    def flush(self, depth: int) -> None:
+        """Write the pending run of fixed-width values."""
+        run = self.source.run
+        if run:
+            pack = self.source.struct_method("".join(code for code, _ in run), "pack")
+            self.line(depth, f"w += {pack}({', '.join(value for _, value in run)})")
+            run.clear()
+
+    def struct(self, layout: Layout, obj: str, depth: int) -> None:
+        """Write one struct; nothing is pending afterwards."""
+        self.absent(layout, obj, depth)
+        for field in layout.fields:
+            self.value(field, f"{obj}.{field.name}", depth)
+        self.end(layout, obj, depth)
+
+    def absent(self, layout: Layout, obj: str, depth: int) -> None:
+        """Refuse what this version has no place for."""
+        wrong = [
+            self.differs(field, f"{obj}.{field.name}")
+            for field in layout.absent
+            if not field.ignorable
+        ]
+        if not layout.flexible:
+            wrong.append(f"{obj}.unknown_tags")
+        if wrong:
+            self.line(depth, f"if {' or '.join(wrong)}: raise Malformed")
+
+    def differs(self, field: Field, value: str) -> str:
+        """An expression that is true when a value is not the field's default."""
+        if field.default is None:
+            return f"{value} is not None"
+        if field.default in ([], ()):
+            # None is not an empty array; Kafka counts it as a value of its own.
+            return f"({value} is None or len({value}))" if field.nullable else f"len({value})"
+        if field.default is EMPTY:
+            assert field.group is not None
+            name = "default_" + field.group.cls.__name__
+            return f"{value} != {self.source.let(name, field.group.cls())}"
+        return f"{value} != {field.default!r}"
+
+    def end(self, layout: Layout, obj: str, depth: int) -> None:
+        """Write the section of tagged fields, if this version has one."""
+        if not layout.flexible:
+            self.flush(depth)
+            return
+        if not layout.tagged:
+            self.source.run.append(("B", "0"))
+            self.flush(depth)
+            self.line(depth, f"if {obj}.unknown_tags: w[-1:] = write_tags({obj}.unknown_tags)")
+            return
+        self.flush(depth)
+        tags, kept = self.source.name("t"), self.source.name("w")
+        self.line(depth, f"{tags} = {obj}.unknown_tags")
+        self.line(depth, f"{kept} = w")
+        for field in layout.tagged:
+            value = f"{obj}.{field.name}"
+            self.line(depth, f"if {self.differs(field, value)}:")
+            self.line(depth + 1, "w = bytearray()")
+            self.value(field, value, depth + 1)
+            self.flush(depth + 1)
+            self.line(depth + 1, f"{tags} = (*{tags}, ({field.tag}, w)); w = {kept}")
+        self.line(depth, f"if {tags}: w += write_tags({tags})")
+        self.line(depth, "else: w.append(0)")
+
+    def value(self, field: Field, expression: str, depth: int) -> None:
+        """Write one field from an expression."""
+        if field.kind in FORMATS and not field.array:
+            self.fixed(field, expression, depth)
+            return
+        name = self.source.name("v")
+        self.flush(depth)
+        self.line(depth, f"{name} = {expression}")
+        if field.nullable:
+            null = b"\0" if field.compact else _NULL_WIDE
+            if not field.array:
+                null = _NULL["struct"] if field.kind == "struct" else null
+                null = _NULL["string"] if field.kind == "string" and not field.compact else null
+            self.line(depth, f"if {name} is None: w += {null!r}")
+            self.line(depth, "else:")
+            depth += 1
+        if field.array:
+            self.array(field, name, depth)
+        elif field.kind == "struct":
+            assert field.group is not None
+            if field.nullable:
+                self.line(depth, "w.append(1)")
+            self.struct(field.group, name, depth)
+        else:
+            self.text_or_bytes(field, name, depth)
+
+    def fixed(self, field: Field, expression: str, depth: int) -> None:
+        if field.kind == "uuid":
+            name = self.source.name("v")
+            self.line(depth, f"{name} = {expression}")
+            self.line(depth, f"if len({name}) != 16: raise Malformed")
+            expression = name
+        self.source.run.append((FORMATS[field.kind], expression))
+
+    def length(self, field: Field, count: str, depth: int) -> None:
+        """Write a length or a count that is not null."""
+        text = field.kind == "string" and not field.array
+        if field.compact:
+            slow = "write_string_length" if text else "write_varint"
+            self.line(depth, f"w += VARINTS[{count} + 1] if {count} < 511 else {slow}({count} + 1)")
+        else:
+            pack = self.source.struct_method("h" if text else "i", "pack")
+            self.line(depth, f"w += {pack}({count})")
+
+    def text_or_bytes(self, field: Field, name: str, depth: int) -> None:
+        if field.kind == "string":
+            self.line(depth, f"{name} = {name}.encode()")
+        count = self.source.name("n")
+        self.line(depth, f"{count} = len({name})")
+        self.length(field, count, depth)
+        self.line(depth, f"w += {name}")
+
+    def array(self, field: Field, name: str, depth: int) -> None:
+        count = self.source.name("n")
+        self.line(depth, f"{count} = len({name})")
+        self.length(field, count, depth)
+        if scalar_array(field):
+            code = FORMATS[field.kind]
+            packers = self.source.let("packers_" + code.replace("?", "Z"), Packers(code))
+            self.line(depth, f"if {count}: w += {packers}[{count}](*{name})")
+            return
+        if field.kind == "uuid":
+            self.line(depth, f"if any([len(i) != 16 for i in {name}]): raise Malformed")
+            self.line(depth, f"w += b''.join({name})")
+            return
+        item = self.source.name("i")
+        self.line(depth, f"for {item} in {name}:")
+        if field.group is None:
+            element = Field(
+                field.name, field.kind, False, False, field.compact, None, None, False, None
+            )
+            self.text_or_bytes(element, item, depth + 1)
+        elif fits_shape(field.group):
+            self.alike(field.group, item, depth + 1)
+        else:
+            self.struct(field.group, item, depth + 1)
+
+    def alike(self, group: Layout, item: str, depth: int) -> None:
+        """Write a struct of fixed fields and short arrays by one ``pack`` made for its lengths."""
+        self.absent(group, item, depth)
+        parts, arguments, lengths = [], [], []
+        for field in group.fields:
+            code = FORMATS[field.kind]
+            if not field.array:
+                if field.kind == "uuid":
+                    self.line(depth, f"if len({item}.{field.name}) != 16: raise Malformed")
+                parts.append(code)
+                arguments.append(f"{item}.{field.name}")
+                continue
+            name, count = self.source.name("v"), self.source.name("n")
+            self.line(depth, f"{name} = {item}.{field.name}; {count} = len({name})")
+            parts += ["B", "*" + code]
+            arguments += [f"{count} + 1", f"*{name}"]
+            lengths.append(count)
+        shapes = self.source.let(self.source.name("shape"), ShapePackers([*parts, "B"]))
+        self.line(depth, f"if {' and '.join(f'{n} < 127' for n in lengths)}:")
+        call = f"{shapes}[{', '.join(lengths)},]({', '.join([*arguments, '0'])})"
+        self.line(depth + 1, f"w += {call}")
+        self.line(depth, "else:")
+        for field in group.fields:
+            self.value(field, f"{item}.{field.name}", depth + 1)
+        self.source.run.append(("B", "0"))
+        self.flush(depth + 1)
+        self.line(depth, f"if {item}.unknown_tags: w[-1:] = write_tags({item}.unknown_tags)")

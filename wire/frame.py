@@ -1,0 +1,225 @@
+"""Frames: a length, a header, a body. No input or output happens here.
+
+A flexible request has header version 2, any other 1, ControlledShutdown v0 alone 0. A flexible
+response has header version 1, any other 0, and ApiVersions always 0, so that a client which spoke
+too new a version can read the answer.
+
+Source: ApiMessageType.requestHeaderVersion and responseHeaderVersion, NetworkReceive, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from wire import codec
+from wire.errors import DecodeError
+from wire.messages.headers import RequestHeader, ResponseHeader
+from wire.schema import lookup, spec
+
+__all__ = [
+    "FRAME_BYTES_MAX",
+    "FrameReader",
+    "RequestHeader",
+    "decode_request",
+    "decode_response",
+    "encode_request",
+    "encode_response",
+    "framed",
+    "request_header_version",
+    "response_header_version",
+    "split_request",
+    "split_response",
+]
+
+FRAME_BYTES_MAX: Final = 104_857_600
+"""Kafka's default of ``socket.request.max.bytes``."""
+
+_API_VERSIONS: Final = 18
+_CONTROLLED_SHUTDOWN: Final = 7
+
+
+class FrameReader:
+    """Cuts a stream of bytes into frames. After an error it must not be fed again."""
+
+    def __init__(self, max_bytes: int = FRAME_BYTES_MAX) -> None:
+        self._max_bytes = max_bytes
+        self._buffer = bytearray()
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of the frame that is not whole yet, its length included."""
+        return len(self._buffer)
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Take what arrived, cut anywhere; return the frames now whole, without lengths.
+
+        Raises:
+            DecodeError: a length is negative or above ``max_bytes``.
+        """
+        buffer = self._buffer
+        buffer += data
+        frames: list[bytes] = []
+        position = 0
+        while len(buffer) - position >= 4:
+            size = int.from_bytes(buffer[position : position + 4], "big", signed=True)
+            if not 0 <= size <= self._max_bytes:
+                why = f"frame of {size} bytes, {self._max_bytes} are allowed"
+                raise DecodeError("Frame", -1, "", position, why)
+            if len(buffer) - position - 4 < size:
+                break
+            frames.append(bytes(buffer[position + 4 : position + 4 + size]))
+            position += 4 + size
+        del buffer[:position]
+        return frames
+
+
+def framed(payload: bytes) -> bytes:
+    """Put the length before a header and body."""
+    return len(payload).to_bytes(4, "big") + payload
+
+
+def request_header_version(api_key: int, api_version: int) -> int:
+    """The version of the header before a request.
+
+    Raises:
+        DecodeError: no such API is declared.
+    """
+    if api_key == _CONTROLLED_SHUTDOWN and api_version == 0:
+        return 0
+    return 2 if spec(_api("request", api_key, api_version)).flexible(api_version) else 1
+
+
+def response_header_version(api_key: int, api_version: int) -> int:
+    """The version of the header before a response.
+
+    Raises:
+        DecodeError: no such API is declared.
+    """
+    if api_key == _API_VERSIONS:
+        return 0
+    return 1 if spec(_api("response", api_key, api_version)).flexible(api_version) else 0
+
+
+def _api(kind: Any, api_key: int, api_version: int) -> type:
+    found = lookup(kind, api_key)
+    if found is None:
+        raise DecodeError(f"{kind} {api_key}", api_version, "", 0, "unknown API key")
+    return found
+
+
+def _body(kind: Any, api_key: int, api_version: int) -> type:
+    found = _api(kind, api_key, api_version)
+    if api_version not in spec(found).versions:
+        raise DecodeError(found.__name__, api_version, "", 2, "unknown version")
+    return found
+
+
+def split_request(frame: bytes) -> tuple[RequestHeader, bytes]:
+    """Read the header of a request; the body stays bytes.
+
+    An API version that no release has is not refused if the header can be read, as ApiVersions must
+    be answered in any version: the header of a too new version is taken for a flexible one.
+
+    Raises:
+        DecodeError: the frame is shorter than a header, or no such API is declared.
+    """
+    if len(frame) < 4:
+        raise DecodeError("RequestHeader", -1, "", len(frame), "no key and version")
+    api_key = int.from_bytes(frame[:2], "big", signed=True)
+    api_version = int.from_bytes(frame[2:4], "big", signed=True)
+    header_version = request_header_version(api_key, api_version)
+    end = _header_end(frame, header_version)
+    return codec.raw_decode(RequestHeader, header_version, frame[:end]), frame[end:]
+
+
+def _header_end(frame: bytes, header_version: int) -> int:
+    """Where the header of a request ends, cut off at the end of the frame."""
+    if header_version == 0:
+        return 8
+    size = int.from_bytes(frame[8:10], "big", signed=True)
+    end = 10 + max(size, 0)
+    return end if header_version == 1 else _tags_end(frame, end)
+
+
+def _tags_end(frame: bytes, position: int) -> int:
+    """Where a section of tagged fields ends, cut off at the end of the frame."""
+    count, position = _varint(frame, position)
+    for _ in range(count):
+        if position >= len(frame):
+            break
+        _, position = _varint(frame, position)
+        size, position = _varint(frame, position)
+        position += size
+    return position
+
+
+def _varint(frame: bytes, position: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 35, 7):
+        if position >= len(frame):
+            break
+        byte = frame[position]
+        position += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            break
+    return value, position
+
+
+def decode_request(frame: bytes) -> tuple[RequestHeader, Any]:
+    """Read a whole request.
+
+    Raises:
+        DecodeError: the API or version is unknown, or the bytes are not one.
+    """
+    header, body = split_request(frame)
+    cls = _body("request", header.api_key, header.api_version)
+    return header, codec.decode(cls, header.api_version, body)
+
+
+def encode_request(header: RequestHeader, message: object) -> bytes:
+    """Write header and body, without the length.
+
+    Raises:
+        EncodeError: the version cannot carry the message.
+    """
+    header_version = request_header_version(header.api_key, header.api_version)
+    head = codec.raw_encode(header, header_version)
+    return head + codec.encode(message, header.api_version)
+
+
+def encode_response(api_key: int, api_version: int, correlation_id: int, message: object) -> bytes:
+    """Write header and body of the answer to a request, without the length.
+
+    Raises:
+        EncodeError: the version cannot carry the message.
+    """
+    tail = codec.encode(message, api_version)
+    head = correlation_id.to_bytes(4, "big", signed=True)
+    return head + (b"\0" if response_header_version(api_key, api_version) else b"") + tail
+
+
+def decode_response(api_key: int, api_version: int, frame: bytes) -> tuple[int, Any]:
+    """Read the answer to a request of a known API and version.
+
+    Returns:
+        The correlation id and the message.
+
+    Raises:
+        DecodeError: the bytes are not one.
+    """
+    header, body = split_response(api_key, api_version, frame)
+    return header.correlation_id, codec.decode(
+        _body("response", api_key, api_version), api_version, body
+    )
+
+
+def split_response(api_key: int, api_version: int, frame: bytes) -> tuple[ResponseHeader, bytes]:
+    """Read the header of a response; the body stays bytes.
+
+    Raises:
+        DecodeError: the frame is shorter than a header.
+    """
+    header_version = response_header_version(api_key, api_version)
+    end = _tags_end(frame, 4) if header_version else 4
+    return codec.raw_decode(ResponseHeader, header_version, frame[:end]), frame[end:]

@@ -1,0 +1,22 @@
+"""AllocateProducerIds (67): a broker asks the controller for a block of producer ids.
+
+KIP-730. Source: AllocateProducerIdsRequest, AllocateProducerIdsResponse, Kafka 3.4-3.9.
+"""
+
+from __future__ import annotations
+
+from wire.schema import Int16, Int32, Int64, message
+
+
+@message(key=67, versions="0", flexible="0+")
+class AllocateProducerIdsRequest:
+    broker_id: Int32 = 0
+    broker_epoch: Int64 = -1
+
+
+@message(key=67, versions="0", flexible="0+")
+class AllocateProducerIdsResponse:
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    producer_id_start: Int64 = 0
+    producer_id_len: Int32 = 0

@@ -1,0 +1,80 @@
+"""LeaderAndIsr (4): the controller tells a ZooKeeper-mode broker who leads and who follows.
+
+KIP-380 (v2), KIP-455 (v3), KIP-482 (v4), KIP-516 (v5), KIP-704 (v6), KIP-866 (v7). Source:
+LeaderAndIsrRequest, LeaderAndIsrResponse, Kafka 3.4-3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wire.schema import (
+    ZERO_UUID,
+    Bool,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    String,
+    Uuid,
+    field,
+    group,
+    message,
+)
+
+
+@message(key=4, versions="0-7", flexible="4+")
+class LeaderAndIsrRequest:
+    @group
+    class LeaderAndIsrPartitionState:
+        topic_name: String = field("", versions="0-1", ignorable=True)
+        partition_index: Int32 = 0
+        controller_epoch: Int32 = 0
+        leader: Int32 = 0
+        leader_epoch: Int32 = 0
+        isr: Sequence[Int32] = ()
+        partition_epoch: Int32 = 0
+        replicas: Sequence[Int32] = ()
+        adding_replicas: Sequence[Int32] = field((), versions="3+", ignorable=True)
+        removing_replicas: Sequence[Int32] = field((), versions="3+", ignorable=True)
+        is_new: Bool = field(False, versions="1+", ignorable=True)
+        leader_recovery_state: Int8 = field(0, versions="6+")
+
+    @group
+    class LeaderAndIsrTopicState:
+        topic_name: String = ""
+        topic_id: Uuid = field(ZERO_UUID, versions="5+", ignorable=True)
+        partition_states: list[LeaderAndIsrRequest.LeaderAndIsrPartitionState] = []
+
+    @group
+    class LeaderAndIsrLiveLeader:
+        broker_id: Int32 = 0
+        host_name: String = ""
+        port: Int32 = 0
+
+    controller_id: Int32 = 0
+    is_kraft_controller: Bool = field(False, versions="7+")
+    controller_epoch: Int32 = 0
+    broker_epoch: Int64 = field(-1, versions="2+", ignorable=True)
+    type: Int8 = field(0, versions="5+")
+    ungrouped_partition_states: list[LeaderAndIsrPartitionState] = field([], versions="0-1")
+    topic_states: list[LeaderAndIsrTopicState] = field([], versions="2+")
+    live_leaders: list[LeaderAndIsrLiveLeader] = []
+
+
+@message(key=4, versions="0-7", flexible="4+")
+class LeaderAndIsrResponse:
+    @group
+    class LeaderAndIsrPartitionError:
+        topic_name: String = field("", versions="0-4", ignorable=True)
+        partition_index: Int32 = 0
+        error_code: Int16 = 0
+
+    @group
+    class LeaderAndIsrTopicError:
+        topic_id: Uuid = ZERO_UUID
+        partition_errors: list[LeaderAndIsrResponse.LeaderAndIsrPartitionError] = []
+
+    error_code: Int16 = 0
+    partition_errors: list[LeaderAndIsrPartitionError] = field([], versions="0-4")
+    topics: list[LeaderAndIsrTopicError] = field([], versions="5+")
