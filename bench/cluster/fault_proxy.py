@@ -250,6 +250,8 @@ class FaultProxy:
             await asyncio.gather(
                 self._pump(link, reader, up_writer, 0), self._pump(link, up_reader, writer, 1)
             )
+        except asyncio.CancelledError:
+            return  # closed: streams would report a cancelled callback as a failure
         finally:
             self._links.discard(link)
             link.cut()

@@ -1,0 +1,73 @@
+"""Make the Python environment: ``python3 tools/bootstrap.py VENV LOCK``.
+
+It runs before anything is installed, on whatever Python is there, so it needs nothing but the
+standard library and says in one sentence what is missing.
+"""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import venv
+
+OLDEST = (3, 11)
+# pyspark comes as source: these two build it, so they go first, and nothing unpinned is fetched.
+LOG = "pip.log"
+BUILDERS = ("setuptools", "wheel", "hatchling", "editables")
+
+
+def make_venv(target):
+    """Create the environment if it is not there; returns the pip command that installs into it."""
+    python = os.path.join(target, "bin", "python")
+    own_pip = importlib.util.find_spec("ensurepip") is not None
+    if not os.path.exists(python):
+        venv.EnvBuilder(with_pip=own_pip, clear=True).create(target)
+    for pip in ([python, "-m", "pip"], [sys.executable, "-m", "pip", "--python", python]):
+        if subprocess.run([*pip, "--version"], capture_output=True, check=False).returncode == 0:
+            return pip
+    sys.exit(
+        "Neither ensurepip nor pip is there: install your system's python3-venv package "
+        "and run make again"
+    )
+
+
+def install(pip, *arguments):
+    """Run pip install; on failure end with its last line, which says why."""
+    command = [*pip, "install", "-q", "--disable-pip-version-check", "--no-build-isolation"]
+    done = subprocess.run([*command, *arguments], stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        with open(LOG, "w") as log:
+            log.write(done.stderr)
+        lines = [line.strip() for line in done.stderr.splitlines()]
+        errors = [line for line in lines if line.lower().startswith("error")]
+        why = (errors or lines or ["it said nothing"])[0].partition(":")[2].strip()
+        sys.exit(f"The Python packages could not be installed ({why}); pip's words are in {LOG}")
+
+
+def needed_to_build(lock):
+    """The part of the lock that builds packages: BUILDERS and what hatchling needs."""
+    with open(lock) as file:
+        entries = re.split(r"\n(?=\S)", file.read())
+    names = (*BUILDERS, "packaging", "pathspec", "pluggy", "tomlkit", "trove-classifiers")
+    return "\n".join(entry for entry in entries if entry.split("==")[0] in names) + "\n"
+
+
+def main():
+    """Make the environment hold what the lock pins, and this project from its checkout."""
+    if sys.version_info < OLDEST:
+        found = ".".join(map(str, sys.version_info[:3]))
+        sys.exit(f"Python 3.11 or newer is needed, this is {found}: set PYTHON=/path/to/python3.11")
+    target, lock = sys.argv[1:3]
+    pip = make_venv(target)
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as builders:
+        builders.write(needed_to_build(lock))
+        builders.flush()
+        install(pip, "--require-hashes", "-r", builders.name)
+    install(pip, "--require-hashes", "-r", lock)
+    install(pip, "--no-deps", "-e", ".")
+
+
+if __name__ == "__main__":
+    main()
