@@ -208,8 +208,7 @@ class ZkClient:
         due = self.deadline_ms
         if due is None or now_ms < due:
             return []
-        channel = self._channel
-        if channel is None:
+        if (channel := self._channel) is None:
             return self._dial(now_ms)
         if self._phase in (Phase.DIALLING, Phase.HANDSHAKE):
             return self._lost("handshake timed out", now_ms)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from emulator.seam import Send
@@ -24,6 +26,7 @@ from emulator.zookeeper.ops import (
     Sync,
     ZkFailed,
     ZkLost,
+    ZkOp,
     ZkResult,
 )
 from tests.unit.zookeeper.world import World
@@ -83,7 +86,9 @@ def test_multi_answers_one_value_per_op() -> None:
         ((Create("/b", b""), Create("/b/c", b""), Delete("/b")), 2, ZkCode.NOT_EMPTY),
     ],
 )
-def test_a_failed_multi_names_its_op_and_changes_nothing(ops, index, code) -> None:
+def test_a_failed_multi_names_its_op_and_changes_nothing(
+    ops: tuple[ZkOp, ...], index: int, code: ZkCode
+) -> None:
     """The reply header says 0 and so do the results before the failing op: all results count."""
     world = World().start()
     world.ask(Create("/a", b"old"))
@@ -202,7 +207,7 @@ def test_refused_servers_are_tried_in_turn_with_a_doubling_pause() -> None:
     world.advance(6_000)
     times = [at - 1_000_000 for at, _ in world.dialled]
     assert times[:10] == [0, 0, 100, 100, 300, 300, 700, 700, 1_500, 1_500]
-    assert {b - a for a, b in zip(times[9:], times[10:], strict=False)} == {0, 1_000}
+    assert {b - a for a, b in pairwise(times[9:])} == {0, 1_000}
     world.refusing = set()
     world.advance(1_000)
     assert world.client.connected
@@ -311,7 +316,6 @@ def test_a_reply_out_of_turn_ends_the_connection() -> None:
     conn = world.held[0][0]
     from emulator.seam import Received
 
-    wrong = jute.encode_ping()[:4] + (99).to_bytes(4, "big") + bytes(12)
     wrong = (16).to_bytes(4, "big") + (99).to_bytes(4, "big") + bytes(12)
     world.held = None
     world.perform(world.client.handle(Received(conn, wrong), world.now_ms))

@@ -1,4 +1,4 @@
-"""A client machine and a ZooKeeper model joined by a wire that can be held, cut and made to drop replies."""
+"""A client machine and a ZooKeeper model; the wire between them can be held, cut, made deaf."""
 
 from __future__ import annotations
 
