@@ -14,7 +14,7 @@ import venv
 
 OLDEST = (3, 11)
 # pyspark comes as source: these two build it, so they go first, and nothing unpinned is fetched.
-LOG = "pip.log"
+LOG = os.path.join(".cache", "pip.log")
 BUILDERS = ("setuptools", "wheel", "hatchling", "editables")
 
 
@@ -38,6 +38,7 @@ def install(pip, *arguments):
     command = [*pip, "install", "-q", "--disable-pip-version-check", "--no-build-isolation"]
     done = subprocess.run([*command, *arguments], stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
+        os.makedirs(os.path.dirname(LOG), exist_ok=True)
         with open(LOG, "w") as log:
             log.write(done.stderr)
         lines = [line.strip() for line in done.stderr.splitlines()]

@@ -1,0 +1,69 @@
+# Everything runs from here: `make` lists the targets. The first one run sets up what it needs.
+
+PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3.14 python3,\
+            $(if $(shell command -v $(p)),$(p))))
+VENV   ?= .venv
+PY     := $(VENV)/bin/python
+ENV    := $(VENV)/.installed
+JARS   := .cache/jars/.verified
+JOBS   ?= 2
+PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup
+QUICK  := not jvm and not spark and not slow
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test quick fmt lint type laws mutants bench requirements docs jars clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r t d; \
+	  do printf '  make %-14s %s\n' "$$t" "$$d"; done
+
+demo: $(ENV) $(JARS) ## real ZooKeeper, real brokers, a live migration, load, a Spark report
+	$(PY) -m emulator.cli demo
+
+test: lint type $(JARS) ## lint, types and every test, with real ZooKeeper, brokers and Spark
+	rm -f .cache/requirements.json
+	KRAFT_BRIDGE_RECORD=.cache/requirements.json $(PYTEST)
+
+quick: $(ENV) ## the tests that need no Java: under a minute
+	$(PYTEST) -m "$(QUICK)"
+
+fmt: $(ENV) ## format the source
+	$(PY) -m ruff format .
+
+lint: $(ENV) ## ruff, its formatter, and the import layers
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(VENV)/bin/lint-imports
+
+type: $(ENV) ## mypy --strict
+	$(PY) -m mypy
+
+laws: $(ENV) ## the algebraic laws, with more examples than in a test run
+	$(PYTEST) tests/laws --hypothesis-profile=thorough
+
+mutants: $(ENV) $(JARS) ## plant known faults; every one must turn its test red
+	$(PY) -m tools.mutants
+
+bench: $(ENV) $(JARS) ## speed of the codec, and one scenario beside Kafka's own controller
+	$(PY) -m bench
+
+requirements: $(ENV) ## which requirement the last `make test` proved, and by what kind of test
+	$(PY) -m tools.requirements
+
+docs: $(ENV) ## write the tables and diagrams in the docs anew from the code
+	$(PY) -m tools.docs
+
+jars: $(JARS) ## fetch the Kafka jars, by checksum
+
+$(ENV): requirements.lock tools/bootstrap.py
+	$(if $(PYTHON),,$(error No python3 on PATH: install Python 3.11 or newer))
+	$(PYTHON) tools/bootstrap.py $(VENV) requirements.lock
+	@touch $@
+
+$(JARS): $(ENV) jars/ivy.xml jars/jars.sha256 jars/settings.xml
+	$(PY) -m tools.jars
+	$(PY) -m tools.class_archive
+	@touch $@
+
+clean: ## remove the environment and everything cached
+	rm -rf $(VENV) .cache
