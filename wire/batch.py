@@ -1,5 +1,6 @@
-"""Record batches of magic 2, as the metadata log holds them: no compression, no producer, no record
-headers.
+"""Record batches of magic 2, as the metadata log holds them.
+
+No compression, no producer, no record headers.
 
 Source: DefaultRecordBatch, DefaultRecord, Kafka 3.9.
 """
@@ -144,17 +145,23 @@ def decode_batches(data: bytes, *, whole_only: bool = True) -> Iterator[Batch]:
     position = 0
     while position < len(data):
         try:
-            header = batch_header(data, position)
-            if len(data) - position < header.size:
-                why = f"{len(data) - position} bytes instead of {header.size}"
-                path = f"offset {header.base_offset}"
-                raise BatchTruncated("RecordBatch", MAGIC, path, position, why)
+            header = _whole_header(data, position)
         except BatchTruncated:
             if whole_only:
                 raise
             return
         yield _decode_batch(data, position, header)
         position += header.size
+
+
+def _whole_header(data: bytes, position: int) -> BatchHeader:
+    """The header of a batch that is there to its last byte."""
+    header = batch_header(data, position)
+    if len(data) - position < header.size:
+        why = f"{len(data) - position} bytes instead of {header.size}"
+        path = f"offset {header.base_offset}"
+        raise BatchTruncated("RecordBatch", MAGIC, path, position, why)
+    return header
 
 
 def _decode_batch(data: bytes, position: int, header: BatchHeader) -> Batch:

@@ -207,7 +207,7 @@ _BY_NUMBER: dict[tuple[MessageKind, int], type] = {}
 
 
 def _struct(cls: type[T]) -> type[T]:
-    """Rebuild a declared class as a msgspec.Struct; unknown tagged fields get a place at its end."""
+    """Rebuild a declared class as a msgspec.Struct with a place for unknown tagged fields."""
     names = dict(cls.__dict__)
     names.pop("__dict__", None)
     names.pop("__weakref__", None)
@@ -333,7 +333,7 @@ def spec(cls: type) -> Spec:
 
 
 def declared_messages() -> dict[type, Spec]:
-    """Every message declared so far (importing ``wire.messages`` and ``wire.records`` declares all)."""
+    """Every message declared so far; ``wire.messages`` and ``wire.records`` declare all."""
     return dict(_SPECS)
 
 

@@ -12,7 +12,7 @@ from wire.schema import EMPTY, FORMATS, Field, Layout
 
 
 class Source:
-    """One function under construction: lines, names, and a run of fixed-width values still pending."""
+    """One function under construction: lines, names, a run of fixed-width values still pending."""
 
     def __init__(self, head: str) -> None:
         self.lines = [head]

@@ -78,7 +78,7 @@ class AlterPartitionResponse:
 
 
 def _to_epochs(request: AlterPartitionRequest, version: int) -> AlterPartitionRequest:
-    """Handlers see ``new_isr_with_epochs`` alone; an epoch of -1 means that the broker sent none."""
+    """Handlers see ``new_isr_with_epochs`` alone; epoch -1 means that the broker sent none."""
     if version < _EPOCHS_FROM:
         for topic in request.topics:
             for partition in topic.partitions:

@@ -1,0 +1,65 @@
+"""``kraft-bridge wire``: look at declarations, check recordings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wire import show as text
+from wire.check import check as check_recordings
+from wire.errors import DeclarationError, DecodeError
+from wire.schema import spec
+
+app = typer.Typer(no_args_is_help=True, help="Kafka's messages: declarations and recordings.")
+
+EXIT_USAGE = 2
+
+
+@app.command()
+def show(
+    message: Annotated[
+        str | None,
+        typer.Argument(help="FetchRequest, TopicRecord, ElectLeaders; all APIs if left out."),
+    ] = None,
+    version: Annotated[int | None, typer.Option(help="The newest if left out.")] = None,
+    source: Annotated[bool, typer.Option("--source", help="The generated code.")] = False,
+    hex_: Annotated[
+        str | None, typer.Option("--hex", help="Bytes of a message body, to be annotated.")
+    ] = None,
+) -> None:
+    """Show all APIs, one message as a version grid, its generated source, or an annotated dump."""
+    if message is None:
+        typer.echo(text.apis(), nl=False)
+        return
+    try:
+        cls = text.find(message)
+        chosen = spec(cls).max_version if version is None else version
+        if hex_ is not None:
+            typer.echo(text.dump(cls, chosen, bytes.fromhex(hex_)), nl=False)
+        elif source:
+            typer.echo(text.source(cls, chosen), nl=False)
+        else:
+            typer.echo(text.grid(cls), nl=False)
+    except DecodeError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+    except (KeyError, ValueError, DeclarationError) as error:
+        typer.echo(str(error.args[0]), err=True)
+        raise typer.Exit(EXIT_USAGE) from None
+
+
+@app.command()
+def check(files: Annotated[list[Path], typer.Argument(help="Recordings (JSON lines).")]) -> None:
+    """Decode every recorded frame and write it again from its fields alone."""
+    try:
+        checked = check_recordings(files)
+    except (OSError, ValueError) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(EXIT_USAGE) from None
+    for failure in checked.failures:
+        typer.echo(failure, err=True)
+    typer.echo(f"frames={checked.frames} decoded={checked.decoded} identical={checked.identical}")
+    if not checked.passed:
+        raise typer.Exit(1)
