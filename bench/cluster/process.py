@@ -11,7 +11,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Self
@@ -165,6 +165,15 @@ class Process:
         """SIGCONT."""
         self.signal(signal.SIGCONT)
 
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[Self]:
+        """SIGSTOP for the length of a ``with`` block."""
+        self.pause()
+        try:
+            yield self
+        finally:
+            self.resume()
+
     def stop(self, timeout_s: float = 30) -> int | None:
         """SIGTERM and wait; SIGKILL when the time is over. Returns the exit code."""
         self.resume()
@@ -187,6 +196,12 @@ class Process:
         with _lock:
             _alive.discard(self)
         return self._child.returncode
+
+
+def running() -> list[Process]:
+    """The children that are alive now."""
+    with _lock:
+        return [process for process in _alive if process.alive]
 
 
 def kill_all() -> None:

@@ -1,0 +1,29 @@
+"""By what kind of evidence a test proves something, told by the fixtures it used."""
+
+from collections.abc import Iterable
+
+# Strongest first. A fixture that builds on these counts as they do: pytest lists the whole chain.
+KINDS: dict[str, frozenset[str]] = {
+    "real broker": frozenset({"brokers", "module_brokers", "shared_brokers", "cluster"}),
+    "ZooKeeper": frozenset({"zookeeper", "make_zookeeper", "module_zookeeper"}),
+    "proxy": frozenset({"fault_proxy"}),
+    "Kafka's classes": frozenset({"kafka_tool", "compile_java"}),
+    "Spark": frozenset({"spark"}),
+    "simulation": frozenset({"simulator", "simulate"}),
+}
+UNIT = "unit"
+ORDER = (*KINDS, UNIT)
+
+JVM_FIXTURES = KINDS["real broker"] | KINDS["ZooKeeper"] | KINDS["Kafka's classes"]
+
+
+def kind_of(fixtures: Iterable[str]) -> str:
+    """The strongest kind among these fixtures.
+
+    >>> kind_of(["tmp_path", "fault_proxy", "zookeeper"])
+    'ZooKeeper'
+    >>> kind_of(["tmp_path"])
+    'unit'
+    """
+    used = set(fixtures)
+    return next((kind for kind, names in KINDS.items() if names & used), UNIT)

@@ -1,0 +1,122 @@
+"""A pytest plugin: what ran, what it proves, what was skipped.
+
+With ``KRAFT_BRIDGE_RECORD=FILE`` a JSON document is left there when the run ends: counts, and for
+each test that cites requirements their ids, its outcome and its kind. ``make requirements`` reads
+it. A skip that is not listed in ``allowed_skips.txt`` fails the run.
+"""
+
+import json
+import os
+import re
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.cluster.process import running
+from tests.kit.kinds import kind_of
+
+ROOT = Path(__file__).resolve().parents[2]
+REQUIREMENTS = ROOT / "docs" / "requirements.md"
+ALLOWED_SKIPS = Path(__file__).with_name("allowed_skips.txt")
+VARIABLE = "KRAFT_BRIDGE_RECORD"
+_PROPERTY = "requirements"
+
+
+def known_ids() -> frozenset[str]:
+    """Every id that docs/requirements.md lists."""
+    return frozenset(re.findall(r"^\| ([A-Z]\d\d) \|", REQUIREMENTS.read_text(), re.MULTILINE))
+
+
+def allowed_skips() -> frozenset[str]:
+    """Test ids that may be skipped; each with its reason behind a ``#``."""
+    lines = ALLOWED_SKIPS.read_text().splitlines()
+    return frozenset(name for line in lines if (name := line.partition("#")[0].strip()))
+
+
+def plain(nodeid: str) -> str:
+    """A test id without the group that xdist appends."""
+    return re.sub(r"@(jvm|spark)$", "", nodeid)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Attach the ids to each test; they travel in its reports, also from other processes."""
+    known = known_ids()
+    for item in items:
+        cited = [str(row) for mark in item.iter_markers("requirement") for row in mark.args]
+        if unknown := [row for row in cited if row not in known]:
+            raise pytest.UsageError(f"{item.nodeid} cites {unknown}: not in docs/requirements.md")
+        if cited:
+            kind = kind_of(getattr(item, "fixturenames", ()))
+            item.user_properties.append((_PROPERTY, {"ids": cited, "kind": kind}))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+    """To a failure add the last lines of every server that runs: there the reason often is."""
+    report = yield
+    if report.failed:
+        for process in running():
+            report.sections.append((f"{process.name} (pid {process.pid})", process.tail()))
+    return report
+
+
+class Record:
+    """Collects reports in the process that runs or distributes the tests."""
+
+    def __init__(self) -> None:
+        self.begun = time.time()
+        self.outcomes: dict[str, str] = {}
+        self.cited: dict[str, dict[str, Any]] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        name = plain(report.nodeid)
+        for key, value in report.user_properties:
+            if key == _PROPERTY:
+                self.cited[name] = dict(value)  # type: ignore[call-overload]
+        if report.failed:
+            self.outcomes[name] = "failed"
+        elif report.skipped:
+            self.outcomes.setdefault(name, "xfailed" if hasattr(report, "wasxfail") else "skipped")
+        elif report.when == "call":
+            self.outcomes.setdefault(name, "passed")
+
+    def unexpected_skips(self) -> list[str]:
+        """Tests that were skipped and are not on the list."""
+        allowed = allowed_skips()
+        skipped = (name for name, outcome in self.outcomes.items() if outcome == "skipped")
+        return sorted(name for name in skipped if name not in allowed)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if session.exitstatus == pytest.ExitCode.OK and self.unexpected_skips():
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if path := os.environ.get(VARIABLE):
+            tests = [
+                {"test": name, **cited, "outcome": self.outcomes.get(name, "not run")}
+                for name, cited in sorted(self.cited.items())
+            ]
+            document = {
+                "begun": self.begun,
+                "seconds": round(time.time() - self.begun, 1),
+                "exit": int(session.exitstatus),
+                "counts": dict(sorted(Counter(self.outcomes.values()).items())),
+                "unexpected_skips": self.unexpected_skips(),
+                "tests": tests,
+            }
+            file = ROOT / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(document, indent=1) + "\n")
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if skips := self.unexpected_skips():
+            terminalreporter.section("skips that nobody allowed", red=True)
+            for name in skips:
+                terminalreporter.line(name)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Record())
