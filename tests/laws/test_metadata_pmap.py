@@ -1,0 +1,30 @@
+from unittest import mock
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emulator.metadata import PMap, pmap
+
+steps = st.lists(st.tuples(st.booleans(), st.integers(0, 40), st.integers(0, 2)), max_size=200)
+
+
+@settings(deadline=None)
+@given(steps)
+def test_it_is_a_sorted_dict_whose_older_versions_stay(
+    changes: list[tuple[bool, int, int]],
+) -> None:
+    with mock.patch.object(pmap, "CHUNK", 4):
+        versions = [(PMap[int, int](), dict[int, int]())]
+        for keep, key, value in changes:
+            one, model = versions[-1]
+            if keep or key not in model:
+                versions.append((one.set(key, value), {**model, key: value}))
+            else:
+                versions.append((one.delete(key), {k: v for k, v in model.items() if k != key}))
+        for one, model in versions:
+            assert list(one.items()) == sorted(model.items())
+            assert list(one.values()) == [model[key] for key in one]
+            assert len(one) == len(model)
+            assert [one.get(key) for key in range(41)] == [model.get(key) for key in range(41)]
+            assert one == PMap(model)
+            assert (one == versions[-1][0]) is (model == versions[-1][1])
