@@ -1,0 +1,129 @@
+"""What a controller appends when it becomes the leader, before it answers anybody.
+
+Source: ActivationRecordsGenerator, Kafka 3.5-3.9.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from emulator.controller.context import ControllerConfig
+from emulator.controller.result import Record
+from emulator.controller.supported import supported_features
+from emulator.metadata.image import Image
+from emulator.metadata.metadata_version import FEATURE_NAME, Feature, MetadataVersion
+from emulator.metadata.migration_state import MigrationState
+from wire import records as r
+
+BOOTSTRAP_LEVEL_MIN = 4
+"""Lowest metadata.version that is kept in the log (KIP-778)."""
+
+
+class ActivationRefusedError(ValueError):
+    """Log and configuration contradict each other; the node must not lead. The text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """Batches to append, each atomic, and what to log about the migration."""
+
+    batches: tuple[tuple[Record, ...], ...]
+    note: str
+
+
+def activation(
+    image: Image, config: ControllerConfig, *, empty: bool, in_transaction: bool
+) -> Activation:
+    """Decide how to begin.
+
+    Args:
+        image: the tip of the log; if a transaction is open, what it was before it began.
+        config: this controller.
+        empty: the log holds no metadata record at all.
+        in_transaction: the former leader left a metadata transaction open.
+
+    Raises:
+        ActivationRefusedError: see the texts below.
+    """
+    began = _bootstrap(config) if empty else Activation((), _migration_note(image, config))
+    if not in_transaction:
+        return began
+    abort = (r.AbortTransactionRecord(reason="Controller failover"),)
+    return Activation((abort, *began.batches), began.note)
+
+
+def _bootstrap(config: ControllerConfig) -> Activation:
+    metadata_version = MetadataVersion.from_level(config.metadata_version)
+    highest = supported_features(config.release)[FEATURE_NAME][1]
+    if metadata_version.level > highest:
+        raise ActivationRefusedError(
+            f"metadata.version {metadata_version.level} ({metadata_version.name}) is above what "
+            f"a {config.release} controller supports ({highest})."
+        )
+    if config.migration_enabled and not metadata_version.supports(Feature.MIGRATION):
+        raise ActivationRefusedError(
+            "zookeeper.metadata.migration.enable is true, but metadata.version "
+            f"{metadata_version.level} ({metadata_version.name}) is below 8 (3.4-IV0), the first "
+            "that can migrate."
+        )
+    records: list[Record] = []
+    if metadata_version.level >= BOOTSTRAP_LEVEL_MIN:
+        level = metadata_version.level
+        records.append(r.FeatureLevelRecord(name=FEATURE_NAME, feature_level=level))
+    state = MigrationState.PRE_MIGRATION if config.migration_enabled else MigrationState.NONE
+    if metadata_version.supports(Feature.MIGRATION):
+        records.append(r.ZkMigrationStateRecord(zk_migration_state=state))
+    if metadata_version.supports(Feature.TRANSACTIONS):
+        begin = r.BeginTransactionRecord(name="Bootstrap records")
+        records = [begin, *records, r.EndTransactionRecord()]
+    note = f"Wrote the bootstrap records of metadata.version {metadata_version.name}."
+    return Activation((tuple(records),) if records else (), f"{note} Migration: {state.name}.")
+
+
+def _migration_note(image: Image, config: ControllerConfig) -> str:
+    state, enabled = image.migration_state, config.migration_enabled
+    match state:
+        case MigrationState.NONE if enabled:
+            raise ActivationRefusedError(
+                "zookeeper.metadata.migration.enable is true, but this log belongs to a cluster "
+                "that was created in KRaft mode: there is nothing to migrate into it."
+            )
+        case MigrationState.PRE_MIGRATION | MigrationState.MIGRATION if not enabled:
+            raise ActivationRefusedError(
+                f"The migration is in state {state.name}, but zookeeper.metadata.migration.enable "
+                "is not true. Leaving it out would finalise the migration, for good; this "
+                "controller does not do that. Set it to true and start again."
+            )
+        case MigrationState.POST_MIGRATION if enabled:
+            return "The migration is complete: zookeeper.metadata.migration.enable is ignored."
+        case _:
+            return f"Migration: {state.name}."
+
+
+def registration(image: Image, config: ControllerConfig) -> r.RegisterControllerRecord | None:
+    """Registration of the controller itself (KIP-919); None below metadata.version 3.7-IV0.
+
+    A one-node quorum has nobody to send ControllerRegistration to, so the leader writes it.
+    """
+    if not image.metadata_version.supports(Feature.CONTROLLER_REGISTRATION):
+        return None
+    return r.RegisterControllerRecord(
+        controller_id=config.node_id,
+        incarnation_id=config.incarnation_id,
+        zk_migration_ready=config.migration_enabled,
+        end_points=[
+            r.RegisterControllerRecord.ControllerEndpoint(
+                name=listener.name,
+                host=listener.host,
+                port=listener.port,
+                security_protocol=listener.security_protocol,
+            )
+            for listener in config.listeners
+        ],
+        features=[
+            r.RegisterControllerRecord.ControllerFeature(
+                name=name, min_supported_version=low, max_supported_version=high
+            )
+            for name, (low, high) in supported_features(config.release).items()
+        ],
+    )

@@ -1,0 +1,71 @@
+"""AlterConfigs (33): replace all configs of topics or brokers. KIP-133, KIP-226.
+
+Kafka: ControllerApis.handleLegacyAlterConfigs, ConfigurationControlManager (3.9).
+
+Per resource, in order: INVALID_REQUEST for one given twice, an unknown type or a bad broker name;
+UNKNOWN_TOPIC_OR_PARTITION, BROKER_ID_NOT_REGISTERED; INVALID_CONFIG for a null value, an unknown
+name or a bad value. Good resources of a mixed request are altered, all in one batch. Needs
+ALTER_CONFIGS on the topic or CLUSTER.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from emulator.controller.config_changes import changed
+from emulator.controller.context import Context
+from emulator.controller.registry import handles
+from emulator.controller.result import ApiError, Record, Result
+from emulator.metadata.image import Image
+from wire import messages as m
+from wire.errors import ErrorCode
+
+Response = m.AlterConfigsResponse
+Answer = m.AlterConfigsResponse.AlterConfigsResourceResponse
+Resource = m.AlterConfigsRequest.AlterConfigsResource
+
+
+def refused(request: m.AlterConfigsRequest, code: ErrorCode, message: str | None) -> Response:
+    """Every resource with the error."""
+    error = ApiError(code, message)
+    return Response(responses=[_answer(resource, error) for resource in request.resources])
+
+
+@handles(m.AlterConfigsRequest, refused=refused)
+def alter_configs(image: Image, request: m.AlterConfigsRequest, ctx: Context) -> Result[Response]:
+    """Set what is listed and unset what is not."""
+    times = Counter((one.resource_type, one.resource_name) for one in request.resources)
+    response = Response()
+    records: list[Record] = []
+    for resource in request.resources:
+        outcome: list[Record] | ApiError
+        if times[resource.resource_type, resource.resource_name] > 1:
+            outcome = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate resource.")
+        else:
+            outcome = _replace(image, resource, ctx)
+        if isinstance(outcome, ApiError):
+            response.responses.append(_answer(resource, outcome))
+        else:
+            response.responses.append(_answer(resource, ApiError(ErrorCode.NONE)))
+            records.extend(outcome)
+    return Result(response, () if request.validate_only else tuple(records))
+
+
+def _replace(image: Image, resource: Resource, ctx: Context) -> list[Record] | ApiError:
+    nulls = sorted(config.name for config in resource.configs if config.value is None)
+    if nulls:
+        text = f"Null value not supported for : {','.join(nulls)}"
+        return ApiError(ErrorCode.INVALID_CONFIG, text)
+    changes: dict[str, str | None] = {config.name: config.value for config in resource.configs}
+    current = image.config(resource.resource_type, resource.resource_name)
+    changes.update({name: None for name in current if name not in changes})
+    return changed(image, resource.resource_type, resource.resource_name, changes, ctx)
+
+
+def _answer(resource: Resource, error: ApiError) -> Answer:
+    return Answer(
+        error_code=error.code,
+        error_message=error.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )

@@ -1,0 +1,166 @@
+"""AlterPartition (56): a leader asks for another ISR. KIP-497, KIP-704 (v1), KIP-841, KIP-903 (v3).
+
+Kafka: ReplicationControlManager.alterPartition (3.9).
+
+For the whole request STALE_BROKER_EPOCH. Per partition, in order: UNKNOWN_TOPIC_ID (v2+) or
+UNKNOWN_TOPIC_OR_PARTITION; NOT_CONTROLLER if the leader is ahead of us; FENCED_LEADER_EPOCH;
+INVALID_REQUEST if it does not lead; INVALID_UPDATE_VERSION; INVALID_REQUEST for a wrong ISR or
+recovery state; INELIGIBLE_REPLICA (v2+) or OPERATION_NOT_ATTEMPTED. NEW_LEADER_ELECTED (v2+) or
+FENCED_LEADER_EPOCH although the record is written, when it completed a reassignment and moved the
+leader. Needs CLUSTER_ACTION. Never forwarded.
+"""
+
+from __future__ import annotations
+
+from emulator.controller.broker_changes import partition_change
+from emulator.controller.context import Context
+from emulator.controller.registry import handles
+from emulator.controller.result import Record, Result
+from emulator.metadata.image import Image
+from emulator.metadata.topics import (
+    NO_LEADER_CHANGE,
+    RECOVERED,
+    RECOVERING,
+    Partition,
+    Topic,
+    changed_partition,
+)
+from wire import messages as m
+from wire import records as r
+from wire.errors import ErrorCode
+
+Response = m.AlterPartitionResponse
+Wanted = m.AlterPartitionRequest.PartitionData
+Answer = m.AlterPartitionResponse.PartitionData
+ANY_EPOCH = -1
+TOPIC_IDS_SINCE = 2
+
+
+def refused(_request: m.AlterPartitionRequest, code: ErrorCode, _message: str | None) -> Response:
+    """One error for the whole request."""
+    return Response(error_code=code)
+
+
+@handles(m.AlterPartitionRequest, refused=refused)
+def alter_partition(
+    image: Image, request: m.AlterPartitionRequest, ctx: Context
+) -> Result[Response]:
+    """Judge each partition on its own; good ones go into one batch."""
+    broker = image.brokers.get(request.broker_id)
+    if broker is None or broker.epoch != request.broker_epoch:
+        return Result(refused(request, ErrorCode.STALE_BROKER_EPOCH, None))
+    records: list[Record] = []
+    changed: dict[tuple[bytes, int], Partition] = {}
+    response = Response()
+    for asked in request.topics:
+        by_id = ctx.api_version >= TOPIC_IDS_SINCE
+        topic = image.topics.get(asked.topic_id) if by_id else image.topic(asked.topic_name)
+        answers = []
+        for wanted in asked.partitions:
+            if topic is None:
+                code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                answers.append(_error(wanted, code))
+                continue
+            key = (topic.id, wanted.partition_index)
+            partition = changed.get(key) or topic.partitions.get(wanted.partition_index)
+            if partition is None:
+                answers.append(_error(wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                continue
+            error = check(image, request.broker_id, partition, wanted, ctx.api_version)
+            if error is not None:
+                answers.append(_error(wanted, error))
+                continue
+            record = _change(image, ctx, topic, partition, wanted)
+            answer = _answer(request.broker_id, partition, wanted, record, ctx.api_version)
+            answers.append(answer)
+            if record is not None:
+                # The same partition twice in one request: the second sees the first.
+                changed[key] = changed_partition(partition, record)
+                records.append(record)
+        response.topics.append(
+            m.AlterPartitionResponse.TopicData(
+                topic_name=asked.topic_name, topic_id=asked.topic_id, partitions=answers
+            )
+        )
+    return Result(response, tuple(records))
+
+
+def _change(
+    image: Image, ctx: Context, topic: Topic, partition: Partition, wanted: Wanted
+) -> r.PartitionChangeRecord | None:
+    change = partition_change(image, ctx.config, (topic.id, wanted.partition_index))
+    change.partition = partition
+    change.target_isr = tuple(member.broker_id for member in wanted.new_isr_with_epochs)
+    change.target_recovery_state = wanted.leader_recovery_state
+    return change.build()
+
+
+def _answer(
+    broker_id: int,
+    partition: Partition,
+    wanted: Wanted,
+    record: r.PartitionChangeRecord | None,
+    api_version: int,
+) -> Answer:
+    after = partition if record is None else changed_partition(partition, record)
+    if record is not None and record.leader not in {NO_LEADER_CHANGE, broker_id}:
+        code = (
+            ErrorCode.NEW_LEADER_ELECTED
+            if api_version >= TOPIC_IDS_SINCE
+            else ErrorCode.FENCED_LEADER_EPOCH
+        )
+        return _error(wanted, code)
+    return Answer(
+        partition_index=wanted.partition_index,
+        leader_id=after.leader,
+        leader_epoch=after.leader_epoch,
+        isr=after.isr,
+        leader_recovery_state=after.leader_recovery_state,
+        partition_epoch=after.partition_epoch,
+    )
+
+
+def check(
+    image: Image, broker_id: int, partition: Partition, wanted: Wanted, api_version: int
+) -> ErrorCode | None:
+    """Why a wanted ISR is refused, in Kafka's order of precedence; None if it is not.
+
+    Source: ReplicationControlManager.validateAlterPartitionData, Kafka 3.9.
+    """
+    if (
+        wanted.leader_epoch > partition.leader_epoch
+        or wanted.partition_epoch > partition.partition_epoch
+    ):
+        return ErrorCode.NOT_CONTROLLER
+    if wanted.leader_epoch < partition.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if broker_id != partition.leader:
+        return ErrorCode.INVALID_REQUEST
+    if wanted.partition_epoch < partition.partition_epoch:
+        return ErrorCode.INVALID_UPDATE_VERSION
+    isr = [member.broker_id for member in wanted.new_isr_with_epochs]
+    state = wanted.leader_recovery_state
+    if (
+        len(set(isr)) != len(isr)
+        or not set(isr) <= set(partition.replicas)
+        or partition.leader not in isr
+        or state not in {RECOVERED, RECOVERING}
+        or (state == RECOVERING and len(isr) > 1)
+        or (partition.leader_recovery_state == RECOVERED and state == RECOVERING)
+    ):
+        return ErrorCode.INVALID_REQUEST
+    if not all(_eligible(image, member) for member in wanted.new_isr_with_epochs):
+        if api_version >= TOPIC_IDS_SINCE:
+            return ErrorCode.INELIGIBLE_REPLICA
+        return ErrorCode.OPERATION_NOT_ATTEMPTED
+    return None
+
+
+def _eligible(image: Image, member: m.AlterPartitionRequest.BrokerState) -> bool:
+    """ZooKeeper-mode brokers send -1 for every member's epoch."""
+    broker = image.brokers.get(member.broker_id)
+    return broker is not None and broker.active and member.broker_epoch in {ANY_EPOCH, broker.epoch}
+
+
+def _error(wanted: Wanted, code: ErrorCode) -> Answer:
+    return Answer(partition_index=wanted.partition_index, error_code=code)

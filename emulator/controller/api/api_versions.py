@@ -1,0 +1,89 @@
+"""ApiVersions (18): what this listener answers. KIP-35, KIP-511 (v3), KIP-584 (features).
+
+Kafka: ControllerApis.handleApiVersionsRequest, ApiVersionsResponse (3.9).
+
+INVALID_REQUEST for a malformed software name or version. A version this listener does not speak is
+answered by ``unsupported``, always in the body of version 0. Served before and without activation.
+"""
+
+from __future__ import annotations
+
+import re
+
+from emulator.controller.context import Context
+from emulator.controller.registry import advertised, handles
+from emulator.controller.result import Result
+from emulator.controller.supported import supported_features
+from emulator.metadata.image import Image
+from emulator.metadata.metadata_version import FEATURE_NAME
+from wire import messages as m
+from wire.errors import ErrorCode
+from wire.schema import spec
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_FEATURES_FINALIZED_SINCE = ("3.6", "3.7", "3.8", "3.9")
+_READINESS_SINCE = ("3.5", *_FEATURES_FINALIZED_SINCE)
+_MIN_ZERO_FEATURES_SINCE_VERSION = 4
+
+
+def unsupported(release: str) -> m.ApiVersionsResponse:
+    """Answer to an ApiVersions request in a version that is not spoken here.
+
+    To be encoded at **version 0** whatever was asked; it lists one key only, ApiVersions itself,
+    so that the client knows what to try next.
+
+    Source: ApiVersionsRequest.getErrorResponse, Kafka 3.9.
+    """
+    key = spec(m.ApiVersionsRequest).key
+    assert key is not None
+    low, high = advertised(release)[key]
+    return m.ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=[m.ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)],
+    )
+
+
+def refused(
+    _request: m.ApiVersionsRequest, code: ErrorCode, _message: str | None
+) -> m.ApiVersionsResponse:
+    """One error, no keys."""
+    return m.ApiVersionsResponse(error_code=code)
+
+
+@handles(m.ApiVersionsRequest, refused=refused, pre_migration=True, read=True)
+def api_versions(
+    image: Image, request: m.ApiVersionsRequest, ctx: Context
+) -> Result[m.ApiVersionsResponse]:
+    """List APIs, supported features, and what is finalised as of the committed image."""
+    names = (request.client_software_name, request.client_software_version)
+    if ctx.api_version >= 3 and not all(map(_SOFTWARE.fullmatch, names)):
+        return Result(refused(request, ErrorCode.INVALID_REQUEST, None))
+    release = ctx.config.release
+    response = m.ApiVersionsResponse(
+        api_keys=[
+            m.ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
+            for key, (low, high) in advertised(release).items()
+        ],
+        supported_features=[
+            m.ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=low, max_version=high)
+            for name, (low, high) in supported_features(release).items()
+            # Decoders before v4 fail on a feature that may be absent (KAFKA-17011).
+            if low > 0 or ctx.api_version >= _MIN_ZERO_FEATURES_SINCE_VERSION
+        ],
+        zk_migration_ready=ctx.config.migration_enabled and release in _READINESS_SINCE,
+    )
+    if release in _FEATURES_FINALIZED_SINCE:
+        response.finalized_features_epoch = ctx.features_epoch
+        response.finalized_features = [
+            m.ApiVersionsResponse.FinalizedFeatureKey(
+                name=name, max_version_level=level, min_version_level=level
+            )
+            for name, level in _finalized(image).items()
+        ]
+    return Result(response)
+
+
+def _finalized(image: Image) -> dict[str, int]:
+    """Finalised levels; before any metadata is loaded a controller reports the floor."""
+    floor = {FEATURE_NAME: image.metadata_version.level}
+    return floor | {name: level for name, level in image.features.items() if level}

@@ -1,0 +1,88 @@
+"""BrokerHeartbeat (63): a broker is alive, wants to be unfenced, fenced or let go. KIP-631.
+
+Kafka: ReplicationControlManager.processBrokerHeartbeat, BrokerHeartbeatManager (3.9).
+
+STALE_BROKER_EPOCH unless the broker is registered with exactly this epoch. Needs CLUSTER_ACTION.
+Served before the metadata copy, else brokers could never become ready.
+"""
+
+from __future__ import annotations
+
+from emulator.controller import broker_changes
+from emulator.controller.context import Context
+from emulator.controller.heartbeats import BrokerState, next_state
+from emulator.controller.registry import handles
+from emulator.controller.result import Contact, Record, Result
+from emulator.metadata.brokers import Broker
+from emulator.metadata.image import Image
+from emulator.metadata.metadata_version import Feature
+from wire import messages as m
+from wire.errors import ErrorCode
+
+Response = m.BrokerHeartbeatResponse
+
+
+def refused(_request: m.BrokerHeartbeatRequest, code: ErrorCode, _message: str | None) -> Response:
+    """An error has no text on this wire."""
+    return Response(error_code=code)
+
+
+@handles(m.BrokerHeartbeatRequest, refused=refused, pre_migration=True, unbounded=True)
+def broker_heartbeat(
+    image: Image, request: m.BrokerHeartbeatRequest, ctx: Context
+) -> Result[Response]:
+    """Move the broker to its next state and tell it where it stands."""
+    broker = image.brokers.get(request.broker_id)
+    if broker is None or broker.epoch != request.broker_epoch:
+        return Result(refused(request, ErrorCode.STALE_BROKER_EPOCH, None))
+    # ZooKeeper-mode brokers report one more than they hold at times: never compare for equality.
+    caught_up = request.current_metadata_offset >= broker.epoch
+    session = ctx.heartbeats.session(broker.id)
+    shutdown_offset = -1 if session is None else session.controlled_shutdown_offset
+    current = ctx.heartbeats.state(image, broker.id)
+    state = next_state(
+        current,
+        want_fence=request.want_fence,
+        want_shut_down=request.want_shut_down,
+        caught_up=caught_up,
+        leads=ctx.index.leads(broker.id),
+        others_caught_up=shutdown_offset <= ctx.heartbeats.lowest_active_offset(image),
+    )
+    gone = state in {BrokerState.FENCED, BrokerState.SHUTDOWN_NOW}
+    return Result(
+        Response(
+            is_caught_up=caught_up,
+            is_fenced=gone,
+            should_shut_down=state is BrokerState.SHUTDOWN_NOW,
+        ),
+        _records(image, request, ctx, broker, state),
+        contact=Contact(
+            broker_id=broker.id,
+            metadata_offset=request.current_metadata_offset,
+            shutting_down=state is BrokerState.CONTROLLED_SHUTDOWN,
+        ),
+    )
+
+
+def _records(
+    image: Image,
+    request: m.BrokerHeartbeatRequest,
+    ctx: Context,
+    broker: Broker,
+    state: BrokerState,
+) -> tuple[Record, ...]:
+    where = (image, ctx.config, ctx.index, broker)
+    records: tuple[Record, ...] = ()
+    match state:
+        case BrokerState.FENCED | BrokerState.SHUTDOWN_NOW if not broker.fenced:
+            return broker_changes.fence(*where)
+        case BrokerState.UNFENCED if broker.fenced:
+            records = broker_changes.unfence(*where)
+        case BrokerState.CONTROLLED_SHUTDOWN if not broker.in_controlled_shutdown:
+            return broker_changes.begin_controlled_shutdown(*where)
+        case _:
+            pass
+    offline = frozenset(request.offline_log_dirs).intersection(broker.log_dirs)
+    if offline and not records and image.metadata_version.supports(Feature.DIRECTORIES):
+        records = broker_changes.lose_directories(*where, offline)
+    return records

@@ -1,0 +1,128 @@
+"""CreatePartitions (37): more partitions for existing topics. KIP-195.
+
+Kafka: ControllerApis.createPartitions, ReplicationControlManager.createPartitions (3.9).
+
+Per topic, in order: INVALID_REQUEST for a name given twice; UNKNOWN_TOPIC_OR_PARTITION;
+INVALID_PARTITIONS unless the count grows; INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR.
+Needs ALTER on the topic. New partitions have the replication factor of partition 0.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from emulator.controller.context import Context
+from emulator.controller.placement import PlacementError, place, usable_brokers
+from emulator.controller.registry import handles
+from emulator.controller.result import ApiError, Record, Result
+from emulator.controller.topics import assignment_error, partition_record
+from emulator.metadata.image import Image
+from emulator.metadata.topics import Topic
+from wire import messages as m
+from wire import records as r
+from wire.errors import ErrorCode
+
+Response = m.CreatePartitionsResponse
+Answer = m.CreatePartitionsResponse.CreatePartitionsTopicResult
+Wanted = m.CreatePartitionsRequest.CreatePartitionsTopic
+
+
+def refused(request: m.CreatePartitionsRequest, code: ErrorCode, message: str | None) -> Response:
+    """Every topic with the error, each name once."""
+    names = dict.fromkeys(topic.name for topic in request.topics)
+    return Response(
+        results=[Answer(name=name, error_code=code, error_message=message) for name in names]
+    )
+
+
+@handles(m.CreatePartitionsRequest, refused=refused)
+def create_partitions(
+    image: Image, request: m.CreatePartitionsRequest, ctx: Context
+) -> Result[Response]:
+    """Grow what can grow; with validate_only say what would."""
+    times = Counter(topic.name for topic in request.topics)
+    answers = [
+        Answer(
+            name=name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name."
+        )
+        for name, count in times.items()
+        if count > 1
+    ]
+    records: list[Record] = []
+    for wanted in request.topics:
+        if times[wanted.name] > 1:
+            continue
+        grown = _grow(image, wanted, ctx)
+        if isinstance(grown, ApiError):
+            answers.append(
+                Answer(name=wanted.name, error_code=grown.code, error_message=grown.message)
+            )
+        else:
+            answers.append(Answer(name=wanted.name))
+            records.extend(grown)
+    return Result(Response(results=answers), () if request.validate_only else tuple(records))
+
+
+def _grow(image: Image, wanted: Wanted, ctx: Context) -> list[r.PartitionRecord] | ApiError:
+    topic = image.topic(wanted.name)
+    if topic is None:
+        return ApiError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            "This server does not host this topic-partition.",
+        )
+    have = len(topic.partitions)
+    if wanted.count == have:
+        text = f"Topic already has {have} partition(s)."
+        return ApiError(ErrorCode.INVALID_PARTITIONS, text)
+    if wanted.count < have:
+        text = (
+            f"The topic {topic.name} currently has {have} partition(s); "
+            f"{wanted.count} would not be an increase."
+        )
+        return ApiError(ErrorCode.INVALID_PARTITIONS, text)
+    if wanted.assignments is None:
+        return _automatic(image, topic, wanted.count - have, ctx)
+    return _manual(image, topic, wanted)
+
+
+def _manual(image: Image, topic: Topic, wanted: Wanted) -> list[r.PartitionRecord] | ApiError:
+    have = len(topic.partitions)
+    assignments = wanted.assignments or []
+    if len(assignments) != wanted.count - have:
+        text = (
+            f"Attempted to add {wanted.count - have} additional partition(s), but only "
+            f"{len(assignments)} assignment(s) were specified."
+        )
+        return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+    partitions = []
+    for index, assignment in enumerate(assignments, have):
+        error = assignment_error(image, index, assignment.broker_ids, _replication_factor(topic))
+        if error is not None:
+            return error
+        record = partition_record(image, topic.id, index, assignment.broker_ids)
+        assert record is not None, "an accepted assignment has an active replica"
+        partitions.append(record)
+    return partitions
+
+
+def _automatic(
+    image: Image, topic: Topic, count: int, ctx: Context
+) -> list[r.PartitionRecord] | ApiError:
+    factor = _replication_factor(topic)
+    failed = f"Unable to replicate the partition {factor} time(s): "
+    try:
+        placed = place(usable_brokers(image, ctx), count, factor, ctx.rng)
+    except PlacementError as refusal:
+        return ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, f"{failed}{refusal}")
+    partitions = []
+    for index, replicas in enumerate(placed, len(topic.partitions)):
+        record = partition_record(image, topic.id, index, replicas)
+        if record is None:
+            text = f"{failed}All brokers are currently fenced or in controlled shutdown."
+            return ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+        partitions.append(record)
+    return partitions
+
+
+def _replication_factor(topic: Topic) -> int:
+    return len(topic.partitions[0].replicas)

@@ -1,0 +1,213 @@
+"""CreateTopics (19): new topics with configs. KIP-4, KIP-464 (v4), KIP-525 (v5), KIP-516 (v7).
+
+Kafka: ControllerApis.createTopics, ReplicationControlManager.createTopics (3.9).
+
+Per topic, in order: INVALID_REQUEST for a name given twice (all its entries dropped, answered
+last) and for the metadata topic; INVALID_TOPIC_EXCEPTION; TOPIC_ALREADY_EXISTS; INVALID_CONFIG;
+INVALID_REQUEST, INVALID_REPLICA_ASSIGNMENT for a manual assignment; INVALID_REPLICATION_FACTOR,
+INVALID_PARTITIONS otherwise. Good topics of a mixed request are created, all in one batch.
+Needs CREATE on CLUSTER or the topic.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from emulator.controller.config_defs import effective_topic_configs, validate_topic_configs
+from emulator.controller.config_types import ConfigError
+from emulator.controller.context import Context
+from emulator.controller.placement import PlacementError, place, usable_brokers
+from emulator.controller.registry import handles
+from emulator.controller.result import ApiError, Record, Result
+from emulator.controller.topics import (
+    METADATA_TOPIC,
+    assignment_error,
+    name_error,
+    partition_record,
+)
+from emulator.metadata.configs import TOPIC
+from emulator.metadata.image import Image
+from wire import messages as m
+from wire import records as r
+from wire.errors import ErrorCode
+
+Response = m.CreateTopicsResponse
+Answer = m.CreateTopicsResponse.CreatableTopicResult
+Wanted = m.CreateTopicsRequest.CreatableTopic
+FROM_CONTROLLER = -1
+
+
+def refused(request: m.CreateTopicsRequest, code: ErrorCode, message: str | None) -> Response:
+    """Every topic with the error, each name once."""
+    names = dict.fromkeys(topic.name for topic in request.topics)
+    return Response(topics=[_error(name, ApiError(code, message)) for name in names])
+
+
+@handles(m.CreateTopicsRequest, refused=refused)
+def create_topics(image: Image, request: m.CreateTopicsRequest, ctx: Context) -> Result[Response]:
+    """Create what can be created; with validate_only say what would be."""
+    times = Counter(topic.name for topic in request.topics)
+    answers: list[Answer] = []
+    records: list[Record] = []
+    new_names: dict[str, str] = {}
+    for wanted in request.topics:
+        if times[wanted.name] > 1:
+            continue
+        created = _create(image, wanted, ctx, new_names)
+        if isinstance(created, ApiError):
+            answers.append(_error(wanted.name, created))
+        else:
+            answer, its_records = created
+            answers.append(answer)
+            records.extend(its_records)
+    duplicate = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+    answers.extend(_error(name, duplicate) for name, count in times.items() if count > 1)
+    return Result(Response(topics=answers), () if request.validate_only else tuple(records))
+
+
+def _create(
+    image: Image, wanted: Wanted, ctx: Context, new_names: dict[str, str]
+) -> tuple[Answer, list[Record]] | ApiError:
+    error = _check_name(image, wanted.name, ctx, new_names)
+    if error is not None:
+        return error
+    configs = {config.name: config.value for config in wanted.configs}
+    values = {name: value for name, value in configs.items() if value is not None}
+    if len(values) < len(configs):
+        nulls = ",".join(sorted(name for name, value in configs.items() if value is None))
+        return ApiError(
+            ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {nulls}"
+        )
+    try:
+        validate_topic_configs(ctx.config, values)
+    except ConfigError as refusal:
+        return ApiError(ErrorCode.INVALID_CONFIG, str(refusal))
+    topic_id = ctx.random_uuid()
+    while topic_id in image.topics:
+        topic_id = ctx.random_uuid()
+    partitions = (
+        _manual(image, wanted, topic_id)
+        if wanted.assignments
+        else _automatic(image, wanted, topic_id, ctx)
+    )
+    if isinstance(partitions, ApiError):
+        return partitions
+    new_names[wanted.name.replace(".", "_")] = wanted.name
+    topic = r.TopicRecord(name=wanted.name, topic_id=topic_id)
+    records: list[Record] = [topic]
+    records.extend(
+        r.ConfigRecord(resource_type=TOPIC, resource_name=wanted.name, name=name, value=value)
+        for name, value in values.items()
+    )
+    records.extend(partitions)
+    return _answer(image, topic, values, partitions, ctx), records
+
+
+def _check_name(
+    image: Image, name: str, ctx: Context, new_names: Mapping[str, str]
+) -> ApiError | None:
+    if name == METADATA_TOPIC:
+        text = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
+        return ApiError(ErrorCode.INVALID_REQUEST, text)
+    why = name_error(name)
+    if why is None:
+        # Two names of one request collide as well: the later one is refused.
+        other = ctx.index.colliding(name) or new_names.get(name.replace(".", "_"))
+        if other is not None:
+            why = f"Topic '{name}' collides with existing topic: {other}"
+    if why is not None:
+        return ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
+    if image.topic(name) is not None:
+        return ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    return None
+
+
+def _manual(image: Image, wanted: Wanted, topic_id: bytes) -> list[r.PartitionRecord] | ApiError:
+    given = "A manual partition assignment was specified, but"
+    if wanted.replication_factor != FROM_CONTROLLER:
+        return ApiError(ErrorCode.INVALID_REQUEST, f"{given} replication factor was not set to -1.")
+    if wanted.num_partitions != FROM_CONTROLLER:
+        return ApiError(ErrorCode.INVALID_REQUEST, f"{given} numPartitions was not set to -1.")
+    partitions: dict[int, r.PartitionRecord] = {}
+    replication_factor: int | None = None
+    for assignment in wanted.assignments:
+        index = assignment.partition_index
+        if index in partitions:
+            text = f"Found multiple manual partition assignments for partition {index}"
+            return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+        error = assignment_error(image, index, assignment.broker_ids, replication_factor)
+        if error is not None:
+            return error
+        replication_factor = len(assignment.broker_ids)
+        record = partition_record(image, topic_id, index, assignment.broker_ids)
+        assert record is not None, "an accepted assignment has an active replica"
+        partitions[index] = record
+    if sorted(partitions) != list(range(len(partitions))):
+        return ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "partitions should be a consecutive 0-based integer sequence",
+        )
+    return [partitions[index] for index in sorted(partitions)]
+
+
+def _automatic(
+    image: Image, wanted: Wanted, topic_id: bytes, ctx: Context
+) -> list[r.PartitionRecord] | ApiError:
+    if wanted.replication_factor < FROM_CONTROLLER or wanted.replication_factor == 0:
+        return ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if wanted.num_partitions < FROM_CONTROLLER or wanted.num_partitions == 0:
+        return ApiError(
+            ErrorCode.INVALID_PARTITIONS,
+            "Number of partitions was set to an invalid non-positive value.",
+        )
+    count, factor = wanted.num_partitions, wanted.replication_factor
+    count = ctx.config.num_partitions if count == FROM_CONTROLLER else count
+    factor = ctx.config.default_replication_factor if factor == FROM_CONTROLLER else factor
+    failed = f"Unable to replicate the partition {factor} time(s): "
+    try:
+        placed = place(usable_brokers(image, ctx), count, factor, ctx.rng)
+    except PlacementError as refusal:
+        return ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, f"{failed}{refusal}")
+    partitions = []
+    for index, replicas in enumerate(placed):
+        record = partition_record(image, topic_id, index, replicas)
+        if record is None:
+            text = f"{failed}All brokers are currently fenced or in controlled shutdown."
+            return ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+        partitions.append(record)
+    return partitions
+
+
+def _answer(
+    image: Image,
+    topic: r.TopicRecord,
+    configs: Mapping[str, str],
+    partitions: list[r.PartitionRecord],
+    ctx: Context,
+) -> Answer:
+    return Answer(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        num_partitions=len(partitions),
+        replication_factor=len(partitions[0].replicas),
+        configs=[
+            m.CreateTopicsResponse.CreatableTopicConfigs(
+                name=config.name,
+                value=config.value,
+                read_only=False,
+                config_source=config.source,
+                is_sensitive=False,
+            )
+            for config in effective_topic_configs(image, ctx.config, configs)
+        ],
+    )
+
+
+def _error(name: str, error: ApiError) -> Answer:
+    return Answer(name=name, error_code=error.code, error_message=error.message)

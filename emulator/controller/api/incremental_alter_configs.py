@@ -1,0 +1,117 @@
+"""IncrementalAlterConfigs (44): change single configs of topics or brokers. KIP-339.
+
+Kafka: ControllerApis.handleIncrementalAlterConfigs, ConfigurationControlManager (3.9).
+
+Per resource, in order: INVALID_REQUEST for one given twice, an unknown type, operation or broker
+name; UNKNOWN_TOPIC_OR_PARTITION, BROKER_ID_NOT_REGISTERED; INVALID_CONFIG for APPEND or SUBTRACT
+on what is no list, and for an unknown name or bad value. Good resources of a mixed request are
+altered, all in one batch. Needs ALTER_CONFIGS on the topic or CLUSTER.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import IntEnum
+
+from emulator.controller.config_changes import changed
+from emulator.controller.config_defs import is_list, list_default
+from emulator.controller.context import Context
+from emulator.controller.registry import handles
+from emulator.controller.result import ApiError, Record, Result
+from emulator.metadata.image import Image
+from wire import messages as m
+from wire.errors import ErrorCode
+
+Response = m.IncrementalAlterConfigsResponse
+Answer = m.IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
+Resource = m.IncrementalAlterConfigsRequest.AlterConfigsResource
+
+
+class Operation(IntEnum):
+    """What to do with one config (AlterConfigOp.OpType)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+def refused(
+    request: m.IncrementalAlterConfigsRequest, code: ErrorCode, message: str | None
+) -> Response:
+    """Every resource with the error."""
+    error = ApiError(code, message)
+    return Response(responses=[_answer(resource, error) for resource in request.resources])
+
+
+@handles(m.IncrementalAlterConfigsRequest, refused=refused)
+def incremental_alter_configs(
+    image: Image, request: m.IncrementalAlterConfigsRequest, ctx: Context
+) -> Result[Response]:
+    """Apply each resource's operations as a whole or not at all."""
+    times = Counter((one.resource_type, one.resource_name) for one in request.resources)
+    response = Response()
+    records: list[Record] = []
+    for resource in request.resources:
+        outcome: list[Record] | ApiError
+        if times[resource.resource_type, resource.resource_name] > 1:
+            outcome = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate resource.")
+        else:
+            outcome = _apply(image, resource, ctx)
+        if isinstance(outcome, ApiError):
+            response.responses.append(_answer(resource, outcome))
+        else:
+            response.responses.append(_answer(resource, ApiError(ErrorCode.NONE)))
+            records.extend(outcome)
+    return Result(response, () if request.validate_only else tuple(records))
+
+
+def _apply(image: Image, resource: Resource, ctx: Context) -> list[Record] | ApiError:
+    kind = resource.resource_type
+    current = image.config(kind, resource.resource_name)
+    changes: dict[str, str | None] = {}
+    for config in resource.configs:
+        name, value = config.name, config.value
+        if name in changes:
+            text = "Error due to duplicate config keys"
+            return ApiError(ErrorCode.INVALID_REQUEST, text)
+        if config.config_operation == Operation.DELETE:
+            changes[name] = None
+            continue
+        if config.config_operation not in list(Operation):
+            text = f"Unknown operation type {config.config_operation}."
+            return ApiError(ErrorCode.INVALID_REQUEST, text)
+        if value is None:
+            return ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {name}")
+        if config.config_operation == Operation.SET:
+            changes[name] = value
+            continue
+        operation = Operation(config.config_operation)
+        if not is_list(kind, name, ctx.config.release):
+            text = f"Can't {operation.name} to key {name} because its type is not LIST."
+            return ApiError(ErrorCode.INVALID_CONFIG, text)
+        base = current.get(name)
+        if base is None:
+            base = list_default(kind, name, ctx.config.release)
+        changes[name] = _edited(base, value, operation)
+    return changed(image, kind, resource.resource_name, changes, ctx)
+
+
+def _edited(base: str, value: str, operation: Operation) -> str:
+    """A comma separated list with entries added, once each, or taken away."""
+    parts = [part.strip() for part in base.split(",") if part.strip()]
+    for entry in (part.strip() for part in value.split(",") if part.strip()):
+        if operation is Operation.APPEND and entry not in parts:
+            parts.append(entry)
+        elif operation is Operation.SUBTRACT and entry in parts:
+            parts.remove(entry)
+    return ",".join(parts)
+
+
+def _answer(resource: Resource, error: ApiError) -> Answer:
+    return Answer(
+        error_code=error.code,
+        error_message=error.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )

@@ -1,0 +1,36 @@
+"""UnregisterBroker (64): forget a broker that will not come back. KIP-500.
+
+Kafka: ReplicationControlManager.unregisterBroker (3.9).
+
+BROKER_ID_NOT_REGISTERED for an unknown id. Needs ALTER on CLUSTER. Served before the copy.
+"""
+
+from __future__ import annotations
+
+from emulator.controller import broker_changes
+from emulator.controller.context import Context
+from emulator.controller.registry import handles
+from emulator.controller.result import Result
+from emulator.metadata.image import Image
+from wire import messages as m
+from wire.errors import ErrorCode
+
+Response = m.UnregisterBrokerResponse
+
+
+def refused(_request: m.UnregisterBrokerRequest, code: ErrorCode, message: str | None) -> Response:
+    """One error with its text."""
+    return Response(error_code=code, error_message=message)
+
+
+@handles(m.UnregisterBrokerRequest, refused=refused, pre_migration=True)
+def unregister_broker(
+    image: Image, request: m.UnregisterBrokerRequest, ctx: Context
+) -> Result[Response]:
+    """Take the broker out of every ISR, then drop its registration."""
+    broker = image.brokers.get(request.broker_id)
+    if broker is None:
+        message = f"Broker ID {request.broker_id} is not currently registered"
+        return Result(refused(request, ErrorCode.BROKER_ID_NOT_REGISTERED, message))
+    records = broker_changes.unregister(image, ctx.config, ctx.index, broker)
+    return Result(Response(error_message=None), records)

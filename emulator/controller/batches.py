@@ -1,0 +1,80 @@
+"""From records to the values of log batches: which version, how many, how large.
+
+Source: ApiMessageAndVersion in QuorumController's managers; MAX_RECORDS_PER_BATCH, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from emulator.controller.result import Record
+from emulator.metadata.metadata_version import FEATURE_NAME, MetadataVersion
+from wire import records as r
+from wire.record_serde import encode_record
+
+BATCH_RECORDS_MAX: Final = 10_000
+BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
+RECORD_OVERHEAD_BYTES: Final = 24
+"""Lengths, deltas and null key around a value in a batch, at most."""
+
+
+def record_version(record: Record, metadata_version: MetadataVersion) -> int:
+    """The version a record is written in.
+
+    Usually the level's own; but a change of a registration takes the lowest that can say it, and a
+    partition without directories v0, as Kafka's controllers write them.
+
+    Raises:
+        ValueError: the level does not write such records.
+    """
+    match record:
+        case r.BrokerRegistrationChangeRecord():
+            needed = 2 if record.log_dirs else 1 if record.in_controlled_shutdown else 0
+            highest = metadata_version.record_version(r.BrokerRegistrationChangeRecord)
+            if needed > highest:
+                raise ValueError(
+                    f"BrokerRegistrationChangeRecord v{needed} is not written at metadata.version "
+                    f"{metadata_version.level} ({metadata_version.name})"
+                )
+            return needed
+        case r.PartitionRecord() if not record.directories:
+            return 0
+        case _:
+            return metadata_version.record_version(type(record))
+
+
+def encoded(records: Sequence[Record], metadata_version: MetadataVersion) -> list[bytes]:
+    """Values of the records of one operation.
+
+    If it sets metadata.version, the new level counts for all of them: the first batch of a log
+    begins with a record that only its own level knows.
+
+    Raises:
+        ValueError: a record that its level does not write, or that cannot be encoded.
+    """
+    for record in records:
+        if isinstance(record, r.FeatureLevelRecord) and record.name == FEATURE_NAME:
+            metadata_version = MetadataVersion.from_level(record.feature_level)
+    return [encode_record(record, record_version(record, metadata_version)) for record in records]
+
+
+def too_large(values: Sequence[bytes]) -> bool:
+    """Whether the values do not fit one batch."""
+    size = sum(len(value) + RECORD_OVERHEAD_BYTES for value in values)
+    return len(values) > BATCH_RECORDS_MAX or size > BATCH_BYTES_MAX
+
+
+def chunks(values: Sequence[bytes]) -> Iterator[range]:
+    """Cut values, in order, into index ranges that each fit one batch."""
+    start = size = 0
+    for index, value in enumerate(values):
+        weight = len(value) + RECORD_OVERHEAD_BYTES
+        if index > start and (
+            index - start == BATCH_RECORDS_MAX or size + weight > BATCH_BYTES_MAX
+        ):
+            yield range(start, index)
+            start, size = index, 0
+        size += weight
+    if start < len(values):
+        yield range(start, len(values))

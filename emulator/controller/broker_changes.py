@@ -1,0 +1,174 @@
+"""Records that follow a broker's coming, leaving and going: fencing and its kin.
+
+Shared by heartbeats, the session timer and unregistration. Order inside a batch is Kafka's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from emulator.controller.config_defs import unclean_election_allowed
+from emulator.controller.context import ControllerConfig
+from emulator.controller.directories import default_directory
+from emulator.controller.index import PartitionKey, TipIndex
+from emulator.controller.leader_election import Election, PartitionChange, is_active
+from emulator.controller.result import Record
+from emulator.metadata.brokers import FENCE, IN_CONTROLLED_SHUTDOWN, UNFENCE, Broker
+from emulator.metadata.image import Image
+from emulator.metadata.metadata_version import Feature
+from wire import records as r
+
+
+def migrating(image: Image, config: ControllerConfig) -> bool:
+    """Whether ZooKeeper-mode brokers may register (FeatureControl and zkRegistrationAllowed)."""
+    return config.migration_enabled and image.metadata_version.supports(Feature.MIGRATION)
+
+
+def partition_change(
+    image: Image,
+    config: ControllerConfig,
+    key: PartitionKey,
+    *,
+    without: int = -1,
+    joining: int = -1,
+) -> PartitionChange:
+    """A change of one partition that never elects ``without`` and may elect ``joining``.
+
+    ``joining`` counts as active although the image still shows it fenced.
+    """
+    topic_id, partition_id = key
+    topic = image.topics[topic_id]
+
+    def may_lead(replica: int) -> bool:
+        return replica != without and (replica == joining or is_active(image, replica))
+
+    unclean = unclean_election_allowed(image, config, topic.name)
+    return PartitionChange(
+        topic_id=topic_id,
+        partition_id=partition_id,
+        partition=topic.partitions[partition_id],
+        may_lead=may_lead,
+        metadata_version=image.metadata_version,
+        migrating=migrating(image, config),
+        election=Election.UNCLEAN if unclean else Election.ONLINE,
+        default_directory=lambda replica: default_directory(image, replica),
+    )
+
+
+def leave_isr(
+    image: Image, config: ControllerConfig, keys: Iterable[PartitionKey], broker_id: int
+) -> Iterator[Record]:
+    """Take a broker out of ISRs and give away what it leads.
+
+    Source: ReplicationControlManager.generateLeaderAndIsrUpdates, Kafka 3.9.
+    """
+    for key in keys:
+        change = partition_change(image, config, key, without=broker_id)
+        isr = change.partition.isr
+        change.target_isr = tuple(member for member in isr if member != broker_id)
+        record = change.build()
+        if record is not None:
+            yield record
+
+
+def lead_again(
+    image: Image, config: ControllerConfig, index: TipIndex, broker_id: int
+) -> Iterator[Record]:
+    """Elect for partitions without leader that a broker coming back may lead."""
+    for key in index.leaderless():
+        record = partition_change(image, config, key, joining=broker_id).build()
+        if record is not None:
+            yield record
+
+
+def fence(
+    image: Image, config: ControllerConfig, index: TipIndex, broker: Broker
+) -> tuple[Record, ...]:
+    """Fence a broker: out of every ISR first, then the change of its registration.
+
+    Source: ReplicationControlManager.handleBrokerFenced, Kafka 3.9.
+    """
+    moves = leave_isr(image, config, index.in_isr(broker.id), broker.id)
+    if image.metadata_version.supports(Feature.REGISTRATION_CHANGE):
+        change: Record = r.BrokerRegistrationChangeRecord(
+            broker_id=broker.id, broker_epoch=broker.epoch, fenced=FENCE
+        )
+    else:
+        change = r.FenceBrokerRecord(id=broker.id, epoch=broker.epoch)
+    return (*moves, change)
+
+
+def unfence(
+    image: Image, config: ControllerConfig, index: TipIndex, broker: Broker
+) -> tuple[Record, ...]:
+    """Unfence a broker, then elect where it is the only hope.
+
+    Source: ReplicationControlManager.handleBrokerUnfenced, Kafka 3.9.
+    """
+    if image.metadata_version.supports(Feature.REGISTRATION_CHANGE):
+        change: Record = r.BrokerRegistrationChangeRecord(
+            broker_id=broker.id, broker_epoch=broker.epoch, fenced=UNFENCE
+        )
+    else:
+        change = r.UnfenceBrokerRecord(id=broker.id, epoch=broker.epoch)
+    return (change, *lead_again(image, config, index, broker.id))
+
+
+def begin_controlled_shutdown(
+    image: Image, config: ControllerConfig, index: TipIndex, broker: Broker
+) -> tuple[Record, ...]:
+    """Mark a leading broker as leaving, then move its leaderships and ISR places.
+
+    Source: ReplicationControlManager.handleBrokerInControlledShutdown, Kafka 3.9.
+    """
+    moves = leave_isr(image, config, index.in_isr(broker.id), broker.id)
+    if broker.in_controlled_shutdown or not image.metadata_version.supports(
+        Feature.CONTROLLED_SHUTDOWN_STATE
+    ):
+        return tuple(moves)
+    change = r.BrokerRegistrationChangeRecord(
+        broker_id=broker.id,
+        broker_epoch=broker.epoch,
+        in_controlled_shutdown=IN_CONTROLLED_SHUTDOWN,
+    )
+    return (change, *moves)
+
+
+def unregister(
+    image: Image, config: ControllerConfig, index: TipIndex, broker: Broker
+) -> tuple[Record, ...]:
+    """Forget a broker: out of every ISR first, then the registration itself.
+
+    Source: ReplicationControlManager.handleBrokerUnregistered, Kafka 3.9.
+    """
+    moves = leave_isr(image, config, index.in_isr(broker.id), broker.id)
+    return (*moves, r.UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch))
+
+
+def lose_directories(
+    image: Image,
+    config: ControllerConfig,
+    index: TipIndex,
+    broker: Broker,
+    offline: frozenset[bytes],
+) -> tuple[Record, ...]:
+    """Log directories of a broker went offline: give up what lived there.
+
+    The change of the registration lists the remaining directories. An empty list cannot be
+    expressed in that record (readers ignore it), so it is left out then.
+
+    Source: ReplicationControlManager.handleDirectoriesOffline, Kafka 3.9.
+    """
+    lost = [
+        key
+        for key in index.in_isr(broker.id)
+        if image.topics[key[0]].partitions[key[1]].directory(broker.id) in offline
+    ]
+    moves = leave_isr(image, config, lost, broker.id)
+    remaining = tuple(directory for directory in broker.log_dirs if directory not in offline)
+    if not remaining:
+        return tuple(moves)
+    change = r.BrokerRegistrationChangeRecord(
+        broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=remaining
+    )
+    return (*moves, change)

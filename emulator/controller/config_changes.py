@@ -1,0 +1,87 @@
+"""What the two AlterConfigs APIs share: does the resource exist, would its configs be valid.
+
+Source: ConfigurationControlManager, ControllerConfigurationValidator, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from emulator.controller.config_defs import validate_broker_configs, validate_topic_configs
+from emulator.controller.config_types import ConfigError
+from emulator.controller.context import Context
+from emulator.controller.result import ApiError, Record
+from emulator.controller.topics import name_error
+from emulator.metadata.configs import BROKER, TOPIC
+from emulator.metadata.image import Image
+from wire import records as r
+from wire.errors import ErrorCode
+
+BROKER_ID_MAX: Final = 2**31 - 1
+Changes = Mapping[str, str | None]
+"""Config name -> new value, None to unset it."""
+
+
+def changed(
+    image: Image, resource_type: int, name: str, changes: Changes, ctx: Context
+) -> list[Record] | ApiError:
+    """The records of a change, or why it is refused.
+
+    A value that stays the same writes no record for a topic; for a broker it does, since that
+    makes the broker load it again (KAFKA-14136).
+    """
+    error = _check_resource(image, resource_type, name, ctx)
+    if error is not None:
+        return error
+    current = image.config(resource_type, name)
+    wanted = {key: value for key, value in current.items() if key not in changes}
+    wanted.update({key: value for key, value in changes.items() if value is not None})
+    try:
+        if resource_type == TOPIC:
+            validate_topic_configs(ctx.config, wanted)
+        else:
+            validate_broker_configs(wanted)
+    except ConfigError as refusal:
+        return ApiError(ErrorCode.INVALID_CONFIG, str(refusal))
+    return [
+        r.ConfigRecord(resource_type=resource_type, resource_name=name, name=key, value=value)
+        for key, value in changes.items()
+        if resource_type == BROKER or current.get(key) != value
+    ]
+
+
+def _check_resource(image: Image, resource_type: int, name: str, ctx: Context) -> ApiError | None:
+    if resource_type == TOPIC:
+        return _check_topic(image, name)
+    if resource_type == BROKER:
+        return _check_broker(image, name, ctx)
+    text = f"Unexpected resource type {resource_type}."
+    return ApiError(ErrorCode.INVALID_REQUEST, text)
+
+
+def _check_topic(image: Image, name: str) -> ApiError | None:
+    if not name:
+        text = "Default topic resources are not allowed."
+        return ApiError(ErrorCode.INVALID_REQUEST, text)
+    if image.topic(name) is None:
+        text = f"The topic '{name}' does not exist."
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+    why = name_error(name)
+    return None if why is None else ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
+
+
+def _check_broker(image: Image, name: str, ctx: Context) -> ApiError | None:
+    if not name:
+        return None
+    if not name.isascii() or not name.removeprefix("-").isdigit():
+        text = "Unable to parse broker name as a base 10 number."
+        return ApiError(ErrorCode.INVALID_REQUEST, text)
+    node_id = int(name)
+    if not 0 <= node_id <= BROKER_ID_MAX:
+        return ApiError(ErrorCode.INVALID_REQUEST, "Invalid negative broker ID.")
+    controllers = {ctx.config.node_id, *ctx.config.voters, *image.controllers}
+    if node_id not in image.brokers and node_id not in controllers:
+        text = f"No node with id {node_id} found."
+        return ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, text)
+    return None

@@ -1,0 +1,425 @@
+"""Topic configs: names, types, defaults, validation, and where an unset one takes its value from.
+
+Also the broker configs that can be altered while brokers run, as far as the controller judges
+them. Values are strings, as Kafka stores them.
+
+Source: TopicConfig, LogConfig, ServerTopicConfigSynonyms, DynamicBrokerConfig, Kafka 3.4-3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+
+from emulator.controller.config_types import (
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    LIST,
+    LONG,
+    STRING,
+    ConfigError,
+    Kind,
+    any_of,
+    between,
+    level_or_default,
+    message_format,
+    throttled_replicas,
+    valid_list,
+)
+from emulator.controller.context import ControllerConfig
+from emulator.metadata.configs import BROKER, TOPIC
+from emulator.metadata.image import Image
+
+UNCLEAN = "unclean.leader.election.enable"
+LONG_MAX = str(2**63 - 1)
+TOPIC_SOURCE, BROKER_SOURCE, CLUSTER_SOURCE, STATIC_SOURCE, DEFAULT_SOURCE = 1, 2, 3, 4, 5
+"""Where an effective value comes from (DescribeConfigsResponse.ConfigSource)."""
+
+HOUR_MS, MINUTE_MS = 3_600_000, 60_000
+Synonym = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """One topic config.
+
+    ``synonyms``: broker configs that stand in for it, strongest first, each with the factor that
+    turns its unit into ours. ``since``: first release that knows it.
+    """
+
+    name: str
+    kind: Kind
+    default: str
+    valid: Callable[[str, object], None] | None = None
+    synonyms: tuple[Synonym, ...] = ()
+    since: str = "3.4"
+
+
+def _log(*names: str) -> tuple[Synonym, ...]:
+    return tuple((f"log.{name}", 1) for name in names)
+
+
+_ALL = (
+    TopicConfig(
+        "cleanup.policy", LIST, "delete", valid_list("compact", "delete"), _log("cleanup.policy")
+    ),
+    TopicConfig(
+        "compression.gzip.level",
+        INT,
+        "-1",
+        level_or_default(1, 9, -1),
+        (("compression.gzip.level", 1),),
+        "3.8",
+    ),
+    TopicConfig(
+        "compression.lz4.level", INT, "9", between(1, 17), (("compression.lz4.level", 1),), "3.8"
+    ),
+    TopicConfig(
+        "compression.type",
+        STRING,
+        "producer",
+        any_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+        (("compression.type", 1),),
+    ),
+    TopicConfig(
+        "compression.zstd.level",
+        INT,
+        "3",
+        between(-131_072, 22),
+        (("compression.zstd.level", 1),),
+        "3.8",
+    ),
+    TopicConfig(
+        "delete.retention.ms", LONG, "86400000", between(0), _log("cleaner.delete.retention.ms")
+    ),
+    TopicConfig("file.delete.delay.ms", LONG, "60000", between(0), _log("segment.delete.delay.ms")),
+    TopicConfig("flush.messages", LONG, LONG_MAX, between(1), _log("flush.interval.messages")),
+    TopicConfig(
+        "flush.ms",
+        LONG,
+        LONG_MAX,
+        between(0),
+        _log("flush.interval.ms", "flush.scheduler.interval.ms"),
+    ),
+    TopicConfig("follower.replication.throttled.replicas", LIST, "", throttled_replicas),
+    TopicConfig("index.interval.bytes", INT, "4096", between(0), _log("index.interval.bytes")),
+    TopicConfig("leader.replication.throttled.replicas", LIST, "", throttled_replicas),
+    TopicConfig(
+        "local.retention.bytes",
+        LONG,
+        "-2",
+        between(-2),
+        (("log.local.retention.bytes", 1),),
+    ),
+    TopicConfig("local.retention.ms", LONG, "-2", between(-2), (("log.local.retention.ms", 1),)),
+    TopicConfig(
+        "max.compaction.lag.ms", LONG, LONG_MAX, between(1), _log("cleaner.max.compaction.lag.ms")
+    ),
+    TopicConfig("max.message.bytes", INT, "1048588", between(0), (("message.max.bytes", 1),)),
+    TopicConfig(
+        "message.downconversion.enable",
+        BOOLEAN,
+        "true",
+        None,
+        _log("message.downconversion.enable"),
+    ),
+    TopicConfig(
+        "message.format.version",
+        STRING,
+        "3.0-IV1",
+        message_format,
+        _log("message.format.version"),
+    ),
+    TopicConfig(
+        "message.timestamp.after.max.ms",
+        LONG,
+        LONG_MAX,
+        between(0),
+        _log("message.timestamp.after.max.ms"),
+        "3.6",
+    ),
+    TopicConfig(
+        "message.timestamp.before.max.ms",
+        LONG,
+        LONG_MAX,
+        between(0),
+        _log("message.timestamp.before.max.ms"),
+        "3.6",
+    ),
+    TopicConfig(
+        "message.timestamp.difference.max.ms",
+        LONG,
+        LONG_MAX,
+        between(0),
+        _log("message.timestamp.difference.max.ms"),
+    ),
+    TopicConfig(
+        "message.timestamp.type",
+        STRING,
+        "CreateTime",
+        any_of("CreateTime", "LogAppendTime"),
+        _log("message.timestamp.type"),
+    ),
+    TopicConfig(
+        "min.cleanable.dirty.ratio",
+        DOUBLE,
+        "0.5",
+        between(0, 1),
+        _log("cleaner.min.cleanable.ratio"),
+    ),
+    TopicConfig(
+        "min.compaction.lag.ms", LONG, "0", between(0), _log("cleaner.min.compaction.lag.ms")
+    ),
+    TopicConfig("min.insync.replicas", INT, "1", between(1), (("min.insync.replicas", 1),)),
+    TopicConfig("preallocate", BOOLEAN, "false", None, _log("preallocate")),
+    TopicConfig("remote.log.copy.disable", BOOLEAN, "false", since="3.9"),
+    TopicConfig("remote.log.delete.on.disable", BOOLEAN, "false", since="3.9"),
+    TopicConfig("remote.storage.enable", BOOLEAN, "false"),
+    TopicConfig("retention.bytes", LONG, "-1", None, _log("retention.bytes")),
+    TopicConfig(
+        "retention.ms",
+        LONG,
+        "604800000",
+        between(-1),
+        (
+            ("log.retention.ms", 1),
+            ("log.retention.minutes", MINUTE_MS),
+            ("log.retention.hours", HOUR_MS),
+        ),
+    ),
+    TopicConfig("segment.bytes", INT, "1073741824", between(14), _log("segment.bytes")),
+    TopicConfig("segment.index.bytes", INT, "10485760", between(4), _log("index.size.max.bytes")),
+    TopicConfig(
+        "segment.jitter.ms",
+        LONG,
+        "0",
+        between(0),
+        (("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", HOUR_MS)),
+    ),
+    TopicConfig(
+        "segment.ms",
+        LONG,
+        "604800000",
+        between(1),
+        (("log.roll.ms", 1), ("log.roll.hours", HOUR_MS)),
+    ),
+    TopicConfig(UNCLEAN, BOOLEAN, "false", None, ((UNCLEAN, 1),)),
+)
+_RELEASE_ORDER = {"3.4": 4, "3.5": 5, "3.6": 6, "3.7": 7, "3.8": 8, "3.9": 9}
+
+
+@cache
+def topic_configs(release: str) -> Mapping[str, TopicConfig]:
+    """Every topic config a release knows, sorted by name."""
+    known = (one for one in _ALL if _order(one.since) <= _order(release))
+    return MappingProxyType({one.name: one for one in sorted(known, key=lambda one: one.name)})
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """The value in force for one topic config and where it comes from."""
+
+    name: str
+    value: str
+    source: int
+
+
+def effective_topic_configs(
+    image: Image, config: ControllerConfig, overrides: Mapping[str, str]
+) -> Iterator[Effective]:
+    """All topic configs in force for a topic, sorted by name.
+
+    Args:
+        image: holds the dynamic broker configs.
+        config: whose node id and server.properties are those of the answering controller.
+        overrides: what is set on the topic itself.
+
+    Source: KafkaConfigSchema.resolveEffectiveTopicConfigs, Kafka 3.9.
+    """
+    for known in topic_configs(config.release).values():
+        yield effective_topic_config(image, config, known, overrides)
+
+
+def effective_topic_config(
+    image: Image, config: ControllerConfig, known: TopicConfig, overrides: Mapping[str, str]
+) -> Effective:
+    """One topic config: set on the topic, this broker, all brokers, in a file, or the default."""
+    if known.name in overrides:
+        return Effective(known.name, overrides[known.name], TOPIC_SOURCE)
+    layers = (
+        (image.config(BROKER, str(config.node_id)), BROKER_SOURCE),
+        (image.config(BROKER, ""), CLUSTER_SOURCE),
+        (config.properties, STATIC_SOURCE),
+    )
+    for values, source in layers:
+        for synonym, factor in known.synonyms:
+            if synonym in values:
+                value = values[synonym]
+                return Effective(
+                    known.name, str(int(value) * factor) if factor != 1 else value, source
+                )
+    return Effective(known.name, known.default, DEFAULT_SOURCE)
+
+
+def unclean_election_allowed(image: Image, config: ControllerConfig, topic: str) -> bool:
+    """Whether a replica outside the ISR may lead a partition of the topic."""
+    known = topic_configs(config.release)[UNCLEAN]
+    value = effective_topic_config(image, config, known, image.config(TOPIC, topic)).value
+    return value.strip().lower() == "true"
+
+
+def validate_topic_configs(config: ControllerConfig, values: Mapping[str, str]) -> None:
+    """Judge the whole set of configs a topic would have.
+
+    Raises:
+        ConfigError: an unknown name, a bad value, or values that contradict each other.
+
+    Source: LogConfig.validate, Kafka 3.9.
+    """
+    known = topic_configs(config.release)
+    for name in values:
+        if name not in known:
+            raise ConfigError(f"Unknown topic config name: {name}")
+    parsed = {name: parse(known[name], value) for name, value in values.items()}
+
+    def of(name: str) -> object:
+        return parsed[name] if name in parsed else known[name].kind.parse(known[name].default)
+
+    least, most = of("min.compaction.lag.ms"), of("max.compaction.lag.ms")
+    assert isinstance(least, int)
+    assert isinstance(most, int)
+    if least > most:
+        raise ConfigError(
+            "conflict topic config setting min.compaction.lag.ms "
+            f"({least}) > max.compaction.lag.ms ({most})"
+        )
+    tiered = config.properties.get("remote.log.storage.system.enable", "false").lower() == "true"
+    if parsed.get("remote.storage.enable") is True and not tiered:
+        raise ConfigError(
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
+
+
+def parse(known: TopicConfig, value: str) -> object:
+    """The typed value of one topic config.
+
+    Raises:
+        ConfigError: not of its type, or outside what it allows.
+    """
+    try:
+        typed = known.kind.parse(value)
+    except ValueError:
+        raise ConfigError(
+            f"Invalid value {value} for configuration {known.name}: {known.kind.complaint}"
+        ) from None
+    if known.valid is not None:
+        known.valid(known.name, typed)
+    return typed
+
+
+def is_list(resource_type: int, name: str, release: str) -> bool:
+    """Whether APPEND and SUBTRACT make sense for a config."""
+    if resource_type == TOPIC:
+        known = topic_configs(release).get(name)
+        return known is not None and known.kind is LIST
+    return name in BROKER_LISTS
+
+
+def list_default(resource_type: int, name: str, release: str) -> str:
+    """What APPEND adds to while nothing is set."""
+    known = topic_configs(release).get(name) if resource_type == TOPIC else None
+    return known.default if known is not None else BROKER_LISTS.get(name, "")
+
+
+BROKER_LISTS: Mapping[str, str] = MappingProxyType(
+    {
+        "advertised.listeners": "",
+        "listeners": "",
+        "log.cleanup.policy": "delete",
+        "metric.reporters": "",
+        "sasl.enabled.mechanisms": "GSSAPI",
+        "sasl.kerberos.principal.to.local.rules": "DEFAULT",
+        "ssl.cipher.suites": "",
+        "ssl.enabled.protocols": "TLSv1.2,TLSv1.3",
+    }
+)
+
+BROKER_KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        "background.threads": INT,
+        "compression.type": STRING,
+        "connection.creation.rate": INT,
+        "follower.replication.throttled.rate": LONG,
+        "leader.replication.throttled.rate": LONG,
+        "log.cleaner.backoff.ms": LONG,
+        "log.cleaner.dedupe.buffer.size": LONG,
+        "log.cleaner.delete.retention.ms": LONG,
+        "log.cleaner.io.buffer.load.factor": DOUBLE,
+        "log.cleaner.io.buffer.size": INT,
+        "log.cleaner.io.max.bytes.per.second": DOUBLE,
+        "log.cleaner.max.compaction.lag.ms": LONG,
+        "log.cleaner.min.cleanable.ratio": DOUBLE,
+        "log.cleaner.min.compaction.lag.ms": LONG,
+        "log.cleaner.threads": INT,
+        "log.flush.interval.messages": LONG,
+        "log.flush.interval.ms": LONG,
+        "log.index.interval.bytes": INT,
+        "log.index.size.max.bytes": INT,
+        "log.local.retention.bytes": LONG,
+        "log.local.retention.ms": LONG,
+        "log.message.downconversion.enable": BOOLEAN,
+        "log.message.timestamp.after.max.ms": LONG,
+        "log.message.timestamp.before.max.ms": LONG,
+        "log.message.timestamp.difference.max.ms": LONG,
+        "log.preallocate": BOOLEAN,
+        "log.retention.bytes": LONG,
+        "log.retention.ms": LONG,
+        "log.roll.jitter.ms": LONG,
+        "log.roll.ms": LONG,
+        "log.segment.bytes": INT,
+        "log.segment.delete.delay.ms": LONG,
+        "max.connection.creation.rate": INT,
+        "max.connections": INT,
+        "max.connections.per.ip": INT,
+        "message.max.bytes": INT,
+        "min.insync.replicas": INT,
+        "num.io.threads": INT,
+        "num.network.threads": INT,
+        "num.recovery.threads.per.data.dir": INT,
+        "num.replica.fetchers": INT,
+        "producer.id.expiration.ms": INT,
+        "replica.alter.log.dirs.io.max.bytes.per.second": LONG,
+        "transaction.partition.verification.enable": BOOLEAN,
+        "unclean.leader.election.enable": BOOLEAN,
+    }
+)
+"""Types of the dynamic broker configs that have one. A name missing here is taken as it is: a
+listener prefix, a plugin's own key or a password cannot be judged away from the broker."""
+
+
+def validate_broker_configs(values: Mapping[str, str]) -> None:
+    """Judge the dynamic configs of a broker or of all brokers.
+
+    Brokers have checked what they forward; this catches what is sent straight to a controller.
+
+    Raises:
+        ConfigError: a value that is not of its type.
+    """
+    for name, value in values.items():
+        kind = BROKER_KINDS.get(name)
+        if kind is None:
+            continue
+        try:
+            kind.parse(value)
+        except ValueError:
+            raise ConfigError(
+                f"Invalid value {value} for configuration {name}: {kind.complaint}"
+            ) from None
+
+
+def _order(release: str) -> int:
+    return _RELEASE_ORDER[release]

@@ -1,0 +1,110 @@
+"""What a handler may know besides the image and the request: its configuration and its caller.
+
+All values are plain and read-only for handlers; the machine fills them in for each call.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from uuid import UUID
+
+from emulator.controller.heartbeats import Heartbeats
+from emulator.controller.index import TipIndex
+from wire.frame import RequestHeader
+
+EMPTY: Mapping[str, str] = MappingProxyType({})
+RESERVED_UUIDS = frozenset(number.to_bytes(16, "big") for number in range(100))
+"""Directory ids with a meaning of their own (high half 0, low half below 100)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One controller endpoint as RegisterControllerRecord carries it."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerConfig:
+    """The settings of one controller that decide how it answers.
+
+    ``release`` is the Kafka line whose dialect is spoken ("3.4" ... "3.9"); ``metadata_version``
+    the level written into an empty log. ``properties`` are the controller's own server.properties,
+    the source of static values of topic configs. Times in milliseconds.
+    """
+
+    node_id: int
+    cluster_id: str
+    release: str = "3.9"
+    metadata_version: int = 21
+    migration_enabled: bool = False
+    incarnation_id: bytes = bytes(16)
+    listeners: tuple[Listener, ...] = ()
+    inter_broker_listener_name: str | None = None
+    voters: frozenset[int] = frozenset()
+    broker_session_timeout_ms: int = 9_000
+    broker_heartbeat_interval_ms: int = 2_000
+    metadata_max_idle_interval_ms: int = 500
+    num_partitions: int = 1
+    default_replication_factor: int = 1
+    delete_topic_enable: bool = True
+    properties: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request on its way through the controller.
+
+    ``ticket`` comes back with the reply and means nothing here. ``client_address`` is 4 or 16 raw
+    bytes, ``principal`` Kafka's ``Type:name``. ``deadline_ms``: after it the caller is answered
+    REQUEST_TIMED_OUT; None takes the request's own ``timeout_ms`` if it has one, else no limit.
+    """
+
+    ticket: object
+    header: RequestHeader
+    message: object
+    principal: str = "User:ANONYMOUS"
+    client_address: bytes = b"\x7f\x00\x00\x01"
+    listener: str = "CONTROLLER"
+    received_ms: int = 0
+    deadline_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Surroundings of one handler call.
+
+    ``next_offset`` is the offset the first record of the answer will get. ``features_epoch`` and
+    ``leader_id`` (-1: unknown) feed ApiVersions and DescribeCluster only.
+    """
+
+    config: ControllerConfig
+    call: Call
+    now_ms: int
+    next_offset: int
+    heartbeats: Heartbeats
+    index: TipIndex
+    rng: random.Random
+    features_epoch: int = -1
+    leader_id: int = -1
+
+    @property
+    def api_version(self) -> int:
+        """Version in which the caller spoke."""
+        return self.call.header.api_version
+
+    def random_uuid(self) -> bytes:
+        """A version 4 UUID that is none of Kafka's reserved ids and does not start with ``-``.
+
+        Source: Uuid.randomUuid, Kafka 3.9 (a leading dash would look like a command line flag).
+        """
+        while True:
+            value = UUID(int=self.rng.getrandbits(128), version=4).bytes
+            if value not in RESERVED_UUIDS and value[0] >> 2 != 62:
+                return value

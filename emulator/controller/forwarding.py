@@ -1,0 +1,132 @@
+"""The inside of an Envelope (KIP-590): opening the request, closing the answer.
+
+Pure functions over bytes; what happens between is the machine's business.
+
+Source: EnvelopeUtils and RequestContext.buildResponseEnvelopePayload, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from emulator.controller.context import Call
+from emulator.controller.registry import advertised
+from emulator.reply import Reply
+from wire import messages as m
+from wire.codec import decode
+from wire.errors import DecodeError, ErrorCode
+from wire.frame import RequestHeader, decode_request, encode_response, split_request
+from wire.releases import forwardable
+from wire.schema import spec
+
+PRINCIPAL_VERSION_BYTES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Enveloped:
+    """Ticket of a request that came inside an Envelope; ``outer`` is the Envelope's own."""
+
+    outer: object
+    header: RequestHeader
+
+
+def opened(call: Call, release: str) -> Call | ErrorCode:
+    """The request inside an Envelope, or the Envelope's error.
+
+    PRINCIPAL_DESERIALIZATION_FAILURE, then INVALID_REQUEST for the address, UNSUPPORTED_VERSION
+    for a header or body that cannot be read or an API not answered here, INVALID_REQUEST for one
+    that may not be forwarded.
+
+    Args:
+        call: carries an EnvelopeRequest.
+        release: Kafka line whose version ranges apply.
+    """
+    envelope = call.message
+    assert isinstance(envelope, m.EnvelopeRequest)
+    principal = decode_principal(envelope.request_principal)
+    if principal is None:
+        return ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE
+    if len(envelope.client_host_address) not in {4, 16}:
+        return ErrorCode.INVALID_REQUEST
+    try:
+        header, _body = split_request(envelope.request_data)
+    except DecodeError:
+        return ErrorCode.UNSUPPORTED_VERSION
+    if header.api_key not in forwardable(release):
+        return ErrorCode.INVALID_REQUEST
+    low, high = advertised(release).get(header.api_key, (0, -1))
+    if not low <= header.api_version <= high:
+        return ErrorCode.UNSUPPORTED_VERSION
+    try:
+        header, message = decode_request(envelope.request_data)
+    except DecodeError:
+        return ErrorCode.UNSUPPORTED_VERSION
+    return Call(
+        ticket=Enveloped(call.ticket, header),
+        header=header,
+        message=message,
+        principal=principal,
+        client_address=envelope.client_host_address,
+        listener=call.listener,
+        received_ms=call.received_ms,
+        deadline_ms=call.deadline_ms,
+    )
+
+
+def sealed(reply: Reply) -> Reply:
+    """The reply in its Envelope, if the request came in one; else the reply itself.
+
+    An answer that says NOT_CONTROLLER anywhere (NOT_LEADER_OR_FOLLOWER for DescribeQuorum) is not
+    passed on: the Envelope carries that error instead, and the broker looks for the controller.
+    """
+    ticket = reply.ticket
+    if not isinstance(ticket, Enveloped):
+        return reply
+    header = ticket.header
+    moved = ErrorCode.NOT_CONTROLLER
+    if header.api_key == spec(m.DescribeQuorumRequest).key:
+        moved = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if says(reply.message, moved):
+        answer = m.EnvelopeResponse(response_data=None, error_code=ErrorCode.NOT_CONTROLLER)
+    else:
+        data = encode_response(
+            header.api_key, header.api_version, header.correlation_id, reply.message
+        )
+        answer = m.EnvelopeResponse(response_data=data, error_code=ErrorCode.NONE)
+    return sealed(Reply(ticket.outer, answer))
+
+
+def says(message: object, code: ErrorCode) -> bool:
+    """Whether any ``error_code`` in a response has this value.
+
+    >>> says(m.DeleteTopicsResponse(), ErrorCode.NOT_CONTROLLER)
+    False
+    """
+    for name in getattr(type(message), "__struct_fields__", ()):
+        value = getattr(message, name)
+        if name == "error_code":
+            if value == code:
+                return True
+        elif isinstance(value, list) and any(says(entry, code) for entry in value):
+            return True
+    return False
+
+
+def decode_principal(data: bytes | None) -> str | None:
+    """Kafka's ``Type:name`` of a serialised principal; None if it cannot be read.
+
+    The form of DefaultKafkaPrincipalBuilder: a version (16 bit), then DefaultPrincipalData.
+
+    >>> decode_principal(bytes.fromhex("0000 05 55736572 0a 414e4f4e594d4f5553 00 00"))
+    'User:ANONYMOUS'
+    """
+    if data is None or len(data) < PRINCIPAL_VERSION_BYTES:
+        return None
+    version = int.from_bytes(data[:PRINCIPAL_VERSION_BYTES], "big", signed=True)
+    if version not in spec(m.DefaultPrincipalData).versions:
+        return None
+    try:
+        principal = decode(m.DefaultPrincipalData, version, data[PRINCIPAL_VERSION_BYTES:])
+    except DecodeError:
+        return None
+    return f"{principal.type}:{principal.name}"

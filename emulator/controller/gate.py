@@ -1,0 +1,133 @@
+"""The bound on unwritten ZooKeeper work, seen from the callers: who waits, and for how long.
+
+An operation is blocked from the moment it is ready to append until it is admitted or gives up.
+Three numbers come of it: one duration per operation, their sum, and the wall-clock time during
+which at least one operation waited (100 waiters for 1 s are 100 s and 1 s).
+
+Source: KIP-866 "Dual Metadata Writes" (bounded write-behind); no Kafka release has it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from emulator.controller.context import Call
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """One operation that had to wait. ``admitted`` is False when it was refused in the end."""
+
+    ticket: object
+    api_key: int
+    begin_ms: int
+    end_ms: int
+    admitted: bool
+
+
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    call: Call
+    deadline_ms: int | None
+    begin_ms: int
+
+
+class Gate:
+    """Holds calls that would append records, in order of arrival.
+
+    ``room`` is the number of records that may still be admitted, None for no limit. Whoever waits
+    first goes first: nobody overtakes as long as anyone waits.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[_Waiter] = deque()
+        self._held = False
+        self._room: int | None = None
+        self._blocked: list[Blocked] = []
+        self._total_ms = 0
+        self._union_ms = 0
+        self._union_begin_ms = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def closed(self) -> bool:
+        """Whether a call that would append must wait."""
+        return self._full or bool(self._waiting)
+
+    @property
+    def _full(self) -> bool:
+        return self._held or (self._room is not None and self._room <= 0)
+
+    def hold(self, *, blocked: bool, room: int | None) -> None:
+        """Set what may pass from now on."""
+        self._held = blocked
+        self._room = room
+
+    def wait(self, call: Call, deadline_ms: int | None, now_ms: int) -> None:
+        """Add a call at the end."""
+        if not self._waiting:
+            self._union_begin_ms = now_ms
+        self._waiting.append(_Waiter(call, deadline_ms, now_ms))
+
+    def passed(self, record_count: int) -> None:
+        """Records were admitted; they use up room."""
+        if self._room is not None:
+            self._room -= record_count
+
+    def next(self, now_ms: int) -> tuple[Call, int | None] | None:
+        """The first waiting call and its deadline, if it may pass now."""
+        if self._full or not self._waiting:
+            return None
+        waiter = self._waiting.popleft()
+        self._finish(waiter, now_ms, admitted=True)
+        return waiter.call, waiter.deadline_ms
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When the next waiting call times out."""
+        deadlines = (one.deadline_ms for one in self._waiting if one.deadline_ms is not None)
+        return min(deadlines, default=None)
+
+    def expired(self, now_ms: int) -> list[Call]:
+        """Calls whose deadline has passed; they no longer wait."""
+        gone = [
+            one
+            for one in self._waiting
+            if one.deadline_ms is not None and one.deadline_ms <= now_ms
+        ]
+        return self._give_up(gone, now_ms)
+
+    def drain(self, now_ms: int) -> list[Call]:
+        """Every waiting call; none waits any more."""
+        return self._give_up(list(self._waiting), now_ms)
+
+    def take_blocked(self) -> list[Blocked]:
+        """Operations that ended their wait since the last call."""
+        taken, self._blocked = self._blocked, []
+        return taken
+
+    def union_ms(self, now_ms: int) -> int:
+        """Time with at least one blocked operation, the current one included."""
+        return self._union_ms + (now_ms - self._union_begin_ms if self._waiting else 0)
+
+    def total_ms(self, now_ms: int) -> int:
+        """Sum of the waits of all operations, those still waiting included."""
+        return self._total_ms + sum(now_ms - waiter.begin_ms for waiter in self._waiting)
+
+    def _give_up(self, gone: list[_Waiter], now_ms: int) -> list[Call]:
+        for waiter in gone:
+            self._waiting.remove(waiter)
+            self._finish(waiter, now_ms, admitted=False)
+        return [waiter.call for waiter in gone]
+
+    def _finish(self, waiter: _Waiter, now_ms: int, *, admitted: bool) -> None:
+        self._total_ms += now_ms - waiter.begin_ms
+        if not self._waiting:
+            self._union_ms += now_ms - self._union_begin_ms
+        call = waiter.call
+        self._blocked.append(
+            Blocked(call.ticket, call.header.api_key, waiter.begin_ms, now_ms, admitted)
+        )

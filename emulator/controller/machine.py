@@ -1,0 +1,461 @@
+"""The controller: calls in, records to the log, answers out once those are committed.
+
+One thread of thought: a call is judged on the newest image (``tip``), its records are replayed and
+appended at once, and the answer waits in the purgatory. What is answered never depends on whether
+ZooKeeper has heard of it; only how much may be appended before it has, does (``hold``).
+
+Source: QuorumController, Kafka 3.9; KIP-631, KIP-866.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from emulator.controller import broker_changes
+from emulator.controller.activation import activation, registration
+from emulator.controller.batches import chunks, encoded, too_large
+from emulator.controller.context import Call, Context, ControllerConfig
+from emulator.controller.forwarding import sealed
+from emulator.controller.gate import Blocked, Gate
+from emulator.controller.heartbeats import Heartbeats
+from emulator.controller.index import TipIndex
+from emulator.controller.purgatory import Purgatory, Until
+from emulator.controller.registry import RAFT_REQUESTS, Handler, handlers
+from emulator.controller.result import Contact, Record, Result
+from emulator.metadata.brokers import FENCE
+from emulator.metadata.delta import Delta
+from emulator.metadata.history import History
+from emulator.metadata.image import EMPTY, Image
+from emulator.metadata.metadata_version import Feature
+from emulator.metadata.migration_state import MigrationState
+from emulator.reply import Reply
+from wire import messages as m
+from wire import records as r
+from wire.errors import ErrorCode
+from wire.schema import spec
+
+_RAFT_KEYS = frozenset(spec(request).key for request in RAFT_REQUESTS)
+
+
+class Log(Protocol):
+    """What the controller needs of the replicated log."""
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset that the next appended record will get."""
+
+    @property
+    def high_watermark(self) -> int:
+        """Offset of the first record that is not committed."""
+
+    @property
+    def leader_epoch(self) -> int:
+        """Epoch in which records are appended."""
+
+    def append(self, values: Sequence[bytes], now_ms: int) -> int:
+        """Append one atomic batch; returns the offset of its first record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Records that a call, or the controller itself (``ticket`` None), put into the log."""
+
+    ticket: object
+    api_key: int | None
+    first_offset: int
+    last_offset: int
+    at_ms: int
+
+
+class Controller:
+    """One controller; before ``activate`` and after ``resign`` it refuses what needs the leader.
+
+    ``history`` holds the log up to its end when the controller is activated. ``rng`` decides
+    placement and topic ids.
+    """
+
+    def __init__(
+        self, config: ControllerConfig, log: Log, history: History, rng: random.Random
+    ) -> None:
+        self.config = config
+        self.active = False
+        self.leader_id = -1
+        self.heartbeats = Heartbeats(config.broker_session_timeout_ms)
+        self._log = log
+        self._history = history
+        self._rng = rng
+        self._index = TipIndex(history.tip)
+        self._purgatory = Purgatory()
+        self._gate = Gate()
+        self._replies: list[Reply] = []
+        self._forwarded: list[Call] = []
+        self._appended: list[Appended] = []
+        self._features_epoch = history.stable.offset
+        self._last_append_ms = 0
+
+    # What others read.
+
+    @property
+    def tip(self) -> Image:
+        """Everything appended, committed or not."""
+        return self._history.tip
+
+    @property
+    def stable(self) -> Image:
+        """Everything that may be shown."""
+        return self._history.stable
+
+    @property
+    def blocked_count(self) -> int:
+        """Operations waiting at the gate now."""
+        return len(self._gate)
+
+    def blocked_union_ms(self, now_ms: int) -> int:
+        """Time during which at least one operation waited for ZooKeeper, since activation."""
+        return self._gate.union_ms(now_ms)
+
+    def blocked_total_ms(self, now_ms: int) -> int:
+        """Sum of all operations' waits for ZooKeeper, since activation."""
+        return self._gate.total_ms(now_ms)
+
+    def take_blocked(self) -> list[Blocked]:
+        """Operations whose wait ended since the last call."""
+        return self._gate.take_blocked()
+
+    def take_appended(self) -> list[Appended]:
+        """What was appended since the last call."""
+        taken, self._appended = self._appended, []
+        return taken
+
+    def take_replies(self) -> list[Reply]:
+        """Answers ready since the last call, in the order they became so."""
+        taken, self._replies = self._replies, []
+        return taken
+
+    def take_forwarded(self) -> list[Call]:
+        """Calls found in Envelopes that the Raft machine answers.
+
+        Give its answer, under the call's ticket, to ``answer``.
+        """
+        taken, self._forwarded = self._forwarded, []
+        return taken
+
+    def answer(self, reply: Reply) -> None:
+        """Answer a call; one that came in an Envelope goes back in one."""
+        self._replies.append(sealed(reply))
+
+    # Leadership.
+
+    def activate(self, now_ms: int) -> str:
+        """Become the active controller: append what a new leader must, greet every broker afresh.
+
+        Returns:
+            One line on the state of the migration, for the log.
+
+        Raises:
+            ActivationRefusedError: log and configuration contradict each other; nothing is
+                appended.
+        """
+        before = self._history.begin or self._history.tip
+        began = activation(
+            before,
+            self.config,
+            empty=replace(before, offset=-1, epoch=-1) == EMPTY,
+            in_transaction=self._history.in_transaction,
+        )
+        self.active = True
+        self.leader_id = self.config.node_id
+        self._gate = Gate()
+        self._index = TipIndex(self._history.tip)
+        for batch in began.batches:
+            self._append(batch, now_ms)
+        own = registration(self.tip, self.config)
+        if own is not None:
+            self._append((own,), now_ms)
+        self.heartbeats.activate(self.tip.brokers, now_ms)
+        return began.note
+
+    def resign(self, now_ms: int, leader_id: int = -1) -> None:
+        """Another node leads: forget what is not committed and send every caller there."""
+        self.active = False
+        self.leader_id = leader_id
+        for call in (*self._purgatory.drain(), *self._gate.drain(now_ms)):
+            self._refuse(call, ErrorCode.NOT_CONTROLLER, self._who_leads())
+        self._history.rewind()
+        self._index = TipIndex(self._history.tip)
+
+    # Calls.
+
+    def request(self, call: Call, now_ms: int) -> None:
+        """Take one call; its answer appears in ``take_replies``, now or later.
+
+        Raises:
+            ValueError: an API without handler; it was never advertised.
+        """
+        handler = handlers().get(call.header.api_key)
+        if handler is None:
+            raise ValueError(f"api key {call.header.api_key} has no handler")
+        if handler.read:
+            self._read(handler, call, now_ms)
+        elif not self.active:
+            self._refuse(call, ErrorCode.NOT_CONTROLLER, self._who_leads())
+        elif not handler.pre_migration and self._in_pre_migration:
+            text = "The controller is in pre-migration mode."
+            self._refuse(call, ErrorCode.NOT_CONTROLLER, text)
+        else:
+            self._write(handler, call, now_ms)
+
+    def hold(self, *, blocked: bool, now_ms: int, room: int | None = None) -> None:
+        """Bound what may be appended while ZooKeeper is behind.
+
+        Args:
+            blocked: calls that would append wait, in order, until released or past their deadline.
+            now_ms: the clock.
+            room: records that may be appended before the next call of this method, at least one
+                operation's; None for no limit.
+        """
+        self._gate.hold(blocked=blocked, room=room)
+        while (released := self._gate.next(now_ms)) is not None:
+            call, deadline_ms = released
+            handler = handlers()[call.header.api_key]
+            if not handler.pre_migration and self._in_pre_migration:
+                text = "The controller is in pre-migration mode."
+                self._refuse(call, ErrorCode.NOT_CONTROLLER, text)
+                continue
+            result = handler.function(self.tip, call.message, self._context(call, now_ms))
+            self._perform(handler, call, result, deadline_ms, now_ms)
+
+    # The log.
+
+    def append(self, records: Sequence[Record], now_ms: int, *, atomic: bool = True) -> int:
+        """Append records of the controller's own, as the migration does.
+
+        Begin and End of a metadata transaction are the caller's. Not subject to ``hold``.
+
+        Args:
+            records: at least one.
+            now_ms: the clock.
+            atomic: all in one batch; else in batches of at most 10,000 records and 8 MiB.
+
+        Returns:
+            Offset of the last record.
+
+        Raises:
+            ValueError: too many records for one batch, or one that the metadata.version in force
+                does not write.
+            ReplayError: a record does not fit the metadata before it. Nothing is appended of its
+                batch and those after it.
+        """
+        return self._append(records, now_ms, atomic=atomic)
+
+    def committed(self, now_ms: int) -> list[Delta]:
+        """The high watermark has moved: answer whom it sets free.
+
+        Returns:
+            What became stable, in order; a whole metadata transaction is one delta.
+        """
+        del now_ms
+        deltas = self._history.advance(self._log.high_watermark)
+        for delta in deltas:
+            if delta.touched.features:
+                self._features_epoch = delta.last_offset
+        reached = self._purgatory.reached(self._log.high_watermark - 1, self._history.stable_offset)
+        for reply in reached:
+            self.answer(reply)
+        return deltas
+
+    # Time.
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When ``tick`` has something to do next; None while not active."""
+        if not self.active:
+            return None
+        deadlines = [self._purgatory.deadline_ms, self._gate.deadline_ms]
+        oldest = self.heartbeats.oldest(self.tip)
+        if oldest is not None:
+            deadlines.append(oldest[1])
+        if self.tip.metadata_version.supports(Feature.NO_OP_RECORD):
+            deadlines.append(self._last_append_ms + self.config.metadata_max_idle_interval_ms)
+        return min((one for one in deadlines if one is not None), default=None)
+
+    def tick(self, now_ms: int) -> None:
+        """Do what is due: time out calls, fence the one broker silent for longest, append a NoOp.
+
+        Brokers are fenced one per call, oldest first; ``deadline_ms`` is already past while more
+        are due. That goes on before the metadata copy too: a broker that dies while waiting must
+        not count as ready.
+        """
+        if not self.active:
+            return
+        for call in (*self._purgatory.expired(now_ms), *self._gate.expired(now_ms)):
+            text = "The request timed out before it was complete."
+            self._refuse(call, ErrorCode.REQUEST_TIMED_OUT, text)
+        oldest = self.heartbeats.oldest(self.tip)
+        if oldest is not None and oldest[1] <= now_ms:
+            self._fence(oldest[0], now_ms)
+        idle_ms = now_ms - self._last_append_ms
+        if (
+            idle_ms >= self.config.metadata_max_idle_interval_ms
+            and self.tip.metadata_version.supports(Feature.NO_OP_RECORD)
+        ):
+            self._append((r.NoOpRecord(),), now_ms)
+
+    # Inside.
+
+    @property
+    def _in_pre_migration(self) -> bool:
+        return self.tip.migration_state is MigrationState.PRE_MIGRATION
+
+    def _context(self, call: Call, now_ms: int) -> Context:
+        return Context(
+            config=self.config,
+            call=call,
+            now_ms=now_ms,
+            next_offset=self._log.log_end_offset,
+            heartbeats=self.heartbeats,
+            index=self._index,
+            rng=self._rng,
+            features_epoch=self._features_epoch,
+            leader_id=self.leader_id,
+        )
+
+    def _read(self, handler: Handler, call: Call, now_ms: int) -> None:
+        result = handler.function(self.stable, call.message, self._context(call, now_ms))
+        assert not result.records, "a read appends nothing"
+        inner = result.response
+        if not isinstance(inner, Call):
+            self.answer(Reply(call.ticket, inner))
+        elif inner.header.api_key in _RAFT_KEYS:
+            self._forwarded.append(inner)
+        else:
+            self.request(inner, now_ms)
+
+    def _write(self, handler: Handler, call: Call, now_ms: int) -> None:
+        if isinstance(call.message, m.BrokerRegistrationRequest):
+            # Its session may be over before the timer noticed: out of the ISRs it goes first.
+            self._fence_if_lapsed(call.message.broker_id, now_ms)
+        deadline_ms = _deadline(call)
+        result = handler.function(self.tip, call.message, self._context(call, now_ms))
+        if result.records and self._gate.closed and not handler.unbounded:
+            self._gate.wait(call, deadline_ms, now_ms)
+        else:
+            self._perform(handler, call, result, deadline_ms, now_ms)
+
+    def _perform(
+        self,
+        handler: Handler,
+        call: Call,
+        result: Result[object],
+        deadline_ms: int | None,
+        now_ms: int,
+    ) -> None:
+        until = Until.COMMITTED if handler.pre_migration else Until.STABLE
+        offset: int | None
+        if result.records:
+            if result.atomic and too_large(encoded(result.records, self.tip.metadata_version)):
+                text = "Unable to perform excessively large batch operation."
+                self._refuse(call, ErrorCode.POLICY_VIOLATION, text)
+                return
+            offset = self._append(result.records, now_ms, atomic=result.atomic, call=call)
+            self._gate.passed(len(result.records))
+        else:
+            # It may tell of records that are not committed yet, so it waits for those.
+            offset = self._purgatory.highest_pending_offset(until)
+        if result.contact is not None:
+            self._contact(result.contact, now_ms)
+        reply = Reply(call.ticket, result.response)
+        if offset is None:
+            self.answer(reply)
+        else:
+            self._purgatory.add(until, offset, call, reply, deadline_ms)
+
+    def _append(
+        self,
+        records: Sequence[Record],
+        now_ms: int,
+        *,
+        atomic: bool = True,
+        call: Call | None = None,
+    ) -> int:
+        values = encoded(records, self.tip.metadata_version)
+        if atomic and too_large(values):
+            raise ValueError(f"{len(values)} records do not fit one batch")
+        first_offset = self._log.log_end_offset
+        for part in [range(len(values))] if atomic else chunks(values):
+            batch = records[part.start : part.stop]
+            before, base_offset = self.tip, self._log.log_end_offset
+            self._history.append(batch, base_offset, self._log.leader_epoch)
+            got = self._log.append(values[part.start : part.stop], now_ms)
+            assert got == base_offset, f"log appended at {got}, expected {base_offset}"
+            self._follow(before, batch, now_ms)
+        self._last_append_ms = now_ms
+        last_offset = self.tip.offset
+        self._appended.append(
+            Appended(
+                None if call is None else call.ticket,
+                None if call is None else call.header.api_key,
+                first_offset,
+                last_offset,
+                now_ms,
+            )
+        )
+        return last_offset
+
+    def _follow(self, before: Image, records: Sequence[Record], now_ms: int) -> None:
+        """Keep sessions and index in step with what was appended."""
+        if any(isinstance(record, r.AbortTransactionRecord) for record in records):
+            self._index = TipIndex(self.tip)
+            self.heartbeats.retain(self.tip.brokers)
+            return
+        self._index.follow(before, self.tip, records)
+        for record in records:
+            match record:
+                case r.RegisterBrokerRecord():
+                    self.heartbeats.register(record.broker_id, now_ms)
+                case r.UnregisterBrokerRecord():
+                    self.heartbeats.remove(record.broker_id)
+                case r.BrokerRegistrationChangeRecord() if record.fenced == FENCE:
+                    self.heartbeats.fenced(record.broker_id)
+                case r.FenceBrokerRecord():
+                    self.heartbeats.fenced(record.id)
+                case _:
+                    pass
+
+    def _contact(self, contact: Contact, now_ms: int) -> None:
+        self.heartbeats.contact(contact.broker_id, contact.metadata_offset, now_ms)
+        if contact.shutting_down:
+            self.heartbeats.begin_controlled_shutdown(contact.broker_id, self.tip.offset)
+
+    def _fence(self, broker_id: int, now_ms: int) -> None:
+        broker = self.tip.brokers[broker_id]
+        self._append(broker_changes.fence(self.tip, self.config, self._index, broker), now_ms)
+
+    def _fence_if_lapsed(self, broker_id: int, now_ms: int) -> None:
+        broker = self.tip.brokers.get(broker_id)
+        if broker is None or broker.fenced:
+            return
+        if not self.heartbeats.has_valid_session(self.tip, broker_id, now_ms):
+            self._fence(broker_id, now_ms)
+
+    def _refuse(self, call: Call, code: ErrorCode, message: str) -> None:
+        handler = handlers()[call.header.api_key]
+        self.answer(Reply(call.ticket, handler.refused(call.message, code, message)))
+
+    def _who_leads(self) -> str:
+        if self.leader_id < 0:
+            return "No controller appears to be active."
+        return f"The active controller appears to be node {self.leader_id}."
+
+
+def _deadline(call: Call) -> int | None:
+    """The caller's own limit, else the one inside the request."""
+    if call.deadline_ms is not None:
+        return call.deadline_ms
+    timeout_ms = getattr(call.message, "timeout_ms", None)
+    return None if timeout_ms is None else call.received_ms + int(timeout_ms)

@@ -1,0 +1,162 @@
+"""Rack-aware choice of brokers for the replicas of new partitions.
+
+Racks are visited in turn, brokers within a rack in turn; unfenced brokers come first, fenced ones
+only when a rack has no unfenced one left, and the first replica is never on a fenced broker.
+
+Source: StripedReplicaPlacer, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from emulator.controller.context import Context
+from emulator.metadata.image import Image
+
+
+class PlacementError(ValueError):
+    """The replication factor cannot be reached; the text is Kafka's reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsableBroker:
+    """A broker that may hold a new replica."""
+
+    id: int
+    rack: str | None
+    fenced: bool
+
+
+@dataclass(slots=True)
+class _Ring:
+    """Brokers handed out once per round, starting one further each round."""
+
+    brokers: list[int] = field(default_factory=list)
+    offset: int = 0
+    taken: int = 0
+    round: int = 0
+
+    def start(self, rng: random.Random) -> None:
+        if self.brokers:
+            self.brokers.sort()
+            self.offset = rng.randrange(len(self.brokers))
+
+    def next(self, placement_round: int) -> int | None:
+        if not self.brokers:
+            return None
+        if self.round != placement_round:
+            self.round, self.taken = placement_round, 0
+            self.offset = (self.offset + 1) % len(self.brokers)
+        if self.taken >= len(self.brokers):
+            return None
+        broker = self.brokers[(self.taken + self.offset) % len(self.brokers)]
+        self.taken += 1
+        return broker
+
+
+@dataclass(slots=True)
+class _Rack:
+    unfenced: _Ring = field(default_factory=_Ring)
+    fenced: _Ring = field(default_factory=_Ring)
+
+    def next(self, placement_round: int) -> int | None:
+        broker = self.unfenced.next(placement_round)
+        return self.fenced.next(placement_round) if broker is None else broker
+
+
+class _Racks:
+    """All racks in turn: each partition starts one rack further than the one before it."""
+
+    def __init__(self, brokers: Iterable[UsableBroker], rng: random.Random) -> None:
+        self._rng = rng
+        by_name: dict[str | None, _Rack] = {}
+        self.unfenced_count = self.broker_count = 0
+        for broker in brokers:
+            rack = by_name.setdefault(broker.rack, _Rack())
+            (rack.fenced if broker.fenced else rack.unfenced).brokers.append(broker.id)
+            self.broker_count += 1
+            self.unfenced_count += not broker.fenced
+        names = sorted(by_name, key=lambda name: (name is not None, name or ""))
+        self._racks = [by_name[name] for name in names]
+        for rack in self._racks:
+            rack.fenced.start(rng)
+            rack.unfenced.start(rng)
+        self._round = 0
+        self._offset = rng.randrange(len(self._racks)) if self._racks else 0
+
+    def place(self, replication_factor: int) -> tuple[int, ...]:
+        if self._round == self.unfenced_count and self.unfenced_count > 1:
+            # Every broker has come first once: mix, or the same assignments would repeat.
+            self._shuffle()
+            self._round = 0
+        self._offset %= len(self._racks)
+        first = self._offset
+        while (leader := self._racks[first].unfenced.next(self._round)) is None:
+            first = (first + 1) % len(self._racks)
+        placed = [leader]
+        at, skip = self._offset, first
+        while len(placed) < replication_factor:
+            replica = None
+            if at == skip:
+                skip = -1
+            else:
+                replica = self._racks[at].next(self._round)
+            at = (at + 1) % len(self._racks)
+            if replica is not None:
+                placed.append(replica)
+        self._round += 1
+        self._offset += 1
+        return tuple(placed)
+
+    def _shuffle(self) -> None:
+        self._rng.shuffle(self._racks)
+        for rack in self._racks:
+            self._rng.shuffle(rack.fenced.brokers)
+            self._rng.shuffle(rack.unfenced.brokers)
+
+
+def place(
+    brokers: Iterable[UsableBroker],
+    partition_count: int,
+    replication_factor: int,
+    rng: random.Random,
+) -> list[tuple[int, ...]]:
+    """Assign replicas to new partitions of one topic.
+
+    Args:
+        brokers: candidates; those shutting down are left out by the caller.
+        partition_count: at least 1.
+        replication_factor: replicas of each partition, all on different brokers.
+        rng: decides where the turns start.
+
+    Returns:
+        One replica list per partition, preferred leader first.
+
+    Raises:
+        PlacementError: no unfenced broker, or fewer brokers than replicas.
+    """
+    racks = _Racks(brokers, rng)
+    if replication_factor <= 0:
+        raise PlacementError(
+            f"Invalid replication factor {replication_factor}: "
+            "the replication factor must be positive."
+        )
+    if racks.unfenced_count == 0:
+        raise PlacementError("All brokers are currently fenced.")
+    if replication_factor > racks.broker_count:
+        raise PlacementError(
+            f"The target replication factor of {replication_factor} cannot be reached because "
+            f"only {racks.broker_count} broker(s) are registered."
+        )
+    return [racks.place(replication_factor) for _ in range(partition_count)]
+
+
+def usable_brokers(image: Image, ctx: Context) -> list[UsableBroker]:
+    """Registered brokers that are not leaving, by id."""
+    return [
+        UsableBroker(broker_id, broker.rack, broker.fenced)
+        for broker_id, broker in sorted(image.brokers.items())
+        if not broker.in_controlled_shutdown and not ctx.heartbeats.shutting_down(broker_id)
+    ]

@@ -1,0 +1,100 @@
+"""Answers that wait for the log: given when their last record is committed, or stable, or never.
+
+Source: DeferredEventQueue, the two queues of QuorumController, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from dataclasses import dataclass
+from enum import IntEnum
+
+from emulator.controller.context import Call
+from emulator.reply import Reply
+
+
+class Until(IntEnum):
+    """What an answer waits for.
+
+    COMMITTED: its offset is below the high watermark. STABLE: besides, no metadata transaction
+    that it is part of is open any more.
+    """
+
+    COMMITTED = 0
+    STABLE = 1
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    offset: int
+    call: Call
+    reply: Reply
+    done: bool = False
+
+
+class Purgatory:
+    """Deferred answers, in order of offset, with deadlines.
+
+    Invariant: within a queue offsets never fall, since the log only grows.
+    """
+
+    def __init__(self) -> None:
+        self._queues: tuple[deque[_Waiting], deque[_Waiting]] = (deque(), deque())
+        self._deadlines: list[tuple[int, int, _Waiting]] = []
+        self._sequence = 0
+
+    def __len__(self) -> int:
+        return sum(not waiting.done for queue in self._queues for waiting in queue)
+
+    def add(
+        self, until: Until, offset: int, call: Call, reply: Reply, deadline_ms: int | None
+    ) -> None:
+        """Keep an answer until ``offset`` is reached, at most until the deadline."""
+        waiting = _Waiting(offset, call, reply)
+        self._queues[until].append(waiting)
+        if deadline_ms is not None:
+            self._sequence += 1
+            heapq.heappush(self._deadlines, (deadline_ms, self._sequence, waiting))
+
+    def highest_pending_offset(self, until: Until) -> int | None:
+        """Offset behind which an answer without records must wait; None if it need not."""
+        queues = self._queues[: until + 1]
+        return max((queue[-1].offset for queue in queues if queue), default=None)
+
+    def reached(self, committed_offset: int, stable_offset: int) -> list[Reply]:
+        """Answers whose offset is reached, per queue in order."""
+        replies = []
+        for queue, offset in zip(self._queues, (committed_offset, stable_offset), strict=True):
+            while queue and queue[0].offset <= offset:
+                waiting = queue.popleft()
+                if not waiting.done:
+                    waiting.done = True
+                    replies.append(waiting.reply)
+        return replies
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When the next waiting answer times out."""
+        while self._deadlines and self._deadlines[0][2].done:
+            heapq.heappop(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def expired(self, now_ms: int) -> list[Call]:
+        """Calls whose deadline has passed; their answers are dropped."""
+        calls = []
+        while (deadline_ms := self.deadline_ms) is not None and deadline_ms <= now_ms:
+            waiting = heapq.heappop(self._deadlines)[2]
+            waiting.done = True
+            calls.append(waiting.call)
+        return calls
+
+    def drain(self) -> list[Call]:
+        """Every call still waiting; all answers are dropped."""
+        calls = [one.call for queue in self._queues for one in queue if not one.done]
+        for queue in self._queues:
+            for waiting in queue:
+                waiting.done = True
+            queue.clear()
+        self._deadlines.clear()
+        return calls

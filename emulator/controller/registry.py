@@ -1,0 +1,107 @@
+"""Which API is answered by which function: ``@handles`` registers, ApiVersions is derived.
+
+An API without a handler is not advertised, so no peer ever sends it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from emulator.controller import api
+from emulator.controller.context import Context
+from emulator.controller.result import Result
+from emulator.metadata.image import Image
+from wire import messages as m
+from wire import releases
+from wire.errors import ErrorCode
+from wire.schema import spec
+
+HandlerFunction = Callable[[Image, Any, Context], Result[Any]]
+Refusal = Callable[[Any, ErrorCode, str | None], Any]
+FunctionT = TypeVar("FunctionT", bound=HandlerFunction)
+
+RAFT_REQUESTS = (
+    m.FetchRequest,
+    m.VoteRequest,
+    m.BeginQuorumEpochRequest,
+    m.EndQuorumEpochRequest,
+    m.DescribeQuorumRequest,
+    m.FetchSnapshotRequest,
+)
+"""Answered on the same listener by the Raft machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """One API of the controller.
+
+    ``refused(request, code, message)`` builds the answer that carries one error for everything.
+    ``pre_migration``: served before the metadata copy is complete, and answered as soon as its
+    records are committed, even inside an open metadata transaction.
+    ``unbounded``: its records are appended even while ZooKeeper lags behind.
+    ``read``: sees the committed image, appends nothing, is answered at once, active or not.
+    """
+
+    key: int
+    request: type
+    function: HandlerFunction
+    refused: Refusal
+    pre_migration: bool
+    unbounded: bool
+    read: bool
+
+
+_HANDLERS: dict[int, Handler] = {}
+
+
+def handles(
+    request: type,
+    *,
+    refused: Refusal,
+    pre_migration: bool = False,
+    unbounded: bool = False,
+    read: bool = False,
+) -> Callable[[FunctionT], FunctionT]:
+    """Register a pure function ``(image, request, context) -> Result`` as the handler of an API.
+
+    Raises:
+        ValueError: two handlers for one key.
+    """
+    key = spec(request).key
+    assert key is not None, "a request has an API key"
+
+    def register(function: FunctionT) -> FunctionT:
+        if key in _HANDLERS:
+            raise ValueError(f"two handlers for api key {key}")
+        _HANDLERS[key] = Handler(key, request, function, refused, pre_migration, unbounded, read)
+        return function
+
+    return register
+
+
+@cache
+def handlers() -> Mapping[int, Handler]:
+    """Every handler by API key; imports ``emulator.controller.api`` whole on first use."""
+    for module in pkgutil.iter_modules(api.__path__):
+        importlib.import_module(f"{api.__name__}.{module.name}")
+    return MappingProxyType(_HANDLERS)
+
+
+@cache
+def advertised(release: str) -> Mapping[int, tuple[int, int]]:
+    """API key -> (lowest, highest version) on a controller listener.
+
+    What a controller of that release really lists, cut down to what is answered here.
+
+    Args:
+        release: Kafka line, "3.4" ... "3.9".
+    """
+    answered = {*handlers(), *(spec(request).key for request in RAFT_REQUESTS)}
+    ranges = releases.controller_ranges(release)
+    return MappingProxyType({key: ranges[key] for key in sorted(ranges) if key in answered})

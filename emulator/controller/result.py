@@ -1,0 +1,53 @@
+"""What a handler answers: records to append and the response to give once they are committed.
+
+Owns the vocabulary shared by all handlers; knows no cluster, no clock, no wire versions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeAlias, TypeVar
+
+from wire.errors import ErrorCode
+
+Record: TypeAlias = object
+"""A metadata record of ``wire.records``."""
+
+ResponseT_co = TypeVar("ResponseT_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiError:
+    """An expected refusal, as a value: Kafka's error code and the text a client shows."""
+
+    code: ErrorCode
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """What a heartbeat taught the controller about a broker (soft state, never in the log).
+
+    ``shutting_down`` asks the sessions to keep, once, the end offset of this operation as the
+    offset that every other active broker must have applied before the shutdown is granted.
+    """
+
+    broker_id: int
+    metadata_offset: int
+    shutting_down: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Result(Generic[ResponseT_co]):
+    """Outcome of one handler call; nothing has happened yet.
+
+    Records are replayed in order. ``atomic`` ones stay in one batch, so readers see all or none
+    (at most 10,000 records and 8 MiB); others may be cut into several batches.
+
+    Source: ControllerResult, Kafka 3.9.
+    """
+
+    response: ResponseT_co
+    records: tuple[Record, ...] = ()
+    atomic: bool = True
+    contact: Contact | None = None

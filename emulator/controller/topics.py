@@ -1,0 +1,107 @@
+"""What topic APIs share: names, manual assignments, and the records of new partitions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from emulator.controller.directories import default_directory
+from emulator.controller.leader_election import is_active
+from emulator.controller.result import ApiError
+from emulator.metadata.image import Image
+from emulator.metadata.metadata_version import Feature
+from emulator.metadata.topics import RECOVERED
+from wire import records as r
+from wire.errors import ErrorCode
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+NAME_LENGTH_MAX: Final = 249
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def name_error(name: str) -> str | None:
+    """Why a topic cannot have this name; None if it can.
+
+    Source: Topic.validate, Kafka 3.9.
+
+    >>> name_error("..")
+    "Topic name is invalid: '.' or '..' is not allowed"
+    """
+    if not name:
+        why = "the empty string is not allowed"
+    elif name in {".", ".."}:
+        why = "'.' or '..' is not allowed"
+    elif len(name) > NAME_LENGTH_MAX:
+        why = f"the length of '{name}' is longer than the max allowed length {NAME_LENGTH_MAX}"
+    elif _LEGAL.fullmatch(name) is None:
+        why = (
+            f"'{name}' contains one or more characters other than ASCII alphanumerics, "
+            "'.', '_' and '-'"
+        )
+    else:
+        return None
+    return f"Topic name is invalid: {why}"
+
+
+def assignment_error(
+    image: Image, partition_id: int, replicas: Sequence[int], replication_factor: int | None
+) -> ApiError | None:
+    """Why a manual replica list is refused; None if it is not.
+
+    Args:
+        image: knows the brokers.
+        partition_id: named in the text only.
+        replicas: broker ids, preferred leader first.
+        replication_factor: what earlier partitions have, None for the first.
+
+    Source: ReplicationControlManager.validateManualPartitionAssignment, Kafka 3.9.
+    """
+    why = None
+    if not replicas:
+        why = "The manual partition assignment includes an empty replica list."
+    elif unknown := [replica for replica in sorted(replicas) if replica not in image.brokers]:
+        why = (
+            f"The manual partition assignment includes broker {unknown[0]}, but no such broker "
+            "is registered."
+        )
+    elif twice := [replica for replica in sorted(replicas) if replicas.count(replica) > 1]:
+        why = f"The manual partition assignment includes the broker {twice[0]} more than once."
+    elif replication_factor is not None and len(replicas) != replication_factor:
+        why = (
+            f"The manual partition assignment includes a partition with {len(replicas)} "
+            "replica(s), but this is not consistent with previous partitions, which have "
+            f"{replication_factor} replica(s)."
+        )
+    elif not any(is_active(image, replica) for replica in replicas):
+        why = (
+            "All brokers specified in the manual partition assignment for partition "
+            f"{partition_id} are fenced or in controlled shutdown."
+        )
+    return None if why is None else ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
+
+
+def partition_record(
+    image: Image, topic_id: bytes, partition_id: int, replicas: Sequence[int]
+) -> r.PartitionRecord | None:
+    """A new partition led by its first active replica; None if no replica is active.
+
+    Inactive replicas stay in the assignment and out of the ISR.
+    """
+    isr = tuple(replica for replica in replicas if is_active(image, replica))
+    if not isr:
+        return None
+    directories: tuple[bytes, ...] = ()
+    if image.metadata_version.supports(Feature.DIRECTORIES):
+        directories = tuple(default_directory(image, replica) for replica in replicas)
+    return r.PartitionRecord(
+        partition_id=partition_id,
+        topic_id=topic_id,
+        replicas=tuple(replicas),
+        isr=isr,
+        leader=isr[0],
+        leader_recovery_state=RECOVERED,
+        leader_epoch=0,
+        partition_epoch=0,
+        directories=directories,
+    )
