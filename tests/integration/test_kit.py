@@ -1,0 +1,105 @@
+"""The kit itself: real servers behave as the fixtures promise."""
+
+import json
+import socket
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionLoss, NoNodeError
+
+from bench.cluster.fault_proxy import Kind
+from bench.cluster.zk_dump import contents, dump
+
+SET_DATA = 5
+
+
+@pytest.fixture
+def admin():
+    clients = []
+
+    def connect(cluster):
+        client = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+        clients.append(client)
+        return client
+
+    return connect
+
+
+def create(client, *topics):
+    for done in client.create_topics([*topics], request_timeout=30).values():
+        done.result(30)
+
+
+def test_zookeeper_keeps_its_data_over_a_kill(make_zookeeper):
+    zk = make_zookeeper()
+    client = KazooClient(zk.hosts)
+    client.start()
+    client.create("/a", b"1")
+    zk.kill()
+    zk.start().wait_started()
+    assert contents(dump(zk.hosts)) == {"/a": b"1"}
+    client.stop()
+    client.close()
+
+
+def test_a_lost_reply_leaves_the_change_in_zookeeper(zookeeper, zk_client, zk_tree, fault_proxy):
+    zk_client.create("/lost", b"before")
+    proxy = fault_proxy(zookeeper.port)
+    victim = KazooClient(proxy.hosts)
+    victim.start()
+    fault = proxy.plan(Kind.LOSE_REPLY, code=SET_DATA)
+    with pytest.raises(ConnectionLoss):
+        victim.set("/lost", b"after")
+    assert fault.struck
+    assert zk_tree()["/lost"] == b"after"
+    victim.stop()
+    victim.close()
+
+
+def test_a_paused_zookeeper_answers_nobody(zookeeper, zk_client):
+    with zookeeper.paused(), socket.create_connection(("127.0.0.1", zookeeper.port)) as asking:
+        asking.sendall(b"ruok")
+        asking.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            asking.recv(4)
+    assert zookeeper.answers()
+    with pytest.raises(NoNodeError):
+        zk_client.get("/nothing")
+
+
+def test_digests_and_scram_credentials_are_hidden(zookeeper, zk_client):
+    secret = b'{"version":1,"config":{"SCRAM-SHA-256":"salt=x"}}'
+    zk_client.create("/config/users/alice", secret, makepath=True)
+    shown = dump(zookeeper.hosts)["nodes"]["/config/users/alice"]
+    assert json.loads(shown["text"])["config"] == {"SCRAM-SHA-256": "<redacted>"}
+    whole = dump(zookeeper.hosts, with_secrets=True)
+    assert whole["nodes"]["/config/users/alice"]["text"].encode() == secret
+
+
+def test_three_brokers_create_a_topic(cluster, admin):
+    create(admin(cluster), NewTopic("kit-topic", 3, 3))
+    tree = contents(dump(cluster.zk))
+    assert "/brokers/topics/kit-topic/partitions/2" in tree
+    assert {f"/brokers/ids/{number}" for number in range(3)} <= tree.keys()
+
+
+def test_an_old_broker_comes_back_with_its_data_and_ports(brokers, admin):
+    cluster = brokers("3.4.1", count=1)
+    create(admin(cluster), NewTopic("kept", 1, 1))
+    (broker,) = cluster.brokers
+    broker.stop()
+    broker.start().wait_started()
+    assert "kept" in admin(cluster).list_topics(timeout=10).topics
+
+
+def test_kafka_tools_and_compiled_helpers_run(kafka_tool, compile_java, tmp_path):
+    assert "3.9.2" in kafka_tool("3.9.2", "kafka.Kafka", "--version")
+    source = tmp_path / "Say.java"
+    source.write_text(
+        "class Say { public static void main(String[] a) { System.out.print(a[0]); } }"
+    )
+    classes = compile_java([source], [])
+    from bench.cluster.java_tools import java
+
+    assert java([classes], "Say", "hello") == b"hello"
