@@ -1,0 +1,289 @@
+"""Writes that turn one tree into another, and the differences they come from.
+
+``plan`` orders the writes of two small maps. ``changes`` (image to image, by what records touched)
+and ``compare`` (tree to image, everything) cut the work into pieces of some 50 znodes and plan
+each, so that no step is long. Pieces come in an order of which every prefix leaves a tree from
+which comparing again reaches the same end; equal arguments give equal pieces, so a position in them
+survives a restart of the connection.
+
+A topic that was deleted and made again under its name is deleted first, with everything below it:
+otherwise the new topic would wear the old one's partition states. (Kafka 3.9 creates first and then
+deletes both.)
+
+Source: KIP-866 "Dual Metadata Writes"; KRaftMigrationZkWriter.{handleSnapshot,handleDelta}, Kafka
+3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from emulator.metadata.configs import BROKER, TOPIC
+from emulator.metadata.delta import Touched
+from emulator.metadata.image import Image
+from emulator.metadata.topics import Topic
+from emulator.migration.zk_tree import admin, configs, producer_id, topics
+from emulator.migration.zk_tree.errors import ZnodeError
+from emulator.migration.zk_tree.projection import (
+    Nodes,
+    broker_configs,
+    partition_nodes,
+    producer_ids,
+    same,
+    topic_config,
+    topic_head,
+)
+from emulator.migration.zk_tree.reader import TOP_LEVEL, Tree
+from emulator.zookeeper.ops import Create, Delete, SetData, ZkOp
+
+PARTITIONS_PER_PIECE: Final = 25
+
+Group: TypeAlias = tuple[ZkOp, ...]
+"""Ops that go into one multi: a config and its notification."""
+Piece: TypeAlias = list[Group]
+
+
+def plan(before: Mapping[str, bytes | None], after: Mapping[str, bytes | None]) -> list[ZkOp]:
+    """Order the writes that turn one set of znodes into another.
+
+    Deletes come first, children before parents; then creates, parents before children; then sets.
+    Cutting the plan anywhere leaves a tree from which planning again reaches ``after``.
+
+    Args:
+        before: data by path, as read or as last written; every path absolute.
+        after: data by path, as wanted. Values that mean the same (``projection.same``) are left
+            alone.
+
+    >>> plan({"/a": b"1", "/b": None}, {"/a": b"2", "/c": None})
+    [Delete(path='/b', version=-1), Create(path='/c', data=None, ...), SetData(path='/a', ...)]
+    """
+    recreated = tuple(path + "/" for path in before if _recreated(path, before, after))
+    gone = {path for path in before if path not in after or f"{path}/".startswith(recreated)}
+    ops: list[ZkOp] = [Delete(path) for path in sorted(gone, reverse=True)]
+    ops += [
+        Create(path, after[path]) for path in sorted(after) if path not in before or path in gone
+    ]
+    ops += [
+        SetData(path, after[path])
+        for path in sorted(after)
+        if path in before and path not in gone and not same(path, before[path], after[path])
+    ]
+    return ops
+
+
+def _recreated(
+    path: str, before: Mapping[str, bytes | None], after: Mapping[str, bytes | None]
+) -> bool:
+    if path.count("/") != 3 or not path.startswith(topics.ROOT) or path not in after:
+        return False
+    if before[path] == after[path]:
+        return False
+    ids = {_topic_id(path, before[path]), _topic_id(path, after[path])}
+    return len(ids) == 2 and topics.NO_ID not in ids
+
+
+def _topic_id(path: str, data: bytes | None) -> bytes:
+    try:
+        return topics.parse_topic(path, data).topic_id
+    except ZnodeError:
+        return topics.NO_ID
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """A topic as one side of a comparison has it, whole or as far as it is looked at."""
+
+    topic_id: bytes
+    head: Nodes
+    indexes: Sequence[str]
+    partition: Callable[[str], Nodes]
+    odd: Nodes = field(default_factory=dict)
+    """Znodes below the topic that are none of Kafka's: left alone, unless the topic goes."""
+
+
+def _topic_pieces(have: _Side | None, want: _Side | None) -> Iterator[Piece]:
+    if have is not None and (want is None or _replaced(have, want)):
+        for chunk in _chunks(have.indexes):
+            yield _groups(plan(_partitions(have, chunk), {}))
+        yield _groups(plan(have.head | have.odd, {}))
+        have = None
+    if want is None:
+        return
+    yield _groups(plan({} if have is None else have.head, want.head))
+    indexes = {*want.indexes, *(() if have is None else have.indexes)}
+    for chunk in _chunks(sorted(indexes, key=lambda index: (len(index), index))):
+        before = {} if have is None else _partitions(have, chunk)
+        yield _groups(plan(before, _partitions(want, chunk)))
+
+
+def _replaced(have: _Side, want: _Side) -> bool:
+    return topics.NO_ID != have.topic_id != want.topic_id
+
+
+def _partitions(side: _Side, indexes: Sequence[str]) -> Nodes:
+    nodes: Nodes = {}
+    for index in indexes:
+        nodes |= side.partition(index)
+    return nodes
+
+
+def _chunks(indexes: Sequence[str]) -> Iterator[Sequence[str]]:
+    for at in range(0, len(indexes), PARTITIONS_PER_PIECE):
+        yield indexes[at : at + PARTITIONS_PER_PIECE]
+
+
+def _groups(ops: list[ZkOp]) -> Piece:
+    """Put the notification of a config change behind the change, in one multi with it."""
+    return [(op, configs.notification(op.path)) if _notifies(op) else (op,) for op in ops]
+
+
+def _notifies(op: ZkOp) -> bool:
+    if not op.path.startswith((configs.TOPICS + "/", configs.BROKERS + "/")):
+        return False
+    if isinstance(op, Create):
+        return not configs.is_empty(op.path, op.data)
+    return isinstance(op, SetData) or op.path.startswith(configs.BROKERS)
+
+
+def changes(
+    before: Image, after: Image, touched: Touched, *, controller_epoch: int
+) -> Iterator[Piece]:
+    """Writes that carry a tree from one image to a later one, looking only at what records touched.
+
+    Args:
+        before: what the tree holds.
+        after: what it shall hold.
+        touched: everything the records between the two name.
+        controller_epoch: KRaft leader epoch, written into partition states.
+
+    Yields:
+        Pieces of some 50 znodes, possibly empty: topics by name, then broker configs, then producer
+        ids.
+    """
+    indexes: dict[bytes, set[int]] = {}
+    for topic_id, index in touched.partitions:
+        indexes.setdefault(topic_id, set()).add(index)
+    configured = {name for kind, name in touched.configs if kind == TOPIC}
+    for name in sorted({*touched.topics.values(), *configured}):
+        old, new = before.topic(name), after.topic(name)
+        if old is not None and new is not None and old.id == new.id:
+            some = sorted(indexes.get(new.id, ()))
+            changed = not all(_assigned_alike(old, new, index) for index in some)
+            part = _Part(changed, name in configured, some, controller_epoch)
+            yield from _topic_pieces(part.of(before, old), part.of(after, new))
+        else:
+            have = None if old is None else _whole(before, old, controller_epoch)
+            want = None if new is None else _whole(after, new, controller_epoch)
+            yield from _topic_pieces(have, want)
+    paths = {configs.broker_config_path(name) for kind, name in touched.configs if kind == BROKER}
+    if paths:
+        yield _groups(
+            plan(_only(broker_configs(before), paths), _only(broker_configs(after), paths))
+        )
+    if touched.producer_ids:
+        yield _groups(plan(producer_ids(before), producer_ids(after)))
+
+
+def _only(nodes: Nodes, paths: set[str]) -> Nodes:
+    return {path: data for path, data in nodes.items() if path in paths}
+
+
+def _assigned_alike(old: Topic, new: Topic, index: int) -> bool:
+    one, other = old.partitions.get(index), new.partitions.get(index)
+    return one is not None and other is not None and topics.same_assignment(one, other)
+
+
+def _whole(image: Image, topic: Topic, controller_epoch: int) -> _Side:
+    return _Side(
+        topic.id,
+        topic_head(image, topic),
+        [str(index) for index in topic.partitions],
+        _image_partitions(topic, controller_epoch),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What records touched of a topic that stays the same topic."""
+
+    assignment: bool
+    config: bool
+    indexes: Sequence[int]
+    controller_epoch: int
+
+    def of(self, image: Image, topic: Topic) -> _Side:
+        head: Nodes = {}
+        if self.assignment:
+            head[topics.topic_path(topic.name)] = topics.topic_data(topic)
+        if self.config:
+            head[configs.topic_config_path(topic.name)] = topic_config(image, topic.name)
+        partition = _image_partitions(topic, self.controller_epoch)
+        return _Side(topic.id, head, [str(index) for index in self.indexes], partition)
+
+
+def _image_partitions(topic: Topic, controller_epoch: int) -> Callable[[str], Nodes]:
+    def partition(index: str) -> Nodes:
+        found = topic.partitions.get(int(index)) if index.isdecimal() else None
+        if found is None:
+            return {}
+        return partition_nodes(topic.name, index, found, controller_epoch)
+
+    return partition
+
+
+def compare(tree: Tree, image: Image, *, controller_epoch: int) -> Iterator[Piece]:
+    """Writes that make a tree what an image says, whatever the tree is like: the full reconcile.
+
+    Missing, extra, changed and malformed znodes, missing and surplus partitions, topics made again
+    with another id, topics whose deletion is pending.
+
+    Args:
+        tree: read after the claim.
+        image: stable; it is right wherever the two differ.
+        controller_epoch: KRaft leader epoch, written into partition states.
+
+    Yields:
+        Pieces of some 50 znodes, possibly empty: top-level znodes, topics by name, left-over topic
+        configs, broker configs, producer ids, pending deletions last: their topic must be gone
+        before its mark is.
+    """
+    wanted = [path for path in TOP_LEVEL if path != producer_id.PATH]
+    yield _groups(plan(_existing(tree, wanted), dict.fromkeys(wanted)))
+    for name in sorted({*tree.children(topics.ROOT), *image.topic_ids}):
+        topic = image.topic(name)
+        want = None if topic is None else _whole(image, topic, controller_epoch)
+        yield from _topic_pieces(_found_topic(tree, name), want)
+    known = {*tree.children(topics.ROOT), *image.topic_ids}
+    orphans = [n for n in tree.children(configs.TOPICS) if n not in known]
+    yield _groups(plan(_existing(tree, map(configs.topic_config_path, orphans)), {}))
+    found = _existing(tree, [f"{configs.BROKERS}/{n}" for n in tree.children(configs.BROKERS)])
+    kept = broker_configs(image)
+    yield _groups(
+        plan({p: d for p, d in found.items() if p in kept or not configs.is_empty(p, d)}, kept)
+    )
+    yield _groups(plan(_existing(tree, [producer_id.PATH]), producer_ids(image)))
+    pending = [f"{admin.DELETE_TOPICS}/{name}" for name in admin.pending_deletions(tree)]
+    yield _groups(plan(dict.fromkeys(pending), {}))
+
+
+def _existing(tree: Tree, paths: Iterator[str] | Sequence[str] | map[str]) -> Nodes:
+    return {path: tree.data(path) for path in paths if tree.exists(path)}
+
+
+def _found_topic(tree: Tree, name: str) -> _Side | None:
+    path = topics.topic_path(name)
+    if not tree.exists(path):
+        return None
+    folder = topics.partitions_path(name)
+    head = _existing(tree, [path, configs.topic_config_path(name)])
+    if folder in tree.lists:
+        head[folder] = None
+
+    def partition(index: str) -> Nodes:
+        one = topics.partition_path(name, index)
+        return _existing(tree, [one, f"{one}/state"])
+
+    odd = {one: tree.data(one) for one in tree.below(path) if not one.startswith(folder)}
+    return _Side(_topic_id(path, tree.data(path)), head, tree.children(folder), partition, odd)

@@ -1,0 +1,111 @@
+"""Where a tree differs from a controller's image: every znode by name, for people.
+
+The same comparison that a reconcile writes from, so the two cannot disagree; and the znodes of the
+claim beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from emulator.metadata.image import Image
+from emulator.migration.plan import compare
+from emulator.migration.zk_tree import configs, controller, migration, own
+from emulator.migration.zk_tree.errors import ZnodeError
+from emulator.migration.zk_tree.projection import same
+from emulator.migration.zk_tree.reader import Tree
+from emulator.zookeeper.ops import Create, Delete, ZkOp
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One znode. ``kind``: missing, extra, differs, malformed, recreated."""
+
+    path: str
+    kind: str
+    have: bytes | None
+    want: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Who should be in charge."""
+
+    node_id: int
+    kraft_epoch: int
+    zk_epoch: int
+
+
+def differences(tree: Tree, image: Image, claim: Claim | None) -> Iterator[Difference]:
+    """Name every znode of ``tree`` that is not what ``image`` and ``claim`` say.
+
+    Args:
+        tree: read at a moment of no lag.
+        image: the controller's.
+        claim: the controller's; None: its znodes are not looked at.
+    """
+    epoch = 0 if claim is None else claim.kraft_epoch
+    for piece in compare(tree, image, controller_epoch=epoch):
+        ops = [op for group in piece for op in group if not op.path.startswith(configs.CHANGES)]
+        made = {op.path for op in ops if isinstance(op, Create)}
+        for op in ops:
+            if not (isinstance(op, Delete) and op.path in made):
+                yield _difference(tree, op)
+    if claim is not None:
+        yield from _claim_differences(tree, claim)
+
+
+def _difference(tree: Tree, op: ZkOp) -> Difference:
+    have = tree.data(op.path)
+    if isinstance(op, Delete):
+        return Difference(op.path, "extra", have, None)
+    want = getattr(op, "data", None)
+    if isinstance(op, Create):
+        return Difference(op.path, "recreated" if tree.exists(op.path) else "missing", have, want)
+    malformed = not same(op.path, have and have + b" ", have)
+    return Difference(op.path, "malformed" if malformed else "differs", have, want)
+
+
+def _claim_differences(tree: Tree, claim: Claim) -> Iterator[Difference]:
+    expected = {
+        controller.PATH: controller.encode(claim.node_id, claim.kraft_epoch, 0),
+        controller.EPOCH_PATH: controller.encode_epoch(claim.zk_epoch),
+        migration.PATH: None,
+        own.PATH: None,
+    }
+    for path, want in expected.items():
+        have = tree.data(path)
+        if not tree.exists(path):
+            yield Difference(path, "missing", None, want)
+            continue
+        try:
+            right = _is_right(path, have, tree, claim)
+        except ZnodeError:
+            yield Difference(path, "malformed", have, want)
+            continue
+        if not right:
+            yield Difference(path, "differs", have, want)
+
+
+def _is_right(path: str, have: bytes | None, tree: Tree, claim: Claim) -> bool:
+    if path == controller.EPOCH_PATH:
+        return controller.parse_epoch(have) == claim.zk_epoch
+    if path == controller.PATH:
+        holder = controller.parse(have)
+        return (holder.broker_id, holder.kraft_epoch) == (claim.node_id, claim.kraft_epoch)
+    if path == own.PATH:
+        mine = own.parse(have)
+        return (mine.node_id, mine.kraft_epoch, mine.zk_epoch) == (
+            claim.node_id,
+            claim.kraft_epoch,
+            claim.zk_epoch,
+        )
+    progress = migration.parse(have)
+    mine_found = own.try_parse(tree.data(own.PATH))
+    offset = progress.kraft_metadata_offset if mine_found is None else mine_found.offset
+    return (
+        progress.kraft_controller_id,
+        progress.kraft_controller_epoch,
+        progress.kraft_metadata_offset,
+    ) == (claim.node_id, claim.kraft_epoch, offset)

@@ -1,0 +1,90 @@
+"""``/brokers/ids``: brokers as they registered themselves in ZooKeeper. Read only.
+
+Source: kafka.zk.BrokerIdZNode, versions 1 to 5, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from emulator.metadata.brokers import Endpoint
+from emulator.migration.zk_tree.errors import ZnodeError
+from emulator.migration.zk_tree.reader import Tree
+from emulator.migration.zk_tree.znode_json import decode
+
+ROOT: Final = "/brokers/ids"
+PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+
+
+class FeatureRange(msgspec.Struct, frozen=True):
+    """Levels of a feature a broker supports."""
+
+    min_version: int
+    max_version: int
+
+
+class ZkBroker(msgspec.Struct, frozen=True):
+    """One live broker. ``epoch`` is the czxid of its znode: the broker epoch of ZooKeeper mode."""
+
+    id: int
+    epoch: int
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None
+    features: dict[str, FeatureRange]
+
+
+class _BrokerJson(msgspec.Struct):
+    version: int
+    host: str | None = None
+    port: int = -1
+    endpoints: list[str] = []
+    listener_security_protocol_map: dict[str, str] = {}
+    rack: str | None = None
+    features: dict[str, FeatureRange] = {}
+
+
+def parse(path: str, data: bytes | None, epoch: int = -1) -> ZkBroker:
+    """Read a broker's znode. Before version 4 a listener is named as its security protocol.
+
+    Raises:
+        ZnodeError: malformed, an unknown version, or an endpoint that is none.
+    """
+    found = decode(path, data, _BrokerJson)
+    name = path.rsplit("/", 1)[1]
+    if not 1 <= found.version <= 5 or not name.isdigit():
+        raise ZnodeError(path, f"version {found.version} is unknown")
+    listeners = found.listener_security_protocol_map
+    endpoints: tuple[Endpoint, ...]
+    if found.version == 1:
+        endpoints = (Endpoint("PLAINTEXT", found.host or "", found.port),)
+    else:
+        endpoints = tuple(_endpoint(path, text, listeners) for text in found.endpoints)
+    return ZkBroker(int(name), epoch, endpoints, found.rack, found.features)
+
+
+def read(tree: Tree) -> dict[int, ZkBroker]:
+    """Every live broker by id; a znode that vanished while the tree was read is left out.
+
+    Raises:
+        ZnodeError: malformed.
+    """
+    found = {}
+    for name in tree.children(ROOT):
+        node = tree.node(f"{ROOT}/{name}")
+        if node is not None:
+            broker = parse(f"{ROOT}/{name}", node.data, node.czxid)
+            found[broker.id] = broker
+    return found
+
+
+def _endpoint(path: str, text: str, listeners: dict[str, str]) -> Endpoint:
+    name, _, rest = text.partition("://")
+    protocol = listeners.get(name, name)
+    try:
+        parts = urlsplit(f"//{rest}")
+        return Endpoint(name, parts.hostname or "", parts.port or 0, PROTOCOLS[protocol])
+    except (ValueError, KeyError) as error:
+        raise ZnodeError(path, f"endpoint {text!r}: {error!r}") from error

@@ -1,0 +1,94 @@
+"""``/latest_producer_id_block``: the block of producer ids handed out last, both bounds included.
+
+Kafka's KRaft controller writes the *next* block there as if it were handed out, so that its own
+comparison never finds it equal, and reads it as the last one. Here the znode keeps ZooKeeper's
+meaning in both directions: a ZooKeeper controller after a rollback goes on with ``block_end`` + 1,
+which is the next id of the image, so no id is issued twice and none is skipped.
+
+Source: kafka.zk.ProducerIdBlockZNode, ZkMigrationClient.{migrateProducerId,writeProducerId}, Kafka
+3.9.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from emulator.metadata.producer_ids import ProducerIds
+from emulator.migration.zk_tree.errors import ZnodeError
+from emulator.migration.zk_tree.reader import Tree
+from emulator.migration.zk_tree.znode_json import decode, encode
+
+PATH: Final = "/latest_producer_id_block"
+BLOCK_SIZE: Final = 1_000
+
+
+class Block(msgspec.Struct, frozen=True):
+    """A block of ids; ``broker`` asked for it, -1 when a KRaft controller of Kafka wrote it."""
+
+    broker: int
+    block_start: int
+    block_end: int
+
+
+class _BlockJson(msgspec.Struct):
+    version: int
+    broker: int
+    block_start: str
+    block_end: str
+
+
+def parse(data: bytes | None) -> Block | None:
+    """Read the znode; None when it has no data: no block was ever handed out.
+
+    Raises:
+        ZnodeError: malformed, a version other than 1, or bounds that are no block.
+    """
+    if not data:
+        return None
+    found = decode(PATH, data, _BlockJson)
+    if found.version != 1:
+        raise ZnodeError(PATH, f"version {found.version} is unknown")
+    try:
+        block = Block(found.broker, int(found.block_start), int(found.block_end))
+    except ValueError as error:
+        raise ZnodeError(PATH, str(error)) from error
+    if not 0 <= block.block_start <= block.block_end:
+        raise ZnodeError(PATH, f"{block.block_start} to {block.block_end} is no block")
+    return block
+
+
+def read(tree: Tree) -> Block | None:
+    """The block in a tree; None when none was handed out.
+
+    Raises:
+        ZnodeError: malformed.
+    """
+    node = tree.node(PATH)
+    return None if node is None else parse(node.data)
+
+
+def block_data(producer_ids: ProducerIds) -> bytes | None:
+    """Render the znode; None (null data) when no block was handed out.
+
+    >>> block_data(ProducerIds(2000, 1, 7))
+    b'{"version":1,"broker":1,"block_start":"1000","block_end":"1999"}'
+    """
+    following = producer_ids.next_producer_id
+    if following <= 0:
+        return None
+    start = max(0, following - BLOCK_SIZE)
+    return encode(_BlockJson(1, producer_ids.broker_id, str(start), str(following - 1)))
+
+
+def same(one: bytes | None, other: bytes | None) -> bool:
+    """Whether two znodes let the same id be handed out next.
+
+    Raises:
+        ZnodeError: one of them is malformed.
+    """
+    a, b = parse(one), parse(other)
+    if a is None or b is None:
+        return a is b
+    return a.block_end == b.block_end

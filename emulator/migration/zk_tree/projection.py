@@ -1,0 +1,96 @@
+"""The znodes an image stands for, and when two values of a znode are the same.
+
+Only what follows the image is here: topics, their configs, configs of brokers, producer ids.
+``/controller``, ``/migration`` and our own znode belong to a claim, not to an image.
+"""
+
+from __future__ import annotations
+
+from emulator.metadata.configs import BROKER, TOPIC
+from emulator.metadata.image import Image
+from emulator.metadata.topics import Partition, Topic
+from emulator.migration.zk_tree import configs, producer_id, topics
+from emulator.migration.zk_tree.errors import ZnodeError
+
+Nodes = dict[str, bytes | None]
+"""Data by path; None is null data."""
+
+
+def topic_head(image: Image, topic: Topic) -> Nodes:
+    """A topic's znodes without those of its partitions: itself, its config, its folder."""
+    return {
+        topics.topic_path(topic.name): topics.topic_data(topic),
+        configs.topic_config_path(topic.name): topic_config(image, topic.name),
+        topics.partitions_path(topic.name): None,
+    }
+
+
+def topic_config(image: Image, name: str) -> bytes:
+    """Data of a topic's config znode."""
+    return configs.config_data(image.config(TOPIC, name))
+
+
+def partition_nodes(
+    name: str, index: int | str, partition: Partition, controller_epoch: int
+) -> Nodes:
+    """A partition's two znodes."""
+    return {
+        topics.partition_path(name, index): None,
+        topics.state_path(name, index): topics.state_data(partition, controller_epoch),
+    }
+
+
+def broker_configs(image: Image) -> Nodes:
+    """Config znodes of brokers and of their default: only those that hold something."""
+    return {
+        configs.broker_config_path(name): configs.config_data(config)
+        for (kind, name), config in image.configs.items()
+        if kind == BROKER
+    }
+
+
+def producer_ids(image: Image) -> Nodes:
+    """The producer id block."""
+    return {producer_id.PATH: producer_id.block_data(image.producer_ids)}
+
+
+def znodes(image: Image, *, controller_epoch: int) -> Nodes:
+    """Every znode that follows from an image.
+
+    Args:
+        image: any image.
+        controller_epoch: KRaft leader epoch, written into partition states.
+    """
+    nodes = {**broker_configs(image), **producer_ids(image)}
+    for topic in image.topics.values():
+        nodes |= topic_head(image, topic)
+        for index, partition in topic.partitions.items():
+            nodes |= partition_nodes(topic.name, index, partition, controller_epoch)
+    return nodes
+
+
+def same(path: str, one: bytes | None, other: bytes | None) -> bool:
+    """Whether two values of a znode mean the same to Kafka.
+
+    Keys may stand in any order, unknown ones are ignored, and so are the ``controller_epoch`` in a
+    partition's state and whatever data a folder has. A malformed value is the same as nothing but
+    itself.
+    """
+    if one == other:
+        return True
+    parts = path.split("/")
+    try:
+        match parts[1:]:
+            case ["brokers", "topics", _]:
+                return topics.same_topic(path, one, other)
+            case ["brokers", "topics", _, "partitions", _, "state"]:
+                return topics.same_state(path, one, other)
+            case ["brokers", "topics", *_]:
+                return True
+            case ["config", "topics" | "brokers", _]:
+                return configs.same(path, one, other)
+            case ["latest_producer_id_block"]:
+                return producer_id.same(one, other)
+    except ZnodeError:
+        pass
+    return False

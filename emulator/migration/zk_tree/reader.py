@@ -1,0 +1,222 @@
+"""Reading the whole tree by multiRead: a cursor that never waits and never works long.
+
+Levels follow from what is known of the tree: children of ``/brokers/topics`` first, then per topic
+its data and its partitions, then the states; folders of partitions have no data and are not read.
+20,000 partitions are some 26,000 reads. The tree is one moment's only if nobody else writes: claim
+first.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from emulator.zookeeper.errors import ZkCode
+from emulator.zookeeper.ops import (
+    GetChildren,
+    GetData,
+    MultiRead,
+    NodeData,
+    ReadFailed,
+    ReadValue,
+    ZkRead,
+    ZkResult,
+)
+
+READS_MAX: Final = 500
+"""Reads in one request: more would hold up other clients of the server."""
+TOP_LEVEL: Final = (
+    "/admin",
+    "/admin/delete_topics",
+    "/brokers",
+    "/brokers/ids",
+    "/brokers/seqid",
+    "/brokers/topics",
+    "/config",
+    "/config/brokers",
+    "/config/changes",
+    "/config/clients",
+    "/config/ips",
+    "/config/topics",
+    "/config/users",
+    "/consumers",
+    "/isr_change_notification",
+    "/latest_producer_id_block",
+    "/log_dir_event_notification",
+)
+"""Znodes that Kafka makes before anything else, without data. Parents stand before children."""
+SINGLE: Final = (
+    "/admin/preferred_replica_election",
+    "/admin/reassign_partitions",
+    "/cluster/id",
+    "/controller",
+    "/controller_epoch",
+    "/kraft_bridge",
+    "/migration",
+)
+TOPICS: Final = "/brokers/topics"
+LISTED: Final = (
+    TOPICS,
+    "/admin/delete_topics",
+    "/brokers/ids",
+    "/config/brokers",
+    "/config/topics",
+)
+WALKED: Final = (
+    "/config/users",
+    "/config/clients",
+    "/config/ips",
+    "/kafka-acl",
+    "/kafka-acl-extended",
+    "/delegation_token/tokens",
+)
+"""Read whole, whatever is there: entity classes that are refused."""
+
+
+class Node(msgspec.Struct, frozen=True, gc=False):
+    """One znode as read; ``data`` None is null data. ``ephemeral_owner`` 0: persistent."""
+
+    data: bytes | None
+    version: int = 0
+    czxid: int = 0
+    ephemeral_owner: int = 0
+
+
+class Tree:
+    """Znodes by path and children by parent, as far as they were read."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.lists: dict[str, tuple[str, ...]] = {}
+        self.unreadable: dict[str, int] = {}
+        """Result code of every read that failed for another reason than absence."""
+
+    def node(self, path: str) -> Node | None:
+        """The znode at ``path``; None when it is absent or its data was not read."""
+        return self.nodes.get(path)
+
+    def data(self, path: str) -> bytes | None:
+        """Data at ``path``; None as well when there is none."""
+        node = self.nodes.get(path)
+        return None if node is None else node.data
+
+    def children(self, path: str) -> tuple[str, ...]:
+        """Names below ``path``, ascending; none when it is absent."""
+        return self.lists.get(path, ())
+
+    def exists(self, path: str) -> bool:
+        """Whether the znode was there, read or only listed."""
+        if path in self.nodes or path in self.lists:
+            return True
+        parent, _, name = path.rpartition("/")
+        return name in self.lists.get(parent, ())
+
+    def below(self, path: str) -> Iterator[str]:
+        """Every path known below ``path``, parents before children."""
+        for name in self.children(path):
+            child = f"{path}/{name}"
+            yield child
+            yield from self.below(child)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TreeTag:
+    """Tag of one request of one reader."""
+
+    reader: TreeReader
+    reads: tuple[ZkRead, ...]
+
+
+class TreeReader:
+    """Asks for the tree piece by piece; after a lost or failed request begin again with another.
+
+    Args:
+        reads_max: reads in one request; one answer of 500 takes about 2 ms to take apart.
+        in_flight_max: requests on their way at a time.
+    """
+
+    def __init__(self, *, reads_max: int = READS_MAX, in_flight_max: int = 2) -> None:
+        self.tree = Tree()
+        self.reads_count = 0
+        self._reads_max = reads_max
+        self._in_flight_max = in_flight_max
+        self._in_flight = 0
+        self._todo: deque[ZkRead] = deque(GetData(path) for path in (*TOP_LEVEL, *SINGLE))
+        self._todo.extend(GetChildren(path) for path in (*LISTED, *WALKED))
+
+    @property
+    def complete(self) -> bool:
+        """Everything has been read: ``tree`` may be used."""
+        return not self._todo and not self._in_flight
+
+    def owns(self, tag: object) -> bool:
+        """Whether an outcome is for us."""
+        return isinstance(tag, TreeTag) and tag.reader is self
+
+    def requests(self) -> list[tuple[TreeTag, MultiRead]]:
+        """What to submit now; call again after every outcome."""
+        out = []
+        while self._todo and self._in_flight < self._in_flight_max:
+            count = min(len(self._todo), self._reads_max)
+            reads = tuple(self._todo.popleft() for _ in range(count))
+            self._in_flight += 1
+            self.reads_count += count
+            out.append((TreeTag(self, reads), MultiRead(reads)))
+        return out
+
+    def outcome(self, result: ZkResult) -> None:
+        """Take one answer."""
+        assert isinstance(result.tag, TreeTag)
+        assert isinstance(result.value, list)
+        self._in_flight -= 1
+        for read, value in zip(result.tag.reads, result.value, strict=True):
+            self._take(read, value)  # type: ignore[arg-type]
+
+    def _take(self, read: ZkRead, value: ReadValue) -> None:
+        path = read.path
+        match value:
+            case ReadFailed(code=code):
+                if code != ZkCode.NO_NODE:
+                    self.tree.unreadable[path] = code
+            case NodeData(data=data, stat=stat):
+                self.tree.nodes[path] = Node(data, stat.version, stat.czxid, stat.ephemeral_owner)
+                if stat.children_count and self._is_odd(path, stat.children_count):
+                    self._todo.append(GetChildren(path))
+            case tuple():
+                names = tuple(sorted(value))
+                self.tree.lists[path] = names
+                self._todo.extend(self._next_level(path, names))
+
+    def _is_odd(self, path: str, children_count: int) -> bool:
+        """Whether children of a znode whose data was read are wanted."""
+        parts = path.split("/")
+        if path in TOP_LEVEL:
+            return False
+        if path.startswith(TOPICS + "/"):
+            folder = len(parts) == 4 or parts[4] == "partitions"
+            return not folder or (len(parts) == 4 and children_count > 1)
+        return path.startswith(WALKED)
+
+    @staticmethod
+    def _next_level(path: str, names: tuple[str, ...]) -> Iterator[ZkRead]:
+        parts = path.split("/")
+        if path == TOPICS:
+            for name in names:
+                yield GetData(f"{TOPICS}/{name}")
+                yield GetChildren(f"{TOPICS}/{name}/partitions")
+        elif path.startswith(TOPICS + "/") and len(parts) == 5 and parts[4] == "partitions":
+            for name in names:
+                yield GetData(f"{path}/{name}/state")
+        elif path == "/admin/delete_topics":
+            return
+        elif len(parts) == 4 and path.startswith(TOPICS):
+            for name in names:
+                if name != "partitions":
+                    yield GetData(f"{path}/{name}")
+        else:
+            for name in names:
+                yield GetData(f"{path}/{name}")

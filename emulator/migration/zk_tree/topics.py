@@ -1,0 +1,221 @@
+"""``/brokers/topics``: assignments and partition states.
+
+Source: kafka.zk.TopicZNode (versions 1 to 3), TopicPartitionStateZNode, Kafka 3.9. A topic has its
+znode, a folder ``partitions``, in it a folder per partition and in that ``state``; the folders have
+null data. The ``controller_epoch`` inside a state is the epoch of the KRaft leader that wrote it,
+as Kafka does it; readers do not look at it, so two states that differ in it alone are the same.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from emulator.metadata.topics import Partition, Topic
+from emulator.migration.zk_tree.errors import ZnodeError
+from emulator.migration.zk_tree.reader import Tree
+from emulator.migration.zk_tree.znode_json import decode, encode
+from wire.text import uuid_from_text, uuid_text
+
+ROOT: Final = "/brokers/topics"
+NO_ID: Final = bytes(16)
+
+Replicas = dict[int, tuple[int, ...]]
+
+
+class ZkTopic(msgspec.Struct, frozen=True):
+    """A topic znode.
+
+    ``topic_id`` is ``NO_ID`` when no controller of 2.8 or later has seen the topic.
+    """
+
+    topic_id: bytes
+    partitions: Replicas
+    adding_replicas: Replicas
+    removing_replicas: Replicas
+
+
+class ZkPartitionState(msgspec.Struct, frozen=True):
+    """A state znode. ``version`` is the znode's own: the partition epoch of ZooKeeper mode."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    controller_epoch: int
+    leader_recovery_state: int
+    version: int = 0
+
+
+class _TopicJson(msgspec.Struct):
+    partitions: Replicas
+    topic_id: str | None = None
+    adding_replicas: Replicas = {}
+    removing_replicas: Replicas = {}
+    version: int = 3
+
+
+class _StateJson(msgspec.Struct, omit_defaults=True):
+    controller_epoch: int
+    leader: int
+    version: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    leader_recovery_state: int = 0
+
+
+def topic_path(name: str) -> str:
+    """Path of a topic's znode."""
+    return f"{ROOT}/{name}"
+
+
+def partitions_path(name: str) -> str:
+    """Path of the folder of a topic's partitions."""
+    return f"{ROOT}/{name}/partitions"
+
+
+def partition_path(name: str, index: int | str) -> str:
+    """Path of a partition's folder."""
+    return f"{ROOT}/{name}/partitions/{index}"
+
+
+def state_path(name: str, index: int | str) -> str:
+    """Path of a partition's state."""
+    return f"{ROOT}/{name}/partitions/{index}/state"
+
+
+def parse_topic(path: str, data: bytes | None) -> ZkTopic:
+    """Read a topic znode of version 1, 2 or 3.
+
+    Raises:
+        ZnodeError: malformed, a negative partition or broker, or a topic id that is none.
+    """
+    found = decode(path, data, _TopicJson)
+    for replicas in (found.partitions, found.adding_replicas, found.removing_replicas):
+        for index, brokers in replicas.items():
+            if index < 0 or any(broker < 0 for broker in brokers):
+                raise ZnodeError(path, f"partition {index} on brokers {list(brokers)}")
+    try:
+        topic_id = NO_ID if found.topic_id is None else uuid_from_text(found.topic_id)
+    except ValueError as error:
+        raise ZnodeError(path, str(error)) from error
+    return ZkTopic(
+        topic_id,
+        found.partitions,
+        {index: brokers for index, brokers in found.adding_replicas.items() if brokers},
+        {index: brokers for index, brokers in found.removing_replicas.items() if brokers},
+    )
+
+
+def parse_state(path: str, data: bytes | None, version: int = 0) -> ZkPartitionState:
+    """Read a state znode.
+
+    Raises:
+        ZnodeError: malformed.
+    """
+    found = decode(path, data, _StateJson)
+    return ZkPartitionState(
+        found.leader,
+        found.leader_epoch,
+        found.isr,
+        found.controller_epoch,
+        found.leader_recovery_state,
+        version,
+    )
+
+
+def read_topic(tree: Tree, name: str) -> ZkTopic:
+    """The topic ``name`` of a tree, fit for import.
+
+    Raises:
+        ZnodeError: absent, malformed, without id, or a partition without replicas.
+    """
+    path = topic_path(name)
+    node = tree.node(path)
+    if node is None:
+        raise ZnodeError(path, "listed, but the znode is gone")
+    topic = parse_topic(path, node.data)
+    if topic.topic_id == NO_ID:
+        raise ZnodeError(path, "no topic_id: no controller of 2.8 or later has seen this topic")
+    for index, brokers in topic.partitions.items():
+        if not brokers:
+            raise ZnodeError(path, f"partition {index} has no replicas")
+    return topic
+
+
+def read_state(tree: Tree, name: str, index: int) -> ZkPartitionState | None:
+    """The state of one partition; None when no controller has written it yet.
+
+    Raises:
+        ZnodeError: malformed.
+    """
+    path = state_path(name, index)
+    node = tree.node(path)
+    return None if node is None else parse_state(path, node.data, node.version)
+
+
+def topic_data(topic: Topic) -> bytes:
+    """Render a topic's znode.
+
+    Version 3, ``adding_replicas`` and ``removing_replicas`` always there.
+    """
+    partitions = topic.partitions.items()
+    return encode(
+        _TopicJson(
+            partitions={index: one.replicas for index, one in partitions},
+            topic_id=uuid_text(topic.id),
+            adding_replicas={
+                i: one.adding_replicas for i, one in partitions if one.adding_replicas
+            },
+            removing_replicas={
+                i: one.removing_replicas for i, one in partitions if one.removing_replicas
+            },
+        )
+    )
+
+
+def state_data(partition: Partition, controller_epoch: int) -> bytes:
+    """Render a partition's state; ``leader_recovery_state`` stands only when it is not 0."""
+    return encode(
+        _StateJson(
+            controller_epoch=controller_epoch,
+            leader=partition.leader,
+            version=1,
+            leader_epoch=partition.leader_epoch,
+            isr=partition.isr,
+            leader_recovery_state=partition.leader_recovery_state,
+        )
+    )
+
+
+def same_assignment(one: Partition, other: Partition) -> bool:
+    """Whether a topic's znode shows no difference between two values of a partition."""
+    return (
+        one.replicas == other.replicas
+        and one.adding_replicas == other.adding_replicas
+        and one.removing_replicas == other.removing_replicas
+    )
+
+
+def same_topic(path: str, one: bytes | None, other: bytes | None) -> bool:
+    """Whether two topic znodes say the same.
+
+    Raises:
+        ZnodeError: one of them is malformed.
+    """
+    return parse_topic(path, one) == parse_topic(path, other)
+
+
+def same_state(path: str, one: bytes | None, other: bytes | None) -> bool:
+    """Whether two states say the same, whoever wrote them.
+
+    Raises:
+        ZnodeError: one of them is malformed.
+    """
+    a, b = parse_state(path, one), parse_state(path, other)
+    return (a.leader, a.leader_epoch, a.isr, a.leader_recovery_state) == (
+        b.leader,
+        b.leader_epoch,
+        b.isr,
+        b.leader_recovery_state,
+    )
