@@ -185,7 +185,7 @@ class Field:
         return [] if self.default == [] else self.default
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Layout:
     """One struct at one version: fields in wire order, tagged ones by number, absent ones."""
 
@@ -198,6 +198,9 @@ class Layout:
     absent: tuple[Field, ...]
     order: tuple[str, ...]
     """Every attribute in constructor order."""
+
+    def __repr__(self) -> str:
+        return f"<{self.name} v{self.version}>"
 
 
 _DECLARED: dict[type, dict[str, _Declared]] = {}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wire.codegen import runtime
-from wire.schema import EMPTY, FORMATS, Field, Layout
+from wire.schema import EMPTY, FORMATS, ZERO_UUID, Field, Layout
 
 
 class Source:
@@ -58,6 +58,8 @@ class Source:
         if field.default is EMPTY:
             assert field.group is not None
             return f"{self.cls(field.group)}()"
+        if field.default is ZERO_UUID:
+            return self.let("ZERO_UUID", ZERO_UUID)
         return repr(field.default)
 
     def compile(self, filename: str, function: str) -> Callable[..., Any]:
