@@ -26,7 +26,9 @@ def allocate(before: ProducerIds, record: r.ProducerIdsRecord) -> ProducerIds:
         ReplayError: ids would be handed out twice. An equal next id is refused too, as by a Kafka
             controller.
     """
-    if record.next_producer_id <= before.next_producer_id:
+    # Kafka 3.4 copies a first block from ZooKeeper as next id 0.
+    lowest = before.next_producer_id + (before != ProducerIds())
+    if record.next_producer_id < lowest:
         raise ReplayError(
             f"next producer id {record.next_producer_id} is not above {before.next_producer_id}"
         )

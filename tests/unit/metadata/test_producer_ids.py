@@ -17,6 +17,15 @@ def test_the_last_block_counts() -> None:
     assert image.producer_ids == ProducerIds(2000, 2, 20)
 
 
+def test_a_first_block_may_start_at_zero() -> None:
+    image = image_of(block(0))
+    assert image.producer_ids == ProducerIds(0, 1, 10)
+    with pytest.raises(ReplayError, match="next producer id 0 is not above 0"):
+        image_of(block(0), start=image)
+    with pytest.raises(ReplayError, match="next producer id -1 is not above 0"):
+        image_of(block(-1))
+
+
 @pytest.mark.parametrize("again", [1000, 999, -1])
 def test_ids_are_never_handed_out_twice(again: int) -> None:
     with pytest.raises(ReplayError, match=f"next producer id {again} is not above 1000"):
