@@ -38,13 +38,15 @@ class Ticket:
     received_ns: int
     inner: RequestHeader | None = None
     """The header inside an Envelope, for the trace."""
+    offsets: tuple[int, int] | None = None
+    """First and last record the request appended."""
     payload: bytes | None = None
     """The framed answer, once there is one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A decoded request; ``message`` is a default ApiVersionsRequest when its version is unknown."""
+    """A decoded request; a default ApiVersionsRequest stands for one of unknown version."""
 
     ticket: Ticket
     message: object
@@ -104,7 +106,7 @@ class Connections:
         requests: list[Request] = []
         try:
             for frame in inbound.reader.feed(data):
-                requests.append(self._request(conn, inbound, frame))
+                requests.append(self._request(conn, inbound, frame))  # noqa: PERF401 - keep those before an error
         except DecodeError as error:
             return requests, self._refuse(conn, error)
         return requests, []

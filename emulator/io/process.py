@@ -1,0 +1,191 @@
+"""One controller process: folder, node, sockets, HTTP, trace, signals."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+import os
+import random
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import cast
+
+import uvloop
+
+from emulator import introspection
+from emulator.config import Config
+from emulator.io import http, storage
+from emulator.io.clock import Clock
+from emulator.io.disk import Disk, FolderLockedError
+from emulator.io.logging import logger
+from emulator.io.run import Shell
+from emulator.io.trace_file import TraceFailedError, TraceFile, TraceUnavailableError
+from emulator.node import Node
+from emulator.raft.errors import RecoveryError
+from emulator.seam import Halt, Log
+from emulator.trace.exposition import exposition
+from emulator.trace.rows import SCHEMA_VERSION, GaugeRow, Row, RunRow, StallRow
+
+GAUGE_INTERVAL_S = 0.1
+STALL_MS_MIN = 50
+"""A turn of the loop that comes later than this is recorded as a stall."""
+GC_THRESHOLD = 50_000
+"""Objects between collections: with freeze() a pass stays below 10 ms (default: up to 90 ms)."""
+
+
+class _Process:
+    """The parts around one node that live as long as it does."""
+
+    def __init__(
+        self, config: Config, disk: Disk, clock: Clock, log: Callable[[Log], None]
+    ) -> None:
+        self.config = config
+        self.clock = clock
+        self.log = log
+        self.trace = _open_trace(config, clock)
+        self._gauges_due_ns = 0
+        files = disk.read_all()
+        identity = storage.identity(config, files)
+        self.shell: Shell | None = None
+        self.node = Node(
+            config,
+            identity,
+            files,
+            rng=random.Random(os.urandom(16)),  # noqa: S311 - placement and back-off, no secrets
+            stamp=clock.now_ns,
+            new_conn=self._new_conn,
+            now_ms=clock.now_ms(),
+        )
+        self.shell = Shell(self.node, disk, clock, log=log, row=self._row)
+
+    def _new_conn(self) -> int:
+        assert self.shell is not None, "no connection is made before start"
+        return self.shell.new_conn()
+
+    def _row(self, row: object) -> None:
+        if self.trace is not None:
+            self.trace.append(cast("Row", row))
+
+    async def run(self) -> Halt:
+        """Serve until the node halts."""
+        assert self.shell is not None
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.shell.request_shutdown)
+        for listener in self.config.listeners:
+            await self.shell.listen(listener.name, listener.host, listener.port)
+        server = await self._serve_http()
+        housekeeping = loop.create_task(self._housekeeping())
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(GC_THRESHOLD, 50, 50)
+        try:
+            return await self.shell.run()
+        finally:
+            housekeeping.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await housekeeping
+            if server is not None:
+                server.close()
+            if self.trace is not None:
+                self.trace.close()
+
+    async def _serve_http(self) -> asyncio.Server | None:
+        if self.config.metrics_port < 0:
+            return None
+        host = self.config.controller_listener.host
+        server, port = await http.serve(self._routes(), host, self.config.metrics_port)
+        self.log(Log("info", "metrics and status", {"url": f"http://{host}:{port}"}))
+        return server
+
+    def _routes(self) -> http.Routes:
+        def metrics() -> http.Page:
+            values = introspection.metrics(self.node, self.clock.now_ms())
+            text = exposition(values, active=self.node.active)
+            return http.Page(200, "text/plain; version=0.0.4", text.encode())
+
+        def status() -> http.Page:
+            body = json.dumps(
+                introspection.status(self.node, self.clock.now_ms()), indent=1
+            ).encode()
+            return http.Page(200, "application/json", body + b"\n")
+
+        def live() -> http.Page:
+            return http.Page(200, "text/plain", b"alive\n")
+
+        def ready() -> http.Page:
+            why = self.node.not_ready_because()
+            return http.Page(503 if why else 200, "text/plain", (why or "ready").encode() + b"\n")
+
+        return {"/metrics": metrics, "/status": status, "/livez": live, "/readyz": ready}
+
+    async def _housekeeping(self) -> None:
+        """Sample gauges into the trace, flush it, notice when the loop stood still."""
+        interval_ns = int(GAUGE_INTERVAL_S * 1e9)
+        flush_due_ns = 0
+        while True:
+            before_ns = self.clock.now_ns()
+            await asyncio.sleep(GAUGE_INTERVAL_S)
+            now_ns = self.clock.now_ns()
+            if self.trace is None:
+                continue
+            late_ns = now_ns - before_ns - interval_ns
+            if late_ns > STALL_MS_MIN * 1_000_000:
+                self.trace.append(StallRow(begin_ns=now_ns - late_ns, end_ns=now_ns))
+            for gauge, value in introspection.gauges(self.node, self.clock.now_ms()).items():
+                self.trace.append(GaugeRow(time_ns=now_ns, gauge=gauge, value=value))
+            if now_ns >= flush_due_ns:
+                flush_due_ns = now_ns + 1_000_000_000
+                self.trace.flush()
+
+
+def _open_trace(config: Config, clock: Clock) -> TraceFile | None:
+    if not config.trace_dir:
+        return None
+    process = f"controller-{config.node_id}"
+    run_id = config.static.get("kraftbridge.trace.run.id", str(clock.wall_anchor_ms))
+    trace = TraceFile(Path(config.trace_dir), run_id, process)
+    trace.append(
+        RunRow(
+            schema_version=SCHEMA_VERSION,
+            monotonic_ns=clock.monotonic_anchor_ns,
+            wall_ns=clock.wall_anchor_ms * 1_000_000,
+            host=socket.gethostname(),
+            product_version=metadata.version("kraft-bridge"),
+            release=config.release,
+            parameters=json.dumps(dict(config.static), sort_keys=True),
+        )
+    )
+    return trace
+
+
+def run_controller(config: Config, *, log_json: bool) -> int:
+    """Run until told to stop or halted; returns the exit code.
+
+    0: stopped in order with everything written. 1: something failed; stderr says what.
+    """
+    log = logger(str(config.node_id), json=log_json)
+    clock = Clock()
+    try:
+        disk = Disk(Path(config.log_dir))
+        process = _Process(config, disk, clock, log)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            halt = runner.run(process.run())
+    except (
+        FolderLockedError,
+        RecoveryError,
+        storage.FormatError,
+        TraceFailedError,
+        TraceUnavailableError,
+        OSError,
+    ) as error:
+        sys.stderr.write(f"kraft-bridge: {error}\n")
+        return 1
+    log(Log("info" if halt.exit_code == 0 else "error", "stopped", {"why": halt.why}))
+    return halt.exit_code

@@ -1,0 +1,109 @@
+"""Prepare and read a controller's folder: what ``kafka-storage format`` does (Kafka 3.9)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from emulator.config import Config
+from emulator.io.clock import Clock
+from emulator.io.disk import Disk, FolderLockedError
+from emulator.metadata.metadata_version import MetadataVersion
+from emulator.raft import layout
+from emulator.raft.errors import RecoveryError
+from emulator.raft.format import (
+    MetaProperties,
+    parse_meta_properties,
+    render_bootstrap_checkpoint,
+    render_meta_properties,
+    usable_directory_id,
+)
+from emulator.seam import ReplaceFile
+from wire import records as r
+from wire.record_serde import encode_record
+from wire.text import uuid_from_text, uuid_text
+
+
+class FormatError(Exception):
+    """The folder cannot be formatted or used; the text says why and what to do."""
+
+
+def newest_of(release: str) -> MetadataVersion:
+    """The newest metadata.version of a release line, what a migrating broker's IBP must equal."""
+    return MetadataVersion.from_ibp(release)
+
+
+def format_folder(
+    config: Config, cluster_id: str, release_version: str | None, *, ignore_formatted: bool
+) -> str:
+    """Write ``meta.properties`` and ``bootstrap.checkpoint``; returns a sentence on what was done.
+
+    Args:
+        config: names the folder, the node and the release.
+        cluster_id: 22 characters as ZooKeeper's ``/cluster/id`` holds them.
+        release_version: ``3.9-IV0`` or ``3.9``; None: the newest of ``kraftbridge.release``.
+        ignore_formatted: a formatted folder is left as it is instead of being an error.
+
+    Raises:
+        FormatError: wrong id or version, a folder in use, or one already formatted.
+    """
+    try:
+        uuid_from_text(cluster_id)
+    except ValueError as error:
+        raise FormatError(f"cluster id {cluster_id!r}: {error}") from error
+    try:
+        version = MetadataVersion.from_ibp(release_version or config.release)
+    except ValueError as error:
+        raise FormatError(f"release version: {error}") from error
+    if version.level > newest_of(config.release).level:
+        raise FormatError(
+            f"{version.name} is newer than release {config.release} knows; "
+            "set kraftbridge.release or choose an older one"
+        )
+    root = Path(config.log_dir)
+    if (root / layout.META_PROPERTIES).exists():
+        if ignore_formatted:
+            return f"{root} is already formatted"
+        raise FormatError(f"{root} is already formatted (use --ignore-formatted to leave it)")
+    directory = os.urandom(16)
+    while not usable_directory_id(directory):
+        directory = os.urandom(16)
+    record = encode_record(
+        r.FeatureLevelRecord(name="metadata.version", feature_level=version.level), 0
+    )
+    meta = MetaProperties(cluster_id, config.node_id, directory)
+    now_ms = Clock().now_ms()
+    try:
+        disk = Disk(root)
+    except (FolderLockedError, OSError) as error:
+        raise FormatError(str(error)) from error
+    try:
+        checkpoint = render_bootstrap_checkpoint([record], now_ms)
+        disk.replace(ReplaceFile(layout.BOOTSTRAP_CHECKPOINT, checkpoint))
+        disk.replace(ReplaceFile(layout.META_PROPERTIES, render_meta_properties(meta)))
+    finally:
+        disk.close()
+    return (
+        f"Formatted {root} with metadata.version {version.name}, directory {uuid_text(directory)}"
+    )
+
+
+def identity(config: Config, files: dict[str, bytes]) -> MetaProperties:
+    """Whose folder this is.
+
+    Raises:
+        FormatError: not formatted, damaged, or another node's.
+    """
+    data = files.get(layout.META_PROPERTIES)
+    if data is None:
+        raise FormatError(f"{config.log_dir} is not formatted: run kraft-bridge format first")
+    try:
+        meta = parse_meta_properties(data)
+    except RecoveryError as error:
+        raise FormatError(f"{config.log_dir}: {error}") from error
+    if meta.node_id != config.node_id:
+        raise FormatError(
+            f"{config.log_dir} belongs to node {meta.node_id}, "
+            f"the configuration says {config.node_id}"
+        )
+    return meta

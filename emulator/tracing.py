@@ -1,0 +1,104 @@
+"""From an answered request to its row of the trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+import msgspec
+
+from emulator.connections import Ticket
+from emulator.controller.forwarding import Enveloped
+from emulator.reply import Reply
+from emulator.trace.rows import RequestRow
+from wire import messages as m
+from wire.errors import DecodeError
+from wire.frame import decode_response
+from wire.schema import lookup
+
+
+def request_row(ticket: Ticket, reply: Reply, answered_ns: int) -> RequestRow:
+    """One row; an Envelope shows the client id and correlation id of the request inside."""
+    header, inner = ticket.header, ticket.inner
+    error = first_error(reply.message)
+    if not error and inner is not None and isinstance(reply.message, m.EnvelopeResponse):
+        error = _inner_error(inner.api_key, inner.api_version, reply.message.response_data)
+    named = inner or header
+    first_offset, last_offset = ticket.offsets or (None, None)
+    return RequestRow(
+        request_id=ticket.request_id,
+        api=api_name(header.api_key),
+        api_version=header.api_version,
+        client_id=named.client_id,
+        correlation_id=named.correlation_id,
+        answered_ns=answered_ns,
+        received_ns=ticket.received_ns,
+        error_code=error,
+        first_offset=first_offset,
+        last_offset=last_offset,
+        inner_api=None if inner is None else api_name(inner.api_key),
+    )
+
+
+def outermost(ticket: object) -> Ticket | None:
+    """The connection's ticket of a request, also of one inside an Envelope; None for none."""
+    while isinstance(ticket, Enveloped):
+        ticket = ticket.outer
+    return ticket if isinstance(ticket, Ticket) else None
+
+
+@cache
+def api_name(key: int) -> str:
+    """Kafka's name of an API.
+
+    >>> api_name(43)
+    'ElectLeaders'
+    """
+    request = lookup("request", key)
+    return f"key {key}" if request is None else request.__name__.removesuffix("Request")
+
+
+def first_error(message: object) -> int:
+    """The first error code in an answer that is not 0, outer levels first.
+
+    >>> first_error(m.BrokerHeartbeatResponse(error_code=77))
+    77
+    """
+    code = getattr(message, "error_code", 0)
+    if code:
+        return int(code)
+    for name in _lists_with_errors(type(message)):
+        for element in getattr(message, name) or ():
+            found = first_error(element)
+            if found:
+                return found
+    return 0
+
+
+def _inner_error(key: int, version: int, data: bytes | None) -> int:
+    if data is None:
+        return 0
+    try:
+        return first_error(decode_response(key, version, data)[1])
+    except DecodeError:
+        return 0
+
+
+@cache
+def _lists_with_errors(kind: type) -> tuple[str, ...]:
+    if not issubclass(kind, msgspec.Struct):
+        return ()
+    return tuple(field.name for field in msgspec.structs.fields(kind) if _holds_structs(field.type))
+
+
+def _holds_structs(hint: object) -> bool:
+    return any(
+        isinstance(part, type) and issubclass(part, msgspec.Struct) and part is not hint
+        for part in _parts(hint)
+    )
+
+
+def _parts(hint: object) -> Iterator[object]:
+    yield hint
+    for part in getattr(hint, "__args__", ()):
+        yield from _parts(part)
