@@ -18,7 +18,7 @@ help: ## list the targets
 	  do printf '  make %-14s %s\n' "$$t" "$$d"; done
 
 demo: $(ENV) $(JARS) ## real ZooKeeper, real brokers, a live migration, load, a Spark report
-	$(PY) -m emulator.cli demo
+	$(VENV)/bin/kraft-bridge demo
 
 test: lint type $(JARS) ## lint, types and every test, with real ZooKeeper, brokers and Spark
 	rm -f .cache/requirements.json

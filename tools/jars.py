@@ -123,9 +123,9 @@ def retrieve(java: Java, conf: str, cache: Path, flags: list[str]) -> str:
     One Ivy cache per configuration, so that several may run at once.
     """
     (ivy,) = pyspark_jars().glob("ivy-2*.jar")
-    command = [java.executable, "-XX:TieredStopAtLevel=1", *flags, "-jar", ivy, "-warn"]
-    command += ["-settings", settings(cache), "-ivy", ROOT / "jars" / "ivy.xml"]
-    command += ["-cache", cache / "ivy" / conf, "-confs", conf]
+    command = [str(java.executable), "-XX:TieredStopAtLevel=1", *flags, "-jar", str(ivy), "-warn"]
+    command += ["-settings", str(settings(cache)), "-ivy", str(ROOT / "jars" / "ivy.xml")]
+    command += ["-cache", str(cache / "ivy" / conf), "-confs", conf]
     command += ["-retrieve", f"{cache}/jars/[conf]/[artifact]-[revision].[ext]"]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     return run.stdout + run.stderr

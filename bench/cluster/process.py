@@ -151,6 +151,10 @@ class Process:
         self.wait_until(f"log line {text!r}", seen, timeout_s)
         return found[0]
 
+    def wait(self) -> int | None:
+        """Wait until it ends by itself. Returns the exit code."""
+        return self._child.wait() if self._child else None
+
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to its process group; nothing happens if it has ended."""
         if self._child is not None and self._child.poll() is None:

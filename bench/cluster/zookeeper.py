@@ -2,14 +2,15 @@
 
 import os
 import socket
+import sys
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from bench.cluster.jars import zookeeper_jars
-from bench.cluster.java import QUICK_START, find_java
+from bench.cluster.jars import JarsMissingError, zookeeper_jars
+from bench.cluster.java import QUICK_START, JavaNotFoundError, find_java
 from bench.cluster.ports import HOST, free_port
-from bench.cluster.process import Process
+from bench.cluster.process import Process, ProcessError, interrupt_on_terminate
 
 _CONFIG = """\
 tickTime={tick_ms}
@@ -125,3 +126,32 @@ class ZooKeeper(Process):
         trace: TracebackType | None,
     ) -> None:
         self.kill()
+
+
+def run_foreground(folder: Path, port: int) -> int:
+    """Run a server until Ctrl-C, SIGTERM or its own end; what it says goes to ``stderr``.
+
+    Args:
+        folder: where it keeps its data.
+        port: client port; 0 takes a free one.
+
+    Returns:
+        Exit code: 0 when it was asked to end, 1 when it could not start or ended by itself.
+    """
+    interrupt_on_terminate()
+    zk = ZooKeeper(folder, port=port or None)
+    try:
+        zk.start().wait_started()
+        sys.stderr.write(f"ZooKeeper is ready at {zk.hosts}; its log is {zk.log}\n")
+        sys.stderr.flush()
+        zk.wait()
+    except KeyboardInterrupt:
+        zk.stop()
+        return 0
+    except (JavaNotFoundError, JarsMissingError, ProcessError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    finally:
+        zk.kill()
+    sys.stderr.write(f"ZooKeeper ended with {zk.exit_code}:\n{zk.tail()}\n")
+    return 1

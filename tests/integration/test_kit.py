@@ -1,7 +1,10 @@
 """The kit itself: real servers behave as the fixtures promise."""
 
 import json
+import re
 import socket
+import sys
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -9,6 +12,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss, NoNodeError
 
 from bench.cluster.fault_proxy import Kind
+from bench.cluster.ports import is_open
+from bench.cluster.process import Process
 from bench.cluster.zk_dump import contents, dump
 
 SET_DATA = 5
@@ -75,6 +80,23 @@ def test_digests_and_scram_credentials_are_hidden(zookeeper, zk_client):
     assert json.loads(shown["text"])["config"] == {"SCRAM-SHA-256": "<redacted>"}
     whole = dump(zookeeper.hosts, with_secrets=True)
     assert whole["nodes"]["/config/users/alice"]["text"].encode() == secret
+
+
+@pytest.mark.jvm
+def test_zk_start_runs_until_it_is_told_to_end(tmp_path):
+    command = Process("zk-start", tmp_path)
+    data = ["--data", str(tmp_path / "data")]
+    command.launch(
+        [Path(sys.executable).with_name("kraft-bridge"), "zk", "start", "--port", "0", *data]
+    )
+    try:
+        line = command.wait_line("ZooKeeper is ready at")
+        hosts = re.search(r"127\.0\.0\.1:\d+", line)[0]
+        assert dump(hosts)["nodes"] == {}
+        assert command.stop() == 0
+        assert not is_open(int(hosts.partition(":")[2]))
+    finally:
+        command.kill()
 
 
 def test_three_brokers_create_a_topic(cluster, admin):
