@@ -1,0 +1,449 @@
+"""The migration driver: from a controller that waits to dual write, one state after the other.
+
+The states and what may follow what stand in ``states.py``. What each one does:
+
+* UNINITIALIZED: make ZooKeeper's top-level znodes and ``/migration`` (all -1) if they are missing.
+* WAIT_FOR_CONTROLLER_QUORUM: until the image holds this term's first records and every controller is ready.
+* WAIT_FOR_BROKERS: read the tree, ask ``preconditions`` and the guards of ``claim``; nothing is written (T07).
+* BECOME_CONTROLLER: claim, then take over the chain of multis.
+* ZK_MIGRATION: read the whole tree (nobody else writes now), append it to the log.
+* SYNC_KRAFT_TO_ZK: compare ZooKeeper with the image, write what differs, pending deletions included.
+* KRAFT_CONTROLLER_TO_BROKER_COMM: full requests to every ZooKeeper-mode broker.
+* DUAL_WRITE: each change to ZooKeeper, then to the brokers.
+
+Every ZooKeeper error that time can heal is retried with back-off in every state; what an operator must heal stands in
+the status with the znode's name. Source: KIP-866; KRaftMigrationDriver, Kafka 3.9, whose state list this is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from emulator.metadata.delta import Delta
+from emulator.metadata.image import EMPTY
+from emulator.metadata.metadata_version import Feature
+from emulator.metadata.migration_state import MigrationState
+from emulator.migration.backoff import Backoff
+from emulator.migration.channels import Channels
+from emulator.migration.pipeline import Zk
+from emulator.migration.preconditions import Reason, Why
+from emulator.migration.propagator import Propagator
+from emulator.migration.settings import Settings
+from emulator.migration.states import State, check_change
+from emulator.migration.status import Status, Waiting, phase_of
+from emulator.migration.tasks import (
+    Appender,
+    CheckTask,
+    Claimed,
+    ClaimTask,
+    CopyTask,
+    Done,
+    LogView,
+    Lost,
+    Missing,
+    RecoverTask,
+    Task,
+)
+from emulator.migration.write_behind import Mode, WriteBehind, Written
+from emulator.seam import Effect, Event, Log, Row
+from emulator.trace.rows import RangeRow, Stage
+from emulator.zookeeper.ops import ZkOutcome
+
+
+class Controller(Appender, Protocol):
+    """The part of the controller that the driver uses."""
+
+    def hold(self, *, blocked: bool, now_ms: int, room: int | None = None) -> None:
+        """Bound what is appended for callers until the next call of this method."""
+
+
+class MigrationDriver:
+    """See the module's docstring.
+
+    Args:
+        settings: configuration.
+        zk: the ZooKeeper client; its outcomes come back by :meth:`zk_results`, a new session by :meth:`zk_connected`.
+        controller: appends records.
+        log: our metadata log.
+        channels: connections to the brokers.
+        stamp: monotonic clock in ns, for trace rows.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        zk: Zk,
+        controller: Controller,
+        log: LogView,
+        channels: Channels,
+        stamp: Callable[[], int],
+    ) -> None:
+        self._settings = settings
+        self._zk = zk
+        self._controller = controller
+        self._log = log
+        self._stamp = stamp
+        self.channels = channels
+        self.propagator = Propagator(
+            channels, settings.node_id, settings.inter_broker_listener_name
+        )
+        self.write_behind = WriteBehind(
+            zk,
+            stamp,
+            ops_max=settings.write_behind_multi_ops,
+            skip_poison=settings.write_behind_poison == "skip",
+        )
+        self.state = State.UNINITIALIZED
+        self.records_copied = 0
+        self.claim_count = 0
+        self._now_ms = 0
+        self._epoch = -1
+        self._needed_offset = -1
+        self._backoff = Backoff()
+        self._retry_ms: int | None = None
+        self._task: Task | None = None
+        self._zk_epoch = -1
+        self._told = EMPTY
+        self._to_tell: list[Written] = []
+        self._held = self._had_room = False
+        self._bounded = False
+        self._waiting: dict[tuple[Why, str], Waiting] = {}
+
+    # ------------------------------------------------------------------ what the node may look at
+    @property
+    def deadline_ms(self) -> int | None:
+        """When :meth:`tick` wants to be called."""
+        if self.propagator.busy or (self._task is not None and self._task.busy):
+            return self._now_ms
+        times = (
+            self._retry_ms if self._zk.connected else None,
+            self.write_behind.deadline_ms(self._now_ms),
+            self.channels.deadline_ms,
+        )
+        return min((t for t in times if t is not None), default=None)
+
+    @property
+    def drained(self) -> bool:
+        """Nothing that is committed is missing in ZooKeeper, or the driver does not write there."""
+        return self.write_behind.mode in (Mode.STOPPED, Mode.DEPOSED) or self.write_behind.idle
+
+    def status(self, now_ms: int) -> Status:
+        """Describe where the migration stands, for ``/status`` and ``kraft-bridge status``."""
+        image = self._controller.stable
+        lag = self.write_behind.lag
+        return Status(
+            state=self.state.value,
+            phase=phase_of(image, self.state),
+            migration_state=MigrationState(image.migration_state).name,
+            waiting=tuple(self._waiting.values()),
+            records_copied=self.records_copied,
+            lag_records=lag.records,
+            lag_changed_records=lag.changed_records,
+            lag_ms=lag.age_ms(now_ms),
+            bound_records=self._settings.write_behind_max_records,
+            blocked=self._held,
+            committed_offset=image.offset,
+            confirmed_offset=lag.confirmed,
+            zk_epoch=self._zk_epoch,
+            write_behind=self.write_behind.mode.value,
+            deposed_because=self.write_behind.why,
+            poisoned=self.write_behind.poison.znodes,
+            may_roll_back=image.migration_state != MigrationState.POST_MIGRATION,
+        )
+
+    # ------------------------------------------------------------------ what the node tells
+    def start(self, now_ms: int) -> list[Effect]:
+        """The process is up; ZooKeeper may not be connected yet."""
+        self._retry_ms = now_ms
+        return self._settle_down([], now_ms)
+
+    def became_leader(self, epoch: int, now_ms: int) -> list[Effect]:
+        """This controller leads in a new epoch; its activation records are appended."""
+        effects = self._deactivate(now_ms)
+        self._epoch = epoch
+        self._needed_offset = self._controller.tip.offset
+        if self.state is State.INACTIVE:
+            effects += self._enter(State.WAIT_FOR_CONTROLLER_QUORUM, now_ms)
+        return self._settle_down(effects, now_ms)
+
+    def lost_leadership(self, now_ms: int) -> list[Effect]:
+        """This controller leads no longer: nothing more is written anywhere."""
+        self._epoch = -1
+        return self._settle_down(self._deactivate(now_ms), now_ms)
+
+    def metadata(self, deltas: Sequence[Delta], now_ms: int) -> list[Effect]:
+        """Stable deltas, oldest first; also to be called with none when the high watermark has moved."""
+        effects: list[Effect] = []
+        if self.write_behind.mode is not Mode.STOPPED:
+            effects += self.write_behind.metadata(deltas, now_ms)
+        if any(delta.touched.brokers or delta.touched.controllers for delta in deltas):
+            self._backoff.reset()
+            if self._retry_ms is not None:
+                self._retry_ms = now_ms
+        return self._settle_down(effects, now_ms)
+
+    def zk_results(self, outcomes: Iterable[ZkOutcome], now_ms: int) -> list[Effect]:
+        """What became of requests submitted to the ZooKeeper client."""
+        effects: list[Effect] = []
+        for outcome in outcomes:
+            effects += self.write_behind.outcome(outcome, now_ms)
+            if self._task is not None:
+                effects += self._task.outcome(outcome, now_ms)
+        return self._settle_down(effects, now_ms)
+
+    def zk_connected(self, now_ms: int) -> list[Effect]:
+        """A ZooKeeper session is there and nothing of an older one can be applied any more."""
+        self._backoff.reset()
+        if self._retry_ms is not None:
+            self._retry_ms = now_ms
+        return self._settle_down(self.write_behind.zk_connected(now_ms), now_ms)
+
+    def tick(self, now_ms: int) -> list[Effect]:
+        """Timers, and the next piece of work that was cut."""
+        effects = self.channels.tick(now_ms) + self.write_behind.tick(now_ms)
+        return self._settle_down(effects, now_ms)
+
+    def owns(self, conn: int) -> bool:
+        """Whether a connection is one of our broker channels."""
+        return self.channels.owns(conn)
+
+    def handle(self, event: Event, now_ms: int) -> list[Effect]:
+        """An event of a broker channel."""
+        return self.channels.handle(event, now_ms)
+
+    def drain(self, now_ms: int) -> list[Effect]:
+        """Clean shutdown: write what is left to ZooKeeper at once; ready when :attr:`drained` (B03)."""
+        return self._settle_down(self.write_behind.drain(now_ms), now_ms)
+
+    # ------------------------------------------------------------------ after every event
+    def _settle_down(self, effects: list[Effect], now_ms: int) -> list[Effect]:
+        """Draw every conclusion from what has just happened."""
+        self._now_ms = now_ms
+        effects += self._work(now_ms)
+        effects += self._follow_writes(now_ms)
+        if self.propagator.busy:
+            effects += self.propagator.step(now_ms)
+        if not self.propagator.busy:
+            effects += self._all_told(now_ms)
+        if self.write_behind.mode is Mode.DEPOSED and self.state is not State.INACTIVE:
+            effects += self._give_up(now_ms)
+        return effects + self._hold(now_ms)
+
+    def _work(self, now_ms: int) -> list[Effect]:
+        """Run the task of the state; states without one wait for the write-behind or the propagator."""
+        effects: list[Effect] = []
+        if self._task is not None:
+            if self._task.result is None:
+                effects += self._task.tick(now_ms)
+            if self._task.result is not None:
+                effects += self._finished(self._task, now_ms)
+        if self.state is State.WAIT_FOR_CONTROLLER_QUORUM:
+            effects += self._check_quorum(now_ms)
+        due = self._retry_ms is not None and self._retry_ms <= now_ms
+        if self._task is None and due and self._zk.connected:
+            self._task = self._new_task()
+            self._retry_ms = None
+            if self._task is not None:
+                effects += self._task.begin(now_ms)
+        started = self.write_behind.mode is Mode.CLAIMED
+        if self.state is State.BECOME_CONTROLLER and started:
+            effects += self._after_claim(now_ms)
+        if self.state is State.SYNC_KRAFT_TO_ZK and started:
+            effects += self.write_behind.reconcile(now_ms)
+        return effects
+
+    def _new_task(self) -> Task | None:
+        node_id, image = self._settings.node_id, self._controller.stable
+        match self.state:
+            case State.UNINITIALIZED:
+                return RecoverTask(self._zk)
+            case State.WAIT_FOR_BROKERS:
+                return CheckTask(self._zk, image, self._log, node_id, self._epoch)
+            case State.BECOME_CONTROLLER if self.write_behind.mode is Mode.STOPPED:
+                return ClaimTask(self._zk, image, self._log, node_id, self._epoch)
+            case State.ZK_MIGRATION:
+                batch = self._settings.migration_min_batch_size
+                return CopyTask(self._zk, self._controller, self._log, batch)
+            case _:
+                return None
+
+    def _finished(self, task: Task, now_ms: int) -> list[Effect]:
+        self._task = None
+        if isinstance(task, CopyTask):
+            self.records_copied = task.records
+        if isinstance(task, ClaimTask):
+            self.claim_count += task.raised
+        match task.result:
+            case Missing(reasons=reasons):
+                return self._wait_for(reasons, now_ms)
+            case Claimed(term=term, counters=counters, position=position):
+                self._zk_epoch = term.zk_epoch
+                self._waiting.clear()
+                image = self._controller.stable
+                return self.write_behind.begin(term, counters, position, image, now_ms)
+            case Done():
+                return self._after(task, now_ms)
+            case Lost() | None:
+                self._retry_ms = self._backoff.next(now_ms)
+                return []
+
+    def _after(self, task: Task, now_ms: int) -> list[Effect]:
+        match task:
+            case RecoverTask():
+                effects = self._enter(State.INACTIVE, now_ms)
+                if self._epoch >= 0:
+                    effects += self._enter(State.WAIT_FOR_CONTROLLER_QUORUM, now_ms)
+                return effects
+            case CheckTask():
+                return self._enter(State.BECOME_CONTROLLER, now_ms)
+            case _:
+                return self._begin_sync(now_ms)
+
+    def _check_quorum(self, now_ms: int) -> list[Effect]:
+        image = self._controller.stable
+        if image.offset < self._needed_offset:
+            return []
+        match image.migration_state:
+            case MigrationState.PRE_MIGRATION:
+                missing = self._controllers_not_ready()
+                if missing:
+                    return self._wait_for(missing, now_ms)
+                return self._enter(State.WAIT_FOR_BROKERS, now_ms)
+            case MigrationState.MIGRATION:
+                self._bounded = True
+                return self._enter(State.BECOME_CONTROLLER, now_ms)
+            case MigrationState.NONE:
+                text = "this log was begun without a migration: there is nothing to migrate into"
+            case MigrationState.POST_MIGRATION:
+                text = "the migration was finalised; it cannot be entered again"
+        effects = self._enter(State.INACTIVE, now_ms)
+        self._retry_ms = None
+        reason = Reason(Why.MIGRATION_STATE, image.migration_state.name, text, fatal=True)
+        effects += self._wait_for([reason], now_ms)
+        self._retry_ms = None
+        return effects
+
+    def _controllers_not_ready(self) -> list[Reason]:
+        """Every voter must have registered as ready (metadata.version 15 and above; below nobody can say)."""
+        image = self._controller.stable
+        if not image.metadata_version.supports(Feature.CONTROLLER_REGISTRATION):
+            return []
+        result = []
+        for voter in sorted(self._settings.voters):
+            known = image.controllers.get(voter)
+            if known is None or not known.zk_migration_ready:
+                state = "has not registered" if known is None else "has no migration configured"
+                text = f"controller {voter} {state}"
+                result.append(Reason(Why.CONTROLLER_NOT_READY, str(voter), text))
+        return result
+
+    def _after_claim(self, now_ms: int) -> list[Effect]:
+        if self._controller.stable.migration_state == MigrationState.MIGRATION:
+            return self._begin_sync(now_ms)
+        return self._enter(State.ZK_MIGRATION, now_ms)
+
+    def _begin_sync(self, now_ms: int) -> list[Effect]:
+        effects = self._enter(State.SYNC_KRAFT_TO_ZK, now_ms)
+        self._retry_ms = None
+        return effects
+
+    # ------------------------------------------------------------------ brokers
+    def _follow_writes(self, now_ms: int) -> list[Effect]:
+        """Tell brokers what ZooKeeper has confirmed: they read topic configs there when they make logs."""
+        effects: list[Effect] = []
+        for written in self.write_behind.take_written():
+            if self.state is State.SYNC_KRAFT_TO_ZK:
+                effects += self._enter(State.KRAFT_CONTROLLER_TO_BROKER_COMM, now_ms)
+                self._retry_ms = None
+                effects += self.propagator.full(written.after, self._zk_epoch)
+            else:
+                effects += self.propagator.delta(
+                    self._told, written.after, written.touched, self._zk_epoch
+                )
+            self._told = written.after
+            self._to_tell.append(written)
+        return effects
+
+    def _all_told(self, now_ms: int) -> list[Effect]:
+        stamp = self._stamp()
+        effects: list[Effect] = [
+            Row(RangeRow(Stage.PROPAGATED, written.first_offset, written.last_offset, stamp))
+            for written in self._to_tell
+        ]
+        self._to_tell.clear()
+        if self.state is State.KRAFT_CONTROLLER_TO_BROKER_COMM:
+            effects += self._enter(State.DUAL_WRITE, now_ms)
+            self._retry_ms = None
+            self._bounded = True
+        return effects
+
+    # ------------------------------------------------------------------ the bound
+    def _hold(self, now_ms: int) -> list[Effect]:
+        """Ask the controller to stop appending for callers while ZooKeeper is too far behind (W02)."""
+        bound = self._settings.write_behind_max_records
+        if not bound or not self._bounded or self._epoch < 0:
+            if self._held or self._had_room:
+                self._held = self._had_room = False
+                self._controller.hold(blocked=False, now_ms=now_ms)
+            return []
+        ahead = self._controller.tip.offset - self.write_behind.lag.confirmed
+        wanted = ahead >= bound
+        changed, self._held, self._had_room = wanted != self._held, wanted, True
+        self._controller.hold(blocked=wanted, now_ms=now_ms, room=max(0, bound - ahead))
+        if not changed:
+            return []
+        fields: dict[str, object] = {"lag_records": ahead, "bound_records": bound}
+        event = "zookeeper is too far behind: callers wait" if wanted else "callers go on"
+        return [Log("warning" if wanted else "info", event, fields)]
+
+    # ------------------------------------------------------------------ states
+    def _enter(self, state: State, now_ms: int) -> list[Effect]:
+        before = self.state
+        check_change(before, state)
+        self.state = state
+        self._backoff.reset()
+        self._retry_ms = now_ms
+        self._task = None
+        self._waiting.clear()
+        fields: dict[str, object] = {"from": before.value, "to": state.value}
+        return [Log("info", "migration driver", fields)]
+
+    def _deactivate(self, now_ms: int) -> list[Effect]:
+        effects: list[Effect] = []
+        if self.state is State.UNINITIALIZED:
+            return effects
+        if self.state is not State.INACTIVE:
+            effects += self._enter(State.INACTIVE, now_ms)
+        self._retry_ms = None
+        self.write_behind.stop()
+        self._bounded = False
+        self._to_tell.clear()
+        return effects + self.propagator.clear()
+
+    def _give_up(self, now_ms: int) -> list[Effect]:
+        """The claim is no longer ours: nothing more is written, and callers stop at the bound."""
+        if isinstance(self._task, CopyTask):
+            self._task.abort(now_ms)
+        effects = self._enter(State.INACTIVE, now_ms) + self.propagator.clear()
+        why = self.write_behind.why
+        effects += self._wait_for(
+            [Reason(Why.CONTROLLER_HELD, "/controller", why, fatal=True)], now_ms
+        )
+        self._retry_ms = None
+        return effects
+
+    def _wait_for(self, reasons: Sequence[Reason], now_ms: int) -> list[Effect]:
+        """Remember what is missing and since when; log what is new."""
+        before, self._waiting = self._waiting, {}
+        effects: list[Effect] = []
+        for reason in reasons:
+            key = (reason.why, reason.subject)
+            known = before.get(key)
+            if known is None:
+                fields: dict[str, object] = {"why": reason.why.value, "text": reason.text}
+                effects.append(Log("error" if reason.fatal else "info", "waiting", fields))
+            since_ms = now_ms if known is None else known.since_ms
+            self._waiting[key] = Waiting(reason, since_ms)
+        self._retry_ms = self._backoff.next(now_ms)
+        return effects

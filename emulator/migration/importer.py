@@ -1,0 +1,155 @@
+"""The initial copy: a ZooKeeper tree as metadata records.
+
+Pure: a tree in, pages of records out. Pages are made one by one, since no step may take longer than 5 ms; ``driver.py``
+appends them inside one metadata transaction where metadata.version has those (13 and above). Below, what an unfinished
+copy has left in the log is removed first, so that the copy can be started over (Kafka 3.4-3.6 duplicates records then).
+
+Order, as in Kafka: per topic its TopicRecord, ConfigRecords, PartitionRecords; broker configs; producer ids.
+Source: KIP-866 "Initial Data Migration"; ZkMigrationClient.readAllMetadata, ZkTopicMigrationClient.iterateTopics,
+ZkConfigMigrationClient.iterateBrokerConfigs, ZkMigrationClient.migrateProducerId, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeAlias
+
+from emulator.metadata import configs as config_types
+from emulator.metadata.image import Image
+from emulator.metadata.metadata_version import Feature, MetadataVersion
+from emulator.migration.zk_tree import configs, producer_id, topics
+from emulator.migration.zk_tree.reader import Tree
+from wire import records as r
+
+Record: TypeAlias = object
+PAGE_RECORDS_MAX: Final = 1_000
+"""A page is cut inside a topic only above this size."""
+TRANSACTION_NAME: Final = "ZK Migration"
+
+
+def pages(tree: Tree, image: Image, min_batch_size: int) -> Iterator[list[Record]]:
+    """Yield the records that bring ``image`` to what ``tree`` holds, cut into pages.
+
+    Args:
+        tree: read after the claim, so that nobody else writes to it; every entity in it is supported and well formed
+            (``preconditions.reasons`` said so).
+        image: the newest stable image; not empty only when an unfinished copy below metadata.version 13 left
+            something.
+        min_batch_size: ``zookeeper.metadata.migration.min.batch.size``: a page holds at least so many records, the
+            last one excepted.
+
+    Yields:
+        Pages of at least ``min_batch_size`` and, inside one topic, at most :data:`PAGE_RECORDS_MAX` records.
+
+    Raises:
+        ZnodeError: a znode changed into something unreadable since it was checked.
+    """
+    page: list[Record] = []
+    for entity in _entities(tree, image):
+        for record in entity:
+            page.append(record)
+            if len(page) >= PAGE_RECORDS_MAX:
+                yield page
+                page = []
+        if len(page) >= min_batch_size:
+            yield page
+            page = []
+    if page:
+        yield page
+
+
+def begin(version: MetadataVersion) -> list[Record]:
+    """Return the batch that opens the copy; empty below metadata.version 13."""
+    if not version.supports(Feature.TRANSACTIONS):
+        return []
+    return [r.BeginTransactionRecord(name=TRANSACTION_NAME)]
+
+
+def complete(version: MetadataVersion) -> list[Record]:
+    """Return the last batch of the copy: from here on the log says MIGRATION."""
+    state: list[Record] = [r.ZkMigrationStateRecord(zk_migration_state=1)]
+    if version.supports(Feature.TRANSACTIONS):
+        state.append(r.EndTransactionRecord())
+    return state
+
+
+def abort(reason: str) -> list[Record]:
+    """Return the batch that takes everything since :func:`begin` back."""
+    return [r.AbortTransactionRecord(reason=reason)]
+
+
+def leftovers(image: Image) -> Iterator[Record]:
+    """Yield what removes an unfinished copy from the log; nothing on a log where none was begun.
+
+    Producer ids stay: they may only grow.
+    """
+    for topic_id in image.topics:
+        yield r.RemoveTopicRecord(topic_id=topic_id)
+    for (resource_type, name), config in image.configs.items():
+        if resource_type == config_types.TOPIC and image.topic(name) is not None:
+            continue
+        for key in config:
+            yield r.ConfigRecord(
+                resource_type=resource_type, resource_name=name, name=key, value=None
+            )
+
+
+def topic_records(tree: Tree, name: str) -> Iterator[Record]:
+    """Yield one topic: itself, its configs, its partitions.
+
+    A missing state znode stands for a partition that no controller has seen yet: all replicas in sync, led by the
+    first, epochs 0 (ZkTopicMigrationClient logs the same as a warning).
+    """
+    topic = topics.read_topic(tree, name)
+    yield r.TopicRecord(name=name, topic_id=topic.topic_id)
+    yield from config_records(config_types.TOPIC, name, configs.read_topic_config(tree, name))
+    for partition_id, replicas in sorted(topic.partitions.items()):
+        state = topics.read_state(tree, name, partition_id)
+        if state is None:
+            isr, leader, leader_epoch, recovery, version = replicas, replicas[0], 0, 0, 0
+        else:
+            isr, leader, leader_epoch = state.isr, state.leader, state.leader_epoch
+            recovery, version = state.leader_recovery_state, state.version
+        yield r.PartitionRecord(
+            partition_id=partition_id,
+            topic_id=topic.topic_id,
+            replicas=replicas,
+            isr=isr,
+            adding_replicas=topic.adding_replicas.get(partition_id, ()),
+            removing_replicas=topic.removing_replicas.get(partition_id, ()),
+            leader=leader,
+            leader_recovery_state=recovery,
+            leader_epoch=leader_epoch,
+            partition_epoch=version,
+        )
+
+
+def config_records(
+    resource_type: int, name: str, config: Iterable[tuple[str, str]]
+) -> Iterator[Record]:
+    """Yield one ConfigRecord per key."""
+    for key, value in config:
+        yield r.ConfigRecord(resource_type=resource_type, resource_name=name, name=key, value=value)
+
+
+def migrated_topics(tree: Tree) -> list[str]:
+    """Names of the topics to copy: those pending deletion are left out and removed from ZooKeeper later (D01)."""
+    pending = set(tree.children("/admin/delete_topics"))
+    return [name for name in sorted(tree.children("/brokers/topics")) if name not in pending]
+
+
+def _entities(tree: Tree, image: Image) -> Iterator[Iterable[Record]]:
+    for record in leftovers(image):
+        yield (record,)
+    for name in migrated_topics(tree):
+        yield topic_records(tree, name)
+    for name in sorted(tree.children("/config/brokers")):
+        resource = configs.resource_name(name)
+        yield config_records(config_types.BROKER, resource, configs.read_broker_config(tree, name))
+    block = producer_id.read(tree)
+    if block is not None and block.block_end + 1 > image.producer_ids.next_producer_id:
+        yield (
+            r.ProducerIdsRecord(
+                broker_id=block.broker, broker_epoch=-1, next_producer_id=block.block_end + 1
+            ),
+        )

@@ -1,0 +1,61 @@
+"""How far ZooKeeper is behind the log: records, records that change something, and milliseconds.
+
+Source: KIP-866 "Metrics" (ZkWriteBehindLag) and "Unavailable ZooKeeper". Unlike Kafka 3.9, whose gauge reads 0 while
+``/migration`` stands still, lag is derived from nothing but offsets that ZooKeeper has confirmed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class _Committed:
+    last_offset: int
+    records: int
+    commit_ms: int
+
+
+class Lag:
+    """Offsets committed and confirmed; the difference is the lag.
+
+    Invariant: ``confirmed <= committed`` except before the first delta of a term is known.
+    """
+
+    def __init__(self) -> None:
+        self.committed = -1
+        self.confirmed = -1
+        self._changes: deque[_Committed] = deque()
+
+    @property
+    def records(self) -> int:
+        """Records committed and not confirmed, NoOps included."""
+        return max(0, self.committed - self.confirmed)
+
+    @property
+    def changed_records(self) -> int:
+        """Records of batches that change something, committed and not confirmed; 0: the stores agree."""
+        return sum(entry.records for entry in self._changes)
+
+    def age_ms(self, now_ms: int) -> int:
+        """Age of the oldest change not confirmed; 0 when there is none."""
+        return max(0, now_ms - self._changes[0].commit_ms) if self._changes else 0
+
+    def restart(self, committed: int, confirmed: int) -> None:
+        """Begin a term: ``confirmed`` is what ``/migration`` held at the claim."""
+        self.committed = committed
+        self.confirmed = confirmed
+        self._changes.clear()
+
+    def commit(self, first_offset: int, last_offset: int, now_ms: int, *, changes: bool) -> None:
+        """A delta became stable."""
+        self.committed = max(self.committed, last_offset)
+        if changes:
+            self._changes.append(_Committed(last_offset, last_offset - first_offset + 1, now_ms))
+
+    def confirm(self, offset: int) -> None:
+        """``/migration`` is known to hold ``offset``."""
+        self.confirmed = max(self.confirmed, offset)
+        while self._changes and self._changes[0].last_offset <= offset:
+            self._changes.popleft()

@@ -1,0 +1,96 @@
+"""Operations ZooKeeper refuses for good, and what the operator wants done about them.
+
+A refusal that a full comparison repairs (the znode is missing, or there already) is no poison unless it comes back.
+Anything else (no permission, too large for a frame) is: with ``kraftbridge.zk.write.behind.poison=block`` nothing after
+it is written, and it is tried again with back-off; with ``skip`` the znode is left as it is. Never silently: the path
+and the cause stand in the status, a metric and the log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from emulator.migration.pipeline import MULTI_TOO_LARGE, Refused
+from emulator.migration.plan import Group
+from emulator.zookeeper.errors import ZkCode, code_name
+
+REPAIRABLE: Final = frozenset({ZkCode.NO_NODE, ZkCode.NODE_EXISTS, ZkCode.NOT_EMPTY})
+REPAIRS_MAX: Final = 2
+RETRY_MS_MIN: Final = 1_000
+RETRY_MS_MAX: Final = 30_000
+
+
+class Verdict(Enum):
+    """What to do about a refused operation."""
+
+    RECONCILE = auto()
+    BLOCK = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Poisoned:
+    """One znode that cannot be written."""
+
+    path: str
+    cause: str
+    skipped: bool
+
+
+class Poison:
+    """Which znodes cannot be written, and until when to wait before trying again."""
+
+    def __init__(self, skip: bool) -> None:
+        self._skip = skip
+        self._refusals: dict[str, int] = {}
+        self._blocked: Poisoned | None = None
+        self._skipped: dict[str, Poisoned] = {}
+        self._retries = 0
+        self.retry_ms = 0
+
+    @property
+    def znodes(self) -> tuple[Poisoned, ...]:
+        """Every znode that is poisoned now."""
+        blocked = () if self._blocked is None else (self._blocked,)
+        return (*blocked, *self._skipped.values())
+
+    def refused(self, refusal: Refused, now_ms: int) -> Verdict:
+        """Judge a refused data operation."""
+        assert refusal.op is not None
+        path = refusal.op.path
+        self._refusals[path] = self._refusals.get(path, 0) + 1
+        if refusal.code in REPAIRABLE and self._refusals[path] <= REPAIRS_MAX:
+            return Verdict.RECONCILE
+        cause = (
+            "larger than a frame of ZooKeeper (jute.maxbuffer)"
+            if refusal.code == MULTI_TOO_LARGE
+            else f"{type(refusal.op).__name__}: {code_name(refusal.code)}"
+        )
+        if self._skip:
+            self._skipped[path] = Poisoned(path, cause, skipped=True)
+            return Verdict.RECONCILE
+        self._blocked = Poisoned(path, cause, skipped=False)
+        self.retry_ms = now_ms + min(RETRY_MS_MIN << min(self._retries, 10), RETRY_MS_MAX)
+        self._retries += 1
+        return Verdict.BLOCK
+
+    def healed(self) -> None:
+        """Everything that was refused before has been written."""
+        self._refusals.clear()
+        self._blocked = None
+        self._retries = 0
+
+    def forget(self) -> None:
+        """A new claim: try everything again."""
+        self.healed()
+        self._skipped.clear()
+
+    def filter(self, groups: list[Group]) -> list[Group]:
+        """Leave out operations on skipped znodes and below them."""
+        if not self._skipped:
+            return groups
+        return [g for g in groups if not any(self._skips(op.path) for op in g)]
+
+    def _skips(self, path: str) -> bool:
+        return any(path == s or path.startswith(s + "/") for s in self._skipped)

@@ -1,0 +1,192 @@
+"""Why the migration cannot begin yet, as reasons an operator can act on.
+
+Pure: the tree, the image and the configuration in, reasons out; no reasons means that the claim may be made. A reason
+that waiting cannot remove is ``fatal``: the driver says so and does not touch ZooKeeper.
+
+Source: KIP-866 "Migration Trigger", "ZK Broker Presence", "Incompatible Brokers"; KRaftMigrationDriver
+.areZkBrokersReadyForMigration, Kafka 3.9. Beyond Kafka: brokers known only from dynamic configs count (Q03), an assigned
+broker that is absent blocks (T04), and what cannot be copied is refused before the claim, not by killing controllers
+one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from emulator.metadata.image import Image
+from emulator.metadata.metadata_version import Feature
+from emulator.migration.zk_tree import configs, migration, producer_id, topics
+from emulator.migration.zk_tree.errors import ZnodeError
+from emulator.migration.zk_tree.reader import Tree
+
+
+class Why(Enum):
+    """Kinds of reasons; the values stand in ``status --json``."""
+
+    METADATA_VERSION = "metadata_version"
+    MIGRATION_STATE = "migration_state"
+    CONTROLLER_NOT_READY = "controller_not_ready"
+    NO_BROKERS = "no_brokers"
+    BROKER_NOT_REGISTERED = "broker_not_registered"
+    BROKER_NOT_MIGRATING = "broker_not_migrating"
+    OFFLINE_REPLICAS = "offline_replicas"
+    UNSUPPORTED_ENTITY = "unsupported_entity"
+    MALFORMED_ZNODE = "malformed_znode"
+    NO_CONTROLLER_EPOCH = "no_controller_epoch"
+    MIGRATION_ZNODE = "migration_znode"
+    OTHER_LOG = "other_log"
+    CONTROLLER_HELD = "controller_held"
+    ZOOKEEPER_MODE_TOOK_OVER = "zookeeper_mode_took_over"
+    UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One thing that is missing. ``subject`` names it (a broker id, a path) and, with ``why``, identifies it."""
+
+    why: Why
+    subject: str
+    text: str
+    fatal: bool = False
+
+
+def check(tree: Tree, image: Image) -> Iterator[Reason | None]:
+    """Yield why the copy cannot begin, and None after each piece of work that found nothing.
+
+    Args:
+        tree: everything the copy would read.
+        image: the newest stable image.
+    """
+    assigned: dict[int, list[str]] = {}
+    yield from _version(image)
+    yield from unreadable(tree, assigned)
+    alive = _broker_ids(tree.children("/brokers/ids"))
+    configured = _broker_ids(tree.children("/config/brokers"))
+    yield from _brokers(image, alive, assigned, configured)
+
+
+def reasons(tree: Tree, image: Image) -> list[Reason]:
+    """Return what :func:`check` finds: an empty list means that the claim may be made."""
+    return [reason for reason in check(tree, image) if reason is not None]
+
+
+def unreadable(tree: Tree, assigned: dict[int, list[str]] | None = None) -> Iterator[Reason | None]:
+    """Yield what in the tree cannot be copied: entities not supported yet, and malformed znodes.
+
+    Args:
+        tree: everything the copy would read.
+        assigned: takes, per broker, the names of the topics it has replicas of.
+    """
+    yield from _unsupported(tree)
+    yield from _topics(tree, {} if assigned is None else assigned)
+    yield from _broker_configs(tree)
+    yield from _producer_ids(tree)
+
+
+def _version(image: Image) -> Iterator[Reason]:
+    version = image.metadata_version
+    if not version.supports(Feature.MIGRATION):
+        yield Reason(
+            Why.METADATA_VERSION,
+            version.name,
+            f"metadata.version is {version.level} ({version.name}); a migration needs 8 (3.4-IV0)",
+            fatal=True,
+        )
+
+
+def _brokers(
+    image: Image, alive: set[int], assigned: dict[int, list[str]], configured: set[int]
+) -> Iterator[Reason]:
+    if not alive and not assigned:
+        yield Reason(Why.NO_BROKERS, "/brokers/ids", "no broker is registered in ZooKeeper")
+    for broker_id in sorted({*alive, *assigned, *configured}):
+        known_from = _known_from(broker_id, alive, assigned, configured)
+        broker = image.brokers.get(broker_id)
+        if broker is None:
+            yield Reason(
+                Why.BROKER_NOT_REGISTERED,
+                str(broker_id),
+                f"broker {broker_id} (known from {known_from}) has not registered: restart it with "
+                "zookeeper.metadata.migration.enable=true",
+            )
+        elif not broker.is_migrating_zk_broker:
+            yield Reason(
+                Why.BROKER_NOT_MIGRATING,
+                str(broker_id),
+                f"broker {broker_id} (known from {known_from}) is registered in KRaft mode",
+            )
+        elif broker_id in assigned and broker_id not in alive:
+            names = assigned[broker_id]
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            yield Reason(
+                Why.OFFLINE_REPLICAS,
+                str(broker_id),
+                f"broker {broker_id} is absent from /brokers/ids and holds replicas of "
+                f"{', '.join(names[:3])}{more}",
+            )
+
+
+def _known_from(
+    broker_id: int, alive: set[int], assigned: dict[int, list[str]], configured: set[int]
+) -> str:
+    sources = []
+    if broker_id in alive:
+        sources.append("/brokers/ids")
+    if broker_id in assigned:
+        sources.append("replica assignments")
+    if broker_id in configured:
+        sources.append("/config/brokers")
+    return ", ".join(sources)
+
+
+def _broker_ids(names: Iterable[str]) -> set[int]:
+    return {int(name) for name in names if name.isdigit()}
+
+
+def _topics(tree: Tree, assigned: dict[int, list[str]]) -> Iterator[Reason | None]:
+    """Check every topic that would be copied, and collect which broker is assigned what."""
+    pending = set(tree.children("/admin/delete_topics"))
+    for name in sorted(tree.children("/brokers/topics")):
+        if name in pending:
+            continue
+        try:
+            topic = topics.read_topic(tree, name)
+            for _ in configs.read_topic_config(tree, name):
+                pass
+            for partition_id in topic.partitions:
+                topics.read_state(tree, name, partition_id)
+        except ZnodeError as error:
+            yield _malformed(error)
+            continue
+        for broker_id in sorted({r for replicas in topic.partitions.values() for r in replicas}):
+            assigned.setdefault(broker_id, []).append(name)
+        yield None
+
+
+def _broker_configs(tree: Tree) -> Iterator[Reason]:
+    for name in sorted(tree.children("/config/brokers")):
+        try:
+            for _ in configs.read_broker_config(tree, name):
+                pass
+        except ZnodeError as error:
+            yield _malformed(error)
+
+
+def _producer_ids(tree: Tree) -> Iterator[Reason]:
+    try:
+        producer_id.read(tree)
+    except ZnodeError as error:
+        yield _malformed(error)
+
+
+def _malformed(error: ZnodeError) -> Reason:
+    return Reason(Why.MALFORMED_ZNODE, error.path, str(error))
+
+
+def _unsupported(tree: Tree) -> Iterator[Reason]:
+    for path, what in migration.unsupported(tree):
+        yield Reason(
+            Why.UNSUPPORTED_ENTITY, path, f"{path}: {what} cannot be migrated by this version"
+        )

@@ -1,0 +1,236 @@
+"""When the ZooKeeper-mode brokers are told, and in which order; work is cut into one request per step.
+
+Order within one change, per broker: UpdateMetadata with the live brokers first (a broker starts a follower only if
+the leader is in its live set, and nothing retries it), then LeaderAndIsr, UpdateMetadata, StopReplica. A topic that
+was deleted and made anew under its name is deleted on the brokers before the new one is announced.
+
+Source: KIP-866 "Controller RPCs"; MigrationPropagator.sendRPCsToBrokersFromMetadataDelta and
+...FromMetadataImage, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from emulator.metadata.delta import Touched
+from emulator.metadata.image import Image
+from emulator.metadata.topics import Topic
+from emulator.migration import propagation as build
+from emulator.migration.channels import Channels, ControlRequest, Peer
+from emulator.migration.propagation import PartitionAt, Sender
+from emulator.seam import Effect
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One request to build and queue; ``make`` is pure and runs in its own step."""
+
+    broker_id: int
+    make: Callable[[], ControlRequest]
+
+
+class Propagator:
+    """Turns images and deltas into queued requests.
+
+    Invariants: only brokers that have a channel get anything (U05); a request of type FULL names every partition of
+    its image; requests of one broker leave in the order of the changes.
+    """
+
+    def __init__(self, channels: Channels, node_id: int, listener: str) -> None:
+        self._channels = channels
+        self._node_id = node_id
+        self._listener = listener
+        self._jobs: deque[_Job] = deque()
+        self.full_count = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether :meth:`step` has work."""
+        return bool(self._jobs)
+
+    def clear(self) -> list[Effect]:
+        """Forget all work and close all channels: leadership is lost."""
+        self._jobs.clear()
+        return self._channels.close()
+
+    def step(self, now_ms: int) -> list[Effect]:
+        """Build and queue the next request."""
+        if not self._jobs:
+            return []
+        job = self._jobs.popleft()
+        return self._channels.put(job.broker_id, job.make(), now_ms)
+
+    def full(self, image: Image, zk_epoch: int) -> list[Effect]:
+        """Tell every ZooKeeper-mode broker everything: UpdateMetadata, then LeaderAndIsr and UpdateMetadata FULL.
+
+        Returns:
+            The effects of opening channels; the requests follow from :meth:`step`.
+        """
+        sender = Sender(self._node_id, zk_epoch, self._listener)
+        peers = build.peers(image, self._listener)
+        effects = self._channels.set_peers(peers)
+        self.full_count += 1
+        everything = _Shared(image)
+        for peer in peers.values():
+            self._put_update(sender, peer, everything, build.TYPE_UNKNOWN)
+        for peer in peers.values():
+            self._put_leaders(sender, peer, everything, build.TYPE_FULL)
+            self._put_update(sender, peer, everything, build.TYPE_FULL)
+        return effects
+
+    def delta(self, before: Image, after: Image, touched: Touched, zk_epoch: int) -> list[Effect]:
+        """Tell brokers what changed between two images, as far as ``touched`` names it.
+
+        Returns:
+            The effects of opening and closing channels; the requests follow from :meth:`step`.
+        """
+        sender = Sender(self._node_id, zk_epoch, self._listener)
+        peers = build.peers(after, self._listener)
+        known = self._channels.peers
+        joined = [peer for peer in peers.values() if known.get(peer.broker_id) != peer]
+        stayed = [peer for peer in peers.values() if known.get(peer.broker_id) == peer]
+        effects = self._channels.set_peers(peers)
+        if touched.brokers:
+            everything = _Shared(after)
+            for peer in joined:
+                self._put_update(sender, peer, everything, build.TYPE_UNKNOWN)
+                self._put_leaders(sender, peer, everything, build.TYPE_INCREMENTAL)
+            live = build.live_brokers(after)
+            for peer in stayed:
+                request = build.update_metadata(sender, peer, [], live, build.TYPE_UNKNOWN)
+                self._jobs.append(_Job(peer.broker_id, _constant(request)))
+        self._changes(sender, [*peers.values()], _Changes.between(before, after, touched))
+        return effects
+
+    def _changes(self, sender: Sender, peers: Sequence[Peer], changes: _Changes) -> None:
+        remade = [t for t in changes.deleted if changes.after.topic(t.name) is not None]
+        gone = [t for t in changes.deleted if changes.after.topic(t.name) is None]
+        if remade:
+            self._deletion(sender, peers, changes, remade)
+        if not changes.changed and not gone:
+            return
+        image = changes.after
+        hosts = {r for at in changes.changed for r in at.partition.replicas}
+        topics = build.deleted_topics(sender, image, gone)
+        topics += build.update_metadata_topics(image, changes.changed)
+        live = build.live_brokers(image)
+        for peer in peers:
+            if peer.broker_id in hosts:
+                request = build.leader_and_isr(
+                    sender, peer, image, changes.changed, build.TYPE_INCREMENTAL
+                )
+                self._jobs.append(_Job(peer.broker_id, _constant(request)))
+            update = build.update_metadata(sender, peer, topics, live, build.TYPE_INCREMENTAL)
+            self._jobs.append(_Job(peer.broker_id, _constant(update)))
+            self._put_stops(sender, peer, [*_deleted_on(peer, gone), *changes.dropped_on(peer)])
+
+    def _deletion(
+        self, sender: Sender, peers: Sequence[Peer], changes: _Changes, topics: Sequence[Topic]
+    ) -> None:
+        states = build.deleted_topics(sender, changes.after, topics)
+        live = build.live_brokers(changes.after)
+        for peer in peers:
+            update = build.update_metadata(sender, peer, states, live, build.TYPE_INCREMENTAL)
+            self._jobs.append(_Job(peer.broker_id, _constant(update)))
+            self._put_stops(sender, peer, _deleted_on(peer, topics))
+
+    def _put_stops(
+        self, sender: Sender, peer: Peer, stopped: Iterable[tuple[str, int, int]]
+    ) -> None:
+        listed = list(stopped)
+        if listed:
+            request = build.stop_replica(sender, peer, listed)
+            self._jobs.append(_Job(peer.broker_id, _constant(request)))
+
+    def _put_update(
+        self, sender: Sender, peer: Peer, everything: _Shared, request_type: int
+    ) -> None:
+        def make() -> ControlRequest:
+            topics = everything.topics
+            return build.update_metadata(sender, peer, topics, everything.live, request_type)
+
+        self._jobs.append(_Job(peer.broker_id, make))
+
+    def _put_leaders(
+        self, sender: Sender, peer: Peer, everything: _Shared, request_type: int
+    ) -> None:
+        def make() -> ControlRequest:
+            image = everything.image
+            partitions = build.all_partitions(image)
+            return build.leader_and_isr(sender, peer, image, partitions, request_type)
+
+        self._jobs.append(_Job(peer.broker_id, make))
+
+
+class _Shared:
+    """The parts of a request that names everything which are the same for each broker, made once and late."""
+
+    def __init__(self, image: Image) -> None:
+        self.image = image
+        self.live = build.live_brokers(image)
+        self._topics: list[build.UpdateTopic] | None = None
+
+    @property
+    def topics(self) -> list[build.UpdateTopic]:
+        if self._topics is None:
+            self._topics = build.update_metadata_topics(
+                self.image, build.all_partitions(self.image)
+            )
+        return self._topics
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """What touched names come to between two images, seen by a broker that knows ``before``."""
+
+    after: Image
+    changed: tuple[PartitionAt, ...]
+    deleted: tuple[Topic, ...]
+    dropped: tuple[tuple[int, str, int, int], ...]
+    """Broker id, topic name, partition, leader epoch: replicas a reassignment has removed."""
+
+    @classmethod
+    def between(cls, before: Image, after: Image, touched: Touched) -> _Changes:
+        changed = []
+        dropped = []
+        for topic_id, partition_id in sorted(touched.partitions):
+            topic = after.topics.get(topic_id)
+            now = topic.partitions.get(partition_id) if topic is not None else None
+            if topic is None or now is None:
+                continue
+            old_topic = before.topics.get(topic_id)
+            old = old_topic.partitions.get(partition_id) if old_topic is not None else None
+            if old == now:
+                continue
+            changed.append(PartitionAt(topic, partition_id, now))
+            if old is not None:
+                dropped += [
+                    (r, topic.name, partition_id, now.leader_epoch)
+                    for r in old.replicas
+                    if r not in now.replicas
+                ]
+        deleted = [
+            before.topics[topic_id]
+            for topic_id in touched.topics
+            if topic_id in before.topics and topic_id not in after.topics
+        ]
+        return cls(after, tuple(changed), tuple(deleted), tuple(dropped))
+
+    def dropped_on(self, peer: Peer) -> list[tuple[str, int, int]]:
+        """Replicas that ``peer`` no longer holds."""
+        return [(name, p, epoch) for r, name, p, epoch in self.dropped if r == peer.broker_id]
+
+
+def _deleted_on(peer: Peer, topics: Iterable[Topic]) -> list[tuple[str, int, int]]:
+    return [
+        (topic.name, partition_id, build.EPOCH_DURING_DELETE)
+        for topic in topics
+        for partition_id, partition in topic.partitions.items()
+        if peer.broker_id in partition.replicas
+    ]
+
+
+def _constant(request: ControlRequest) -> Callable[[], ControlRequest]:
+    return lambda: request

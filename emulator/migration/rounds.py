@@ -1,0 +1,57 @@
+"""A few ZooKeeper requests sent at once and their outcomes, in order: what the driver's own steps are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from emulator.migration.pipeline import Zk
+from emulator.seam import Effect
+from emulator.zookeeper.ops import ZkFailed, ZkLost, ZkOutcome, ZkRequest
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RoundTag:
+    """Tag of one request of one round."""
+
+    of: Round
+    index: int
+
+
+@dataclass(slots=True, eq=False)
+class Round:
+    """Requests that are pipelined; complete when each has an outcome.
+
+    A round is used once. Outcomes of an abandoned round find nobody who asks for them.
+    """
+
+    requests: Sequence[ZkRequest]
+    outcomes: list[ZkOutcome] = field(default_factory=list)
+
+    def begin(self, zk: Zk, now_ms: int) -> list[Effect]:
+        """Send every request."""
+        effects: list[Effect] = []
+        for index, request in enumerate(self.requests):
+            effects += zk.submit(RoundTag(self, index), request, now_ms)
+        return effects
+
+    def take(self, outcome: ZkOutcome) -> bool:
+        """Take an outcome if it is one of ours; whether the round is complete now."""
+        if not isinstance(outcome.tag, RoundTag) or outcome.tag.of is not self:
+            return False
+        self.outcomes.append(outcome)
+        return len(self.outcomes) == len(self.requests)
+
+    @property
+    def lost(self) -> bool:
+        """Whether the connection was lost under the round."""
+        return any(isinstance(outcome, ZkLost) for outcome in self.outcomes)
+
+    @property
+    def failures(self) -> list[tuple[int, int]]:
+        """Index and code of each refused request."""
+        return [
+            (index, outcome.code)
+            for index, outcome in enumerate(self.outcomes)
+            if isinstance(outcome, ZkFailed)
+        ]

@@ -1,0 +1,92 @@
+"""After any doubt: read the chain back and say what it means.
+
+Runs only when nothing of ours can still be applied: after the ZooKeeper client has fenced the old session, or when
+every multi in flight has been answered. A read alone is no fence (measured: multis delayed in the network were applied
+after it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from emulator.migration.chain import Chain, Counters
+from emulator.migration.pipeline import Zk
+from emulator.migration.zk_tree import controller, migration, own
+from emulator.seam import Effect
+from emulator.zookeeper.ops import GetData, MultiRead, NodeData, ReadValue, Sync
+
+PATHS: Final = (controller.EPOCH_PATH, controller.PATH, own.PATH, migration.PATH)
+
+
+@dataclass(frozen=True, slots=True)
+class SettleTag:
+    """Tag of the reads; ``step`` is ``sync`` or ``read``."""
+
+    serial: int
+    step: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deposed:
+    """The claim is no longer ours."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """The claim is ours, but somebody wrote one of the two counters: trust nothing, compare everything."""
+
+    read: Counters
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """Exactly ``count`` of the multis in doubt were applied."""
+
+    read: Counters
+    count: int
+
+
+def request(zk: Zk, serial: int, now_ms: int) -> list[Effect]:
+    """Ask for the four znodes, after a sync: the server at hand may lag behind the leader."""
+    read = MultiRead(tuple(GetData(path) for path in PATHS))
+    return [
+        *zk.submit(SettleTag(serial, "sync"), Sync("/"), now_ms),
+        *zk.submit(SettleTag(serial, "read"), read, now_ms),
+    ]
+
+
+def judge(chain: Chain, values: Sequence[ReadValue]) -> Deposed | Foreign | Applied:
+    """Say what the four znodes, in the order of :data:`PATHS`, mean for the chain."""
+    epoch, holder, own_node, migration_node = (
+        value if isinstance(value, NodeData) else None for value in values
+    )
+    term = chain.term
+    if epoch is None or epoch.stat.version != term.epoch_version:
+        return Deposed(
+            f"{controller.EPOCH_PATH} is no longer what this controller wrote: somebody else has "
+            "claimed the cluster"
+        )
+    registration = None if holder is None else controller.try_parse(holder.data)
+    if registration is None or (registration.broker_id, registration.kraft_epoch) != (
+        term.node_id,
+        term.kraft_epoch,
+    ):
+        return Deposed(f"{controller.PATH} no longer names this controller: a rollback has begun")
+    read = Counters(
+        own=None if own_node is None else own_node.stat.version,
+        migration=None if migration_node is None else migration_node.stat.version,
+    )
+    count = chain.applied(read)
+    if count is None:
+        return Foreign(read, f"{migration.PATH} or {own.PATH} was written by somebody else")
+    if count and own_node is not None:
+        state = own.try_parse(own_node.data)
+        mine = (term.node_id, term.kraft_epoch, term.zk_epoch)
+        if state is None or (state.node_id, state.kraft_epoch, state.zk_epoch) != mine:
+            return Deposed(f"{own.PATH} was written by another controller")
+    return Applied(read, count)

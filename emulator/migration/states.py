@@ -1,0 +1,85 @@
+"""The driver's states as a table, from which the guard and the diagram are both made.
+
+Source: KIP-866 "Migration Overview" and "Controller Migration"; MigrationDriverState and
+KRaftMigrationDriver.isValidStateChange, Kafka 3.9, whose diagram (a comment) and guard (a switch) can drift
+apart. What each state waits for is in ``driver.py``; what the four *persisted* states mean is in
+``emulator.metadata`` (ZkMigrationStateRecord).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from enum import Enum
+from types import MappingProxyType
+from typing import Final
+
+
+class State(Enum):
+    """Where the migration driver of this controller stands. Values are Kafka's MigrationDriverState names."""
+
+    UNINITIALIZED = "UNINITIALIZED"
+    """Started; ``/migration`` has not been read or created yet."""
+    INACTIVE = "INACTIVE"
+    """Not the active controller, or a reason that only an operator can remove."""
+    WAIT_FOR_CONTROLLER_QUORUM = "WAIT_FOR_CONTROLLER_QUORUM"
+    """Active; waits for the image and for every controller of the quorum to be ready."""
+    WAIT_FOR_BROKERS = "WAIT_FOR_BROKERS"
+    """Waits until no precondition is left unmet."""
+    BECOME_CONTROLLER = "BECOME_CONTROLLER"
+    """Claims ``/controller`` and ``/controller_epoch``."""
+    ZK_MIGRATION = "ZK_MIGRATION"
+    """Copies ZooKeeper into the metadata log."""
+    SYNC_KRAFT_TO_ZK = "SYNC_KRAFT_TO_ZK"
+    """Compares ZooKeeper with the image and writes what differs."""
+    KRAFT_CONTROLLER_TO_BROKER_COMM = "KRAFT_CONTROLLER_TO_BROKER_COMM"
+    """Sends the full metadata to every ZooKeeper-mode broker."""
+    DUAL_WRITE = "DUAL_WRITE"
+    """Every committed change goes to ZooKeeper, then to the ZooKeeper-mode brokers."""
+
+
+NEXT: Final[Mapping[State, AbstractSet[State]]] = MappingProxyType(
+    {
+        State.UNINITIALIZED: frozenset({State.INACTIVE}),
+        State.INACTIVE: frozenset({State.WAIT_FOR_CONTROLLER_QUORUM}),
+        State.WAIT_FOR_CONTROLLER_QUORUM: frozenset(
+            {State.INACTIVE, State.WAIT_FOR_BROKERS, State.BECOME_CONTROLLER}
+        ),
+        State.WAIT_FOR_BROKERS: frozenset({State.INACTIVE, State.BECOME_CONTROLLER}),
+        State.BECOME_CONTROLLER: frozenset(
+            {State.INACTIVE, State.ZK_MIGRATION, State.SYNC_KRAFT_TO_ZK}
+        ),
+        State.ZK_MIGRATION: frozenset({State.INACTIVE, State.SYNC_KRAFT_TO_ZK}),
+        State.SYNC_KRAFT_TO_ZK: frozenset({State.INACTIVE, State.KRAFT_CONTROLLER_TO_BROKER_COMM}),
+        State.KRAFT_CONTROLLER_TO_BROKER_COMM: frozenset({State.INACTIVE, State.DUAL_WRITE}),
+        State.DUAL_WRITE: frozenset({State.INACTIVE}),
+    }
+)
+"""State -> the states that may follow it. A change not listed here is a bug and stops the node."""
+
+
+def check_change(before: State, after: State) -> None:
+    """Assert that the table allows a change.
+
+    Raises:
+        AssertionError: the change is not in :data:`NEXT`.
+
+    >>> check_change(State.INACTIVE, State.WAIT_FOR_CONTROLLER_QUORUM)
+    """
+    assert after in NEXT[before], (
+        f"the migration driver cannot go from {before.value} to {after.value}"
+    )
+
+
+def mermaid() -> str:
+    """Draw :data:`NEXT` as a Mermaid state diagram, one edge per line, in the order of declaration.
+
+    >>> mermaid().splitlines()[:3]
+    ['stateDiagram-v2', '    [*] --> UNINITIALIZED', '    UNINITIALIZED --> INACTIVE']
+    """
+    lines = ["stateDiagram-v2", f"    [*] --> {State.UNINITIALIZED.value}"]
+    for before in State:
+        lines += [
+            f"    {before.value} --> {after.value}" for after in State if after in NEXT[before]
+        ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,66 @@
+"""Where the migration stands, as an operator asks: one value for ``/status`` and ``kraft-bridge status``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from emulator.metadata.image import Image
+from emulator.metadata.migration_state import MigrationState
+from emulator.migration.poison import Poisoned
+from emulator.migration.preconditions import Reason
+from emulator.migration.states import State
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One reason why it does not go on, and since when it stands."""
+
+    reason: Reason
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A snapshot of the driver; every time in ms, every lag in records unless it says otherwise."""
+
+    state: str
+    """A name of ``states.State``."""
+    phase: str
+    """not migrating, pre-migration, copying, hybrid, dual write, finalised."""
+    migration_state: str
+    """What the log says: NONE, PRE_MIGRATION, MIGRATION, POST_MIGRATION."""
+    waiting: tuple[Waiting, ...]
+    records_copied: int
+    lag_records: int
+    lag_changed_records: int
+    """Without NoOp records: 0 means that the two stores agree."""
+    lag_ms: int
+    bound_records: int
+    blocked: bool
+    """Callers wait because the lag has reached its bound."""
+    committed_offset: int
+    confirmed_offset: int
+    """What ``/migration`` is known to hold."""
+    zk_epoch: int
+    """Value of ``/controller_epoch`` as claimed; -1 before."""
+    write_behind: str
+    deposed_because: str
+    poisoned: tuple[Poisoned, ...]
+    may_roll_back: bool
+
+
+def phase_of(image: Image, state: State) -> str:
+    """Name the phase in the words of Kafka's operations guide.
+
+    hybrid: in charge of ZooKeeper-mode brokers; dual write: every broker is in KRaft mode, and ZooKeeper is still kept.
+    """
+    match image.migration_state:
+        case MigrationState.NONE:
+            return "not migrating"
+        case MigrationState.PRE_MIGRATION:
+            return "copying" if state is State.ZK_MIGRATION else "pre-migration"
+        case MigrationState.POST_MIGRATION:
+            return "finalised"
+        case _:
+            zk_brokers = any(b.is_migrating_zk_broker for b in image.brokers.values())
+            return "hybrid" if zk_brokers else "dual write"

@@ -1,0 +1,476 @@
+"""Dual write: committed changes to ZooKeeper, exactly once, in order, later than their commit.
+
+Theory of operation. ``target`` is the newest stable image; ``planned`` the image the last unit ends at; a unit is made
+from all that was committed in between, so changes to one znode coalesce while earlier multis are on their way. Two
+multis are in flight, one after any doubt until an answer has come. Each result is looked at:
+
+    STARTING -> CLAIMED -> RECONCILING -> RUNNING
+    any      -> DOUBT (connection lost) -> SETTLING (fenced, chain read back)
+    any      -> SETTLING (a multi was refused and all in flight behind it has been answered)
+    SETTLING -> where it was (n multis were applied, go on after them)
+             -> RECONCILING (somebody wrote one counter, or a data op met another tree than the image says)
+             -> POISONED (ZooKeeper refuses an op for good: tried again with back-off, or left out if so configured)
+             -> DEPOSED (the claim is no longer ours: stop for good)
+
+Source: KIP-866 "Dual Metadata Writes", "Unavailable ZooKeeper". Kafka 3.9 (KRaftMigrationDriver,
+KRaftMigrationZkWriter) drops a failed delta and stops for good after one lost reply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, cast
+
+from emulator.metadata.delta import Delta, Touched
+from emulator.metadata.image import EMPTY, Image
+from emulator.migration import plan, settle
+from emulator.migration.chain import Counters, Position, Term
+from emulator.migration.lag import Lag
+from emulator.migration.pipeline import Acknowledged, InDoubt, MultiTag, Pipeline, Refused, Zk
+from emulator.migration.poison import Poison, Verdict
+from emulator.migration.reading import Reading
+from emulator.migration.unit import Unit
+from emulator.seam import Effect, Log, Row
+from emulator.trace.distribution import Distribution
+from emulator.trace.rows import RangeRow, Stage
+from emulator.zookeeper.errors import code_name
+from emulator.zookeeper.ops import ReadValue, ZkFailed, ZkLost, ZkOutcome, ZkResult
+
+DEPTH: Final = 2
+NO_OP_WRITE_MS: Final = 500
+"""At most one write of ``/migration`` in this time for progress that changes nothing."""
+RETRY_MS: Final = 1_000
+
+
+class Mode(Enum):
+    """What the write-behind is doing; see the theory of operation."""
+
+    STOPPED = "stopped"
+    STARTING = "starting"
+    CLAIMED = "claimed"
+    RECONCILING = "reconciling"
+    RUNNING = "running"
+    DOUBT = "doubt"
+    SETTLING = "settling"
+    POISONED = "poisoned"
+    DEPOSED = "deposed"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A unit is confirmed in ZooKeeper: brokers may now be told."""
+
+    after: Image
+    touched: Touched
+    first_offset: int
+    last_offset: int
+
+
+class WriteBehind:
+    """See the theory of operation in the module's docstring.
+
+    Args:
+        zk: submits requests; outcomes come back by :meth:`outcome`.
+        stamp: monotonic clock in ns, for trace rows and durations only.
+        ops_max: data operations in one multi.
+        skip_poison: leave out operations ZooKeeper refuses for good instead of stopping at them.
+    """
+
+    def __init__(
+        self, zk: Zk, stamp: Callable[[], int], *, ops_max: int = 400, skip_poison: bool = False
+    ) -> None:
+        self._zk = zk
+        self._stamp = stamp
+        self.pipeline = Pipeline(zk, stamp, ops_max)
+        self.mode = Mode.STOPPED
+        self.why = ""
+        self.poison = Poison(skip_poison)
+        self.lag = Lag()
+        self.reconciled = False
+        self._resume = Mode.CLAIMED
+        self._careful = False
+        self._draining = False
+        self._serial = 0
+        self._refusal: Refused | None = None
+        self._reading: Reading | None = None
+        self._reading_since_ns = 0
+        self._target = self._planned = EMPTY
+        self._base = self._confirmed_at = Position(-1, -1)
+        self._pending = Touched()
+        self._untold = Touched()
+        self._last_write_ms = 0
+        self._retry_ms = 0
+        self._busy = False
+        self._written: list[Written] = []
+        self.delta_time_ms = Distribution()
+        self.snapshot_time_ms = Distribution()
+        self.records_confirmed = 0
+        self.reconcile_count = 0
+        self.doubt_count = 0
+
+    # ------------------------------------------------------------------ what the driver may look at
+    @property
+    def started(self) -> bool:
+        """The chain is ours and confirmed, though nothing may have been written yet."""
+        return self.mode in (Mode.CLAIMED, Mode.RECONCILING, Mode.RUNNING)
+
+    @property
+    def idle(self) -> bool:
+        """The whole tree is reconciled and nothing is on its way or waiting to be."""
+        return (
+            self.mode is Mode.RUNNING
+            and self.reconciled
+            and not self.pipeline.units
+            and not self.pipeline.in_flight
+            and self._target.offset <= self.lag.confirmed
+        )
+
+    def deadline_ms(self, now_ms: int) -> int | None:
+        """When :meth:`tick` wants to be called."""
+        if self._busy:
+            return now_ms
+        if self.mode is Mode.POISONED:
+            return self._retry_ms
+        if self.mode is Mode.RUNNING and self._target.offset > self._planned.offset:
+            return max(now_ms, self._last_write_ms + NO_OP_WRITE_MS)
+        return None
+
+    @property
+    def _kraft_epoch(self) -> int:
+        assert self.pipeline.chain is not None
+        return self.pipeline.chain.term.kraft_epoch
+
+    def take_written(self) -> list[Written]:
+        """Units confirmed since the last call, oldest first."""
+        written, self._written = self._written, []
+        return written
+
+    # ------------------------------------------------------------------ what the driver may do
+    def begin(
+        self, term: Term, counters: Counters, position: Position, image: Image, now_ms: int
+    ) -> list[Effect]:
+        """A claim succeeded: take over the chain that ``/migration`` shows, first with a multi that only says so.
+
+        Args:
+            term: the claim.
+            counters: versions read after the claim, which fences every older writer.
+            position: what ``/migration`` said then.
+            image: the newest stable image.
+            now_ms: now.
+        """
+        self.stop()
+        self.pipeline.begin(term, counters)
+        self._target = image
+        self._base = self._confirmed_at = position
+        self.lag.restart(image.offset, position.offset)
+        self.poison.forget()
+        self._careful = True
+        self.mode = self._resume = Mode.STARTING
+        return self._pump(now_ms)
+
+    def reconcile(self, now_ms: int) -> list[Effect]:
+        """Read the whole tree, compare it with the newest stable image, write what differs."""
+        assert self.started, self.mode
+        return self._begin_reconcile(now_ms)
+
+    def stop(self) -> None:
+        """Leadership is lost: forget everything; what is in flight is fenced by the next claim."""
+        self.pipeline.clear()
+        self.pipeline.chain = None
+        self._reading = None
+        self._pending, self._untold = Touched(), Touched()
+        self._written.clear()
+        self._busy = self.reconciled = False
+        self.mode = Mode.STOPPED
+        self.why = ""
+
+    def drain(self, now_ms: int) -> list[Effect]:
+        """Write what is left without waiting for more of it; done when :attr:`idle`."""
+        self._draining = True
+        return self._pump(now_ms)
+
+    def metadata(self, deltas: Sequence[Delta], now_ms: int) -> list[Effect]:
+        """Take stable deltas, oldest first; nothing is ever written that is not in one (G06)."""
+        for delta in deltas:
+            changes_something = bool(delta.touched)
+            self.lag.commit(
+                delta.first_offset, delta.last_offset, now_ms, changes=changes_something
+            )
+            if changes_something:
+                self._pending.merge(delta.touched)
+            self._target = delta.after
+        return self._pump(now_ms)
+
+    def outcome(self, outcome: ZkOutcome, now_ms: int) -> list[Effect]:
+        """Take what became of one of our requests; those of an earlier term are ignored."""
+        match outcome.tag:
+            case MultiTag():
+                return self._multi_outcome(outcome, now_ms)
+            case settle.SettleTag() as tag:
+                return self._settle_outcome(tag, outcome, now_ms)
+            case _ if self._reading is not None and self._reading.owns(outcome.tag):
+                effects = self._reading.outcome(outcome, now_ms)
+                return effects + self._read(self._reading, now_ms)
+            case _:
+                return []
+
+    def zk_connected(self, now_ms: int) -> list[Effect]:
+        """A new session is there and the one before it is dead: read the chain back."""
+        return self._begin_settle(now_ms) if self.mode is Mode.DOUBT else []
+
+    def tick(self, now_ms: int) -> list[Effect]:
+        """Go on with work that was cut, retry what is poisoned, write progress that changes nothing."""
+        if self.mode is Mode.POISONED and self._retry_ms <= now_ms:
+            return self._begin_settle(now_ms)
+        return self._pump(now_ms)
+
+    # ------------------------------------------------------------------ sending
+    def _pump(self, now_ms: int) -> list[Effect]:
+        self._busy = False
+        effects: list[Effect] = []
+        if self.mode is Mode.STARTING and not self.pipeline.in_flight:
+            self._last_write_ms = now_ms
+            return self.pipeline.send_bare(self._base, now_ms)
+        depth = 1 if self._careful else DEPTH
+        while self.mode is Mode.RUNNING and self.pipeline.in_flight < depth and not self._busy:
+            unit = self.pipeline.open_unit or self._new_unit(now_ms)
+            if unit is None:
+                break
+            sent = self._send(unit, now_ms)
+            if sent is None:
+                break
+            effects += sent
+        return effects
+
+    def _send(self, unit: Unit, now_ms: int) -> list[Effect] | None:
+        """Send the next multi of a unit; None when something in flight must be answered first."""
+        effects: list[Effect] = []
+        if not unit.planned and unit.plan():
+            stamp = self._stamp()
+            row = RangeRow(Stage.PLANNED, unit.first_offset, unit.last_offset, stamp)
+            effects.append(Row(row))
+        sent = self.pipeline.send_part(unit, now_ms)
+        if isinstance(sent, Refused):
+            return None if self.pipeline.in_flight else effects + self._refused(sent, now_ms)
+        if sent is None:
+            self._busy = True
+            return effects
+        self._last_write_ms = now_ms
+        # A unit that is not planned to its end is gone on with in the next step: no step longer than 5 ms.
+        self._busy = not unit.planned
+        return effects + sent
+
+    def _new_unit(self, now_ms: int) -> Unit | None:
+        target, touched = self._target, self._pending
+        if target.offset <= self._planned.offset:
+            return None
+        waited = now_ms - self._last_write_ms >= NO_OP_WRITE_MS
+        if not touched and not waited and not self._draining:
+            return None
+        source = plan.changes(self._planned, target, touched, controller_epoch=self._kraft_epoch)
+        unit = Unit(
+            self._base, target, touched, map(self.poison.filter, source), begun_ns=self._stamp()
+        )
+        self._enqueue(unit)
+        return unit
+
+    def _enqueue(self, unit: Unit) -> None:
+        self.pipeline.units.append(unit)
+        self._pending = Touched()
+        self._planned = unit.after
+        self._base = Position(unit.after.offset, unit.after.epoch)
+
+    # ------------------------------------------------------------------ answers
+    def _multi_outcome(self, outcome: ZkOutcome, now_ms: int) -> list[Effect]:
+        report, effects = self.pipeline.outcome(outcome)
+        match report:
+            case Acknowledged(closed=unit):
+                self._careful = False
+                if self.mode is Mode.STARTING:
+                    self.mode = Mode.CLAIMED
+                if unit is not None:
+                    effects += self._confirmed(unit)
+                return effects + self._pump(now_ms)
+            case Refused():
+                first = self._refusal is None
+                if first:
+                    self._refusal = report
+                    effects.append(_refusal_log(report))
+                if self.pipeline.unanswered:
+                    self._pause()
+                    return effects
+                return effects + self._begin_settle(now_ms)
+            case InDoubt():
+                return effects + self._doubt("multis in flight", now_ms)
+            case None:
+                return effects
+
+    def _confirmed(self, unit: Unit) -> list[Effect]:
+        stamp = self._stamp()
+        self.lag.confirm(unit.last_offset)
+        self._confirmed_at = Position(unit.after.offset, unit.after.epoch)
+        self.records_confirmed += max(0, unit.last_offset - unit.first_offset + 1)
+        duration_ms = (stamp - unit.begun_ns) / 1e6
+        if unit.full:
+            self.snapshot_time_ms.observe(duration_ms)
+            self.reconciled = True
+            self.poison.healed()
+        elif unit.ops_count:
+            self.delta_time_ms.observe(duration_ms)
+        self._untold.merge(unit.touched)
+        if self.reconciled:
+            written = Written(unit.after, self._untold, unit.first_offset, unit.last_offset)
+            self._written.append(written)
+            self._untold = Touched()
+        return [Row(RangeRow(Stage.ZK_ACKED, unit.first_offset, unit.last_offset, stamp))]
+
+    # ------------------------------------------------------------------ doubt
+    def _pause(self) -> None:
+        """Send nothing more until what is in flight has been answered."""
+        self._remember()
+        self.mode = Mode.SETTLING
+
+    def _remember(self) -> None:
+        if self.mode in (Mode.STARTING, Mode.CLAIMED, Mode.RECONCILING, Mode.RUNNING):
+            self._resume = self.mode
+
+    def _doubt(self, what: str, now_ms: int) -> list[Effect]:
+        if self.mode in (Mode.STOPPED, Mode.DEPOSED):
+            return []
+        self.doubt_count += 1
+        self._remember()
+        self._reading = None
+        self._careful = True
+        self.mode = Mode.DOUBT
+        effects: list[Effect] = [Log("warning", "zookeeper writes in doubt", {"lost": what})]
+        if self._zk.connected:
+            effects += self._begin_settle(now_ms)
+        return effects
+
+    def _begin_settle(self, now_ms: int) -> list[Effect]:
+        self._remember()
+        self._careful = True
+        if not self._zk.connected:
+            self.mode = Mode.DOUBT
+            return []
+        self.mode = Mode.SETTLING
+        self._serial += 1
+        return settle.request(self._zk, self._serial, now_ms)
+
+    def _settle_outcome(
+        self, tag: settle.SettleTag, outcome: ZkOutcome, now_ms: int
+    ) -> list[Effect]:
+        if self.mode is not Mode.SETTLING or tag.serial != self._serial:
+            return []
+        match outcome:
+            case ZkLost():
+                self.mode = Mode.DOUBT
+                return self._begin_settle(now_ms) if self._zk.connected else []
+            case ZkFailed(code=code):
+                self.mode = Mode.POISONED
+                self._retry_ms = now_ms + RETRY_MS
+                fields: dict[str, object] = {"error": code_name(code)}
+                return [Log("warning", "cannot read the chain back", fields)]
+            case ZkResult(value=value) if tag.step == "read":
+                assert isinstance(value, list)
+                return self._settled(cast("list[ReadValue]", value), now_ms)
+            case _:
+                return []
+
+    def _settled(self, values: list[ReadValue], now_ms: int) -> list[Effect]:
+        chain = self.pipeline.chain
+        assert chain is not None
+        refusal, self._refusal = self._refusal, None
+        match settle.judge(chain, values):
+            case settle.Deposed(why=why):
+                self.pipeline.clear()
+                self.mode, self.why = Mode.DEPOSED, why
+                return [Log("error", "deposed", {"why": why})]
+            case settle.Foreign(read=read, why=why):
+                self._untell()
+                chain.resume(read)
+                effects: list[Effect] = [Log("warning", "the chain was touched", {"why": why})]
+                if self._resume in (Mode.STARTING, Mode.CLAIMED):
+                    self.mode = Mode.STARTING
+                    return effects + self._pump(now_ms)
+                return effects + self._begin_reconcile(now_ms)
+            case settle.Applied(read=read, count=count):
+                in_flight = self.pipeline.in_flight
+                closed = self.pipeline.settle(count, read)
+                effects = [e for unit in closed for e in self._confirmed(unit)]
+                fields: dict[str, object] = {"in_doubt": in_flight, "applied": count}
+                effects.append(Log("info", "the chain was read back", fields))
+                if refusal is not None and refusal.op is not None:
+                    return effects + self._refused(refusal, now_ms)
+                return effects + self._continue(count, now_ms)
+
+    def _continue(self, applied: int, now_ms: int) -> list[Effect]:
+        if self._resume is Mode.RECONCILING:
+            return self._begin_reconcile(now_ms)
+        self.mode = self._resume
+        if self.mode is Mode.STARTING and applied:
+            self.mode = Mode.CLAIMED
+        return self._pump(now_ms)
+
+    def _refused(self, refusal: Refused, now_ms: int) -> list[Effect]:
+        """A data operation was refused and nothing is in flight."""
+        self._untell()
+        if self.poison.refused(refusal, now_ms) is Verdict.RECONCILE:
+            return self._begin_reconcile(now_ms)
+        self._block(self.poison.retry_ms)
+        worst = self.poison.znodes[0]
+        fields: dict[str, object] = {"path": worst.path, "cause": worst.cause}
+        return [Log("error", "zookeeper refuses a write for good", fields)]
+
+    def _untell(self) -> None:
+        """Units that cannot be finished as planned go back to pending: a reconcile covers them."""
+        for unit in self.pipeline.clear():
+            self._pending.merge(unit.touched)
+
+    # ------------------------------------------------------------------ reconcile
+    def _begin_reconcile(self, now_ms: int) -> list[Effect]:
+        assert not self.pipeline.in_flight
+        self._untell()
+        self.mode = Mode.RECONCILING
+        self.reconcile_count += 1
+        self._reading = Reading(self._zk)
+        self._reading_since_ns = self._stamp()
+        return self._reading.begin(now_ms)
+
+    def _read(self, reading: Reading, now_ms: int) -> list[Effect]:
+        """See whether the tree is there; then all that is committed by now is compared with it."""
+        if reading.lost:
+            return self._doubt("reading the tree", now_ms)
+        if reading.failure is not None:
+            self._reading = None
+            self._block(now_ms + RETRY_MS)
+            return [Log("error", "cannot read the tree", {"why": reading.failure.text})]
+        if reading.tree is None:
+            return []
+        self._reading = None
+        source = plan.compare(reading.tree, self._target, controller_epoch=self._kraft_epoch)
+        self._enqueue(
+            Unit(
+                self._confirmed_at,
+                self._target,
+                self._pending,
+                map(self.poison.filter, source),
+                begun_ns=self._reading_since_ns,
+                full=True,
+            )
+        )
+        self.mode = self._resume = Mode.RUNNING
+        return self._pump(now_ms)
+
+    def _block(self, retry_ms: int) -> None:
+        self.mode = Mode.POISONED
+        self._resume = Mode.RECONCILING
+        self._retry_ms = retry_ms
+
+
+def _refusal_log(refusal: Refused) -> Log:
+    path = "" if refusal.op is None else refusal.op.path
+    fields: dict[str, object] = {"error": code_name(refusal.code), "path": path}
+    return Log("warning", "zookeeper refused a multi", fields)
