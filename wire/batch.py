@@ -103,6 +103,17 @@ def batch_header(data: bytes, position: int = 0) -> BatchHeader:
     )
 
 
+def batch_crc_holds(data: bytes, position: int = 0) -> bool:
+    """Whether the checksum of the whole batch at a position is that of its header.
+
+    Raises:
+        BatchTruncated: the batch is not there to its last byte.
+        BatchCorrupt: a length that cannot be, or another magic.
+    """
+    header = _whole_header(data, position)
+    return google_crc32c.value(data[position + _CHECKED_AT : position + header.size]) == header.crc
+
+
 def encode_batch(batch: Batch) -> bytes:
     """Write a batch.
 
@@ -167,9 +178,8 @@ def _whole_header(data: bytes, position: int) -> BatchHeader:
 def _decode_batch(data: bytes, position: int, header: BatchHeader) -> Batch:
     path = f"offset {header.base_offset}"
     end = position + header.size
-    crc = google_crc32c.value(data[position + _CHECKED_AT : end])
-    if crc != header.crc:
-        why = f"CRC-32C {crc:#010x}, header says {header.crc:#010x}"
+    if not batch_crc_holds(data, position):
+        why = f"the bytes do not have CRC-32C {header.crc:#010x}, as the header says"
         raise BatchCorrupt("RecordBatch", MAGIC, path, position + _CRC_AT, why)
     if header.attributes & _COMPRESSION:
         raise BatchCorrupt("RecordBatch", MAGIC, path, position + 21, "compressed")
