@@ -166,6 +166,7 @@ def _registration(image: Image) -> SearchStrategy[object]:
                 security_protocol=st.integers(0, 3),
             ),
             max_size=2,
+            unique_by=lambda one: one.name,
         ),
         features=st.lists(
             st.builds(

@@ -1,4 +1,4 @@
-"""Logs that Kafka's controllers wrote, replayed, against the ZooKeeper trees they wrote from them."""
+"""The logs of Kafka controllers, replayed, against the ZooKeeper trees they wrote from them."""
 
 from __future__ import annotations
 
