@@ -1,0 +1,109 @@
+"""The house rules that no linter knows, checked over the whole source."""
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tools.mutants import mutants
+
+ROOT = Path(__file__).resolve().parents[1]
+LINES_MAX = 400
+FUNCTION_LINES_MAX = 70
+PACKAGES = ("emulator", "wire", "bench", "tools", "tests")
+
+
+def tracked(*patterns):
+    """Files that git knows or would add: what is ignored is nobody's text."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return sorted(
+        path for name in set(listed.stdout.splitlines()) if (path := ROOT / name).is_file()
+    )
+
+
+SOURCES = [p for p in tracked("*.py") if p.relative_to(ROOT).parts[0] in PACKAGES]
+TESTS = [p for p in SOURCES if p.is_relative_to(ROOT / "tests")]
+
+
+def name(path):
+    return str(path.relative_to(ROOT))
+
+
+def functions(path):
+    tree = ast.parse(path.read_text())
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return [node for node in ast.walk(tree) if isinstance(node, kinds)]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name)
+def test_a_file_says_what_it_is_and_stays_small(path):
+    text = path.read_text()
+    assert path in TESTS or ast.get_docstring(ast.parse(text)), "no module docstring"
+    assert len(text.splitlines()) <= LINES_MAX
+    long = [
+        f"{node.name}: {length} lines"
+        for node in functions(path)
+        if (length := (node.end_lineno or 0) - node.lineno + 1) > FUNCTION_LINES_MAX
+    ]
+    assert not long
+
+
+@pytest.mark.parametrize("path", TESTS, ids=name)
+def test_no_test_waits_by_the_clock(path):
+    calls = re.findall(r"\bsleep\(", path.read_text())
+    assert not calls or path == Path(__file__)
+
+
+def test_no_text_names_a_registry_or_a_path_of_one_machine():
+    # Written in pieces, so that this file does not hold what it looks for.
+    words = ["/work" + "/", "/root" + "/", "/tmp" + "/", "maven" + "2/", "pypi" + ".org"]
+    words += ["repo1" + ".maven", "FIX" + "ME", "TO" + "DO"]
+    pattern = re.compile("|".join(map(re.escape, words)))
+    texts = [p for p in tracked() if p.suffix in {".py", ".md", ".toml", ".xml", ".lock", ".txt"}]
+    found = [
+        f"{name(path)}:{number}: {match[0]}"
+        for path in texts
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if (match := pattern.search(line))
+    ]
+    assert not found
+
+
+def test_only_kazoos_wire_format_is_used_by_the_machines():
+    allowed = {
+        "from kazoo.protocol import serialization",
+        "from kazoo.protocol.serialization",
+        "from kazoo.exceptions",
+        "from kazoo.security",
+    }
+    outside = re.compile(
+        r"^\s*(from kazoo\.protocol import \w+|from kazoo[\w.]*|import kazoo[\w.]*)", re.MULTILINE
+    )
+    found = {
+        (name(path), module)
+        for path in SOURCES
+        if path.is_relative_to(ROOT / "emulator") and not path.is_relative_to(ROOT / "emulator/io")
+        for module in outside.findall(path.read_text())
+        if module not in allowed
+    }
+    assert not found
+
+
+def test_every_mutant_can_still_be_planted():
+    stale = {mutant.name: why for mutant in mutants() if (why := mutant.stale())}
+    gone = [mutant.test for mutant in mutants() if not (ROOT / mutant.test.split("::")[0]).exists()]
+    assert not stale
+    assert not gone
+
+
+def test_the_lock_names_no_host():
+    assert "://" not in (ROOT / "requirements.lock").read_text()
+
+
+def test_every_target_of_make_is_listed():
+    listed = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    phony = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
+    assert {f"make {target}" for target in phony} <= set(re.findall(r"make \w+", listed))
