@@ -44,11 +44,12 @@ READ: Final[Sequence[ZkRequest]] = (Sync("/"), MultiRead(tuple(GetData(p) for p 
 class LogView(Protocol):
     """What the guards ask about our own log."""
 
-    def epoch_at(self, offset: int) -> int | None:
-        """Leader epoch of the batch holding ``offset``; None when the log does not hold it.
+    @property
+    def log_start_offset(self) -> int:
+        """First offset that is not covered by a snapshot alone."""
 
-        An offset below the log's start that a snapshot covers: the snapshot's epoch.
-        """
+    def epoch_at(self, offset: int) -> int | None:
+        """Leader epoch of the record at ``offset``; None for one that the log does not hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ def guard(found: Found, image: Image, log: LogView, node_id: int, kraft_epoch: i
 def _other_log(found: Found, log: LogView) -> list[Reason]:
     offset = found.migration.kraft_metadata_offset
     epoch = found.migration.kraft_metadata_epoch
-    if offset < 0 or log.epoch_at(offset) == epoch:
+    if offset < log.log_start_offset or log.epoch_at(offset) == epoch:
         return []
     return [
         Reason(

@@ -25,10 +25,10 @@ from emulator.seam import Effect
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """One request to build and queue; ``make`` is pure and runs in its own step."""
+    """One request to build and queue; ``make`` is pure and runs in its own step; None: not needed."""
 
     broker_id: int
-    make: Callable[[], ControlRequest]
+    make: Callable[[], ControlRequest | None]
 
 
 class Propagator:
@@ -60,7 +60,8 @@ class Propagator:
         if not self._jobs:
             return []
         job = self._jobs.popleft()
-        return self._channels.put(job.broker_id, job.make(), now_ms)
+        request = job.make()
+        return [] if request is None else self._channels.put(job.broker_id, request, now_ms)
 
     def full(self, image: Image, zk_epoch: int) -> list[Effect]:
         """Tell every ZooKeeper-mode broker everything: UpdateMetadata, then LeaderAndIsr and UpdateMetadata FULL.
@@ -156,10 +157,11 @@ class Propagator:
     def _put_leaders(
         self, sender: Sender, peer: Peer, everything: _Shared, request_type: int
     ) -> None:
-        def make() -> ControlRequest:
+        def make() -> ControlRequest | None:
             image = everything.image
             partitions = build.all_partitions(image)
-            return build.leader_and_isr(sender, peer, image, partitions, request_type)
+            request = build.leader_and_isr(sender, peer, image, partitions, request_type)
+            return request if request.topic_states else None
 
         self._jobs.append(_Job(peer.broker_id, make))
 
