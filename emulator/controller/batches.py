@@ -14,7 +14,8 @@ from wire import records as r
 from wire.record_serde import encode_record
 
 BATCH_RECORDS_MAX: Final = 10_000
-BATCH_BYTES_MAX: Final = 8 * 1024 * 1024
+BATCH_BYTES_MAX: Final = 8 * 1024 * 1024 - 1024
+"""Kafka reads batches of 8 MiB; this leaves room for the batch header."""
 RECORD_OVERHEAD_BYTES: Final = 24
 """Lengths, deltas and null key around a value in a batch, at most."""
 
