@@ -1,0 +1,62 @@
+"""What the Raft machine of one node must know; nothing here changes while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+PARK_MS_MAX = 500
+"""Longest a Fetch is held back; observers give up at 2 s (controller.quorum.fetch.timeout.ms)."""
+
+OBSERVER_SESSION_MS = 300_000
+"""How long an observer that stopped fetching is still described (Kafka: LeaderState, 3.9)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RaftConfig:
+    """Identity and bounds of one voter.
+
+    Invariant: ``voters`` holds ``node_id`` alone. Several voters need elections and replication to
+    voters, which this version does not have; it refuses such a quorum instead of playing along.
+
+    Attributes:
+        voters: id -> (host, port) under ``listener_name``, as other nodes reach them.
+        directory_id: 16 raw bytes of ``directory.id``; zeros when the folder has none (before 3.7).
+        segment_bytes: size at which a new log segment begins (``metadata.log.segment.bytes``).
+        batch_bytes_max: largest batch (KafkaRaftClient.MAX_BATCH_SIZE_BYTES, 3.9).
+        fetch_bytes_max: most bytes one Fetch or FetchSnapshot answer carries, whatever is asked:
+            an observer that is far behind costs many short steps instead of one long one.
+        snapshot_slice_records: records encoded per step while a snapshot is written.
+        snapshots_retained: snapshots kept; the log is kept from the oldest of them on, so an
+            observer that lags by less than one snapshot still catches up by Fetch.
+    """
+
+    node_id: int
+    cluster_id: str
+    voters: Mapping[int, tuple[str, int]]
+    listener_name: str = "CONTROLLER"
+    directory_id: bytes = field(default=bytes(16))
+    release: str = "3.9"
+    segment_bytes: int = 1024 * 1024 * 1024
+    batch_bytes_max: int = 8 * 1024 * 1024
+    fetch_bytes_max: int = 1024 * 1024
+    snapshot_slice_records: int = 500
+    snapshots_retained: int = 2
+
+    def __post_init__(self) -> None:
+        """Refuse what this machine cannot be.
+
+        Raises:
+            ValueError: not exactly this node as the only voter, or a bound below one.
+        """
+        if set(self.voters) != {self.node_id}:
+            raise ValueError(
+                f"node {self.node_id} must be the only voter, controller.quorum.voters names"
+                f" {sorted(self.voters)}"
+            )
+        if len(self.directory_id) != 16:
+            raise ValueError(f"directory_id has {len(self.directory_id)} bytes, not 16")
+        if min(self.segment_bytes, self.batch_bytes_max, self.fetch_bytes_max) < 1:
+            raise ValueError("segment_bytes, batch_bytes_max and fetch_bytes_max must be positive")
+        if min(self.snapshot_slice_records, self.snapshots_retained) < 1:
+            raise ValueError("snapshot_slice_records and snapshots_retained must be positive")

@@ -1,0 +1,88 @@
+"""DescribeQuorum (55): leader, voters and observers, and how far each of them is.
+
+KIP-595, KIP-836 (v1: timestamps), KIP-853 (v2: directories, nodes, messages). Kafka:
+KafkaRaftClient.handleDescribeQuorumRequest (3.9). Needs DESCRIBE on CLUSTER. Partition:
+UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER (an Envelope turns it into NOT_CONTROLLER).
+"""
+
+from __future__ import annotations
+
+from emulator.raft.layout import TOPIC
+from emulator.raft.leader import Leader
+from emulator.raft.observers import Observer
+from wire import messages as m
+from wire.errors import ErrorCode
+
+_DIRECTORIES_FROM = 2
+
+
+def describe_quorum(
+    leader: Leader, request: m.DescribeQuorumRequest, version: int, now_ms: int
+) -> m.DescribeQuorumResponse:
+    """Describe the one partition there is; any other one is unknown."""
+    known = (
+        len(request.topics) == 1
+        and request.topics[0].topic_name == TOPIC
+        and [p.partition_index for p in request.topics[0].partitions] == [0]
+    )
+    if not known:
+        return _refused(request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if not leader.quorum.is_leader:
+        return _refused(request, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    own = m.DescribeQuorumResponse.ReplicaState(
+        replica_id=leader.config.node_id,
+        log_end_offset=leader.log.end_offset,
+        last_fetch_timestamp=now_ms,
+        last_caught_up_timestamp=now_ms,
+    )
+    partition = m.DescribeQuorumResponse.PartitionData(
+        leader_id=leader.quorum.leader_id,
+        leader_epoch=leader.quorum.epoch,
+        high_watermark=leader.high_watermark,
+        current_voters=[own],
+        observers=[_row(each, version) for each in leader.observers.alive(now_ms)],
+    )
+    response = m.DescribeQuorumResponse(
+        topics=[m.DescribeQuorumResponse.TopicData(topic_name=TOPIC, partitions=[partition])]
+    )
+    if version >= _DIRECTORIES_FROM:
+        response.nodes = [
+            m.DescribeQuorumResponse.Node(
+                node_id=node_id,
+                listeners=[
+                    m.DescribeQuorumResponse.Listener(
+                        name=leader.config.listener_name, host=host, port=port
+                    )
+                ],
+            )
+            for node_id, (host, port) in sorted(leader.config.voters.items())
+        ]
+    return response
+
+
+def _row(observer: Observer, version: int) -> m.DescribeQuorumResponse.ReplicaState:
+    return m.DescribeQuorumResponse.ReplicaState(
+        replica_id=observer.replica_id,
+        replica_directory_id=observer.directory_id if version >= _DIRECTORIES_FROM else bytes(16),
+        log_end_offset=observer.log_end_offset,
+        last_fetch_timestamp=observer.last_fetch_ms,
+        last_caught_up_timestamp=observer.last_caught_up_ms,
+    )
+
+
+def _refused(request: m.DescribeQuorumRequest, error: ErrorCode) -> m.DescribeQuorumResponse:
+    """The request's own list with one error everywhere."""
+    return m.DescribeQuorumResponse(
+        topics=[
+            m.DescribeQuorumResponse.TopicData(
+                topic_name=topic.topic_name,
+                partitions=[
+                    m.DescribeQuorumResponse.PartitionData(
+                        partition_index=each.partition_index, error_code=error
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

@@ -1,0 +1,26 @@
+"""The two ways the metadata log refuses to go on."""
+
+from __future__ import annotations
+
+
+class RecoveryError(Exception):
+    """What is on disk cannot be trusted; the node must not start.
+
+    Cutting the file here could drop records that were acknowledged, so an operator decides.
+
+    Attributes:
+        path: the file, relative to the node's folder.
+        position: byte position inside it, or None when the file as a whole is meant.
+        why: one sentence.
+    """
+
+    def __init__(self, path: str, position: int | None, why: str) -> None:
+        place = path if position is None else f"{path} at byte {position}"
+        super().__init__(f"{place}: {why}")
+        self.path = path
+        self.position = position
+        self.why = why
+
+
+class AppendRefusedError(ValueError):
+    """A batch that would harm readers of the log; nothing was appended, nothing changed."""

@@ -1,0 +1,174 @@
+"""Fetch (1) of the metadata log by observers: answer, or hold back until there is something.
+
+KIP-595, KIP-630 (snapshot id), KIP-853 (v17). Kafka: KafkaRaftClient.handleFetchRequest and
+tryCompleteFetchRequest (3.9). Top level: INCONSISTENT_CLUSTER_ID, INVALID_REQUEST. Partition:
+INVALID_REQUEST, FENCED_LEADER_EPOCH (also the discovery answer to an observer that knows no epoch),
+UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER, BROKER_NOT_AVAILABLE.
+
+Served is what is durable here, not, as Kafka does, all that is appended. With one voter no other
+copy exists: an observer that held a record which a crash took from us would meet a different
+record at that offset, and what a real broker published it cannot take back. Nothing is lost by it:
+observers may publish only what is below the high watermark, which is the same offset.
+
+The sizes a consumer would set (MinBytes 0, PartitionMaxBytes 0) are no limits here; the answer is
+whole batches within MaxBytes, and at least one.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+from emulator.raft.config import PARK_MS_MAX
+from emulator.raft.layout import TOPIC, TOPIC_ID, SnapshotId
+from emulator.raft.leader import UNKNOWN, Leader
+from emulator.reply import Reply
+from wire import messages as m
+from wire.errors import ErrorCode
+
+_TOPIC_ID_FROM = 13
+_LEADER_FROM = 12
+_ENDPOINTS_FROM = 17
+"""The schema has node endpoints from 16; Kafka 3.9 fills them from 17 (RaftUtil)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """A fetch that found nothing new."""
+
+    ticket: object
+    request: m.FetchRequest
+    version: int
+
+
+class Fetches:
+    """Answers fetches at once or later: a parked one by ``wake`` or when its time is up."""
+
+    def __init__(self, leader: Leader) -> None:
+        self._leader = leader
+        self._parked: list[tuple[int, int, Parked]] = []
+        self._count = 0
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When the next parked fetch must be answered."""
+        return self._parked[0][0] if self._parked else None
+
+    def handle(
+        self, ticket: object, request: m.FetchRequest, version: int, now_ms: int
+    ) -> Reply | None:
+        """Answer one fetch, or park it and return None."""
+        response, wait = self._answer(request, version, now_ms)
+        if not wait or request.max_wait_ms == 0:
+            return Reply(ticket, response)
+        deadline_ms = now_ms + min(request.max_wait_ms, PARK_MS_MAX)
+        self._count += 1
+        entry = (deadline_ms, self._count, Parked(ticket, request, version))
+        heapq.heappush(self._parked, entry)
+        return None
+
+    def wake(self, now_ms: int) -> list[Reply]:
+        """Answer every parked fetch: the high watermark moved, or this node stops leading."""
+        parked = sorted(self._parked)
+        self._parked.clear()
+        return [self._now(entry, now_ms) for _, _, entry in parked]
+
+    def tick(self, now_ms: int) -> list[Reply]:
+        """Answer the parked fetches whose time is up, as a rule without records."""
+        replies = []
+        while self._parked and self._parked[0][0] <= now_ms:
+            replies.append(self._now(heapq.heappop(self._parked)[2], now_ms))
+        return replies
+
+    def _now(self, parked: Parked, now_ms: int) -> Reply:
+        response, _ = self._answer(parked.request, parked.version, now_ms)
+        return Reply(parked.ticket, response)
+
+    def _answer(
+        self, request: m.FetchRequest, version: int, now_ms: int
+    ) -> tuple[m.FetchResponse, bool]:
+        """The response as of now, and whether a caller that may wait should."""
+        leader = self._leader
+        if leader.wrong_cluster(request.cluster_id):
+            return m.FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID), False
+        asked = _partition(request, version)
+        if asked is None:
+            return m.FetchResponse(error_code=ErrorCode.INVALID_REQUEST), False
+        error = self._refusal(request, asked)
+        if error is not ErrorCode.NONE:
+            return self._response(version, error), False
+        offset = asked.fetch_offset
+        where = leader.divergence(offset, asked.last_fetched_epoch)
+        if where is not None:
+            return self._response(version, where=where), False
+        replica_id = request.replica_state.replica_id
+        if replica_id >= 0:
+            key = (replica_id, asked.replica_directory_id)
+            leader.observers.fetched(key, offset, leader.log.durable_end, now_ms)
+        bytes_max = min(request.max_bytes, leader.config.fetch_bytes_max)
+        records = leader.log.read(offset, bytes_max)
+        return self._response(version, records=records), not records
+
+    def _refusal(self, request: m.FetchRequest, asked: m.FetchRequest.FetchPartition) -> ErrorCode:
+        lowest = min(
+            request.max_wait_ms,
+            asked.fetch_offset,
+            asked.last_fetched_epoch,
+            asked.current_leader_epoch,
+        )
+        if lowest < 0 or asked.last_fetched_epoch > asked.current_leader_epoch:
+            return ErrorCode.INVALID_REQUEST
+        return self._leader.validate(asked.current_leader_epoch)
+
+    def _response(
+        self,
+        version: int,
+        error: ErrorCode = ErrorCode.NONE,
+        where: SnapshotId | tuple[int, int] | None = None,
+        records: bytes = b"",
+    ) -> m.FetchResponse:
+        leader = self._leader
+        good = error is ErrorCode.NONE
+        partition = m.FetchResponse.PartitionData(
+            error_code=error,
+            high_watermark=leader.high_watermark if good else UNKNOWN,
+            log_start_offset=leader.log.start_offset,
+            records=records,
+        )
+        if version >= _LEADER_FROM:
+            partition.current_leader = m.FetchResponse.LeaderIdAndEpoch(
+                leader_id=leader.quorum.leader_id, leader_epoch=leader.quorum.epoch
+            )
+        match where:
+            case SnapshotId(end_offset, epoch):
+                partition.snapshot_id = m.FetchResponse.SnapshotId(
+                    end_offset=end_offset, epoch=epoch
+                )
+            case (epoch, end_offset):
+                partition.diverging_epoch = m.FetchResponse.EpochEndOffset(
+                    epoch=epoch, end_offset=end_offset
+                )
+            case None:
+                pass
+        topic = m.FetchResponse.FetchableTopicResponse(partitions=[partition])
+        if version >= _TOPIC_ID_FROM:
+            topic.topic_id = TOPIC_ID
+        else:
+            topic.topic = TOPIC
+        response = m.FetchResponse(responses=[topic])
+        endpoint = leader.endpoint
+        if version >= _ENDPOINTS_FROM and endpoint is not None:
+            node_id, host, port = endpoint
+            response.node_endpoints = [
+                m.FetchResponse.NodeEndpoint(node_id=node_id, host=host, port=port)
+            ]
+        return response
+
+
+def _partition(request: m.FetchRequest, version: int) -> m.FetchRequest.FetchPartition | None:
+    """The one partition there is, or None when anything else is asked for."""
+    if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
+        return None
+    topic = request.topics[0]
+    named = topic.topic_id == TOPIC_ID if version >= _TOPIC_ID_FROM else topic.topic == TOPIC
+    return topic.partitions[0] if named and topic.partitions[0].partition == 0 else None

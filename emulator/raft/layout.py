@@ -1,0 +1,88 @@
+"""Names and small text files of a metadata log folder, as Kafka 3.9.2 lays them out.
+
+Everything is relative to the node's folder (``metadata.log.dir``). Pure: text and names only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from wire.text import uuid_text
+
+TOPIC: Final = "__cluster_metadata"
+TOPIC_ID: Final = bytes(15) + b"\x01"
+FOLDER: Final = f"{TOPIC}-0"
+QUORUM_STATE: Final = f"{FOLDER}/quorum-state"
+EPOCHS: Final = f"{FOLDER}/leader-epoch-checkpoint"
+PARTITION_METADATA: Final = f"{FOLDER}/partition.metadata"
+META_PROPERTIES: Final = "meta.properties"
+BOOTSTRAP_CHECKPOINT: Final = "bootstrap.checkpoint"
+
+_SEGMENT: Final = re.compile(rf"{FOLDER}/(\d{{20}})\.log")
+_SNAPSHOT: Final = re.compile(rf"{FOLDER}/(\d{{20}})-(\d{{10}})\.checkpoint")
+_LEFTOVER: Final = re.compile(rf"{FOLDER}/\d{{20}}-\d{{10}}\.checkpoint\.(part|deleted)")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SnapshotId:
+    """What a snapshot contains: all below ``end_offset``; ``epoch`` is that of the last record."""
+
+    end_offset: int
+    epoch: int
+
+
+BOOTSTRAP_SNAPSHOT_ID: Final = SnapshotId(0, 0)
+"""Only ever local, never served (Kafka: Snapshots.BOOTSTRAP_SNAPSHOT_ID)."""
+
+
+def segment_path(base_offset: int) -> str:
+    """File of the segment that begins at an offset.
+
+    >>> segment_path(7)
+    '__cluster_metadata-0/00000000000000000007.log'
+    """
+    return f"{FOLDER}/{base_offset:020d}.log"
+
+
+def segment_base(path: str) -> int | None:
+    """Base offset a segment's file name tells, or None for any other file."""
+    match = _SEGMENT.fullmatch(path)
+    return None if match is None else int(match[1])
+
+
+def snapshot_path(snapshot: SnapshotId) -> str:
+    """File of a snapshot.
+
+    >>> snapshot_path(SnapshotId(42, 3))
+    '__cluster_metadata-0/00000000000000000042-0000000003.checkpoint'
+    """
+    return f"{FOLDER}/{snapshot.end_offset:020d}-{snapshot.epoch:010d}.checkpoint"
+
+
+def snapshot_id(path: str) -> SnapshotId | None:
+    """Id a snapshot's file name tells, or None for any other file."""
+    match = _SNAPSHOT.fullmatch(path)
+    return None if match is None else SnapshotId(int(match[1]), int(match[2]))
+
+
+def is_leftover(path: str) -> bool:
+    """Whether a file is half of a snapshot's creation or deletion, safe to remove at start."""
+    return _LEFTOVER.fullmatch(path) is not None
+
+
+def render_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
+    r"""Text of ``leader-epoch-checkpoint``: version, count, then epoch and its start offset.
+
+    >>> render_epochs([(1, 0), (2, 467)])
+    b'0\n2\n1 0\n2 467\n'
+    """
+    rows = [f"{epoch} {start_offset}\n" for epoch, start_offset in epochs]
+    return f"0\n{len(rows)}\n{''.join(rows)}".encode()
+
+
+def render_partition_metadata() -> bytes:
+    """Text of ``partition.metadata``: the fixed id of the metadata topic."""
+    return f"version: 0\ntopic_id: {uuid_text(TOPIC_ID)}".encode()

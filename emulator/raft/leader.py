@@ -1,0 +1,108 @@
+"""What every request handler of the leader looks at, and the checks they share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from emulator.raft.config import RaftConfig
+from emulator.raft.layout import SnapshotId
+from emulator.raft.log import MetadataLog
+from emulator.raft.observers import Observers
+from emulator.raft.quorum_state import NONE, QuorumState
+from emulator.raft.snapshots import Snapshots
+from wire.errors import ErrorCode
+
+UNKNOWN = -1
+"""A high watermark, or an offset, that is not known; the receiver ignores it."""
+
+
+@dataclass(slots=True)
+class Leader:
+    """State of one voter as its handlers see it."""
+
+    config: RaftConfig
+    quorum: QuorumState
+    log: MetadataLog
+    snapshots: Snapshots
+    observers: Observers = field(default_factory=Observers)
+    epoch_start_offset: int = UNKNOWN
+    shutting_down: bool = False
+
+    @property
+    def high_watermark(self) -> int:
+        """First offset that is not committed, -1 while none of this epoch's records is.
+
+        With one voter that is the durable end. It stays unknown until the LeaderChange at the
+        epoch's start is in: only then is everything before it committed for certain.
+        Source: LeaderState.maybeUpdateHighWatermark, Kafka 3.9.
+        """
+        durable = self.log.durable_end
+        started = self.quorum.is_leader and durable > self.epoch_start_offset
+        return durable if started else UNKNOWN
+
+    @property
+    def endpoint(self) -> tuple[int, str, int] | None:
+        """Id, host and port of the known leader under the listener the quorum uses."""
+        leader_id = self.quorum.leader_id
+        if leader_id == NONE or leader_id not in self.config.voters:
+            return None
+        host, port = self.config.voters[leader_id]
+        return leader_id, host, port
+
+    def wrong_cluster(self, cluster_id: str | None) -> bool:
+        """Whether a request names another cluster; one that names none is let through."""
+        return cluster_id is not None and cluster_id != self.config.cluster_id
+
+    def validate(self, epoch: int) -> ErrorCode:
+        """Whether this node may answer a request for ``epoch`` as its leader.
+
+        Source: KafkaRaftClient.validateLeaderOnlyRequest, Kafka 3.9.
+        """
+        if epoch < self.quorum.epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if epoch > self.quorum.epoch:
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        if not self.quorum.is_leader:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if self.shutting_down:
+            return ErrorCode.BROKER_NOT_AVAILABLE
+        return ErrorCode.NONE
+
+    def end_offset(self, epoch: int) -> tuple[int, int]:
+        """Largest own epoch not above ``epoch`` and where it ends; both are never negative.
+
+        Source: KafkaMetadataLog.endOffsetForEpoch, Kafka 3.9.
+        """
+        found, end_offset = self.log.epochs.end_offset(epoch, self.log.end_offset)
+        earliest = self.snapshots.earliest
+        if earliest is not None and found == epoch and end_offset == earliest.end_offset:
+            # Older than every epoch of the log: the oldest snapshot is what is still known.
+            return earliest.epoch, end_offset
+        return found, end_offset
+
+    def divergence(self, offset: int, epoch: int) -> SnapshotId | tuple[int, int] | None:
+        """Where a follower that fetches at ``offset`` after ``epoch`` stands against this log.
+
+        Returns:
+            None: its log is a prefix of ours; a snapshot id: it must begin with that; an epoch
+            and end offset: cut back to there, then ask again.
+
+        Source: ReplicatedLog.validateOffsetAndEpoch, KafkaRaftClient.tryCompleteFetchRequest, 3.9.
+        """
+        latest = self.snapshots.latest
+        if offset == 0 and latest is not None:
+            # Always cheaper than replaying the log from its begin.
+            return latest
+        start = self.log.start_offset
+        if offset == 0 and start == 0:
+            return None
+        earliest = self.snapshots.earliest
+        if earliest is not None and latest is not None:
+            below = offset < start or epoch < earliest.epoch
+            if below or (offset == start and epoch != earliest.epoch):
+                return latest
+        found, end_offset = self.end_offset(epoch)
+        if found != epoch or end_offset < offset:
+            assert min(found, end_offset) >= 0, "(-1, -1) would read as not diverging"
+            return found, end_offset
+        return None

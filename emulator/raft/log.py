@@ -1,0 +1,202 @@
+"""The metadata log of one node: batches in memory, segments on disk, and what of it is durable.
+
+Kept in memory are the encoded batches, as they go to disk and to observers; nothing is decoded
+here. An append only buffers; ``flush`` hands everything buffered to one ``AppendFile`` and one
+``SyncFile``, and while that sync is under way the next group gathers (group commit).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from emulator.raft.epochs import LeaderEpochs
+from emulator.raft.layout import segment_path
+from emulator.seam import AppendFile, DeleteFile, Effect, ReplaceFile, SyncFile
+
+
+@dataclass(frozen=True, slots=True)
+class LogBatch:
+    """One encoded batch; the unit of atomicity for whoever reads it."""
+
+    base_offset: int
+    last_offset: int
+    epoch: int
+    data: bytes
+
+
+@dataclass(slots=True)
+class Segment:
+    """One ``.log`` file; ``size`` counts the bytes handed to it, durable or not."""
+
+    base_offset: int
+    size: int = 0
+
+    @property
+    def path(self) -> str:
+        """The file, relative to the node's folder."""
+        return segment_path(self.base_offset)
+
+
+class MetadataLog:
+    """Offsets, batches and segments of ``__cluster_metadata-0``.
+
+    Invariants: batches follow each other without a gap from ``start_offset`` to ``end_offset``;
+    ``start_offset <= durable_end <= end_offset``, each on a batch boundary; at most one group is
+    being synced; a group never spans two segments.
+
+    What recovery read may still sit in the page cache, so a recovered log counts as durable only
+    from its first completed sync on.
+    """
+
+    def __init__(self, segment_bytes: int, *, start_offset: int = 0) -> None:
+        self._segment_bytes = segment_bytes
+        self.start_offset = start_offset
+        self.end_offset = start_offset
+        self.durable_end = start_offset
+        self.epochs = LeaderEpochs()
+        self.segments: list[Segment] = []
+        self._batches: list[LogBatch] = []
+        self._bases: list[int] = []
+        self._buffer: list[LogBatch] = []
+        self._in_flight: tuple[int, int] | None = None
+        self._token = 0
+        self._roll_next = False
+        self._reads: dict[tuple[int, int], bytes] = {}
+        self.appended_bytes = 0
+
+    @property
+    def last_epoch(self) -> int:
+        """Epoch of the last record, 0 for an empty log."""
+        return self._batches[-1].epoch if self._batches else self.epochs.latest
+
+    @property
+    def dirty(self) -> bool:
+        """Whether anything appended is not durable yet."""
+        return self._in_flight is not None or bool(self._buffer)
+
+    def recovered(self, batch: LogBatch) -> None:
+        """Take back a batch found in the last known segment at start."""
+        self._index(batch)
+        self.segments[-1].size += len(batch.data)
+
+    def append(self, batch: LogBatch) -> bool:
+        """Buffer one batch at ``end_offset``; True when it opened a new leader epoch."""
+        opened = self._index(batch)
+        self._buffer.append(batch)
+        self.appended_bytes += len(batch.data)
+        return opened
+
+    def flush(self) -> list[Effect]:
+        """Write and sync everything buffered, unless a sync is still under way."""
+        if self._in_flight is not None or not self._buffer:
+            return []
+        effects: list[Effect] = []
+        data = b"".join(batch.data for batch in self._buffer)
+        if self._must_roll(len(data)):
+            self.segments.append(Segment(self._buffer[0].base_offset))
+            # Created by a replace, which makes the name itself durable before bytes go in.
+            effects.append(ReplaceFile(self.segments[-1].path, b""))
+            self._roll_next = False
+        active = self.segments[-1]
+        active.size += len(data)
+        self._token += 1
+        self._in_flight = (self._token, self._buffer[-1].last_offset + 1)
+        self._buffer.clear()
+        return [*effects, AppendFile(active.path, data), SyncFile(active.path, self._token)]
+
+    def synced(self, token: int) -> None:
+        """The group under that token is durable, and with it all before."""
+        assert self._in_flight is not None, f"sync {token} was never issued"
+        issued, end_offset = self._in_flight
+        assert issued == token, f"sync {token} reported, {issued} is under way"
+        self._in_flight = None
+        self.durable_end = end_offset
+        self._reads.clear()
+
+    def roll(self) -> None:
+        """Begin a new segment with the next group, so that this one can be deleted later."""
+        self._roll_next = True
+
+    def truncate_from_start(self, offset: int) -> list[Effect]:
+        """Forget batches below ``offset`` and delete segments that hold nothing else.
+
+        The log begins at ``offset`` afterwards only if a segment went: what a restart would find
+        again is not forgotten.
+        """
+        assert offset <= self.durable_end, "only what is durable may be cut away"
+        gone = [
+            segment
+            for segment, after in zip(self.segments, self.segments[1:], strict=False)
+            if after.base_offset <= offset
+        ]
+        if not gone:
+            return []
+        del self.segments[: len(gone)]
+        count = bisect_left(self._bases, offset)
+        del self._bases[:count]
+        del self._batches[:count]
+        self.start_offset = offset
+        self.epochs.truncate_from_start(offset)
+        self._reads.clear()
+        return [DeleteFile(segment.path) for segment in gone]
+
+    def batches(self, first: int, last: int) -> Iterator[LogBatch]:
+        """Whole batches that hold offsets ``first`` to ``last`` (inclusive), as of this moment."""
+        begin = max(0, bisect_right(self._bases, first) - 1)
+        for batch in self._batches[begin : bisect_right(self._bases, last)]:
+            if batch.last_offset >= first:
+                yield batch
+
+    def is_boundary(self, offset: int) -> bool:
+        """Whether a batch begins at ``offset``, or the log ends there."""
+        index = bisect_left(self._bases, offset)
+        return offset == self.end_offset or (
+            index < len(self._bases) and self._bases[index] == offset
+        )
+
+    def read(self, offset: int, bytes_max: int) -> bytes:
+        """Whole durable batches from ``offset`` on, at least one if there is one.
+
+        Answers are kept until the durable end moves: a fleet of observers asks for the same bytes.
+        """
+        if offset >= self.durable_end:
+            return b""
+        found = self._reads.get((offset, bytes_max))
+        if found is None:
+            found = self._reads[offset, bytes_max] = self._read(offset, bytes_max)
+        return found
+
+    def _read(self, offset: int, bytes_max: int) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        index = max(0, bisect_right(self._bases, offset) - 1)
+        while index < len(self._batches):
+            batch = self._batches[index]
+            if batch.base_offset >= self.durable_end or (
+                parts and size + len(batch.data) > bytes_max
+            ):
+                break
+            parts.append(batch.data)
+            size += len(batch.data)
+            index += 1
+        return b"".join(parts)
+
+    def _index(self, batch: LogBatch) -> bool:
+        assert batch.base_offset == self.end_offset, "batches follow each other without a gap"
+        assert batch.last_offset >= batch.base_offset, "a batch holds at least one record"
+        opened = self.epochs.assign(batch.epoch, batch.base_offset)
+        self._batches.append(batch)
+        self._bases.append(batch.base_offset)
+        self.end_offset = batch.last_offset + 1
+        return opened
+
+    def _must_roll(self, size: int) -> bool:
+        if not self.segments:
+            return True
+        active = self.segments[-1]
+        # The first sync after a start is what proves the recovered segment durable.
+        if active.size == 0 or self._token == 0:
+            return False
+        return self._roll_next or active.size + size > self._segment_bytes

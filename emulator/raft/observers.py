@@ -1,0 +1,57 @@
+"""Who fetches the metadata log from us, how far each one is, and since when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from emulator.raft.config import OBSERVER_SESSION_MS
+
+
+@dataclass(slots=True)
+class Observer:
+    """One replica that is no voter. Timestamps are milliseconds since the Unix epoch.
+
+    ``last_caught_up_ms`` is when its log last reached the end that ours had, -1 if never.
+    """
+
+    replica_id: int
+    directory_id: bytes
+    log_end_offset: int
+    last_fetch_ms: int
+    last_caught_up_ms: int = -1
+    leader_end_at_fetch: int = -1
+
+
+class Observers:
+    """Replicas by id and directory; they never count for the high watermark.
+
+    Source: LeaderState.ReplicaState.updateFollowerState, KIP-836, Kafka 3.9.
+    """
+
+    def __init__(self) -> None:
+        self._observers: dict[tuple[int, bytes], Observer] = {}
+
+    def fetched(
+        self, key: tuple[int, bytes], offset: int, leader_end_offset: int, now_ms: int
+    ) -> None:
+        """Note a valid fetch: the replica holds everything below ``offset``."""
+        observer = self._observers.get(key)
+        if observer is None:
+            observer = self._observers[key] = Observer(*key, offset, now_ms)
+        if offset >= leader_end_offset:
+            observer.last_caught_up_ms = now_ms
+        elif offset >= observer.leader_end_at_fetch > 0:
+            # It has what was our end when it last asked, so it was caught up then.
+            observer.last_caught_up_ms = max(observer.last_caught_up_ms, observer.last_fetch_ms)
+        observer.leader_end_at_fetch = leader_end_offset
+        observer.log_end_offset = offset
+        observer.last_fetch_ms = now_ms
+
+    def alive(self, now_ms: int) -> Iterator[Observer]:
+        """Those that fetched in the last 300 s, by id; the others are forgotten."""
+        for key in sorted(self._observers):
+            if self._observers[key].last_fetch_ms + OBSERVER_SESSION_MS < now_ms:
+                del self._observers[key]
+            else:
+                yield self._observers[key]

@@ -1,0 +1,165 @@
+"""The election state of one voter: which states exist, which may follow, and what is on disk.
+
+``NEXT`` is the state diagram. With one voter only RESIGNED or UNATTACHED -> CANDIDATE -> LEADER
+occur; the rest are the ways of a larger quorum. Source: QuorumState, Kafka 3.9 (KIP-595).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+
+from emulator.raft.errors import RecoveryError
+from emulator.raft.layout import QUORUM_STATE
+
+NONE: Final = -1
+"""No leader known, or no vote given."""
+
+
+class State(enum.Enum):
+    """What a voter is in its epoch."""
+
+    UNATTACHED = "Unattached"
+    CANDIDATE = "Candidate"
+    LEADER = "Leader"
+    FOLLOWER = "Follower"
+    RESIGNED = "Resigned"
+
+
+NEXT: Final[Mapping[State, AbstractSet[State]]] = {
+    State.UNATTACHED: {State.UNATTACHED, State.CANDIDATE, State.FOLLOWER},
+    State.CANDIDATE: {State.UNATTACHED, State.CANDIDATE, State.LEADER, State.FOLLOWER},
+    State.LEADER: {State.UNATTACHED, State.FOLLOWER, State.RESIGNED},
+    State.FOLLOWER: {State.UNATTACHED, State.CANDIDATE, State.FOLLOWER},
+    State.RESIGNED: {State.UNATTACHED, State.CANDIDATE, State.FOLLOWER},
+}
+"""A state that is not listed for another cannot follow it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Election:
+    """What must survive a restart: one epoch, at most one vote and at most one leader in it."""
+
+    epoch: int = 0
+    leader_id: int = NONE
+    voted_id: int = NONE
+
+
+class _Voter(msgspec.Struct, rename="camel"):
+    voter_id: int
+
+
+class _File(msgspec.Struct, rename="camel"):
+    leader_id: int
+    leader_epoch: int
+    voted_id: int
+    current_voters: list[_Voter]
+    cluster_id: str = ""
+    applied_offset: int = 0
+    data_version: int = msgspec.field(default=0, name="data_version")
+
+
+def render(election: Election, voters: AbstractSet[int]) -> bytes:
+    """Text of ``quorum-state`` for a static quorum, key for key as Kafka 3.9.2 writes it.
+
+    >>> render(Election(1, 3000), {3000}).decode()  # doctest: +NORMALIZE_WHITESPACE
+    '{"clusterId":"","leaderId":3000,"leaderEpoch":1,"votedId":-1,"appliedOffset":0,"currentVoters":[{"voterId":3000}],"data_version":0}'
+    """
+    return msgspec.json.encode(
+        {
+            "clusterId": "",
+            "leaderId": election.leader_id,
+            "leaderEpoch": election.epoch,
+            "votedId": election.voted_id,
+            "appliedOffset": 0,
+            "currentVoters": [{"voterId": voter} for voter in sorted(voters)],
+            "data_version": 0,
+        }
+    )
+
+
+def parse(data: bytes, voters: AbstractSet[int]) -> Election:
+    """Read ``quorum-state``.
+
+    Raises:
+        RecoveryError: not such a file, one of a dynamic quorum (data_version 1, kraft.version 1),
+            an impossible epoch, or one written for other voters.
+    """
+    try:
+        file = msgspec.json.decode(data, type=_File)
+    except msgspec.DecodeError as error:
+        raise RecoveryError(QUORUM_STATE, None, f"not an election state: {error}") from error
+    if file.data_version != 0:
+        why = f"data_version {file.data_version} belongs to a dynamic quorum, only 0 is known"
+        raise RecoveryError(QUORUM_STATE, None, why)
+    written = {voter.voter_id for voter in file.current_voters}
+    if written and written != voters:
+        why = f"written for voters {sorted(written)}, configured are {sorted(voters)}"
+        raise RecoveryError(QUORUM_STATE, None, why)
+    if file.leader_epoch < 0:
+        raise RecoveryError(QUORUM_STATE, None, f"leaderEpoch {file.leader_epoch} is negative")
+    return Election(file.leader_epoch, file.leader_id, file.voted_id)
+
+
+class QuorumState:
+    """The current state, its epoch, leader and vote.
+
+    Invariants: the epoch never falls; within an epoch the leader, once known, never changes.
+    A node found as leader of its epoch on disk begins as RESIGNED: its old leadership is void, it
+    may lead again only in a later epoch.
+    """
+
+    __slots__ = ("_node_id", "_voters", "election", "state")
+
+    def __init__(self, node_id: int, voters: AbstractSet[int], election: Election) -> None:
+        self._node_id = node_id
+        self._voters = frozenset(voters)
+        led = election.leader_id == node_id
+        self.state = State.RESIGNED if led else State.UNATTACHED
+        self.election = election
+
+    @property
+    def epoch(self) -> int:
+        """The current epoch."""
+        return self.election.epoch
+
+    @property
+    def leader_id(self) -> int:
+        """Leader of the current epoch, -1 when unknown."""
+        return self.election.leader_id
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this node leads the current epoch."""
+        return self.state is State.LEADER
+
+    def render(self) -> bytes:
+        """The file that must be durable before anything of this state is sent."""
+        return render(self.election, self._voters)
+
+    def to_candidate(self) -> None:
+        """Stand in the next epoch, voting for ourselves."""
+        self._enter(State.CANDIDATE, Election(self.epoch + 1, NONE, self._node_id))
+
+    def to_leader(self) -> None:
+        """Lead the epoch we stand in; the caller has counted a majority of votes."""
+        self._enter(State.LEADER, replace(self.election, leader_id=self._node_id, voted_id=NONE))
+
+    def to_resigned(self) -> None:
+        """Give up leading this epoch for good."""
+        self._enter(State.RESIGNED, self.election)
+
+    def _enter(self, state: State, election: Election) -> None:
+        assert state in NEXT[self.state], f"{self.state.value} cannot become {state.value}"
+        old = self.election
+        assert election.epoch >= old.epoch, f"epoch {old.epoch} cannot go back to {election.epoch}"
+        if election.epoch == old.epoch:
+            known = old.leader_id != NONE
+            assert not known or old.leader_id == election.leader_id, "one leader for an epoch"
+        self.state = state
+        self.election = election

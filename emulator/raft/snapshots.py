@@ -1,0 +1,202 @@
+"""Snapshots of the metadata log: written in slices, kept whole, served as raw bytes.
+
+A snapshot is a file of batches of its own: offsets begin at 0, every batch carries the snapshot's
+epoch; first a control batch with the header, last one with the footer. What one id names never
+changes, observers put it together from pieces. Source: KIP-630; RecordsSnapshotWriter, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+
+from emulator.raft import layout
+from emulator.raft.errors import RecoveryError
+from emulator.raft.layout import SnapshotId, snapshot_path
+from emulator.raft.recovery import scan
+from emulator.seam import DeleteFile, Effect
+from wire import records as r
+from wire.batch import Batch, decode_batches, encode_batch
+from wire.errors import DecodeError
+from wire.record_serde import decode_control, encode_control
+
+CONTROL = 0x20
+_SLICE_BYTES_MAX = 1024 * 1024
+
+Verify = Callable[[bytes], None]
+
+
+class SnapshotWriter:
+    """Encodes one snapshot a slice at a time.
+
+    Args:
+        snapshot: its id.
+        values: encoded records; consumed lazily, must stay the same while steps remain.
+        last_timestamp_ms: of the last contained record; stamps the header and every batch.
+        verify: reads a batch back, raising when it cannot.
+    """
+
+    def __init__(
+        self,
+        snapshot: SnapshotId,
+        values: Iterable[bytes],
+        last_timestamp_ms: int,
+        verify: Verify,
+    ) -> None:
+        self.id = snapshot
+        self.last_timestamp_ms = last_timestamp_ms
+        self._values = iter(values)
+        self._verify = verify
+        self._offset = 0
+        self._parts: list[bytes] = []
+        self._control(
+            r.SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_timestamp_ms)
+        )
+
+    def step(self, count: int) -> bool:
+        """Encode up to ``count`` more records as batches; True when the footer is in."""
+        values = list(islice(self._values, count))
+        chunk: list[bytes] = []
+        size = 0
+        for value in values:
+            if chunk and size + len(value) > _SLICE_BYTES_MAX:
+                self._batch([(None, each) for each in chunk], 0)
+                chunk, size = [], 0
+            chunk.append(value)
+            size += len(value)
+        if chunk:
+            self._batch([(None, each) for each in chunk], 0)
+        if len(values) == count:
+            return False
+        self._control(r.SnapshotFooterRecord(version=0))
+        return True
+
+    def content(self) -> bytes:
+        """The whole file, once ``step`` returned True."""
+        return b"".join(self._parts)
+
+    def _control(self, record: r.SnapshotHeaderRecord | r.SnapshotFooterRecord) -> None:
+        self._batch([encode_control(record)], CONTROL)
+
+    def _batch(self, records: list[tuple[bytes | None, bytes]], attributes: int) -> None:
+        data = encode_batch(
+            Batch(self._offset, self.id.epoch, attributes, self.last_timestamp_ms, records)
+        )
+        self._verify(data)
+        self._parts.append(data)
+        self._offset += len(records)
+
+
+def render(
+    snapshot: SnapshotId, values: Iterable[bytes], last_timestamp_ms: int, verify: Verify
+) -> bytes:
+    """One snapshot file in one go; for files as small as ``bootstrap.checkpoint``."""
+    writer = SnapshotWriter(snapshot, values, last_timestamp_ms, verify)
+    while not writer.step(1000):
+        pass
+    return writer.content()
+
+
+def values_of(path: str, data: bytes) -> Iterator[bytes]:
+    """Data records of a snapshot file, in order; the file is checked before the first is given.
+
+    Raises:
+        RecoveryError: see ``check``.
+    """
+    check(path, data, None)
+    return (
+        value
+        for batch in decode_batches(data)
+        if not batch.attributes & CONTROL
+        for _, value in batch.records
+    )
+
+
+def check(path: str, data: bytes, snapshot: SnapshotId | None) -> None:
+    """Hold a snapshot file whole: sound batches from offset 0, header first, footer last.
+
+    Args:
+        path: for the error.
+        data: the file.
+        snapshot: the id its name tells; None does not look at epochs.
+
+    Raises:
+        RecoveryError: anything else; a missing footer means that the file was never finished.
+    """
+    found = scan(data, 0)
+    if found.why is not None:
+        raise RecoveryError(path, found.size, found.why)
+    if not found.batches:
+        raise RecoveryError(path, 0, "empty, not even a snapshot header")
+    if _control_of(path, found.batches[0].data) is not r.SnapshotHeaderRecord:
+        raise RecoveryError(path, 0, "does not begin with a snapshot header")
+    if _control_of(path, found.batches[-1].data) is not r.SnapshotFooterRecord:
+        raise RecoveryError(path, found.size, "no snapshot footer, the file was never finished")
+    if snapshot is not None and any(batch.epoch != snapshot.epoch for batch in found.batches):
+        raise RecoveryError(path, 0, f"a batch is not of epoch {snapshot.epoch}")
+
+
+def _control_of(path: str, data: bytes) -> type | None:
+    """Type of the control record a batch begins (header) or ends (footer) with."""
+    try:
+        batch = next(iter(decode_batches(data)))
+        if not batch.attributes & CONTROL:
+            return None
+        key, value = batch.records[0]
+        return None if key is None else type(decode_control(key, value))
+    except DecodeError as error:
+        raise RecoveryError(path, error.offset, str(error)) from error
+
+
+class Snapshots:
+    """The finished snapshots of a node, oldest first, with their bytes."""
+
+    def __init__(self, found: Mapping[SnapshotId, bytes]) -> None:
+        self._data = dict(sorted(found.items()))
+
+    def ids(self) -> list[SnapshotId]:
+        """Oldest first."""
+        return list(self._data)
+
+    @property
+    def earliest(self) -> SnapshotId | None:
+        """The oldest one kept."""
+        return next(iter(self._data), None)
+
+    @property
+    def latest(self) -> SnapshotId | None:
+        """The newest one."""
+        return next(reversed(self._data), None)
+
+    def data(self, snapshot: SnapshotId) -> bytes | None:
+        """Its bytes, or None when it is not (or no longer) kept."""
+        return self._data.get(snapshot)
+
+    def add(self, snapshot: SnapshotId, data: bytes) -> None:
+        """Keep a finished snapshot; its content is final."""
+        latest = self.latest
+        assert latest is None or snapshot.end_offset > latest.end_offset, "snapshots only advance"
+        self._data[snapshot] = data
+
+    def forget_all_but(self, count: int) -> list[Effect]:
+        """Drop the oldest ones beyond ``count``."""
+        gone = self.ids()[:-count]
+        for snapshot in gone:
+            del self._data[snapshot]
+        return [DeleteFile(snapshot_path(snapshot)) for snapshot in gone]
+
+
+def recover_snapshots(files: Mapping[str, bytes]) -> Snapshots:
+    """Take the snapshots found in a node's folder.
+
+    Raises:
+        RecoveryError: one of them is not sound; it was renamed into place when it was finished,
+            so a fault in it is damage.
+    """
+    found: dict[SnapshotId, bytes] = {}
+    for path in sorted(files):
+        snapshot = layout.snapshot_id(path)
+        if snapshot is not None and snapshot != layout.BOOTSTRAP_SNAPSHOT_ID:
+            check(path, files[path], snapshot)
+            found[snapshot] = files[path]
+    return Snapshots(found)

@@ -1,0 +1,128 @@
+"""Vote (52), BeginQuorumEpoch (53), EndQuorumEpoch (54), answered by the only voter there is.
+
+KIP-595, KIP-853 (v1). Kafka: KafkaRaftClient.handleVoteRequest and its two neighbours (3.9). Top
+level: INCONSISTENT_CLUSTER_ID, INVALID_REQUEST. Partition: INVALID_REQUEST, FENCED_LEADER_EPOCH,
+INVALID_VOTER_KEY.
+
+With one voter nobody else can be a candidate or a leader, whatever epoch is claimed: a vote is
+never granted and no claim moves our state, it is only told who leads. (Kafka would follow a higher
+epoch, for the candidate may be a voter it does not know yet; a static quorum of one has none.)
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from emulator.raft.layout import TOPIC
+from emulator.raft.leader import Leader
+from wire import messages as m
+from wire.errors import ErrorCode
+
+_KEYS_FROM = 1
+"""Version from which requests name the voter they mean, and answers carry endpoints."""
+
+_ZERO = bytes(16)
+
+Request: TypeAlias = m.VoteRequest | m.BeginQuorumEpochRequest | m.EndQuorumEpochRequest
+
+
+def vote(leader: Leader, request: m.VoteRequest, version: int) -> m.VoteResponse:
+    """Refuse a vote; the answer names the leader."""
+    response = m.VoteResponse(error_code=_top_level(leader, request))
+    if response.error_code != ErrorCode.NONE:
+        return response
+    asked = request.topics[0].partitions[0]
+    error = _epoch_error(leader, asked.candidate_epoch, asked.candidate_id)
+    offset_known = min(asked.last_offset, asked.last_offset_epoch) >= 0
+    if not offset_known or asked.last_offset_epoch >= asked.candidate_epoch:
+        error = ErrorCode.INVALID_REQUEST
+    elif error is ErrorCode.NONE and not _meant(leader, request.voter_id, asked.voter_directory_id):
+        error = ErrorCode.INVALID_VOTER_KEY
+    partition = m.VoteResponse.PartitionData(
+        error_code=error,
+        leader_id=leader.quorum.leader_id,
+        leader_epoch=leader.quorum.epoch,
+        vote_granted=False,
+    )
+    response.topics = [m.VoteResponse.TopicData(topic_name=TOPIC, partitions=[partition])]
+    response.node_endpoints = [
+        m.VoteResponse.NodeEndpoint(node_id=node_id, host=host, port=port)
+        for node_id, host, port in _endpoints(leader, version)
+    ]
+    return response
+
+
+def begin_quorum_epoch(
+    leader: Leader, request: m.BeginQuorumEpochRequest, version: int
+) -> m.BeginQuorumEpochResponse:
+    """Answer somebody who says that it leads."""
+    response = m.BeginQuorumEpochResponse(error_code=_top_level(leader, request))
+    if response.error_code != ErrorCode.NONE:
+        return response
+    asked = request.topics[0].partitions[0]
+    error = _epoch_error(leader, asked.leader_epoch, asked.leader_id)
+    if error is ErrorCode.NONE and asked.leader_id != leader.config.node_id:
+        error = ErrorCode.INVALID_REQUEST
+    elif error is ErrorCode.NONE and not _meant(leader, request.voter_id, asked.voter_directory_id):
+        error = ErrorCode.INVALID_VOTER_KEY
+    partition = m.BeginQuorumEpochResponse.PartitionData(
+        error_code=error, leader_id=leader.quorum.leader_id, leader_epoch=leader.quorum.epoch
+    )
+    response.topics = [
+        m.BeginQuorumEpochResponse.TopicData(topic_name=TOPIC, partitions=[partition])
+    ]
+    response.node_endpoints = [
+        m.BeginQuorumEpochResponse.NodeEndpoint(node_id=node_id, host=host, port=port)
+        for node_id, host, port in _endpoints(leader, version)
+    ]
+    return response
+
+
+def end_quorum_epoch(
+    leader: Leader, request: m.EndQuorumEpochRequest, version: int
+) -> m.EndQuorumEpochResponse:
+    """Answer somebody who says that it led and resigns."""
+    response = m.EndQuorumEpochResponse(error_code=_top_level(leader, request))
+    if response.error_code != ErrorCode.NONE:
+        return response
+    asked = request.topics[0].partitions[0]
+    error = _epoch_error(leader, asked.leader_epoch, asked.leader_id)
+    if error is ErrorCode.NONE and asked.leader_epoch > leader.quorum.epoch:
+        error = ErrorCode.INVALID_REQUEST
+    partition = m.EndQuorumEpochResponse.PartitionData(
+        error_code=error, leader_id=leader.quorum.leader_id, leader_epoch=leader.quorum.epoch
+    )
+    response.topics = [m.EndQuorumEpochResponse.TopicData(topic_name=TOPIC, partitions=[partition])]
+    response.node_endpoints = [
+        m.EndQuorumEpochResponse.NodeEndpoint(node_id=node_id, host=host, port=port)
+        for node_id, host, port in _endpoints(leader, version)
+    ]
+    return response
+
+
+def _top_level(leader: Leader, request: Request) -> ErrorCode:
+    if leader.wrong_cluster(request.cluster_id):
+        return ErrorCode.INCONSISTENT_CLUSTER_ID
+    topics = request.topics
+    if len(topics) != 1 or topics[0].topic_name != TOPIC or len(topics[0].partitions) != 1:
+        return ErrorCode.INVALID_REQUEST
+    if topics[0].partitions[0].partition_index != 0:
+        return ErrorCode.INVALID_REQUEST
+    return ErrorCode.NONE
+
+
+def _epoch_error(leader: Leader, epoch: int, replica_id: int) -> ErrorCode:
+    if epoch < leader.quorum.epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    return ErrorCode.INVALID_REQUEST if replica_id < 0 else ErrorCode.NONE
+
+
+def _meant(leader: Leader, voter_id: int, directory_id: bytes) -> bool:
+    """Whether a voter key is ours; id -1 and directory zeros stand for "not given"."""
+    ours = directory_id in (_ZERO, leader.config.directory_id)
+    return voter_id == -1 or (voter_id == leader.config.node_id and ours)
+
+
+def _endpoints(leader: Leader, version: int) -> list[tuple[int, str, int]]:
+    endpoint = leader.endpoint
+    return [] if version < _KEYS_FROM or endpoint is None else [endpoint]
