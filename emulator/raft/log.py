@@ -64,7 +64,6 @@ class MetadataLog:
         self._token = 0
         self._roll_next = False
         self._reads: dict[tuple[int, int], bytes] = {}
-        self.appended_bytes = 0
 
     @property
     def last_epoch(self) -> int:
@@ -85,7 +84,6 @@ class MetadataLog:
         """Buffer one batch at ``end_offset``; True when it opened a new leader epoch."""
         opened = self._index(batch)
         self._buffer.append(batch)
-        self.appended_bytes += len(batch.data)
         return opened
 
     def flush(self) -> list[Effect]:

@@ -132,11 +132,6 @@ class Raft:
         return self._leader.log.dirty
 
     @property
-    def appended_bytes(self) -> int:
-        """Bytes of batches appended since the start of this process."""
-        return self._leader.log.appended_bytes
-
-    @property
     def latest_snapshot(self) -> SnapshotId | None:
         """The newest finished snapshot."""
         return self._leader.snapshots.latest
