@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text uses
 
 from bench.analysis.quantiles import ms, quantile_table
@@ -20,17 +20,15 @@ def by_operation(multis: DataFrame) -> DataFrame:
     """
     each = multis.where("result = 'ok'").select(
         *KEYS,
-        F.monotonically_increasing_id().alias("_multi"),
-        ms("answered_ns", "sent_ns").alias("_ms"),
+        (ms("answered_ns", "sent_ns") / _all_ops()).alias("_ms_per_op"),
         F.explode("operations").alias("part"),
     )
-    whole = Window.partitionBy(*KEYS, "_multi")
     shared = each.select(
         *KEYS,
         F.col("part.operation").alias("operation"),
         F.col("part.ops").alias("ops"),
         F.col("part.bytes").alias("bytes"),
-        (F.col("_ms") * F.col("part.ops") / F.sum("part.ops").over(whole)).alias("zk_ms"),
+        (F.col("_ms_per_op") * F.col("part.ops")).alias("zk_ms"),
     )
     return (
         shared.groupBy(*KEYS, "operation")
@@ -42,6 +40,10 @@ def by_operation(multis: DataFrame) -> DataFrame:
         )
         .withColumn("ms_per_op", F.col("zk_ms") / F.col("ops"))
     )
+
+
+def _all_ops() -> Column:
+    return F.aggregate("operations", F.lit(0).cast("long"), lambda total, part: total + part.ops)
 
 
 def multi_latency(multis: DataFrame) -> DataFrame:
