@@ -116,7 +116,7 @@ def test_trailing_bytes_are_refused(form: Layout, seed: int, tail: bytes) -> Non
 @settings(max_examples=400)
 @given(any_layout, seeds)
 def test_damaged_bytes_are_judged_as_the_reference_does(form: Layout, seed: int) -> None:
-    """Generated code, the reference and the walk refuse the same bytes, and read the others alike."""
+    """Generated code, reference and walk refuse the same bytes, and read the others alike."""
     rng = random.Random(seed)
     data = bytearray(codec.raw_encode(made(form, seed, small=True), form.version))
     for _ in range(rng.randint(1, 3)):
