@@ -1,7 +1,7 @@
 """When to try again: 100 ms, doubled each time up to a cap, from the start again after progress.
 
-Source: KRaftMigrationDriver.PollTimeSupplier, Kafka 3.9, whose cap is 60 s; ours is lower since a poll is a fraction of
-a second even on a large tree, and an operator is waiting.
+Source: KRaftMigrationDriver.PollTimeSupplier, Kafka 3.9, whose cap is 60 s; ours is lower since a
+poll is a fraction of a second even on a large tree, and an operator is waiting.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """The two-counter chain: what makes a row of multis one story in ZooKeeper.
 
-Every multi checks ``/controller_epoch`` at the version of our claim, writes data, then sets our own znode and
-``/migration``, both at the version the multi before it left. Whatever moves one of the two counters alone (any foreign
-write of ``/migration``) makes every multi in flight fail, so ``/migration``'s offset never covers a hole; with
-``/migration`` alone one foreign write makes exactly one multi fail and all later ones succeed (measured: 39 of 90
-racing runs left a hole with one counter, none with two).
+Every multi checks ``/controller_epoch`` at the version of our claim, writes data, then sets our own
+znode and ``/migration``, both at the version the multi before it left. Whatever moves one of the
+two counters alone (any foreign write of ``/migration``) makes every multi in flight fail, so
+``/migration``'s offset never covers a hole; with ``/migration`` alone one foreign write makes
+exactly one multi fail and all later ones succeed (measured: 39 of 90 racing runs left a hole with
+one counter, none with two).
 
-Pure value logic: builds multis, recognises refusals, and tells from versions read back how many multis were applied.
-Source: KIP-866 "Dual Metadata Writes", "Controller Leadership"; Kafka 3.9 KafkaZkClient.wrapMigrationRequest has one
-counter and one data op per multi.
+Pure value logic: builds multis, recognises refusals, and tells from versions read back how many
+multis were applied. Source: KIP-866 "Dual Metadata Writes", "Controller Leadership"; Kafka 3.9
+KafkaZkClient.wrapMigrationRequest has one counter and one data op per multi.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ class Counters:
 class Chain:
     """Builds the multis of one term, one after the other.
 
-    Invariants: multi ``i`` expects both counters exactly one above multi ``i - 1``; a multi is built once, so its place
-    in the chain is fixed when it is built.
+    Invariants: multi ``i`` expects both counters exactly one above multi ``i - 1``; a multi is
+    built once, so its place in the chain is fixed when it is built.
     """
 
     def __init__(self, term: Term, counters: Counters) -> None:
@@ -92,7 +93,8 @@ class Chain:
         """Take the results of the oldest multi in flight.
 
         Raises:
-            AssertionError: a counter is not where the chain put it, which a conditional write excludes.
+            AssertionError: a counter is not where the chain put it, which a conditional write
+                excludes.
         """
         expected = _after(self._acked)
         stats = values[-2:]

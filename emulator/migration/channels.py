@@ -1,12 +1,12 @@
 """One connection and one queue per ZooKeeper-mode broker, over bytes.
 
-Owns: the outbound connections to brokers, their queues, reconnects, replies. Knows nothing of images: what to
-send and to whom is decided by ``propagation.py``.
+Owns: the outbound connections to brokers, their queues, reconnects, replies. Knows nothing of
+images: what to send and to whom is decided by ``propagation.py``.
 
-Source: ControllerChannelManager.RequestSendThread, Kafka 3.9. As there: no ApiVersions is sent (versions follow
-metadata.version), one request is in flight per broker, a socket failure is retried after 100 ms for as long as the
-broker is registered and unfenced, and a reply with an error is logged and counted, never retried: the next change
-or the next registration repairs it.
+Source: ControllerChannelManager.RequestSendThread, Kafka 3.9. As there: no ApiVersions is sent
+(versions follow metadata.version), one request is in flight per broker, a socket failure is retried
+after 100 ms for as long as the broker is registered and unfenced, and a reply with an error is
+logged and counted, never retried: the next change or the next registration repairs it.
 """
 
 from __future__ import annotations
@@ -75,8 +75,9 @@ class PartitionError:
 class Channels:
     """The queues of all ZooKeeper-mode brokers.
 
-    Invariants: requests leave a queue in the order they were put; at most one is unanswered per broker; a request
-    whose reply was lost is sent again, since each of the three requests may be applied twice without harm.
+    Invariants: requests leave a queue in the order they were put; at most one is unanswered per
+    broker; a request whose reply was lost is sent again, since each of the three requests may be
+    applied twice without harm.
     """
 
     def __init__(self, node_id: int, new_conn: Callable[[], int]) -> None:
@@ -114,7 +115,8 @@ class Channels:
         """Open, keep and close channels so that exactly ``peers`` have one.
 
         Args:
-            peers: broker id -> peer, only registered, migrating and unfenced ZooKeeper-mode brokers (U05).
+            peers: broker id -> peer, only registered, migrating and unfenced ZooKeeper-mode brokers
+                (U05).
         """
         effects: list[Effect] = []
         for broker_id in [*self._channels]:

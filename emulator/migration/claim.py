@@ -1,14 +1,15 @@
 """Claiming ``/controller`` and ``/controller_epoch``, and the guards before it.
 
-One multi, a compare-and-set: ``/controller_epoch`` + 1 at the version read, ``/controller`` deleted at the version read
-if it is there, and made anew, persistent, with our id and KRaft epoch. Its success fences every write an earlier
-controller of either kind may still have on the way; only then are the two counters read that our chain goes on from.
+One multi, a compare-and-set: ``/controller_epoch`` + 1 at the version read, ``/controller`` deleted
+at the version read if it is there, and made anew, persistent, with our id and KRaft epoch. Its
+success fences every write an earlier controller of either kind may still have on the way; only then
+are the two counters read that our chain goes on from.
 
-A claim in doubt is not repeated but recognised: ``/controller`` then names us with our epoch, so the epoch rises by
-exactly one per claim (E06).
+A claim in doubt is not repeated but recognised: ``/controller`` then names us with our epoch, so
+the epoch rises by exactly one per claim (E06).
 
-Source: KIP-866 "Controller Leadership"; KafkaZkClient.tryRegisterKRaftControllerAsActiveController, Kafka 3.9. The
-guards are not in Kafka, which deletes what the other controller wrote.
+Source: KIP-866 "Controller Leadership"; KafkaZkClient.tryRegisterKRaftControllerAsActiveController,
+Kafka 3.9. The guards are not in Kafka, which deletes what the other controller wrote.
 """
 
 from __future__ import annotations

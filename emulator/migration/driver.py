@@ -3,16 +3,20 @@
 The states and what may follow what stand in ``states.py``. What each one does:
 
 * UNINITIALIZED: make ZooKeeper's top-level znodes and ``/migration`` (all -1) if they are missing.
-* WAIT_FOR_CONTROLLER_QUORUM: until the image holds this term's first records and every controller is ready.
-* WAIT_FOR_BROKERS: read the tree, ask ``preconditions`` and the guards of ``claim``; nothing is written (T07).
+* WAIT_FOR_CONTROLLER_QUORUM: until the image holds this term's first records and every controller
+  is ready.
+* WAIT_FOR_BROKERS: read the tree, ask ``preconditions`` and the guards of ``claim``; nothing is
+  written (T07).
 * BECOME_CONTROLLER: claim, then take over the chain of multis.
 * ZK_MIGRATION: read the whole tree (nobody else writes now), append it to the log.
-* SYNC_KRAFT_TO_ZK: compare ZooKeeper with the image, write what differs, pending deletions included.
+* SYNC_KRAFT_TO_ZK: compare ZooKeeper with the image, write what differs, pending deletions
+  included.
 * KRAFT_CONTROLLER_TO_BROKER_COMM: full requests to every ZooKeeper-mode broker.
 * DUAL_WRITE: each change to ZooKeeper, then to the brokers.
 
-Every ZooKeeper error that time can heal is retried with back-off in every state; what an operator must heal stands in
-the status with the znode's name. Source: KIP-866; KRaftMigrationDriver, Kafka 3.9, whose state list this is.
+Every ZooKeeper error that time can heal is retried with back-off in every state; what an operator
+must heal stands in the status with the znode's name. Source: KIP-866; KRaftMigrationDriver, Kafka
+3.9, whose state list this is.
 """
 
 from __future__ import annotations
@@ -63,11 +67,9 @@ class MigrationDriver:
 
     Args:
         settings: configuration.
-        zk: the ZooKeeper client; its outcomes come back by :meth:`zk_results`, a new session by :meth:`zk_connected`.
-        controller: appends records.
-        log: our metadata log.
-        channels: connections to the brokers.
-        stamp: monotonic clock in ns, for trace rows.
+        zk: the ZooKeeper client; its outcomes come back by :meth:`zk_results`, a new session by
+            :meth:`zk_connected`. controller: appends records. log: our metadata log. channels:
+            connections to the brokers. stamp: monotonic clock in ns, for trace rows.
     """
 
     def __init__(

@@ -1,12 +1,14 @@
 """The initial copy: a ZooKeeper tree as metadata records.
 
-Pure: a tree in, pages of records out. Pages are made one by one, since no step may take longer than 5 ms; ``driver.py``
-appends them inside one metadata transaction where metadata.version has those (13 and above). Below, what an unfinished
-copy has left in the log is removed first, so that the copy can be started over (Kafka 3.4-3.6 duplicates records then).
+Pure: a tree in, pages of records out. Pages are made one by one, since no step may take longer than
+5 ms; ``driver.py`` appends them inside one metadata transaction where metadata.version has those
+(13 and above). Below, what an unfinished copy has left in the log is removed first, so that the
+copy can be started over (Kafka 3.4-3.6 duplicates records then).
 
-Order, as in Kafka: per topic its TopicRecord, ConfigRecords, PartitionRecords; broker configs; producer ids.
-Source: KIP-866 "Initial Data Migration"; ZkMigrationClient.readAllMetadata, ZkTopicMigrationClient.iterateTopics,
-ZkConfigMigrationClient.iterateBrokerConfigs, ZkMigrationClient.migrateProducerId, Kafka 3.9.
+Order, as in Kafka: per topic its TopicRecord, ConfigRecords, PartitionRecords; broker configs;
+producer ids. Source: KIP-866 "Initial Data Migration"; ZkMigrationClient.readAllMetadata,
+ZkTopicMigrationClient.iterateTopics, ZkConfigMigrationClient.iterateBrokerConfigs,
+ZkMigrationClient.migrateProducerId, Kafka 3.9.
 """
 
 from __future__ import annotations
@@ -31,15 +33,19 @@ def pages(tree: Tree, image: Image, min_batch_size: int) -> Iterator[list[Record
     """Yield the records that bring ``image`` to what ``tree`` holds, cut into pages.
 
     Args:
-        tree: read after the claim, so that nobody else writes to it; every entity in it is supported and well formed
+        tree: read after the claim, so that nobody else writes to it; every entity in it is
+            supported and well formed
             (``preconditions.reasons`` said so).
-        image: the newest stable image; not empty only when an unfinished copy below metadata.version 13 left
+        image: the newest stable image; not empty only when an unfinished copy below
+            metadata.version 13 left
             something.
-        min_batch_size: ``zookeeper.metadata.migration.min.batch.size``: a page holds at least so many records, the
+        min_batch_size: ``zookeeper.metadata.migration.min.batch.size``: a page holds at least so
+            many records, the
             last one excepted.
 
     Yields:
-        Pages of at least ``min_batch_size`` and, inside one topic, at most :data:`PAGE_RECORDS_MAX` records.
+        Pages of at least ``min_batch_size`` and, inside one topic, at most :data:`PAGE_RECORDS_MAX`
+        records.
 
     Raises:
         ZnodeError: a znode changed into something unreadable since it was checked.
@@ -97,8 +103,8 @@ def leftovers(image: Image) -> Iterator[Record]:
 def topic_records(tree: Tree, name: str) -> Iterator[Record]:
     """Yield one topic: itself, its configs, its partitions.
 
-    A missing state znode stands for a partition that no controller has seen yet: all replicas in sync, led by the
-    first, epochs 0 (ZkTopicMigrationClient logs the same as a warning).
+    A missing state znode stands for a partition that no controller has seen yet: all replicas in
+    sync, led by the first, epochs 0 (ZkTopicMigrationClient logs the same as a warning).
     """
     topic = topics.read_topic(tree, name)
     yield r.TopicRecord(name=name, topic_id=topic.topic_id)

@@ -87,8 +87,8 @@ class _Flight:
 class Pipeline:
     """Units in order, the multis in flight, and the chain they follow.
 
-    Invariants: a unit leaves the queue when its last multi is acknowledged; multis are acknowledged in the order they
-    were sent; what is taken back is sent again in the same order.
+    Invariants: a unit leaves the queue when its last multi is acknowledged; multis are acknowledged
+    in the order they were sent; what is taken back is sent again in the same order.
     """
 
     def __init__(self, zk: Zk, stamp: Callable[[], int], ops_max: int) -> None:
@@ -139,7 +139,8 @@ class Pipeline:
         """Send the next multi of a unit.
 
         Returns:
-            Effects; None when more of the unit must be planned first; Refused when an operation fits into no frame.
+            Effects; None when more of the unit must be planned first; Refused when an operation
+            fits into no frame.
         """
         assert self.chain is not None
         groups = unit.pack(self._ops_max, MULTI_BYTES_MAX)
@@ -158,7 +159,8 @@ class Pipeline:
     def outcome(self, outcome: ZkOutcome) -> tuple[Report | None, list[Effect]]:
         """Take the outcome of a multi; None for one that is not in flight any more.
 
-        After the first refusal or loss nothing is taken for applied until :meth:`settle`: the counters decide.
+        After the first refusal or loss nothing is taken for applied until :meth:`settle`: the
+        counters decide.
         """
         flight = next((f for f in self._flights if f.tag == outcome.tag), None)
         if flight is None:

@@ -1,9 +1,10 @@
 """Operations ZooKeeper refuses for good, and what the operator wants done about them.
 
-A refusal that a full comparison repairs (the znode is missing, or there already) is no poison unless it comes back.
-Anything else (no permission, too large for a frame) is: with ``kraftbridge.zk.write.behind.poison=block`` nothing after
-it is written, and it is tried again with back-off; with ``skip`` the znode is left as it is. Never silently: the path
-and the cause stand in the status, a metric and the log.
+A refusal that a full comparison repairs (the znode is missing, or there already) is no poison
+unless it comes back. Anything else (no permission, too large for a frame) is: with
+``kraftbridge.zk.write.behind.poison=block`` nothing after it is written, and it is tried again with
+back-off; with ``skip`` the znode is left as it is. Never silently: the path and the cause stand in
+the status, a metric and the log.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Why the migration cannot begin yet, as reasons an operator can act on.
 
-Pure: the tree, the image and the configuration in, reasons out; no reasons means that the claim may be made. A reason
-that waiting cannot remove is ``fatal``: the driver says so and does not touch ZooKeeper.
+Pure: the tree, the image and the configuration in, reasons out; no reasons means that the claim may
+be made. A reason that waiting cannot remove is ``fatal``: the driver says so and does not touch
+ZooKeeper.
 
-Source: KIP-866 "Migration Trigger", "ZK Broker Presence", "Incompatible Brokers"; KRaftMigrationDriver
-.areZkBrokersReadyForMigration, Kafka 3.9. Beyond Kafka: brokers known only from dynamic configs count (Q03), an assigned
-broker that is absent blocks (T04), and what cannot be copied is refused before the claim, not by killing controllers
-one after the other.
+Source: KIP-866 "Migration Trigger", "ZK Broker Presence", "Incompatible Brokers";
+KRaftMigrationDriver .areZkBrokersReadyForMigration, Kafka 3.9. Beyond Kafka: brokers known only
+from dynamic configs count (Q03), an assigned broker that is absent blocks (T04), and what cannot be
+copied is refused before the claim, not by killing controllers one after the other.
 """
 
 from __future__ import annotations

@@ -1,14 +1,17 @@
 """What the ZooKeeper-mode brokers are told: images and deltas as LeaderAndIsr, UpdateMetadata, StopReplica.
 
-Pure functions from images to requests; ``propagator.py`` decides when and in which order they leave.
+Pure functions from images to requests; ``propagator.py`` decides when and in which order they
+leave.
 
 Source: KIP-866 "Controller RPCs"; MigrationPropagator, ControllerBrokerRequestBatch and
-AbstractControllerBrokerRequestBatch, Kafka 3.9; versions at metadata.version 8 and above: LeaderAndIsr 7,
-UpdateMetadata 8, StopReplica 4. The epochs, which are four different numbers:
+AbstractControllerBrokerRequestBatch, Kafka 3.9; versions at metadata.version 8 and above:
+LeaderAndIsr 7, UpdateMetadata 8, StopReplica 4. The epochs, which are four different numbers:
 
-* request ``controller_epoch``: the ZooKeeper epoch of ``/controller_epoch``, above every former one (L05);
+* request ``controller_epoch``: the ZooKeeper epoch of ``/controller_epoch``, above every former one
+  (L05);
 * partition ``controller_epoch``: the KRaft leader epoch of the image;
-* request ``broker_epoch``: the epoch handed out at the KRaft registration, not the czxid of the broker's znode;
+* request ``broker_epoch``: the epoch handed out at the KRaft registration, not the czxid of the
+  broker's znode;
 * ``leader_epoch`` and ``partition_epoch`` (UpdateMetadata: ``zk_version``): the partition's own.
 """
 
@@ -56,7 +59,8 @@ class PartitionAt:
 def peers(image: Image, listener: str) -> dict[int, Peer]:
     """Return who gets control requests: registered, migrating, unfenced ZooKeeper-mode brokers (U05).
 
-    A broker that does not listen on ``listener`` gets none: registration refuses such a broker already.
+    A broker that does not listen on ``listener`` gets none: registration refuses such a broker
+    already.
     """
     result = {}
     for broker_id, broker in image.brokers.items():
@@ -71,7 +75,8 @@ def peers(image: Image, listener: str) -> dict[int, Peer]:
 def live_brokers(image: Image) -> list[m.UpdateMetadataRequest.UpdateMetadataBroker]:
     """List every registered broker, fenced or not, with all its listeners.
 
-    The list replaces what a broker knew, so leaving one out once hides it from clients until the next request.
+    The list replaces what a broker knew, so leaving one out once hides it from clients until the
+    next request.
     """
     request = m.UpdateMetadataRequest
     return [

@@ -1,8 +1,9 @@
 """When the ZooKeeper-mode brokers are told, and in which order; work is cut into one request per step.
 
-Order within one change, per broker: UpdateMetadata with the live brokers first (a broker starts a follower only if
-the leader is in its live set, and nothing retries it), then LeaderAndIsr, UpdateMetadata, StopReplica. A topic that
-was deleted and made anew under its name is deleted on the brokers before the new one is announced.
+Order within one change, per broker: UpdateMetadata with the live brokers first (a broker starts a
+follower only if the leader is in its live set, and nothing retries it), then LeaderAndIsr,
+UpdateMetadata, StopReplica. A topic that was deleted and made anew under its name is deleted on the
+brokers before the new one is announced.
 
 Source: KIP-866 "Controller RPCs"; MigrationPropagator.sendRPCsToBrokersFromMetadataDelta and
 ...FromMetadataImage, Kafka 3.9.
@@ -34,8 +35,8 @@ class _Job:
 class Propagator:
     """Turns images and deltas into queued requests.
 
-    Invariants: only brokers that have a channel get anything (U05); a request of type FULL names every partition of
-    its image; requests of one broker leave in the order of the changes.
+    Invariants: only brokers that have a channel get anything (U05); a request of type FULL names
+    every partition of its image; requests of one broker leave in the order of the changes.
     """
 
     def __init__(self, channels: Channels, node_id: int, listener: str) -> None:

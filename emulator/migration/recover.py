@@ -1,7 +1,8 @@
 """Before anything else: ZooKeeper's top-level znodes and ``/migration``.
 
-Source: ZkMigrationClient.getOrCreateMigrationRecoveryState, KafkaZkClient.createTopLevelPaths, Kafka 3.9: a controller
-with the migration flag writes these before any migration begins. Each may be there already.
+Source: ZkMigrationClient.getOrCreateMigrationRecoveryState, KafkaZkClient.createTopLevelPaths,
+Kafka 3.9: a controller with the migration flag writes these before any migration begins. Each may
+be there already.
 """
 
 from __future__ import annotations

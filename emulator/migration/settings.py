@@ -11,9 +11,10 @@ from emulator.config import Config
 class Settings:
     """Configuration of the migration driver and the write-behind.
 
-    ``write_behind_max_records``: 10,000 is one metadata batch of the largest size, about a second of ZooKeeper's time
-    (13,000 to 50,000 partitions a second measured): a caller never waits long behind a healthy ZooKeeper, and what a
-    crash leaves to reconcile stays small. 0 is no bound, as in Kafka.
+    ``write_behind_max_records``: 10,000 is one metadata batch of the largest size, about a second
+    of ZooKeeper's time (13,000 to 50,000 partitions a second measured): a caller never waits long
+    behind a healthy ZooKeeper, and what a crash leaves to reconcile stays small. 0 is no bound, as
+    in Kafka.
     """
 
     node_id: int

@@ -1,8 +1,8 @@
 """After any doubt: read the chain back and say what it means.
 
-Runs only when nothing of ours can still be applied: after the ZooKeeper client has fenced the old session, or when
-every multi in flight has been answered. A read alone is no fence (measured: multis delayed in the network were applied
-after it).
+Runs only when nothing of ours can still be applied: after the ZooKeeper client has fenced the old
+session, or when every multi in flight has been answered. A read alone is no fence (measured: multis
+delayed in the network were applied after it).
 """
 
 from __future__ import annotations

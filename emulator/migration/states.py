@@ -1,9 +1,9 @@
 """The driver's states as a table, from which the guard and the diagram are both made.
 
 Source: KIP-866 "Migration Overview" and "Controller Migration"; MigrationDriverState and
-KRaftMigrationDriver.isValidStateChange, Kafka 3.9, whose diagram (a comment) and guard (a switch) can drift
-apart. What each state waits for is in ``driver.py``; what the four *persisted* states mean is in
-``emulator.metadata`` (ZkMigrationStateRecord).
+KRaftMigrationDriver.isValidStateChange, Kafka 3.9, whose diagram (a comment) and guard (a switch)
+can drift apart. What each state waits for is in ``driver.py``; what the four *persisted* states
+mean is in ``emulator.metadata`` (ZkMigrationStateRecord).
 """
 
 from __future__ import annotations

@@ -52,7 +52,8 @@ class Status:
 def phase_of(image: Image, state: State) -> str:
     """Name the phase in the words of Kafka's operations guide.
 
-    hybrid: in charge of ZooKeeper-mode brokers; dual write: every broker is in KRaft mode, and ZooKeeper is still kept.
+    hybrid: in charge of ZooKeeper-mode brokers; dual write: every broker is in KRaft mode, and
+    ZooKeeper is still kept.
     """
     match image.migration_state:
         case MigrationState.NONE:

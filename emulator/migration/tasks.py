@@ -1,7 +1,8 @@
 """The ZooKeeper conversations of the driver's states: recover, check, claim, copy.
 
-A task is begun once, takes the outcomes of its own requests, and ends with a result: done, reasons to wait for, or
-lost (the connection went; begin anew). None of them knows what comes after it: that is the driver's table.
+A task is begun once, takes the outcomes of its own requests, and ends with a result: done, reasons
+to wait for, or lost (the connection went; begin anew). None of them knows what comes after it: that
+is the driver's table.
 """
 
 from __future__ import annotations

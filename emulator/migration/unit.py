@@ -1,8 +1,8 @@
 """A unit of writing: the znode operations that carry ZooKeeper from one image to a later one.
 
-Operations come from a plan that is made piece by piece, since no step may take longer than 5 ms, and leave in multis
-bounded by count and bytes. All multis of a unit but the last carry the offset the unit starts from, and their place in
-it; the last carries the new offset.
+Operations come from a plan that is made piece by piece, since no step may take longer than 5 ms,
+and leave in multis bounded by count and bytes. All multis of a unit but the last carry the offset
+the unit starts from, and their place in it; the last carries the new offset.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def group_size(group: Group) -> int:
 class Unit:
     """What is written between two positions of the log.
 
-    Invariant: ``source`` yields operations in an order of which every prefix can be applied and completed later.
+    Invariant: ``source`` yields operations in an order of which every prefix can be applied and
+    completed later.
     """
 
     base: Position
@@ -99,7 +100,8 @@ class Unit:
             bytes_max: bytes of data operations in it; a larger group goes alone.
 
         Returns:
-            The groups, possibly none (an offset without data); None when more must be planned first.
+            The groups, possibly none (an offset without data); None when more must be planned
+            first.
         """
         taken: list[Group] = []
         ops = size = 0

@@ -1,16 +1,17 @@
 """Dual write: committed changes to ZooKeeper, exactly once, in order, later than their commit.
 
-Theory of operation. ``target`` is the newest stable image; ``planned`` the image the last unit ends at; a unit is made
-from all that was committed in between, so changes to one znode coalesce while earlier multis are on their way. Two
-multis are in flight, one after any doubt until an answer has come. Each result is looked at:
+Theory of operation. ``target`` is the newest stable image; ``planned`` the image the last unit ends
+at; a unit is made from all that was committed in between, so changes to one znode coalesce while
+earlier multis are on their way. Two multis are in flight, one after any doubt until an answer has
+come. Each result is looked at:
 
     STARTING -> CLAIMED -> RECONCILING -> RUNNING
     any      -> DOUBT (connection lost) -> SETTLING (fenced, chain read back)
     any      -> SETTLING (a multi was refused and all in flight behind it has been answered)
     SETTLING -> where it was (n multis were applied, go on after them)
-             -> RECONCILING (somebody wrote one counter, or a data op met another tree than the image says)
-             -> POISONED (ZooKeeper refuses an op for good: tried again with back-off, or left out if so configured)
-             -> DEPOSED (the claim is no longer ours: stop for good)
+             -> RECONCILING (somebody wrote one counter, or a data op met another tree than the
+             image says) -> POISONED (ZooKeeper refuses an op for good: tried again with back-off,
+             or left out if so configured) -> DEPOSED (the claim is no longer ours: stop for good)
 
 Source: KIP-866 "Dual Metadata Writes", "Unavailable ZooKeeper". Kafka 3.9 (KRaftMigrationDriver,
 KRaftMigrationZkWriter) drops a failed delta and stops for good after one lost reply.
@@ -133,7 +134,9 @@ class WriteBehind:
             return now_ms
         if self.mode is Mode.POISONED:
             return self._retry_ms
-        if self.mode is Mode.RUNNING and self._target.offset > self._planned.offset:
+        # While the pipeline is full its answers are what wakes us.
+        room = not self.pipeline.in_flight and self.pipeline.open_unit is None
+        if self.mode is Mode.RUNNING and room and self._target.offset > self._planned.offset:
             return max(now_ms, self._last_write_ms + NO_OP_WRITE_MS)
         return None
 
@@ -258,7 +261,8 @@ class WriteBehind:
             self._busy = True
             return effects
         self._last_write_ms = now_ms
-        # A unit that is not planned to its end is gone on with in the next step: no step longer than 5 ms.
+        # A unit that is not planned to its end is gone on with in the next step: no step longer
+        # than 5 ms.
         self._busy = not unit.planned
         return effects + sent
 

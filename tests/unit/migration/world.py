@@ -1,6 +1,7 @@
 """The driver in a world of models: ZooKeeper over bytes, a log that commits at once, brokers that answer.
 
-Time moves only by ``advance``. The wire to ZooKeeper can be held, cut, or lose replies; the log can hold commits back.
+Time moves only by ``advance``. The wire to ZooKeeper can be held, cut, or lose replies; the log can
+hold commits back.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from emulator.migration.channels import Channels
 from emulator.migration.driver import MigrationDriver
 from emulator.migration.settings import Settings
 from emulator.migration.states import State
+from emulator.migration.zk_tree import migration
+from emulator.migration.zk_tree.projection import same, znodes
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Halt, Log, Received, Row, Send
 from emulator.simulation.zookeeper import ZooKeeperModel
 from emulator.zookeeper.client import ZkClient
-from emulator.zookeeper.ops import Check, Create, SetData, ZkOp
+from emulator.zookeeper.ops import Check, Create, Delete, SetData, ZkOp
 from wire import messages as m
 from wire import records as r
 from wire.frame import FrameReader, decode_request, encode_response, framed
@@ -133,6 +136,10 @@ class World:
             self.put(parent)
         op: ZkOp = SetData(path, data) if path in self.model.tree.nodes else Create(path, data)
         self.model.tree.write(op, 1, self.now_ms)
+
+    def remove(self, path: str) -> None:
+        """Delete a znode as somebody else would."""
+        self.model.tree.write(Delete(path), 1, self.now_ms)
 
     def data(self, path: str) -> bytes | None:
         return self.model.tree.get(path).data
@@ -382,3 +389,26 @@ def checks(ops: tuple[ZkOp, ...]) -> bool:
         and ops[-2].path == "/kraft_bridge"
         and ops[-1].path == "/migration"
     )
+
+
+OWNED = ("/brokers/topics/", "/config/topics/", "/config/brokers/", "/latest_producer_id_block")
+
+
+def differences(world: World) -> dict[str, str]:
+    """Every znode in which ZooKeeper and the committed image disagree."""
+    wanted = znodes(world.journal.stable, controller_epoch=world.journal.epoch)
+    have = {p: n.data for p, n in world.model.tree.nodes.items() if p.startswith(OWNED)}
+    found = {}
+    for path in wanted.keys() | have.keys():
+        if path not in have:
+            found[path] = "missing"
+        elif path not in wanted:
+            found[path] = "extra"
+        elif not same(path, have[path], wanted[path]):
+            found[path] = f"{have[path]!r} instead of {wanted[path]!r}"
+    return found
+
+
+def migration_offset(world: World) -> int:
+    """The offset ``/migration`` holds."""
+    return migration.parse(world.data("/migration")).kraft_metadata_offset
