@@ -77,11 +77,12 @@ class PMap(Mapping[K, V]):
         chunks = self._chunks.copy()
         chunks[at] = chunk
         lows = self._lows
-        left = max(at - 1, 0)
-        if left + 1 < len(chunks) and len(chunks[left]) + len(chunks[left + 1]) <= CHUNK // 2:
-            chunks[left : left + 2] = [{**chunks[left], **chunks[left + 1]}]
-            lows = lows.copy()
-            del lows[left + 1]
+        for left in (at - 1, at):
+            pair = chunks[max(left, 0) : left + 2]
+            if len(pair) == 2 and len(pair[0]) + len(pair[1]) <= CHUNK // 2:
+                chunks[left : left + 2] = [{**pair[0], **pair[1]}]
+                lows = [*lows[: left + 1], *lows[left + 2 :]]
+                break
         return self._built(chunks, lows, self._size - 1)
 
     @overload

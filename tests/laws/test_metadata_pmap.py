@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from emulator.metadata import PMap, pmap
 
-steps = st.lists(st.tuples(st.booleans(), st.integers(0, 40), st.integers(0, 2)), max_size=200)
+step = st.tuples(st.booleans(), st.integers(0, 40), st.integers(0, 2))
+steps = st.lists(step, max_size=200).map(lambda some: [(True, key, 0) for key in range(41)] + some)
 
 
 @settings(deadline=None)

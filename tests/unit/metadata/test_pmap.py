@@ -42,6 +42,20 @@ def test_deleting_merges_chunks_that_are_nearly_empty() -> None:
     assert not one.delete(10 * CHUNK - 1)
 
 
+@pytest.mark.parametrize("step", [1, -1])
+def test_a_hole_in_the_middle_loses_nothing_around_it(step: int) -> None:
+    one = PMap((key, key) for key in range(10 * CHUNK))
+    kept = {*range(3 * CHUNK), *range(5 * CHUNK, 5 * CHUNK + 9), *range(7 * CHUNK, 10 * CHUNK)}
+    for key in list(range(10 * CHUNK))[::step]:
+        if key not in kept:
+            one = one.delete(key)
+    assert len(one._chunks) < 10
+    assert {key for key in range(10 * CHUNK) if key in one} == set(one) == kept
+    for key in range(10 * CHUNK):
+        one = one.set(key, key)
+    assert list(one.items()) == [(key, key) for key in range(10 * CHUNK)]
+
+
 def test_reading() -> None:
     one = PMap({2: "b", 1: "a"})
     assert (one[1], one.get(2), one.get(3), one.get(3, "z"), len(one)) == ("a", "b", None, "z", 2)
