@@ -1,4 +1,4 @@
-"""Frames of real migrations come back identical, and mean what Kafka's own classes say they mean."""
+"""Frames of real migrations come back identical, and mean what Kafka's own classes say."""
 
 import base64
 import functools
