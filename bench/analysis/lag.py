@@ -138,6 +138,23 @@ def lag_series(ranges: DataFrame) -> DataFrame:
     )
 
 
+def lag_chart(series: DataFrame, points: int = 600) -> DataFrame:
+    """Thin the result of ``lag_series`` for a plot: the greatest value in each slice of time.
+
+    Returns:
+        run_id, process, seconds (since the first row), lag_records, lag_ms; at most ``points`` rows
+        a process.
+    """
+    whole = Window.partitionBy(*KEYS)
+    since = F.col("time_ns") - F.min("time_ns").over(whole)
+    slice_ns = F.ceil((F.max("time_ns").over(whole) - F.min("time_ns").over(whole) + 1) / points)
+    return (
+        series.select("*", (F.floor(since / slice_ns) * slice_ns / F.lit(1e9)).alias("seconds"))
+        .groupBy(*KEYS, "seconds")
+        .agg(F.max("lag_records").alias("lag_records"), F.max("lag_ms").alias("lag_ms"))
+    )
+
+
 def lag_summary(series: DataFrame) -> DataFrame:
     """Summarise the result of ``lag_series``.
 

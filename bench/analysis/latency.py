@@ -78,7 +78,7 @@ def joined_requests(clients: DataFrame, servers: DataFrame) -> DataFrame:
     )
 
 
-def latency_table(servers: DataFrame, clients: DataFrame, joined: DataFrame) -> DataFrame:
+def latency_table(servers: DataFrame, clients: DataFrame) -> DataFrame:
     """Quantiles of every latency, by API.
 
     Returns:
@@ -89,7 +89,7 @@ def latency_table(servers: DataFrame, clients: DataFrame, joined: DataFrame) -> 
         (servers, "latency_ms", "server"),
         (clients, "response_ms", "client response"),
         (clients, "service_ms", "client service"),
-        (joined, "elsewhere_ms", "outside the controller"),
+        (joined_requests(clients, servers), "elsewhere_ms", "outside the controller"),
     ]
     parts = [
         frame.select("run_id", "api", F.lit(seen).alias("seen"), F.col(value).alias("latency_ms"))

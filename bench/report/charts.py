@@ -1,0 +1,89 @@
+"""Charts as SVG text: plain sequences in, one ``<svg>`` element out."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+_STYLE: Final[Any] = {
+    "svg.fonttype": "none",
+    "font.size": 9.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+}
+COLOURS: Final = ("#1f6f8b", "#d1495b", "#edae49", "#66a182", "#8d6a9f", "#444444")
+
+
+def _svg(figure: Figure, salt: str) -> str:
+    """Render without metadata; ids are salted, for several charts share one document."""
+    out = io.StringIO()
+    with mpl.rc_context({**_STYLE, "svg.hashsalt": salt}):
+        figure.savefig(out, format="svg", bbox_inches="tight", metadata={"Date": None})
+    text = out.getvalue()
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", text)  # names of groups, the same in each chart
+    return text[text.index("<svg") :]
+
+
+def _axes(title: str, x: str, y: str, height: float = 2.6) -> tuple[Figure, Any]:
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(8.0, height))
+        axes = figure.subplots()
+    axes.set_title(title, loc="left", fontsize=10)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    return figure, axes
+
+
+def lines(
+    title: str, x: str, y: str, series: Mapping[str, tuple[Sequence[float], Sequence[float]]]
+) -> str:
+    """Steps over time, one line per name."""
+    figure, axes = _axes(title, x, y)
+    for index, (name, (xs, ys)) in enumerate(series.items()):
+        colour = COLOURS[index % len(COLOURS)]
+        axes.step(xs, ys, where="post", label=name, color=colour, linewidth=1.1)
+    axes.set_ylim(bottom=0)
+    if len(series) > 1:
+        axes.legend(frameon=False, ncols=3, fontsize=8)
+    return _svg(figure, title)
+
+
+def bars(title: str, x: str, parts: Sequence[tuple[str, float]]) -> str:
+    """Horizontal bars, in the order given, each with its value."""
+    figure, axes = _axes(title, x, "", height=0.6 + 0.28 * max(1, len(parts)))
+    names = [name for name, _ in parts]
+    values = [value for _, value in parts]
+    drawn = axes.barh(names, values, color=COLOURS[0], height=0.62)
+    axes.bar_label(drawn, [f"{value:,.3g}" for value in values], padding=3, fontsize=8)
+    axes.invert_yaxis()
+    axes.grid(visible=False, axis="y")
+    return _svg(figure, title)
+
+
+def quantile_lines(
+    title: str, rows: Mapping[str, Mapping[str, float | None]], columns: Sequence[str]
+) -> str:
+    """Quantiles on a logarithmic scale: one line per name, only the quantiles there are."""
+    figure, axes = _axes(title, "", "ms", height=3.2)
+    for index, (name, values) in enumerate(rows.items()):
+        shown = [
+            (at, value)
+            for at, column in enumerate(columns)
+            if (value := values.get(column)) is not None and value > 0
+        ]
+        colour = COLOURS[index % len(COLOURS)]
+        xs, ys = [at for at, _ in shown], [value for _, value in shown]
+        axes.plot(xs, ys, marker="o", markersize=3, label=name, color=colour, linewidth=1.1)
+    axes.set_yscale("log")
+    axes.set_xticks(range(len(columns)), [column.removesuffix("_ms") for column in columns])
+    if rows:
+        axes.legend(frameon=False, fontsize=8)
+    return _svg(figure, title)

@@ -1,0 +1,124 @@
+"""What the tables say, in numbers a reader asks for first; shared by page and summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+Record: TypeAlias = Mapping[str, Any]
+Tables: TypeAlias = Mapping[str, Sequence[Record]]
+
+UNEXPLAINED_LIMIT: Final = 0.01
+"""An attribution whose parts miss the whole by more is not shown as one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the summary; ``warning`` marks what makes the run less believable."""
+
+    about: str
+    says: str
+    warning: bool = False
+
+
+def findings(tables: Tables) -> list[Finding]:
+    """Turn result tables into the summary, in reading order."""
+    return [
+        *_load(tables),
+        *_blocking(tables),
+        *_lag(tables),
+        *_cost(tables),
+        *_noise(tables),
+    ]
+
+
+def _load(tables: Tables) -> Iterable[Finding]:
+    for row in sorted(tables["latency"], key=lambda row: (row["api"], row["seen"])):
+        if row["seen"] == "client response":
+            yield Finding(
+                f"{row['api']} as clients felt it",
+                f"p50 {_ms(row['p50_ms'])}, p99 {_ms(row['p99_ms'])}, max {_ms(row['max_ms'])} "
+                f"({row['samples']:,} samples, {row['accuracy']})",
+            )
+    intended = sum(row["intended"] for row in tables["rate_per_second"])
+    achieved = sum(row["achieved"] for row in tables["rate_per_second"])
+    if intended:
+        yield Finding(
+            "open-loop load",
+            f"{achieved:,} of {intended:,} intended requests answered without error",
+            warning=achieved < 0.99 * intended,
+        )
+
+
+def _blocking(tables: Tables) -> Iterable[Finding]:
+    if not tables["blocking"]:
+        yield Finding("ZooKeeper blocking KRaft", "never: no operation waited for ZooKeeper")
+    for row in tables["blocking"]:
+        yield Finding(
+            f"ZooKeeper blocking KRaft ({row['process']})",
+            f"{_ms(row['union_ms'])} in which something waited; "
+            f"{row['blocked_operations']:,} operations, {_ms(row['total_ms'])} summed; "
+            f"{row['timed_out_operations']:,} gave up",
+        )
+        if row["unexplained_share"] > UNEXPLAINED_LIMIT:
+            yield Finding(
+                "attribution of blocking",
+                f"refused: parts miss the whole by {row['unexplained_share']:.1%}",
+                warning=True,
+            )
+
+
+def _lag(tables: Tables) -> Iterable[Finding]:
+    for row in tables["lag_summary"]:
+        yield Finding(
+            f"write-behind lag ({row['process']})",
+            f"at most {row['max_lag_records']:,} records, {_ms(row['max_lag_ms'])}; "
+            f"behind {_share(row['behind_share'])} of the time; "
+            f"{row['last_lag_records']:,} records at the end",
+            warning=row["last_lag_records"] > 0,
+        )
+    readings = tables["lag_against_gauge"]
+    if readings:
+        agreeing = sum(abs(row["gauge_value"] - row["trace_value"]) <= 1.0 for row in readings)
+        yield Finding(
+            "lag gauges against the trace",
+            f"{agreeing:,} of {len(readings):,} readings agree within 1 record or 1 ms",
+            warning=agreeing < 0.99 * len(readings),
+        )
+
+
+def _cost(tables: Tables) -> Iterable[Finding]:
+    for row in tables["coalescing"]:
+        yield Finding(
+            f"multis ({row['process']})",
+            f"{row['multis']:,} carried {row['records']:,} records in {row['ops']:,} operations, "
+            f"{row['bytes']:,} bytes: {row['records_per_multi']:.1f} records each",
+        )
+
+
+def _noise(tables: Tables) -> Iterable[Finding]:
+    for row in tables["stalls"]:
+        yield Finding(
+            f"event loop stalls ({row['process']})",
+            f"{row['stalls']:,}, longest {_ms(row['longest_ms'])}; "
+            f"{row['noisy_stalls']:,} of 50 ms or more",
+            warning=row["noisy_stalls"] > 0,
+        )
+    for row in tables["request_parts"]:
+        if row["unexplained_share"] > UNEXPLAINED_LIMIT:
+            yield Finding(
+                f"parts of {row['api']}",
+                f"miss the measured latency by {row['unexplained_share']:.1%}",
+                warning=True,
+            )
+
+
+def _ms(value: float | None) -> str:
+    if value is None:
+        return "too few samples"
+    return f"{value / 1000:,.2f} s" if value >= 10_000 else f"{value:,.3g} ms"
+
+
+def _share(value: float | None) -> str:
+    return "none" if value is None else f"{value:.1%}"
