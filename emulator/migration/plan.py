@@ -245,19 +245,17 @@ def compare(tree: Tree, image: Image, *, controller_epoch: int) -> Iterator[Piec
         controller_epoch: KRaft leader epoch, written into partition states.
 
     Yields:
-        Pieces of some 50 znodes, possibly empty: top-level znodes, topics by name, left-over topic
-        configs, broker configs, producer ids, pending deletions last: their topic must be gone
-        before its mark is.
+        Pieces of some 50 znodes, possibly empty: top-level znodes, topics and their
+        configs by name, broker configs, producer ids, pending deletions last: their topic must be
+        gone before its mark is.
     """
     wanted = [path for path in TOP_LEVEL if path != producer_id.PATH]
     yield _groups(plan(_existing(tree, wanted), dict.fromkeys(wanted)))
-    for name in sorted({*tree.children(topics.ROOT), *image.topic_ids}):
+    named = (*tree.children(topics.ROOT), *tree.children(configs.TOPICS), *image.topic_ids)
+    for name in sorted({*named}):
         topic = image.topic(name)
         want = None if topic is None else _whole(image, topic, controller_epoch)
         yield from _topic_pieces(_found_topic(tree, name), want)
-    known = {*tree.children(topics.ROOT), *image.topic_ids}
-    orphans = [n for n in tree.children(configs.TOPICS) if n not in known]
-    yield _groups(plan(_existing(tree, map(configs.topic_config_path, orphans)), {}))
     found = _existing(tree, [f"{configs.BROKERS}/{n}" for n in tree.children(configs.BROKERS)])
     kept = broker_configs(image)
     yield _groups(
@@ -268,18 +266,18 @@ def compare(tree: Tree, image: Image, *, controller_epoch: int) -> Iterator[Piec
     yield _groups(plan(dict.fromkeys(pending), {}))
 
 
-def _existing(tree: Tree, paths: Iterator[str] | Sequence[str] | map[str]) -> Nodes:
+def _existing(tree: Tree, paths: Sequence[str]) -> Nodes:
     return {path: tree.data(path) for path in paths if tree.exists(path)}
 
 
 def _found_topic(tree: Tree, name: str) -> _Side | None:
-    path = topics.topic_path(name)
-    if not tree.exists(path):
-        return None
-    folder = topics.partitions_path(name)
+    """A topic as the tree has it; what is left of one counts too, such as its config alone."""
+    path, folder = topics.topic_path(name), topics.partitions_path(name)
     head = _existing(tree, [path, configs.topic_config_path(name)])
     if folder in tree.lists:
         head[folder] = None
+    if not head:
+        return None
 
     def partition(index: str) -> Nodes:
         one = topics.partition_path(name, index)

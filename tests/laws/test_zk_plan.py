@@ -1,0 +1,144 @@
+"""Laws of the writes to ZooKeeper: any image to any other, cut anywhere, from any tree."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.strategies import DataObject
+
+from emulator.metadata import Image
+from emulator.migration.plan import PARTITIONS_PER_PIECE, changes, compare, plan
+from emulator.migration.tree_diff import differences
+from emulator.migration.zk_tree.projection import znodes
+from emulator.simulation.zookeeper_tree import Tree
+from emulator.zookeeper.ops import Create, Delete, SetData
+from tests.laws.metadata_records import LAW
+from tests.laws.zk_trees import (
+    EPOCH,
+    differing,
+    ops_of,
+    owned,
+    read,
+    replayed,
+    stories,
+    tree_of,
+    write,
+)
+
+
+@LAW
+@given(stories(), stories(), st.data())
+def test_a_plan_turns_one_tree_into_another_and_can_be_cut_anywhere(
+    one: list[object], other: list[object], data: DataObject
+) -> None:
+    """Parents precede children and children go first, or the tree would refuse."""
+    a = znodes(replayed(one)[0], controller_epoch=EPOCH)
+    image, _ = replayed(other)
+    b = znodes(image, controller_epoch=EPOCH)
+    ops = plan(a, b)
+    tree = tree_of(a)
+    cut = data.draw(st.integers(0, len(ops)))
+    write(tree, ops[:cut])
+    write(tree, plan(owned(tree), b))
+    assert differing(tree, image) == []
+    assert plan(owned(tree), b) == []
+
+
+@LAW
+@given(stories(40), st.data())
+@pytest.mark.requirement("W11")
+def test_changes_follow_the_records(records: list[object], data: DataObject) -> None:
+    """Also a topic created and deleted, deleted and created again, changed and changed back."""
+    cut = data.draw(st.integers(0, len(records)))
+    before, _ = replayed(records[:cut])
+    after, touched = replayed(records[cut:], before)
+    tree = tree_of(znodes(before, controller_epoch=EPOCH))
+    pieces = list(changes(before, after, touched, controller_epoch=EPOCH))
+    write(tree, ops_of(pieces))
+    assert differing(tree, after) == []
+    assert all(len(piece) <= 2 * PARTITIONS_PER_PIECE for piece in pieces)
+
+
+@LAW
+@given(stories(), st.data())
+def test_changes_one_by_one_and_all_at_once_end_in_the_same_tree(
+    records: list[object], data: DataObject
+) -> None:
+    steps = sorted({0, len(records), *data.draw(st.lists(st.integers(0, len(records))))})
+    tree = tree_of({})
+    image, _ = replayed([])
+    for low, high in pairwise(steps):
+        after, touched = replayed(records[low:high], image)
+        write(tree, ops_of(changes(image, after, touched, controller_epoch=EPOCH)))
+        image = after
+    assert differing(tree, image) == []
+
+
+@LAW
+@given(stories(), stories(), st.data())
+@pytest.mark.requirement("W13")
+def test_a_reconcile_mends_any_tree_and_can_be_cut_anywhere(
+    records: list[object], others: list[object], data: DataObject
+) -> None:
+    """The tree holds another image, of which znodes are missing, malformed or surplus."""
+    image, _ = replayed(records)
+    other, _ = replayed(others)
+    tree = tree_of(znodes(other, controller_epoch=EPOCH))
+    paths = sorted(owned(tree))
+    for path in data.draw(st.lists(st.sampled_from(paths), max_size=5)):
+        _tamper(tree, path, data.draw(st.sampled_from(["garbage", "null", "remove", "add"])))
+    ops = ops_of(compare(read(tree), image, controller_epoch=EPOCH))
+    cut = data.draw(st.integers(0, len(ops)))
+    write(tree, ops[:cut])
+    write(tree, ops_of(compare(read(tree), image, controller_epoch=EPOCH)))
+    assert _essential(tree, image) == []
+    assert ops_of(compare(read(tree), image, controller_epoch=EPOCH)) == []
+    assert list(differences(read(tree), image, None)) == []
+
+
+def _tamper(tree: Tree, path: str, how: str) -> None:
+    node = tree.nodes.get(path)
+    if node is None:
+        return
+    if how == "garbage":
+        write(tree, [SetData(path, b"{")])
+    elif how == "null":
+        write(tree, [SetData(path, None)])
+    elif how == "remove":
+        below = [p for p in tree.nodes if p == path or p.startswith(path + "/")]
+        write(tree, [Delete(p) for p in sorted(below, reverse=True)])
+    elif path.endswith("/partitions") and f"{path}/99" not in tree.nodes:
+        write(tree, [Create(f"{path}/99", None), Create(f"{path}/99/state", b"{}")])
+
+
+def _essential(tree: Tree, image: Image) -> list[str]:
+    """A broker's config that holds nothing is as good as none."""
+    return [
+        path
+        for path in differing(tree, image)
+        if not (path.startswith("/config/brokers/") and not tree.nodes[path].data)
+    ]
+
+
+@LAW
+@given(stories())
+def test_a_tree_that_equals_the_image_needs_no_write(records: list[object]) -> None:
+    image, _ = replayed(records)
+    tree = tree_of(znodes(image, controller_epoch=EPOCH + 1))
+    assert ops_of(compare(read(tree), image, controller_epoch=EPOCH)) == []
+
+
+@LAW
+@given(stories(), st.data())
+def test_every_tampered_znode_is_named(records: list[object], data: DataObject) -> None:
+    image, _ = replayed(records)
+    tree = tree_of(znodes(image, controller_epoch=EPOCH))
+    wanted = [p for p, d in owned(tree).items() if d is not None]
+    if not wanted:
+        return
+    path = data.draw(st.sampled_from(sorted(wanted)))
+    write(tree, [SetData(path, b"garbage")])
+    assert [(d.path, d.kind) for d in differences(read(tree), image, None)] == [(path, "malformed")]

@@ -1,0 +1,113 @@
+"""ZooKeeper trees for laws: the simulator's tree, what is written to it, and how it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hypothesis.strategies import SearchStrategy
+
+from emulator.metadata import EMPTY, Image, Touched, replay, touch
+from emulator.migration.plan import Piece
+from emulator.migration.zk_tree.projection import same, znodes
+from emulator.migration.zk_tree.reader import TOP_LEVEL, TreeReader
+from emulator.migration.zk_tree.reader import Tree as ReadTree
+from emulator.simulation.zookeeper_tree import Refused, Tree
+from emulator.zookeeper.ops import (
+    Create,
+    GetChildren,
+    NodeData,
+    ReadFailed,
+    ReadValue,
+    ZkOp,
+    ZkRead,
+    ZkResult,
+)
+from tests.laws.metadata_records import logs
+from wire import records as r
+
+EPOCH = 7
+OWNED = ("/brokers/topics/", "/config/topics/", "/config/brokers/", "/latest_producer_id_block")
+Nodes = dict[str, bytes | None]
+
+
+def stories(size: int = 30) -> SearchStrategy[list[object]]:
+    """Logs in which no topic id is used twice: ids are random, and a name may well come back."""
+
+    def ids_differ(records: list[object]) -> bool:
+        ids = [record.topic_id for record in records if isinstance(record, r.TopicRecord)]
+        return len(ids) == len(set(ids))
+
+    return logs(size=size).filter(ids_differ)
+
+
+def empty_tree() -> Tree:
+    """A tree with Kafka's top-level znodes."""
+    tree = Tree()
+    for path in TOP_LEVEL:
+        tree.write(Create(path, None), 0, 0)
+    return tree
+
+
+def tree_of(nodes: Nodes) -> Tree:
+    """A tree that holds ``nodes`` beside the top-level ones."""
+    tree = empty_tree()
+    for path in sorted(nodes):
+        if path in tree.nodes:
+            tree.nodes[path].data = nodes[path]
+        else:
+            tree.write(Create(path, nodes[path]), 0, 0)
+    return tree
+
+
+def owned(tree: Tree) -> Nodes:
+    """Every znode that follows an image."""
+    return {path: node.data for path, node in tree.nodes.items() if path.startswith(OWNED)}
+
+
+def write(tree: Tree, ops: Iterable[ZkOp]) -> None:
+    """Apply in order; the tree refuses an op that comes too early or twice."""
+    for op in ops:
+        tree.write(op, 0, 0)
+
+
+def ops_of(pieces: Iterable[Piece]) -> list[ZkOp]:
+    """All ops of all pieces."""
+    return [op for piece in pieces for group in piece for op in group]
+
+
+def read(tree: Tree, *, reads_max: int = 7) -> ReadTree:
+    """Read the whole tree as the product does."""
+    reader = TreeReader(reads_max=reads_max)
+    while not reader.complete:
+        for tag, request in reader.requests():
+            reader.outcome(ZkResult(tag, [_answer(tree, one) for one in request.reads]))
+    return reader.tree
+
+
+def _answer(tree: Tree, one: ZkRead) -> ReadValue:
+    try:
+        node = tree.get(one.path)
+    except Refused as refused:
+        return ReadFailed(refused.code)
+    return (
+        tuple(node.children) if isinstance(one, GetChildren) else NodeData(node.data, node.stat())
+    )
+
+
+def differing(tree: Tree, image: Image) -> list[str]:
+    """Paths at which the tree is not what the image says."""
+    have, want = owned(tree), znodes(image, controller_epoch=EPOCH)
+    return sorted(
+        path
+        for path in {*have, *want}
+        if path not in have or path not in want or not same(path, have[path], want[path])
+    )
+
+
+def replayed(records: list[object], image: Image = EMPTY) -> tuple[Image, Touched]:
+    """The image after some records, and what they touched."""
+    touched = Touched()
+    for record in records:
+        touch(touched, image, record)
+        image = replay(image, record, image.offset + 1, 1)
+    return image, touched
