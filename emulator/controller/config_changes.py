@@ -19,6 +19,8 @@ from wire import records as r
 from wire.errors import ErrorCode
 
 BROKER_ID_MAX: Final = 2**31 - 1
+VALUE_BYTES_MAX: Final = 32_767
+"""What a record's string can hold; appending to a list may exceed it."""
 Changes = Mapping[str, str | None]
 """Config name -> new value, None to unset it."""
 
@@ -37,6 +39,10 @@ def changed(
     current = image.config(resource_type, name)
     wanted = {key: value for key, value in current.items() if key not in changes}
     wanted.update({key: value for key, value in changes.items() if value is not None})
+    for key, value in changes.items():
+        if value is not None and len(value.encode()) > VALUE_BYTES_MAX:
+            text = f"The value of {key} would be longer than {VALUE_BYTES_MAX} bytes."
+            return ApiError(ErrorCode.INVALID_CONFIG, text)
     try:
         if resource_type == TOPIC:
             validate_topic_configs(ctx.config, wanted)

@@ -46,20 +46,22 @@ class TipIndex:
     def follow(self, before: Image, after: Image, records: Iterable[Record]) -> None:
         """Follow one batch of records that led from ``before`` to ``after``."""
         partitions: dict[PartitionKey, None] = {}
+        names: dict[str, None] = {}
         for record in records:
             match record:
                 case r.PartitionRecord() | r.PartitionChangeRecord():
                     partitions[record.topic_id, record.partition_id] = None
-                case r.TopicRecord() if record.topic_id in after.topics:
-                    names = self._names.setdefault(collision_key(record.name), {})
+                case r.TopicRecord():
                     names[record.name] = None
                 case r.RemoveTopicRecord() if record.topic_id in before.topics:
                     topic = before.topics[record.topic_id]
-                    self._forget(topic.name)
+                    names[topic.name] = None
                     for partition_id in topic.partitions:
                         partitions[topic.id, partition_id] = None
                 case _:
                     pass
+        for name in names:
+            self._name(name, exists=name in after.topic_ids)
         for key in partitions:
             self._drop(key, before.partition(*key))
             self._add(key, after.partition(*key))
@@ -81,9 +83,12 @@ class TipIndex:
         names = self._names.get(collision_key(name), ())
         return next((other for other in names if other != name), None)
 
-    def _forget(self, name: str) -> None:
-        names = self._names[collision_key(name)]
-        names.pop(name, None)
+    def _name(self, name: str, *, exists: bool) -> None:
+        names = self._names.setdefault(collision_key(name), {})
+        if exists:
+            names[name] = None
+        else:
+            names.pop(name, None)
         if not names:
             del self._names[collision_key(name)]
 

@@ -180,7 +180,7 @@ def test_fencing_unfencing_and_shutdown_write_the_recorded_batches() -> None:
 
 
 def _idle(image: Image, record: object) -> bool:
-    """A NoOp that shares the batch, or what 3.4-3.8 write again for a partition already leaderless."""
+    """A NoOp in the batch, or what 3.4-3.8 write again for a partition already leaderless."""
     if isinstance(record, r.PartitionChangeRecord) and record.leader == -1:
         return image.topics[record.topic_id].partitions[record.partition_id].leader == -1
     return isinstance(record, r.NoOpRecord)
@@ -238,7 +238,7 @@ def test_forwarded_requests_get_the_recorded_inner_answers() -> None:
 
 
 def _images_around(exchange: Exchange) -> list[Image]:
-    """What the controller knew while it had the request: a batch is dated before its last append."""
+    """What the controller knew at that time; a batch is dated before its last append."""
     return [
         batch.before
         for batch in batches(FULL)

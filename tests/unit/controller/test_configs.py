@@ -1,0 +1,277 @@
+"""Topic and broker configs: what is known, what is valid, what is in force, what is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from emulator.controller.config_defs import (
+    effective_topic_configs,
+    topic_configs,
+    validate_topic_configs,
+)
+from emulator.controller.config_types import ConfigError
+from tests.unit.controller.world import broker, config, handle, image_of, topic
+from wire import messages as m
+from wire import records as r
+from wire.errors import ErrorCode
+
+TOPIC, BROKER = 2, 4
+
+
+def set_to(kind: int, name: str, key: str, value: str | None) -> r.ConfigRecord:
+    return r.ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
+
+
+IMAGE = image_of(
+    broker(1),
+    topic("t", 1),
+    set_to(TOPIC, "t", "retention.ms", "5"),
+    set_to(TOPIC, "t", "cleanup.policy", "compact"),
+    set_to(BROKER, "1", "log.cleaner.threads", "2"),
+)
+
+
+@pytest.mark.parametrize(("release", "count"), [("3.4", 29), ("3.7", 31), ("3.8", 34), ("3.9", 36)])
+def test_each_release_knows_its_topic_configs(release: str, count: int) -> None:
+    known = topic_configs(release)
+    assert len(known) == count
+    assert list(known) == sorted(known)
+
+
+@pytest.mark.parametrize("release", ["3.4", "3.9"])
+def test_every_default_is_valid(release: str) -> None:
+    defaults = {one.name: one.default for one in topic_configs(release).values()}
+    validate_topic_configs(config(release=release), defaults)
+
+
+BAD = [
+    ("no.such.config", "1", "Unknown topic config name: no.such.config"),
+    ("retention.ms", "x", "Not a number of type LONG"),
+    ("retention.ms", "-2", "at least -1"),
+    ("retention.ms", "9223372036854775808", "Not a number of type LONG"),
+    ("segment.bytes", "13", "at least 14"),
+    ("segment.bytes", "2147483648", "Not a number of type INT"),
+    ("segment.ms", "0", "at least 1"),
+    ("min.insync.replicas", "0", "at least 1"),
+    ("min.cleanable.dirty.ratio", "1.1", "no more than 1"),
+    ("min.cleanable.dirty.ratio", "NaN", "at least 0"),
+    ("cleanup.policy", "compact,wipe", "one of: compact, delete"),
+    ("compression.type", "rar", "one of: uncompressed"),
+    ("compression.gzip.level", "0", "between 1 and 9 or equal to -1"),
+    ("compression.lz4.level", "18", "no more than 17"),
+    ("message.timestamp.type", "Never", "CreateTime, LogAppendTime"),
+    ("preallocate", "yes", "true or false"),
+    ("message.format.version", "new", "not a valid version"),
+    ("leader.replication.throttled.replicas", "1", "literal '*'"),
+    ("follower.replication.throttled.replicas", "*,1:2", "literal '*'"),
+    ("remote.storage.enable", "true", "Tiered Storage functionality is disabled"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "why"), BAD)
+def test_bad_values(name: str, value: str, why: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        validate_topic_configs(config(), {name: value})
+    assert why in str(refusal.value)
+
+
+GOOD = [
+    ("retention.ms", " -1 "),
+    ("cleanup.policy", "compact, delete"),
+    ("preallocate", "TRUE"),
+    ("compression.gzip.level", "-1"),
+    ("leader.replication.throttled.replicas", "*"),
+    ("leader.replication.throttled.replicas", "0:1,12:3"),
+    ("leader.replication.throttled.replicas", ""),
+    ("message.format.version", "2.8-IV1"),
+    ("min.cleanable.dirty.ratio", "1e-1"),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), GOOD)
+def test_good_values(name: str, value: str) -> None:
+    validate_topic_configs(config(), {name: value})
+
+
+def test_values_that_contradict_each_other() -> None:
+    with pytest.raises(ConfigError, match=r"min\.compaction\.lag\.ms"):
+        validate_topic_configs(
+            config(), {"min.compaction.lag.ms": "9", "max.compaction.lag.ms": "8"}
+        )
+
+
+def test_remote_storage_where_it_is_switched_on() -> None:
+    properties = {"remote.log.storage.system.enable": "true"}
+    validate_topic_configs(config(properties=properties), {"remote.storage.enable": "true"})
+
+
+LAYERS = [
+    # what is set, from the weakest on -> value and source in force
+    ({}, ("604800000", 5)),
+    ({"static": ("log.retention.hours", "2")}, ("7200000", 4)),
+    ({"static": ("log.retention.minutes", "3")}, ("180000", 4)),
+    ({"static": ("log.retention.ms", "4")}, ("4", 4)),
+    ({"cluster": ("log.retention.ms", "5")}, ("5", 3)),
+    ({"broker": ("log.retention.ms", "6")}, ("6", 2)),
+    ({"topic": ("retention.ms", "7")}, ("7", 1)),
+]
+
+
+def test_where_an_effective_value_comes_from() -> None:
+    """Each row adds a stronger layer; the node's own broker config counts, another's does not."""
+    layers: dict[str, dict[str, str]] = {"static": {}, "cluster": {}, "broker": {}, "topic": {}}
+    for added, expected in LAYERS:
+        for layer, (name, value) in added.items():
+            layers[layer][name] = value
+        records = [
+            set_to(BROKER, resource, name, value)
+            for layer, resource in (("cluster", ""), ("broker", "3000"))
+            for name, value in layers[layer].items()
+        ]
+        image = image_of(*records, set_to(BROKER, "1", "log.retention.ms", "99"))
+        settings = config(properties=layers["static"])
+        effective = {
+            one.name: (one.value, one.source)
+            for one in effective_topic_configs(image, settings, layers["topic"])
+        }
+        assert effective["retention.ms"] == expected
+        assert len(effective) == 36
+
+
+Incremental = m.IncrementalAlterConfigsRequest
+Legacy = m.AlterConfigsRequest
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+
+
+def incremental(*changes: tuple[str, int, str | None], kind: int = TOPIC, name: str = "t") -> Any:
+    configs = [
+        Incremental.AlterableConfig(name=key, config_operation=operation, value=value)
+        for key, operation, value in changes
+    ]
+    resource = Incremental.AlterConfigsResource(
+        resource_type=kind, resource_name=name, configs=configs
+    )
+    return Incremental(resources=[resource])
+
+
+def legacy(values: dict[str, str | None], kind: int = TOPIC, name: str = "t") -> Any:
+    configs = [Legacy.AlterableConfig(name=key, value=value) for key, value in values.items()]
+    resource = Legacy.AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+    return Legacy(resources=[resource])
+
+
+REFUSED = [
+    (incremental(kind=8), ErrorCode.INVALID_REQUEST, "Unexpected resource type 8"),
+    (incremental(name=""), ErrorCode.INVALID_REQUEST, "Default topic resources"),
+    (incremental(kind=BROKER, name="x"), ErrorCode.INVALID_REQUEST, "base 10"),
+    (incremental(kind=BROKER, name="-1"), ErrorCode.INVALID_REQUEST, "negative"),
+    (incremental(kind=BROKER, name="9"), ErrorCode.BROKER_ID_NOT_REGISTERED, "id 9"),
+    (incremental(("no.such", SET, "1"), name="gone"), 3, "does not exist"),
+    (incremental(("retention.ms", 9, "1")), ErrorCode.INVALID_REQUEST, "operation type 9"),
+    (incremental(("retention.ms", SET, None)), ErrorCode.INVALID_REQUEST, "Null value"),
+    (incremental(("retention.ms", APPEND, "1")), ErrorCode.INVALID_CONFIG, "not LIST"),
+    (incremental(("no.such", SUBTRACT, "1")), ErrorCode.INVALID_CONFIG, "not LIST"),
+    (incremental(("no.such", SET, "1")), ErrorCode.INVALID_CONFIG, "Unknown topic config"),
+    (incremental(("retention.ms", SET, "x")), ErrorCode.INVALID_CONFIG, "Invalid value x"),
+    (
+        incremental(("retention.ms", SET, "1"), ("retention.ms", DELETE, None)),
+        ErrorCode.INVALID_REQUEST,
+        "duplicate config keys",
+    ),
+    (
+        incremental(("log.cleaner.threads", SET, "x"), kind=BROKER, name="1"),
+        ErrorCode.INVALID_CONFIG,
+        "Not a number of type INT",
+    ),
+    (legacy({"retention.ms": None}), ErrorCode.INVALID_CONFIG, "Null value"),
+    (legacy({"no.such": "1"}), ErrorCode.INVALID_CONFIG, "Unknown topic config"),
+    (legacy({}, name="gone"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "does not exist"),
+]
+
+
+@pytest.mark.parametrize(("request_", "code", "why"), REFUSED)
+def test_refusals(request_: Any, code: int, why: str) -> None:
+    result = handle(IMAGE, request_)
+    (answer,) = result.response.responses
+    assert answer.error_code == code
+    assert why in answer.error_message
+    assert result.records == ()
+
+
+CHANGES = [
+    (incremental(("retention.ms", SET, "6")), [("retention.ms", "6")]),
+    (incremental(("retention.ms", SET, "5")), []),
+    (incremental(("retention.ms", DELETE, None)), [("retention.ms", None)]),
+    (incremental(("segment.ms", DELETE, None)), []),
+    (incremental(("cleanup.policy", APPEND, "delete")), [("cleanup.policy", "compact,delete")]),
+    (incremental(("cleanup.policy", APPEND, "compact")), []),
+    (incremental(("cleanup.policy", SUBTRACT, "compact")), [("cleanup.policy", "")]),
+    (legacy({"retention.ms": "6"}), [("retention.ms", "6"), ("cleanup.policy", None)]),
+    (legacy({}), [("cleanup.policy", None), ("retention.ms", None)]),
+    # Written again for a broker: it makes the broker load the value anew.
+    (
+        incremental(("log.cleaner.threads", SET, "2"), kind=BROKER, name="1"),
+        [("log.cleaner.threads", "2")],
+    ),
+    (
+        incremental(("metric.reporters", APPEND, "A,B"), kind=BROKER, name=""),
+        [("metric.reporters", "A,B")],
+    ),
+    (
+        incremental(("listener.name.x.anything", SET, "1"), kind=BROKER, name=""),
+        [("listener.name.x.anything", "1")],
+    ),
+    (
+        incremental(("num.io.threads", SET, "9"), kind=BROKER, name="3000"),
+        [("num.io.threads", "9")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("request_", "written"), CHANGES)
+def test_changes(request_: Any, written: list[tuple[str, str | None]]) -> None:
+    result = handle(IMAGE, request_)
+    assert [one.error_code for one in result.response.responses] == [0]
+    assert [(one.name, one.value) for one in result.records] == written
+
+
+def test_append_starts_from_the_default() -> None:
+    image = image_of(topic("t", 1))
+    result = handle(image, incremental(("cleanup.policy", APPEND, "compact")))
+    assert [one.value for one in result.records] == ["delete,compact"]
+
+
+@pytest.mark.parametrize("build", [incremental, legacy])
+def test_a_resource_given_twice_and_validate_only(build: Any) -> None:
+    one = (
+        build(("retention.ms", SET, "6")) if build is incremental else build({"retention.ms": "6"})
+    )
+    one.validate_only = True
+    result = handle(IMAGE, one)
+    assert [answer.error_code for answer in result.response.responses] == [0]
+    assert result.records == ()
+    one.validate_only = False
+    one.resources = [*one.resources, *one.resources]
+    result = handle(IMAGE, one)
+    assert [answer.error_code for answer in result.response.responses] == [42, 42]
+    assert result.records == ()
+
+
+def test_a_list_cannot_grow_beyond_what_a_record_holds() -> None:
+    key = "metric.reporters"
+    image = image_of(set_to(BROKER, "", key, "a" * 30_000))
+    request = incremental((key, APPEND, "b" * 3_000), kind=BROKER, name="")
+    (answer,) = handle(image, request).response.responses
+    assert answer.error_code == ErrorCode.INVALID_CONFIG
+    assert "longer than 32767 bytes" in answer.error_message
+
+
+def test_good_resources_are_altered_beside_bad_ones() -> None:
+    request = incremental(("retention.ms", SET, "6"))
+    bad = incremental(("no.such", SET, "1"), name="gone").resources
+    request.resources = [*bad, *request.resources]
+    result = handle(IMAGE, request)
+    assert [answer.error_code for answer in result.response.responses] == [3, 0]
+    assert len(result.records) == 1

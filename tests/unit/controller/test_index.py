@@ -1,0 +1,71 @@
+"""The index follows every batch exactly as if it were built anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emulator.controller.index import TipIndex
+from emulator.metadata.history import History
+from emulator.metadata.image import Image
+from tests.unit.controller.world import partition, topic, uuid
+from wire import records as r
+
+REPLICAS = st.lists(st.integers(0, 3), min_size=1, max_size=3, unique=True).map(tuple)
+
+
+def contents(index: TipIndex) -> Any:
+    return (
+        {broker: set(index.in_isr(broker)) for broker in range(5)},
+        {broker: index.leads(broker) for broker in range(5)},
+        set(index.leaderless()),
+        {name: index.colliding(name) is not None for name in ("a.b", "a_b", "c")},
+    )
+
+
+@st.composite
+def batch_of(draw: st.DrawFn, image: Image) -> list[object]:
+    """A batch that fits an image: creations, changes and removals, mixed."""
+    records: list[object] = []
+    names = {"a.b": 1, "a_b": 2, "c": 3}
+    alive = {number for name, number in names.items() if image.topic(name) is not None}
+    counts = {number: len(image.topics[uuid(number)].partitions) for number in alive}
+    for _ in range(draw(st.integers(1, 4))):
+        number = draw(st.integers(1, 3))
+        if number not in alive:
+            name = next(name for name, known in names.items() if known == number)
+            records.append(topic(name, number))
+            alive.add(number)
+            counts[number] = 0
+        elif counts[number] and draw(st.booleans()):
+            isr = draw(st.none() | REPLICAS)
+            leader = draw(st.sampled_from([-2, -1, 0, 1, 2, 3]))
+            index = draw(st.integers(0, counts[number] - 1))
+            records.append(
+                r.PartitionChangeRecord(
+                    partition_id=index, topic_id=uuid(number), isr=isr, leader=leader
+                )
+            )
+        elif draw(st.integers(0, 3)) == 0:
+            records.append(r.RemoveTopicRecord(topic_id=uuid(number)))
+            alive.discard(number)
+        else:
+            replicas = draw(REPLICAS)
+            records.append(partition(number, counts[number], replicas=replicas))
+            counts[number] += 1
+    return records
+
+
+@given(st.data())
+def test_following_is_rebuilding(data: st.DataObject) -> None:
+    history, offset = History(), 0
+    index = TipIndex(history.tip)
+    for _ in range(data.draw(st.integers(1, 5))):
+        before = history.tip
+        records = data.draw(batch_of(before))
+        history.append(records, offset, 1)
+        offset += len(records)
+        index.follow(before, history.tip, records)
+        assert contents(index) == contents(TipIndex(history.tip))

@@ -1,0 +1,85 @@
+"""Placement: racks first, unfenced first, no broker twice."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emulator.controller.placement import PlacementError, UsableBroker, place, usable_brokers
+from tests.unit.controller.world import broker, context, image_of
+from wire import messages as m
+
+
+def brokers(*racks: str | None, fenced: tuple[int, ...] = ()) -> list[UsableBroker]:
+    return [UsableBroker(index, rack, index in fenced) for index, rack in enumerate(racks)]
+
+
+REFUSALS = [
+    (brokers(None, None), 0, "must be positive"),
+    (brokers(None, None, fenced=(0, 1)), 1, "All brokers are currently fenced."),
+    ([], 1, "All brokers are currently fenced."),
+    (brokers(None, None), 3, "only 2 broker(s) are registered"),
+]
+
+
+@pytest.mark.parametrize(("known", "factor", "why"), REFUSALS)
+def test_refusals(known: list[UsableBroker], factor: int, why: str) -> None:
+    with pytest.raises(PlacementError) as refusal:
+        place(known, 1, factor, random.Random(1))
+    assert why in str(refusal.value)
+
+
+@given(
+    racks=st.lists(st.sampled_from([None, "a", "b", "c"]), min_size=1, max_size=9),
+    data=st.data(),
+    seed=st.integers(0, 1000),
+)
+def test_every_placement_keeps_the_rules(
+    racks: list[str | None], data: st.DataObject, seed: int
+) -> None:
+    fenced = data.draw(st.sets(st.integers(0, len(racks) - 1), max_size=len(racks) - 1))
+    factor = data.draw(st.integers(1, len(racks)))
+    known = brokers(*racks, fenced=tuple(fenced))
+    for replicas in place(known, 5, factor, random.Random(seed)):
+        assert len(set(replicas)) == factor
+        assert replicas[0] not in fenced
+        if factor <= len(set(racks)):
+            assert len({racks[replica] for replica in replicas}) == factor
+
+
+def test_leaders_and_replicas_are_spread_evenly() -> None:
+    placed = place(brokers("a", "a", "b", "b", "c", "c"), 60, 3, random.Random(4))
+    assert set(Counter(replicas[0] for replicas in placed).values()) <= set(range(8, 13))
+    assert {len({one // 2 for one in replicas}) for replicas in placed} == {3}
+
+
+def test_a_fenced_broker_is_the_last_choice_within_its_rack() -> None:
+    placed = place(brokers(None, None, None, fenced=(1,)), 20, 2, random.Random(5))
+    assert not [replicas for replicas in placed if 1 in replicas]
+    assert all(
+        replicas[2] == 1
+        for replicas in place(brokers(None, None, None, fenced=(1,)), 20, 3, random.Random(5))
+    )
+
+
+def test_one_broker_takes_every_partition() -> None:
+    assert place(brokers(None), 4, 1, random.Random(6)) == [(0,)] * 4
+
+
+def test_the_seed_decides() -> None:
+    known = brokers("a", "a", "b", "b")
+    once = place(known, 10, 2, random.Random(7))
+    assert once == place(known, 10, 2, random.Random(7))
+    assert once != place(known, 10, 2, random.Random(8))
+
+
+def test_brokers_on_their_way_out_are_not_used() -> None:
+    image = image_of(broker(0), broker(1, in_controlled_shutdown=True), broker(2, fenced=True))
+    ctx = context(image, m.CreateTopicsRequest())
+    assert [one.id for one in usable_brokers(image, ctx)] == [0, 2]
+    ctx.heartbeats.begin_controlled_shutdown(0, 5)
+    assert [one.id for one in usable_brokers(image, ctx)] == [2]
