@@ -1,5 +1,6 @@
 """Several brokers of one release on one ZooKeeper, started, moved to migration mode and stopped."""
 
+import functools
 import signal
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Self
 
 from bench.cluster.kafka import Broker
 from bench.cluster.process import PortTakenError
+from bench.cluster.readiness import known_to
 from bench.cluster.zookeeper import ZooKeeper
 
 
@@ -43,9 +45,9 @@ class Cluster:
         return ",".join(broker.bootstrap for broker in self.brokers)
 
     def start(self) -> Self:
-        """Start every broker that does not run and wait for all of them.
+        """Start every broker that does not run and wait until all of them have started.
 
-        A broker whose port was taken gets other ports, once.
+        A broker whose port was taken gets other ports, once. `wait_ready` waits further.
 
         Raises:
             ProcessError: a broker ended, or did not start in time.
@@ -60,6 +62,27 @@ class Cluster:
                 broker.new_ports().start().wait_started()
         return self
 
+    def wait_ready(self, timeout_s: float = 60) -> Self:
+        """Wait until every broker shows its clients all the brokers that run, and a controller.
+
+        Raises:
+            ProcessError: a broker ended, or the time is over.
+        """
+        alive = frozenset(broker.id for broker in self.brokers if broker.alive)
+
+        def ready(port: int) -> bool:
+            brokers, controller = known_to(port)
+            return brokers >= alive and controller >= 0
+
+        for broker in self.brokers:
+            if broker.alive:
+                broker.wait_until(
+                    f"metadata of {len(alive)} brokers",
+                    functools.partial(ready, broker.client_port),
+                    timeout_s,
+                )
+        return self
+
     def migrate(self, controller_port: int, *, rolling: bool = True) -> Self:
         """Restart every broker with migration on, towards the controller at that port.
 
@@ -67,6 +90,8 @@ class Cluster:
             controller_port: of controller 3000, which need not run yet.
             rolling: one after the other, as an operator does; else all at once, which is faster
                 and leaves no partition a leader meanwhile.
+
+        Returns when all have started; `wait_ready` waits until a controller has told them all.
         """
         if not rolling:
             self.stop()
@@ -92,7 +117,7 @@ class Cluster:
 
     def __enter__(self) -> Self:
         try:
-            return self.start()
+            return self.start().wait_ready()
         except BaseException:
             self.kill()
             raise

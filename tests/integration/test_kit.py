@@ -14,6 +14,7 @@ from kazoo.exceptions import ConnectionLoss, NoNodeError
 from bench.cluster.fault_proxy import Kind
 from bench.cluster.ports import is_open
 from bench.cluster.process import Process
+from bench.cluster.waiting import wait_for
 from bench.cluster.zk_dump import contents, dump
 
 SET_DATA = 5
@@ -111,8 +112,11 @@ def test_an_old_broker_comes_back_with_its_data_and_ports(brokers, admin):
     create(admin(cluster), NewTopic("kept", 1, 1))
     (broker,) = cluster.brokers
     broker.stop()
-    broker.start().wait_started()
-    assert "kept" in admin(cluster).list_topics(timeout=10).topics
+    ports = broker.internal_port, broker.client_port
+    cluster.start().wait_ready()
+    assert ports == (broker.internal_port, broker.client_port)
+    client = admin(cluster)
+    wait_for("topic", lambda: "kept" in client.list_topics(timeout=10).topics)
 
 
 def test_kafka_tools_and_compiled_helpers_run(kafka_tool, compile_java, tmp_path):

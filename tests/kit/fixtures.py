@@ -63,7 +63,7 @@ def broker_factory(factory: pytest.TempPathFactory) -> Iterator[StartBrokers]:
                 stack.callback(zk.kill)
             cluster = Cluster(release, folder, zk, count=count, properties=properties)
             stack.callback(cluster.kill)
-            return cluster.start() if start else cluster
+            return cluster.start().wait_ready() if start else cluster
 
         yield start_brokers
 

@@ -38,7 +38,7 @@ def allowed_skips() -> frozenset[str]:
 
 def plain(nodeid: str) -> str:
     """A test id without the group that xdist appends."""
-    return re.sub(r"@(jvm|spark)$", "", nodeid)
+    return re.sub(r"@\w+$", "", nodeid)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
