@@ -9,8 +9,10 @@ import structlog
 
 from emulator.seam import Log
 
+_LEVELS = {"debug": 0, "info": 1, "warning": 2, "error": 3}
 
-def logger(node: str, *, json: bool = False) -> Callable[[Log], None]:
+
+def logger(node: str, *, json: bool = False, level: str = "info") -> Callable[[Log], None]:
     """A performer of ``Log`` effects that writes to stderr (stdout is for data)."""
     renderer = (
         structlog.processors.JSONRenderer()
@@ -26,7 +28,11 @@ def logger(node: str, *, json: bool = False) -> Callable[[Log], None]:
         ],
     ).bind(node=node)
 
+    lowest = _LEVELS[level]
+
     def write(line: Log) -> None:
+        if _LEVELS[line.level] < lowest:
+            return
         getattr(bound, line.level)(line.event, **line.fields)
 
     return write
