@@ -137,6 +137,9 @@ def _sound(data: bytes, position: int) -> BatchHeader | str:
         return f"batch of {header.size} bytes, {len(data) - position} are left"
     if not batch_crc_holds(data, position):
         return "checksum does not hold"
+    offsets = header.last_offset - header.base_offset + 1
+    if header.count != offsets:
+        return f"{header.count} records for {offsets} offsets"
     return header
 
 
