@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
+from msgspec.structs import replace
 
-from emulator.metadata import Image
+from emulator.metadata import EMPTY, Image
+from emulator.metadata.configs import BROKER
+from emulator.migration import importer
 from emulator.migration.plan import PARTITIONS_PER_PIECE, changes, compare, plan
 from emulator.migration.tree_diff import differences
 from emulator.migration.zk_tree.projection import znodes
@@ -142,3 +145,33 @@ def test_every_tampered_znode_is_named(records: list[object], data: DataObject) 
     path = data.draw(st.sampled_from(sorted(wanted)))
     write(tree, [SetData(path, b"garbage")])
     assert [(d.path, d.kind) for d in differences(read(tree), image, None)] == [(path, "malformed")]
+
+
+@LAW
+@given(stories())
+def test_importing_the_znodes_of_an_image_gives_the_image(records: list[object]) -> None:
+    """As far as ZooKeeper holds it: not brokers, features, directories and partition epochs."""
+    image, _ = replayed(records)
+    tree = read(tree_of(znodes(image, controller_epoch=EPOCH)))
+    back, _ = replayed([one for page in importer.pages(tree, EMPTY, 200) for one in page])
+    assert [_told(back, name) for name in back.topic_ids] == [
+        _told(image, name) for name in image.topic_ids
+    ]
+    assert back.configs == {
+        (kind, name): config
+        for (kind, name), config in image.configs.items()
+        if kind == BROKER or name in image.topic_ids
+    }
+    ids, were = back.producer_ids, image.producer_ids
+    assert ids.next_producer_id == were.next_producer_id
+    assert ids.broker_id == (were.broker_id if were.next_producer_id else -1)
+
+
+def _told(image: Image, name: str) -> object:
+    topic = image.topic(name)
+    assert topic is not None
+    partitions = {
+        index: replace(one, partition_epoch=0, directories=())
+        for index, one in topic.partitions.items()
+    }
+    return topic.name, topic.id, partitions
