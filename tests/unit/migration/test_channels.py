@@ -1,0 +1,165 @@
+"""Broker channels: one request in flight, reconnect for ever, errors counted and not repeated."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from emulator.migration.channels import RECONNECT_MS, REPLY_TIMEOUT_MS, Channels, Peer
+from emulator.seam import Close, Closed, Connect, Connected, Effect, Log, Received, Send
+from wire import messages as m
+from wire.frame import FrameReader, decode_request, encode_response, framed
+
+PEER = Peer(1, 36, "broker", 9092)
+
+
+class Broker:
+    """The far end of one channel."""
+
+    def __init__(self) -> None:
+        self.channels = Channels(3000, count(1).__next__)
+        self.now_ms = 0
+        self.conns: list[int] = []
+        self.requests: list[tuple[int, str | None, object]] = []
+        self.logs: list[Log] = []
+        self.take(self.channels.set_peers({1: PEER}))
+
+    def take(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Connect(conn=conn, host=host, port=port):
+                    assert (host, port) == ("broker", 9092)
+                    self.conns.append(conn)
+                case Send(conn=conn, data=data):
+                    assert conn == self.conns[-1]
+                    for frame in FrameReader().feed(data):
+                        header, message = decode_request(frame)
+                        self.requests.append((header.correlation_id, header.client_id, message))
+                case Log():
+                    self.logs.append(effect)
+
+    def connect(self) -> None:
+        self.take(self.channels.handle(Connected(self.conns[-1]), self.now_ms))
+
+    def put(self, marker: int) -> None:
+        request = m.UpdateMetadataRequest(controller_id=3000, controller_epoch=marker)
+        self.take(self.channels.put(1, request, self.now_ms))
+
+    def answer(self, response: object, api_key: int = 6, version: int = 8) -> None:
+        reply = framed(encode_response(api_key, version, self.requests[-1][0], response))
+        for at in range(0, len(reply), 3):
+            piece = reply[at : at + 3]
+            self.take(self.channels.handle(Received(self.conns[-1], piece), self.now_ms))
+
+    @property
+    def markers(self) -> list[int]:
+        return [message.controller_epoch for _, _, message in self.requests]
+
+    def advance(self, ms: int) -> None:
+        self.now_ms += ms
+        self.take(self.channels.tick(self.now_ms))
+
+
+def test_the_first_frame_is_the_request_itself_with_the_node_id_as_client_id() -> None:
+    broker = Broker()
+    broker.connect()
+    broker.put(7)
+    assert [(corr, client) for corr, client, _ in broker.requests] == [(0, "3000")]
+
+
+def test_one_request_is_in_flight_and_order_is_kept() -> None:
+    broker = Broker()
+    for marker in range(3):
+        broker.put(marker)
+    assert broker.markers == []
+    broker.connect()
+    assert broker.markers == [0]
+    broker.answer(m.UpdateMetadataResponse())
+    assert broker.markers == [0, 1]
+    broker.answer(m.UpdateMetadataResponse())
+    assert broker.markers == [0, 1, 2]
+    assert broker.channels.queued == 1
+
+
+@pytest.mark.parametrize("tries", [1, 5])
+def test_a_lost_connection_is_tried_again_for_ever_and_the_request_with_it(tries: int) -> None:
+    broker = Broker()
+    broker.connect()
+    broker.put(1)
+    broker.put(2)
+    for _ in range(tries):
+        broker.take(broker.channels.handle(Closed(broker.conns[-1], "reset"), broker.now_ms))
+        assert broker.channels.deadline_ms == broker.now_ms + RECONNECT_MS
+        broker.advance(RECONNECT_MS - 1)
+        before = len(broker.conns)
+        broker.advance(1)
+        assert len(broker.conns) == before + 1
+    broker.connect()
+    assert broker.markers == [1, 1]
+    broker.answer(m.UpdateMetadataResponse())
+    assert broker.markers == [1, 1, 2]
+
+
+def test_a_reply_that_does_not_come_ends_the_connection() -> None:
+    broker = Broker()
+    broker.connect()
+    broker.put(1)
+    effects = broker.channels.tick(REPLY_TIMEOUT_MS)
+    assert Close(broker.conns[-1]) in effects
+
+
+def test_an_error_is_counted_logged_and_not_repeated() -> None:
+    broker = Broker()
+    broker.connect()
+    broker.put(1)
+    broker.put(2)
+    broker.answer(m.UpdateMetadataResponse(error_code=11))
+    assert broker.markers == [1, 2]
+    assert broker.channels.error_count == 1
+    assert broker.logs[-1].fields["error"] == "STALE_CONTROLLER_EPOCH"
+
+
+def test_errors_of_single_partitions_are_found() -> None:
+    broker = Broker()
+    broker.connect()
+    request = m.StopReplicaRequest(controller_id=3000)
+    broker.take(broker.channels.put(1, request, 0))
+    response = m.StopReplicaResponse(
+        partition_errors=[
+            m.StopReplicaResponse.StopReplicaPartitionError(
+                topic_name="t", partition_index=3, error_code=74
+            )
+        ]
+    )
+    broker.answer(response, 5, 4)
+    assert (broker.logs[-1].fields["topic"], broker.logs[-1].fields["partition"]) == ("t", 3)
+
+
+def test_nonsense_ends_the_connection() -> None:
+    broker = Broker()
+    broker.connect()
+    broker.put(1)
+    effects = broker.channels.handle(Received(broker.conns[-1], framed(b"\0\0")), 0)
+    assert Close(broker.conns[-1]) in effects
+    assert broker.channels.error_count == 1
+
+
+def test_a_new_life_of_a_broker_gets_a_new_connection_and_an_empty_queue() -> None:
+    broker = Broker()
+    broker.connect()
+    broker.put(1)
+    broker.put(2)
+    effects = broker.channels.set_peers({1: Peer(1, 99, "broker", 9092)})
+    assert isinstance(effects[0], Close)
+    broker.take(effects)
+    broker.connect()
+    broker.put(3)
+    assert broker.markers == [1, 3]
+
+
+def test_nothing_is_sent_to_a_broker_without_a_channel() -> None:
+    broker = Broker()
+    assert broker.channels.set_peers({}) == [Close(broker.conns[-1])]
+    assert broker.channels.put(1, m.UpdateMetadataRequest(), 0) == []
+    assert broker.channels.queued == 0
