@@ -12,13 +12,14 @@ import org.apache.kafka.image.MetadataProvenance;
 import org.apache.kafka.image.writer.ImageWriterOptions;
 import org.apache.kafka.image.writer.RecordListWriter;
 import org.apache.kafka.metadata.MetadataRecordSerde;
+import org.apache.kafka.metadata.migration.ZkMigrationState;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
 import org.apache.kafka.server.common.MetadataVersion;
 
 /**
- * Says what Kafka's own classes make of the metadata.version table ("table") and of metadata logs
- * ("replay": logs as counts and length-prefixed record values on standard input, their snapshots in
- * the same form on standard output).
+ * Says what Kafka's own classes make of the metadata.version table ("table"), of the numbers of the
+ * migration state ("states"), and of metadata logs ("replay": logs as counts and length-prefixed
+ * record values on standard input, their snapshots in the same form on standard output).
  */
 public final class MetadataOracle {
     private static final MetadataRecordSerde SERDE = new MetadataRecordSerde();
@@ -26,6 +27,10 @@ public final class MetadataOracle {
     public static void main(String[] arguments) throws IOException {
         if (arguments[0].equals("table")) {
             table();
+        } else if (arguments[0].equals("states")) {
+            for (byte value = 0; value <= 3; value++) {
+                System.out.println(value + " " + ZkMigrationState.of(value).name());
+            }
         } else {
             replay(new DataInputStream(System.in), new DataOutputStream(System.out));
         }

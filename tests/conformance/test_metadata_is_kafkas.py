@@ -12,7 +12,7 @@ from hypothesis import given, settings
 
 from bench.cluster.jars import kafka_jars
 from bench.cluster.java_tools import java
-from emulator.metadata import EMPTY, Feature, MetadataVersion, replay, to_records
+from emulator.metadata import EMPTY, Feature, MetadataVersion, MigrationState, replay, to_records
 from emulator.metadata.metadata_version import VERSIONS
 from tests.laws.metadata_records import logs
 from wire import records as r
@@ -66,6 +66,24 @@ def test_the_table_is_kafkas(oracle: Oracle) -> None:
         for version in VERSIONS.values()
     ]
     assert ours == oracle("table").decode().splitlines()
+
+
+@pytest.mark.requirement("R06")
+def test_the_migration_state_record_says_to_kafka_what_it_says_here(oracle: Oracle) -> None:
+    names = [f"{state.value} {state.name}" for state in MigrationState]
+    assert names == oracle("states").decode().splitlines()
+    level = r.FeatureLevelRecord(name="metadata.version", feature_level=8)
+    written = [
+        [encode_record(level, 0), encode_record(_state(state), 0)] for state in MigrationState
+    ]
+    output = BytesIO(oracle("replay", stdin=_packed(written)))
+    for state in MigrationState:
+        snapshot = [decode_record(value)[0] for value in _unpacked(output)]
+        assert snapshot == [level, _state(state)]
+
+
+def _state(state: MigrationState) -> r.ZkMigrationStateRecord:
+    return r.ZkMigrationStateRecord(zk_migration_state=int(state))
 
 
 def test_random_logs_make_the_image_that_kafka_makes_of_them(oracle: Oracle) -> None:
