@@ -86,7 +86,7 @@ def _recreated(
 
 def _topic_id(path: str, data: bytes | None) -> bytes:
     try:
-        return topics.parse_topic(path, data).topic_id
+        return topics.parse_topic_id(path, data)
     except ZnodeError:
         return topics.NO_ID
 
@@ -279,9 +279,15 @@ def _found_topic(tree: Tree, name: str) -> _Side | None:
     if not head:
         return None
 
+    indexes = tree.children(folder)
+    listed = frozenset(indexes)
+
     def partition(index: str) -> Nodes:
+        if index not in listed:
+            return {}
         one = topics.partition_path(name, index)
-        return _existing(tree, [one, f"{one}/state"])
+        state = tree.node(f"{one}/state")
+        return {one: None} if state is None else {one: None, f"{one}/state": state.data}
 
     odd = {one: tree.data(one) for one in tree.below(path) if not one.startswith(folder)}
-    return _Side(_topic_id(path, tree.data(path)), head, tree.children(folder), partition, odd)
+    return _Side(_topic_id(path, tree.data(path)), head, indexes, partition, odd)
