@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from emulator.controller.config_defs import validate_broker_configs, validate_topic_configs
-from emulator.controller.config_types import ConfigError
+from emulator.controller.broker_config_defs import BROKER_LISTS, validate_broker_configs
+from emulator.controller.config_defs import topic_configs, validate_topic_configs
+from emulator.controller.config_types import LIST, ConfigError
 from emulator.controller.context import Context
 from emulator.controller.result import ApiError, Record
 from emulator.controller.topics import name_error
@@ -55,6 +56,20 @@ def changed(
         for key, value in changes.items()
         if resource_type == BROKER or current.get(key) != value
     ]
+
+
+def is_list(resource_type: int, name: str, release: str) -> bool:
+    """Whether APPEND and SUBTRACT make sense for a config."""
+    if resource_type == TOPIC:
+        known = topic_configs(release).get(name)
+        return known is not None and known.kind is LIST
+    return name in BROKER_LISTS
+
+
+def list_default(resource_type: int, name: str, release: str) -> str:
+    """What APPEND adds to while nothing is set."""
+    known = topic_configs(release).get(name) if resource_type == TOPIC else None
+    return known.default if known is not None else BROKER_LISTS.get(name, "")
 
 
 def _check_resource(image: Image, resource_type: int, name: str, ctx: Context) -> ApiError | None:

@@ -11,23 +11,20 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
 from msgspec.structs import replace
 
 from emulator.controller import broker_changes
 from emulator.controller.activation import activation, registration
-from emulator.controller.batches import chunks, encoded, too_large
+from emulator.controller.batches import encoded, too_large
 from emulator.controller.context import Call, Context, ControllerConfig
 from emulator.controller.forwarding import sealed
 from emulator.controller.gate import Blocked, Gate
 from emulator.controller.heartbeats import Heartbeats
-from emulator.controller.index import TipIndex
+from emulator.controller.journal import Appended, Journal, Log
 from emulator.controller.purgatory import Purgatory, Until
 from emulator.controller.registry import RAFT_REQUESTS, Handler, handlers
 from emulator.controller.result import Contact, Record, Result
-from emulator.metadata.brokers import FENCE
 from emulator.metadata.delta import Delta
 from emulator.metadata.history import History
 from emulator.metadata.image import EMPTY, Image
@@ -40,36 +37,6 @@ from wire.errors import ErrorCode
 from wire.schema import spec
 
 _RAFT_KEYS = frozenset(spec(request).key for request in RAFT_REQUESTS)
-
-
-class Log(Protocol):
-    """What the controller needs of the replicated log."""
-
-    @property
-    def log_end_offset(self) -> int:
-        """Offset that the next appended record will get."""
-
-    @property
-    def high_watermark(self) -> int:
-        """Offset of the first record that is not committed."""
-
-    @property
-    def leader_epoch(self) -> int:
-        """Epoch in which records are appended."""
-
-    def append(self, values: Sequence[bytes], now_ms: int) -> int:
-        """Append one atomic batch; returns the offset of its first record."""
-
-
-@dataclass(frozen=True, slots=True)
-class Appended:
-    """Records that a call, or the controller itself (``ticket`` None), put into the log."""
-
-    ticket: object
-    api_key: int | None
-    first_offset: int
-    last_offset: int
-    at_ms: int
 
 
 class Controller:
@@ -86,29 +53,24 @@ class Controller:
         self.active = False
         self.leader_id = -1
         self.heartbeats = Heartbeats(config.broker_session_timeout_ms)
-        self._log = log
-        self._history = history
+        self._journal = Journal(log, history, self.heartbeats)
         self._rng = rng
-        self._index = TipIndex(history.tip)
         self._purgatory = Purgatory()
         self._gate = Gate()
         self._replies: list[Reply] = []
         self._forwarded: list[Call] = []
-        self._appended: list[Appended] = []
-        self._features_epoch = history.stable.offset
-        self._last_append_ms = 0
 
     # What others read.
 
     @property
     def tip(self) -> Image:
         """Everything appended, committed or not."""
-        return self._history.tip
+        return self._journal.tip
 
     @property
     def stable(self) -> Image:
         """Everything that may be shown."""
-        return self._history.stable
+        return self._journal.stable
 
     @property
     def blocked_count(self) -> int:
@@ -129,8 +91,7 @@ class Controller:
 
     def take_appended(self) -> list[Appended]:
         """What was appended since the last call."""
-        taken, self._appended = self._appended, []
-        return taken
+        return self._journal.take_appended()
 
     def take_replies(self) -> list[Reply]:
         """Answers ready since the last call, in the order they became so."""
@@ -161,22 +122,22 @@ class Controller:
             ActivationRefusedError: log and configuration contradict each other; nothing is
                 appended.
         """
-        before = self._history.begin or self._history.tip
+        before = self._journal.before_transaction
         began = activation(
             before,
             self.config,
             empty=replace(before, offset=-1, epoch=-1) == EMPTY,
-            in_transaction=self._history.in_transaction,
+            in_transaction=self._journal.in_transaction,
         )
         self.active = True
         self.leader_id = self.config.node_id
         self._gate = Gate()
-        self._index = TipIndex(self._history.tip)
+        self._journal.reindex()
         for batch in began.batches:
-            self._append(batch, now_ms)
+            self._journal.append(batch, now_ms)
         own = registration(self.tip, self.config)
         if own is not None:
-            self._append((own,), now_ms)
+            self._journal.append((own,), now_ms)
         self.heartbeats.activate(self.tip.brokers, now_ms)
         return began.note
 
@@ -186,8 +147,7 @@ class Controller:
         self.leader_id = leader_id
         for call in (*self._purgatory.drain(), *self._gate.drain(now_ms)):
             self._refuse(call, ErrorCode.NOT_CONTROLLER, self._who_leads())
-        self._history.rewind()
-        self._index = TipIndex(self._history.tip)
+        self._journal.rewind()
 
     # Calls.
 
@@ -251,7 +211,7 @@ class Controller:
             ReplayError: a record does not fit the metadata before it. Nothing is appended of its
                 batch and those after it.
         """
-        return self._append(records, now_ms, atomic=atomic)
+        return self._journal.append(records, now_ms, atomic=atomic)
 
     def committed(self, now_ms: int) -> list[Delta]:
         """The high watermark has moved: answer whom it sets free.
@@ -260,12 +220,9 @@ class Controller:
             What became stable, in order; a whole metadata transaction is one delta.
         """
         del now_ms
-        deltas = self._history.advance(self._log.high_watermark)
-        for delta in deltas:
-            if delta.touched.features:
-                self._features_epoch = delta.last_offset
-        reached = self._purgatory.reached(self._log.high_watermark - 1, self._history.stable_offset)
-        for reply in reached:
+        journal = self._journal
+        deltas = journal.advance()
+        for reply in self._purgatory.reached(journal.committed_offset, journal.stable_offset):
             self.answer(reply)
         return deltas
 
@@ -281,7 +238,9 @@ class Controller:
         if oldest is not None:
             deadlines.append(oldest[1])
         if self.tip.metadata_version.supports(Feature.NO_OP_RECORD):
-            deadlines.append(self._last_append_ms + self.config.metadata_max_idle_interval_ms)
+            deadlines.append(
+                self._journal.last_append_ms + self.config.metadata_max_idle_interval_ms
+            )
         return min((one for one in deadlines if one is not None), default=None)
 
     def tick(self, now_ms: int) -> None:
@@ -299,12 +258,12 @@ class Controller:
         oldest = self.heartbeats.oldest(self.tip)
         if oldest is not None and oldest[1] <= now_ms:
             self._fence(oldest[0], now_ms)
-        idle_ms = now_ms - self._last_append_ms
+        idle_ms = now_ms - self._journal.last_append_ms
         if (
             idle_ms >= self.config.metadata_max_idle_interval_ms
             and self.tip.metadata_version.supports(Feature.NO_OP_RECORD)
         ):
-            self._append((r.NoOpRecord(),), now_ms)
+            self._journal.append((r.NoOpRecord(),), now_ms)
 
     # Inside.
 
@@ -317,11 +276,11 @@ class Controller:
             config=self.config,
             call=call,
             now_ms=now_ms,
-            next_offset=self._log.log_end_offset,
+            next_offset=self._journal.next_offset,
             heartbeats=self.heartbeats,
-            index=self._index,
+            index=self._journal.index,
             rng=self._rng,
-            features_epoch=self._features_epoch,
+            features_epoch=self._journal.features_epoch,
             leader_id=self.leader_id,
         )
 
@@ -362,7 +321,7 @@ class Controller:
                 text = "Unable to perform excessively large batch operation."
                 self._refuse(call, ErrorCode.POLICY_VIOLATION, text)
                 return
-            offset = self._append(result.records, now_ms, atomic=result.atomic, call=call)
+            offset = self._journal.append(result.records, now_ms, atomic=result.atomic, call=call)
             self._gate.passed(len(result.records))
         else:
             # It may tell of records that are not committed yet, so it waits for those.
@@ -375,58 +334,6 @@ class Controller:
         else:
             self._purgatory.add(until, offset, call, reply, deadline_ms)
 
-    def _append(
-        self,
-        records: Sequence[Record],
-        now_ms: int,
-        *,
-        atomic: bool = True,
-        call: Call | None = None,
-    ) -> int:
-        values = encoded(records, self.tip.metadata_version)
-        if atomic and too_large(values):
-            raise ValueError(f"{len(values)} records do not fit one batch")
-        first_offset = self._log.log_end_offset
-        for part in [range(len(values))] if atomic else chunks(values):
-            batch = records[part.start : part.stop]
-            before, base_offset = self.tip, self._log.log_end_offset
-            self._history.append(batch, base_offset, self._log.leader_epoch)
-            got = self._log.append(values[part.start : part.stop], now_ms)
-            assert got == base_offset, f"log appended at {got}, expected {base_offset}"
-            self._follow(before, batch, now_ms)
-        self._last_append_ms = now_ms
-        last_offset = self.tip.offset
-        self._appended.append(
-            Appended(
-                None if call is None else call.ticket,
-                None if call is None else call.header.api_key,
-                first_offset,
-                last_offset,
-                now_ms,
-            )
-        )
-        return last_offset
-
-    def _follow(self, before: Image, records: Sequence[Record], now_ms: int) -> None:
-        """Keep sessions and index in step with what was appended."""
-        if any(isinstance(record, r.AbortTransactionRecord) for record in records):
-            self._index = TipIndex(self.tip)
-            self.heartbeats.retain(self.tip.brokers)
-            return
-        self._index.follow(before, self.tip, records)
-        for record in records:
-            match record:
-                case r.RegisterBrokerRecord():
-                    self.heartbeats.register(record.broker_id, now_ms)
-                case r.UnregisterBrokerRecord():
-                    self.heartbeats.remove(record.broker_id)
-                case r.BrokerRegistrationChangeRecord() if record.fenced == FENCE:
-                    self.heartbeats.fenced(record.broker_id)
-                case r.FenceBrokerRecord():
-                    self.heartbeats.fenced(record.id)
-                case _:
-                    pass
-
     def _contact(self, contact: Contact, now_ms: int) -> None:
         self.heartbeats.contact(contact.broker_id, contact.metadata_offset, now_ms)
         if contact.shutting_down:
@@ -434,7 +341,9 @@ class Controller:
 
     def _fence(self, broker_id: int, now_ms: int) -> None:
         broker = self.tip.brokers[broker_id]
-        self._append(broker_changes.fence(self.tip, self.config, self._index, broker), now_ms)
+        self._journal.append(
+            broker_changes.fence(self.tip, self.config, self._journal.index, broker), now_ms
+        )
 
     def _fence_if_lapsed(self, broker_id: int, now_ms: int) -> None:
         broker = self.tip.brokers.get(broker_id)

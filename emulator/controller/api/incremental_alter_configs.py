@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from enum import IntEnum
 
-from emulator.controller.config_changes import changed
-from emulator.controller.config_defs import is_list, list_default
+from emulator.controller.config_changes import changed, is_list, list_default
 from emulator.controller.context import Context
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result

@@ -37,7 +37,7 @@ VERSIONS = [
 
 
 @pytest.mark.parametrize(("record", "mv", "version"), VERSIONS)
-@pytest.mark.requirement("J01", "J12", "J23")
+@pytest.mark.requirement("J01", "J12")
 def test_the_version_a_record_is_written_in(record: object, mv: int, version: int) -> None:
     """KIP-778: one version per record and metadata.version, as real controllers wrote them."""
     assert record_version(record, MetadataVersion.from_level(mv)) == version

@@ -70,7 +70,6 @@ def test_nobody_overtakes_while_anyone_waits() -> None:
     assert world.tip.topic("c") is not None
 
 
-@pytest.mark.requirement("W02")
 def test_room_bounds_what_is_appended_to_one_operation_more() -> None:
     """KIP-866 "Dual Metadata Writes": bounded write-behind."""
     world = joined()

@@ -149,7 +149,7 @@ def test_a_finalised_feature_the_broker_does_not_list_counts_as_unsupported_from
     ("enabled", "level_in_force", "accepted"),
     [(True, 8, True), (True, 7, False), (False, 8, False), (True, 21, True)],
 )
-@pytest.mark.requirement("V01", "V03", "R11")
+@pytest.mark.requirement("V01", "V03")
 def test_zookeeper_mode_brokers_register_only_where_a_migration_is_possible(
     enabled: bool, level_in_force: int, accepted: bool
 ) -> None:
@@ -212,7 +212,7 @@ def test_the_record_version_follows_metadata_version(level_in_force: int, versio
 
 
 def test_the_broker_epoch_is_the_offset_of_the_record() -> None:
-    """network.md 9, invariant (a)."""
+    """Brokers tell one incarnation from another by it."""
     world = World()
     epoch = world.register(1).broker_epoch
     (at,) = [

@@ -1,0 +1,170 @@
+"""The active controller's side of the log: what is appended is replayed at once.
+
+Keeps the newest image, the index over it and the brokers' sessions in step, batch by batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from emulator.controller.batches import chunks, encoded, too_large
+from emulator.controller.context import Call
+from emulator.controller.heartbeats import Heartbeats
+from emulator.controller.index import TipIndex
+from emulator.controller.result import Record
+from emulator.metadata.brokers import FENCE
+from emulator.metadata.delta import Delta
+from emulator.metadata.history import History
+from emulator.metadata.image import Image
+from wire import records as r
+
+
+class Log(Protocol):
+    """What the controller needs of the replicated log."""
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset that the next appended record will get."""
+
+    @property
+    def high_watermark(self) -> int:
+        """Offset of the first record that is not committed."""
+
+    @property
+    def leader_epoch(self) -> int:
+        """Epoch in which records are appended."""
+
+    def append(self, values: Sequence[bytes], now_ms: int) -> int:
+        """Append one atomic batch; returns the offset of its first record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Records that a call, or the controller itself (``ticket`` None), put into the log."""
+
+    ticket: object
+    api_key: int | None
+    first_offset: int
+    last_offset: int
+    at_ms: int
+
+
+class Journal:
+    """Log, history, index and sessions, moved together.
+
+    ``features_epoch`` is the offset of the last change of a finalised feature that became stable.
+    """
+
+    def __init__(self, log: Log, history: History, heartbeats: Heartbeats) -> None:
+        self.index = TipIndex(history.tip)
+        self.features_epoch = history.stable.offset
+        self.last_append_ms = 0
+        self._log = log
+        self._history = history
+        self._heartbeats = heartbeats
+        self._appended: list[Appended] = []
+
+    @property
+    def tip(self) -> Image:
+        """Everything appended, committed or not."""
+        return self._history.tip
+
+    @property
+    def stable(self) -> Image:
+        """Everything that may be shown."""
+        return self._history.stable
+
+    @property
+    def before_transaction(self) -> Image:
+        """What an abort would return to; the tip if no metadata transaction is open."""
+        return self._history.begin or self._history.tip
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a metadata transaction is open at the tip."""
+        return self._history.in_transaction
+
+    @property
+    def next_offset(self) -> int:
+        """Offset that the next record will get."""
+        return self._log.log_end_offset
+
+    @property
+    def committed_offset(self) -> int:
+        """Offset of the last committed record."""
+        return self._log.high_watermark - 1
+
+    @property
+    def stable_offset(self) -> int:
+        """Offset of the last record that may be shown."""
+        return self._history.stable_offset
+
+    def take_appended(self) -> list[Appended]:
+        """What was appended since the last call."""
+        taken, self._appended = self._appended, []
+        return taken
+
+    def append(
+        self,
+        records: Sequence[Record],
+        now_ms: int,
+        *,
+        atomic: bool = True,
+        call: Call | None = None,
+    ) -> int:
+        """Append records and replay them; see ``Controller.append``."""
+        values = encoded(records, self.tip.metadata_version)
+        if atomic and too_large(values):
+            raise ValueError(f"{len(values)} records do not fit one batch")
+        first_offset = self._log.log_end_offset
+        for part in [range(len(values))] if atomic else chunks(values):
+            batch = records[part.start : part.stop]
+            before, base_offset = self.tip, self._log.log_end_offset
+            self._history.append(batch, base_offset, self._log.leader_epoch)
+            got = self._log.append(values[part.start : part.stop], now_ms)
+            assert got == base_offset, f"log appended at {got}, expected {base_offset}"
+            self._follow(before, batch, now_ms)
+        self.last_append_ms = now_ms
+        ticket = None if call is None else call.ticket
+        api_key = None if call is None else call.header.api_key
+        last_offset = self.tip.offset
+        self._appended.append(Appended(ticket, api_key, first_offset, last_offset, now_ms))
+        return last_offset
+
+    def advance(self) -> list[Delta]:
+        """Follow the high watermark; returns what became stable."""
+        deltas = self._history.advance(self._log.high_watermark)
+        for delta in deltas:
+            if delta.touched.features:
+                self.features_epoch = delta.last_offset
+        return deltas
+
+    def reindex(self) -> None:
+        """Build the index anew, as records may have been replayed by others."""
+        self.index = TipIndex(self.tip)
+
+    def rewind(self) -> None:
+        """Forget what is not committed."""
+        self._history.rewind()
+        self.reindex()
+
+    def _follow(self, before: Image, records: Sequence[Record], now_ms: int) -> None:
+        if any(isinstance(record, r.AbortTransactionRecord) for record in records):
+            self.reindex()
+            self._heartbeats.retain(self.tip.brokers)
+            return
+        self.index.follow(before, self.tip, records)
+        for record in records:
+            match record:
+                case r.RegisterBrokerRecord():
+                    self._heartbeats.register(record.broker_id, now_ms)
+                case r.UnregisterBrokerRecord():
+                    self._heartbeats.remove(record.broker_id)
+                case r.BrokerRegistrationChangeRecord() if record.fenced == FENCE:
+                    self._heartbeats.fenced(record.broker_id)
+                case r.FenceBrokerRecord():
+                    self._heartbeats.fenced(record.id)
+                case _:
+                    pass
