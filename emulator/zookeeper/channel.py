@@ -28,11 +28,17 @@ class Channel:
         self._buffer = bytearray()
         self._xid = 0
         self._in_flight: deque[tuple[int, object, ZkRequest]] = deque()
+        self._waiting_since_ms = now_ms
 
     @property
     def in_flight_count(self) -> int:
         """Requests sent and not yet answered, pings not counted."""
         return len(self._in_flight)
+
+    @property
+    def waiting_since_ms(self) -> int | None:
+        """Since when the oldest request waits while nothing else was answered; None: none waits."""
+        return self._waiting_since_ms if self._in_flight else None
 
     def request(
         self, tag: object, request: ZkRequest, now_ms: int, *, absolute: bool = False
@@ -45,6 +51,8 @@ class Channel:
         chroot = "" if absolute else self._chroot
         data = jute.encode_request(request, self._xid + 1, chroot)
         self._xid = (self._xid + 1) & 0x3FFFFFFF
+        if not self._in_flight:
+            self._waiting_since_ms = now_ms
         self._in_flight.append((self._xid, tag, request))
         self.last_sent_ms = now_ms
         return data
@@ -97,6 +105,7 @@ class Channel:
         _, tag, request = self._in_flight[0]
         value = jute.decode_reply(request, frame, self._chroot)
         self._in_flight.popleft()
+        self._waiting_since_ms = self.last_received_ms
         return tag, value
 
     def abandon(self) -> list[object]:

@@ -150,9 +150,12 @@ class ZkClient:
         """When ``tick`` wants to be called, None: never."""
         if self._channel is None or self._deadline is not None:
             return self._deadline
+        channel = self._channel
+        heard_ms = channel.last_received_ms
+        if channel.waiting_since_ms is not None:
+            heard_ms = min(heard_ms, channel.waiting_since_ms)
         return min(
-            self._channel.last_sent_ms + self._timeout_ms // 3,
-            self._channel.last_received_ms + self._timeout_ms * 2 // 3,
+            channel.last_sent_ms + self._timeout_ms // 3, heard_ms + self._timeout_ms * 2 // 3
         )
 
     def owns(self, conn: int) -> bool:
@@ -216,6 +219,10 @@ class ZkClient:
             return self._lost("closeSession timed out", now_ms)
         if now_ms >= channel.last_received_ms + self._timeout_ms * 2 // 3:
             return self._lost("nothing heard for 2/3 of the session timeout", now_ms)
+        waiting = channel.waiting_since_ms
+        if waiting is not None and now_ms >= waiting + self._timeout_ms * 2 // 3:
+            # Pings are answered, a request is not: its reply is lost, and it will never come.
+            return self._lost("no reply for 2/3 of the session timeout", now_ms)
         return [Send(channel.conn, channel.ping(now_ms))]
 
     def close(self, now_ms: int) -> list[Effect]:

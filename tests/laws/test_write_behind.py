@@ -26,6 +26,7 @@ STEPS = (
     "hold",
     "release",
     "deaf",
+    "hear",
     "cut",
     "cut",
     "down",
@@ -114,6 +115,10 @@ class Story:
     def deaf(self) -> None:
         self.world.dropping_replies = True
 
+    def hear(self) -> None:
+        """Replies come again; those in between are lost."""
+        self.world.dropping_replies = False
+
     def cut(self) -> None:
         """Cut, sometimes with bytes still on their way that arrive much later."""
         if not self.world.zk.connected:
@@ -151,9 +156,7 @@ class Story:
         world = self.world
         world.zk_up = True
         world.release()
-        deaf, world.dropping_replies = world.dropping_replies, False
-        if deaf:
-            self.cut()
+        world.dropping_replies = False
         world.advance(20_000)
         world.append(r.NoOpRecord())
         world.advance(2_000)

@@ -223,6 +223,20 @@ def test_lost_replies_write_everything_exactly_once(partitions: int) -> None:
 
 
 @pytest.mark.requirement("W07")
+def test_one_reply_is_dropped_and_nothing_else_happens() -> None:
+    """Pings go on being answered: only the age of the request tells."""
+    world = World().dual_write()
+    world.dropping_replies = True
+    last = world.append(*world.topic("a", A, (1, 2)))
+    world.dropping_replies = False
+    world.advance(10_000)
+    assert differences(world) == {}
+    assert migration_offset(world) == last
+    assert world.version("/brokers/topics/a") == 0
+    assert world.driver.write_behind.lag.records == 0
+
+
+@pytest.mark.requirement("W07")
 def test_bytes_that_arrive_after_the_reconnect_are_not_applied() -> None:
     world = World(write_behind_multi_ops=20).dual_write()
     world.held = []
