@@ -111,7 +111,8 @@ def batch_crc_holds(data: bytes, position: int = 0) -> bool:
         BatchCorrupt: a length that cannot be, or another magic.
     """
     header = _whole_header(data, position)
-    return google_crc32c.value(data[position + _CHECKED_AT : position + header.size]) == header.crc
+    crc = google_crc32c.value(data[position + _CHECKED_AT : position + header.size])
+    return bool(crc == header.crc)
 
 
 def encode_batch(batch: Batch) -> bytes:

@@ -156,17 +156,17 @@ class Nullable(c.Construct):  # type: ignore[misc]
         return obj
 
 
-class Group(c.Construct):  # type: ignore[misc]
+class Group(c.Struct):  # type: ignore[misc]
     """The fields of a struct in order; in flexible versions tagged ones after them, by number."""
 
     def __init__(self, layout: Layout) -> None:
-        super().__init__()
+        super().__init__(*(entry.name / value(entry) for entry in layout.fields))
         self.layout = layout
-        self.fields = [(entry.name, value(entry)) for entry in layout.fields]
         self.tagged = {entry.tag: (entry, value(entry)) for entry in layout.tagged}
 
     def _parse(self, stream: Any, context: Any, path: str) -> Any:
-        found = {name: part._parse(stream, context, f"{path}.{name}") for name, part in self.fields}
+        parsed = super()._parse(stream, context, path)
+        found = {entry.name: parsed[entry.name] for entry in self.layout.fields}
         if self.layout.flexible:
             found |= self.parse_tags(stream, context, path)
         return self.layout.cls(**found)
@@ -190,8 +190,8 @@ class Group(c.Construct):  # type: ignore[misc]
         for entry in self.layout.absent:
             if not entry.ignorable and differs(getattr(obj, entry.name), entry.default_value()):
                 raise c.ValidationError(f"{entry.name} has no field", path=path)
-        for name, part in self.fields:
-            part._build(getattr(obj, name), stream, context, f"{path}.{name}")
+        fields = {entry.name: getattr(obj, entry.name) for entry in self.layout.fields}
+        super()._build(fields, stream, context, path)
         if self.layout.flexible:
             self.build_tags(obj, stream, context, path)
         elif obj.unknown_tags:
@@ -242,7 +242,7 @@ def not_null(entry: Field) -> Field:
 def whole(part: c.Construct, data: bytes, path: str) -> Any:
     """Parse bytes to the last one."""
     stream = io.BytesIO(data)
-    parsed = part._parse(stream, c.Container(), path)
+    parsed = part.parse_stream(stream)
     if stream.tell() != len(data):
         raise c.TerminatedError("bytes left over", path=path)
     return parsed

@@ -191,9 +191,9 @@ class _Encoder:
             arguments += [f"{count} + 1", f"*{name}"]
             lengths.append(count)
         shapes = self.source.let(self.source.name("shape"), ShapePackers([*parts, "B"]))
-        self.line(depth, f"if {' and '.join(f'{n} < 127' for n in lengths)}:")
-        call = f"{shapes}[{', '.join(lengths)},]({', '.join([*arguments, '0'])})"
-        self.line(depth + 1, f"w += {call}")
+        pack = self.source.name("f")
+        self.line(depth, f"{pack} = {shapes}[{', '.join(lengths)},]")
+        self.line(depth, f"if {pack}: w += {pack}({', '.join([*arguments, '0'])})")
         self.line(depth, "else:")
         for field in group.fields:
             self.value(field, f"{item}.{field.name}", depth + 1)

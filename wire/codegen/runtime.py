@@ -13,6 +13,8 @@ STRING_BYTES_MAX: Final = 32767
 
 _CACHED_LENGTHS: Final = 64
 _CACHED_SHAPES: Final = 512
+_SHAPE_LENGTH_MAX: Final = 127
+"""From here on the length of an array takes two bytes."""
 
 
 class MalformedError(Exception):
@@ -111,8 +113,8 @@ class Packers(dict[int, Callable[..., bytes]]):
         return made
 
 
-class ShapePackers(dict[tuple[int, ...], Callable[..., bytes]]):
-    """One ``pack`` for a whole struct, by the lengths of its arrays.
+class ShapePackers(dict[tuple[int, ...], Callable[..., bytes] | None]):
+    """One ``pack`` for a whole struct, by the lengths of its arrays; None if one is too long.
 
     ``parts`` holds struct codes; a part ``"*i"`` takes as many codes as the next array is long.
     """
@@ -121,7 +123,9 @@ class ShapePackers(dict[tuple[int, ...], Callable[..., bytes]]):
         super().__init__()
         self.parts = parts
 
-    def __missing__(self, lengths: tuple[int, ...]) -> Callable[..., bytes]:
+    def __missing__(self, lengths: tuple[int, ...]) -> Callable[..., bytes] | None:
+        if max(lengths) >= _SHAPE_LENGTH_MAX:
+            return None
         left = iter(lengths)
         codes = [f"{next(left)}{p[1:]}" if p.startswith("*") else p for p in self.parts]
         made = struct.Struct(">" + "".join(codes)).pack
