@@ -1,6 +1,7 @@
 """Records that follow a broker's coming, leaving and going: fencing and its kin.
 
-Shared by heartbeats, the session timer and unregistration. Order inside a batch is Kafka's.
+Shared by heartbeats, the session timer and unregistration. Their order is Kafka's, and like Kafka's
+they are one batch only as long as they fit one: a broker may hold more than 10,000 partitions.
 """
 
 from __future__ import annotations

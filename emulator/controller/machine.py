@@ -341,9 +341,8 @@ class Controller:
 
     def _fence(self, broker_id: int, now_ms: int) -> None:
         broker = self.tip.brokers[broker_id]
-        self._journal.append(
-            broker_changes.fence(self.tip, self.config, self._journal.index, broker), now_ms
-        )
+        records = broker_changes.fence(self.tip, self.config, self._journal.index, broker)
+        self._journal.append(records, now_ms, atomic=False)
 
     def _fence_if_lapsed(self, broker_id: int, now_ms: int) -> None:
         broker = self.tip.brokers.get(broker_id)

@@ -82,7 +82,7 @@ def alter_partition(
                 topic_name=asked.topic_name, topic_id=asked.topic_id, partitions=answers
             )
         )
-    return Result(response, tuple(records))
+    return Result(response, tuple(records), atomic=False)
 
 
 def _change(

@@ -56,6 +56,7 @@ def broker_heartbeat(
             should_shut_down=state is BrokerState.SHUTDOWN_NOW,
         ),
         _records(image, request, ctx, broker, state),
+        atomic=False,
         contact=Contact(
             broker_id=broker.id,
             metadata_offset=request.current_metadata_offset,

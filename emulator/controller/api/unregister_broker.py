@@ -33,4 +33,4 @@ def unregister_broker(
         message = f"Broker ID {request.broker_id} is not currently registered"
         return Result(refused(request, ErrorCode.BROKER_ID_NOT_REGISTERED, message))
     records = broker_changes.unregister(image, ctx.config, ctx.index, broker)
-    return Result(Response(error_message=None), records)
+    return Result(Response(error_message=None), records, atomic=False)

@@ -350,6 +350,31 @@ def test_batches_stay_below_8_mib() -> None:
     assert 8_300_000 < sizes[0] < 8 * 1024 * 1024
 
 
+@pytest.mark.parametrize("how", ["timer", "shutdown", "unregister", "register"])
+def test_a_broker_may_leave_more_partitions_than_one_batch_holds(how: str) -> None:
+    world = World()
+    world.join(0, 1)
+    for number in range(2):
+        world.ask(create(f"t{number}", 6_000, 2))
+    first = world.log.log_end_offset
+    if how == "timer":
+        world.later(8_000)
+        world.heartbeat(1)
+        world.later(1_000)
+    elif how == "shutdown":
+        world.heartbeat(0, want_shut_down=True)
+    elif how == "unregister":
+        world.ask(m.UnregisterBrokerRequest(broker_id=0))
+    else:
+        world.now_ms += 9_000
+        assert world.register(0, incarnation_id=uuid(9)).error_code == 0
+    sizes = [len(values) for base, values in world.log.batches if base >= first and len(values) > 1]
+    assert sum(sizes) in {12_000, 12_001}
+    assert max(sizes) == 10_000
+    left = [one for found in world.tip.topics.values() for one in found.partitions.values()]
+    assert {(one.leader, one.isr) for one in left} == {(1, (1,))}
+
+
 def test_an_operation_too_large_for_one_batch_is_against_policy() -> None:
     world = World()
     world.join(0)
