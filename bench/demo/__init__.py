@@ -1,0 +1,1 @@
+"""The demonstration: a real cluster migrated under load, judged, measured and reported."""

@@ -1,0 +1,228 @@
+"""Do the two stores agree? Judged from outside, by none of the code that wrote them.
+
+ZooKeeper is read raw by KazooClient, the metadata log by Kafka's own ``kafka-dump-log``; both are
+turned into plain dictionaries of entities here, with rules written down a second time on purpose.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from bench.cluster.jars import kafka_jars
+from bench.cluster.java import find_java
+
+_PAYLOAD: Final = " payload: "
+_NO_CHANGE: Final = -2
+_TOPIC, _BROKER = 2, 4
+_DEFAULT: Final = "<default>"
+
+
+@dataclass(slots=True)
+class Entities:
+    """What one store says, entity by entity; every value is plain and comparable."""
+
+    topics: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """name -> {"id", "partitions": {number: {...}}}."""
+    configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    """``topics/NAME`` or ``brokers/ID`` -> key -> value; an entity without values is left out."""
+    next_producer_id: int | None = None
+    offset: int = -1
+    """How far the store goes, in offsets of the metadata log."""
+
+
+def dump_log(log_dir: Path, release: str = "3.9.2") -> list[dict[str, Any]]:
+    """Every record of a metadata log, as ``kafka-dump-log`` prints it: ``type``, ``data``, offset.
+
+    Args:
+        log_dir: the controller's folder; the log is copied first, the node may be running.
+        release: whose ``kafka-dump-log`` reads it.
+
+    Raises:
+        subprocess.CalledProcessError: the tool failed, for instance on a malformed record.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        found = sorted((log_dir / "__cluster_metadata-0").glob("*.log"))
+        segments = [str(shutil.copy(segment, scratch)) for segment in found]
+        command = [
+            str(find_java().executable),
+            "-Xmx256m",
+            "-XX:TieredStopAtLevel=1",
+            "-cp",
+            ":".join(str(jar) for jar in kafka_jars(release)),
+            "kafka.tools.DumpLogSegments",
+            "--cluster-metadata-decoder",
+            "--skip-record-metadata",
+            "--files",
+            ",".join(segments),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return list(_records(done.stdout.splitlines()))
+
+
+def _records(lines: Iterable[str]) -> Iterable[dict[str, Any]]:
+    base = index = 0
+    for line in lines:
+        if line.startswith("baseOffset: "):
+            base, index = int(line.split()[1]), 0
+            if " isControl: true" in line:
+                index = -1
+        elif _PAYLOAD in line or line.startswith("| {"):
+            text = line.partition(_PAYLOAD)[2] or line[2:]
+            record = json.loads(text)
+            if index >= 0:
+                yield {**record, "offset": base + index}
+                index += 1
+
+
+def from_log(  # noqa: C901, PLR0912 - one arm per record type
+    records: Iterable[Mapping[str, Any]],
+) -> Entities:
+    """Replay dumped records; an open or aborted metadata transaction leaves no trace."""
+    shown = Entities()
+    topics: dict[str, dict[str, Any]] = {}
+    configs: dict[tuple[int, str], dict[str, str]] = {}
+    producer_id: int | None = None
+    saved: str | None = None
+    for record in records:
+        data = record["data"]
+        match record["type"]:
+            case "BEGIN_TRANSACTION_RECORD":
+                saved = json.dumps([topics, [[*k, v] for k, v in configs.items()], producer_id])
+            case "ABORT_TRANSACTION_RECORD" if saved is not None:
+                topics, listed, producer_id = json.loads(saved)
+                configs = {(kind, name): values for kind, name, values in listed}
+                topics = {i: _numbered(t) for i, t in topics.items()}
+                saved = None
+            case "END_TRANSACTION_RECORD":
+                saved = None
+            case "TOPIC_RECORD":
+                topics[data["topicId"]] = {"name": data["name"], "partitions": {}}
+            case "REMOVE_TOPIC_RECORD":
+                gone = topics.pop(data["topicId"])
+                configs.pop((_TOPIC, gone["name"]), None)
+            case "PARTITION_RECORD":
+                topics[data["topicId"]]["partitions"][data["partitionId"]] = _partition(data)
+            case "PARTITION_CHANGE_RECORD":
+                _change(topics[data["topicId"]]["partitions"][data["partitionId"]], data)
+            case "CONFIG_RECORD":
+                values = configs.setdefault((data["resourceType"], data["resourceName"]), {})
+                if data["value"] is None:
+                    values.pop(data["name"], None)
+                else:
+                    values[data["name"]] = data["value"]
+            case "PRODUCER_IDS_RECORD":
+                producer_id = data["nextProducerId"]
+        shown.offset = record["offset"]
+    for topic_id, topic in topics.items():
+        shown.topics[topic["name"]] = {"id": topic_id, "partitions": topic["partitions"]}
+    for (kind, name), values in configs.items():
+        if values:
+            shown.configs[_config_name(kind, name)] = values
+    shown.next_producer_id = producer_id
+    return shown
+
+
+def _numbered(topic: dict[str, Any]) -> dict[str, Any]:
+    numbered = {int(n): values for n, values in topic["partitions"].items()}
+    return {**topic, "partitions": numbered}
+
+
+def _partition(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "replicas": data["replicas"],
+        "adding": data["addingReplicas"],
+        "removing": data["removingReplicas"],
+        "isr": data["isr"],
+        "leader": data["leader"],
+        "leader_epoch": data["leaderEpoch"],
+        "recovering": data.get("leaderRecoveryState", 0),
+    }
+
+
+def _change(partition: dict[str, Any], data: Mapping[str, Any]) -> None:
+    names = {
+        "replicas": "replicas",
+        "addingReplicas": "adding",
+        "removingReplicas": "removing",
+        "isr": "isr",
+    }
+    for theirs, ours in names.items():
+        if data.get(theirs) is not None:
+            partition[ours] = data[theirs]
+    if data.get("leader", _NO_CHANGE) != _NO_CHANGE:
+        partition["leader"] = data["leader"]
+        partition["leader_epoch"] += 1
+    if data.get("leaderRecoveryState", -1) != -1:
+        partition["recovering"] = data["leaderRecoveryState"]
+
+
+def _config_name(kind: int, name: str) -> str:
+    return f"{'topics' if kind == _TOPIC else 'brokers'}/{name or _DEFAULT}"
+
+
+def from_tree(nodes: Mapping[str, bytes | None]) -> Entities:
+    """Read entities out of a ZooKeeper tree (path -> data)."""
+    found = Entities()
+    for path, data in nodes.items():
+        match path.strip("/").split("/"):
+            case ["brokers", "topics", name]:
+                topic = found.topics.setdefault(name, {"partitions": {}})
+                _assignment(topic, json.loads(data or b"{}"))
+            case ["brokers", "topics", name, "partitions", number, "state"]:
+                topic = found.topics.setdefault(name, {"partitions": {}})
+                state = json.loads(data or b"{}")
+                topic["partitions"].setdefault(int(number), {}).update(
+                    isr=state["isr"],
+                    leader=state["leader"],
+                    leader_epoch=state["leader_epoch"],
+                    recovering=state.get("leader_recovery_state", 0),
+                )
+            case ["config", ("topics" | "brokers") as kind, name]:
+                values = json.loads(data or b"{}").get("config", {})
+                if values:
+                    found.configs[f"{kind}/{name}"] = values
+            case ["latest_producer_id_block"] if data:
+                found.next_producer_id = int(json.loads(data)["block_end"]) + 1
+            case ["migration"]:
+                found.offset = json.loads(data or b"{}").get("kraft_metadata_offset", -1)
+    return found
+
+
+def _assignment(topic: dict[str, Any], data: Mapping[str, Any]) -> None:
+    topic["id"] = data.get("topic_id")
+    for number, replicas in data.get("partitions", {}).items():
+        topic["partitions"].setdefault(int(number), {}).update(
+            replicas=replicas,
+            adding=data.get("adding_replicas", {}).get(number, []),
+            removing=data.get("removing_replicas", {}).get(number, []),
+        )
+
+
+def differences(zookeeper: Entities, log: Entities) -> list[str]:
+    """One line per entity that the two stores see differently; empty when they agree."""
+    found = []
+    for name in sorted(zookeeper.topics.keys() | log.topics.keys()):
+        found += _differ(f"topic {name}", zookeeper.topics.get(name), log.topics.get(name))
+    for name in sorted(zookeeper.configs.keys() | log.configs.keys()):
+        found += _differ(f"config {name}", zookeeper.configs.get(name), log.configs.get(name))
+    found += _differ("next producer id", zookeeper.next_producer_id, log.next_producer_id)
+    return found
+
+
+def _differ(what: str, zookeeper: object, log: object) -> list[str]:
+    if zookeeper == log:
+        return []
+    if isinstance(zookeeper, dict) and isinstance(log, dict):
+        return [
+            line
+            for key in sorted(zookeeper.keys() | log.keys(), key=str)
+            for line in _differ(f"{what} {key}", zookeeper.get(key), log.get(key))
+        ]
+    return [f"{what}: ZooKeeper {zookeeper!r}, metadata log {log!r}"]
