@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 PARK_MS_MAX = 500
 """Longest a Fetch is held back; observers give up at 2 s (controller.quorum.fetch.timeout.ms)."""
 
+WOKEN_PER_STEP_MAX = 100
+"""Parked fetches answered in one step; the rest go on in the next, so a fleet stalls nobody."""
+
 OBSERVER_SESSION_MS = 300_000
 """How long an observer that stopped fetching is still described (Kafka: LeaderState, 3.9)."""
 
@@ -40,7 +43,7 @@ class RaftConfig:
     segment_bytes: int = 1024 * 1024 * 1024
     batch_bytes_max: int = 8 * 1024 * 1024
     fetch_bytes_max: int = 1024 * 1024
-    snapshot_slice_records: int = 500
+    snapshot_slice_records: int = 250
     snapshots_retained: int = 2
 
     def __post_init__(self) -> None:

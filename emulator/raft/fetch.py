@@ -17,9 +17,10 @@ whole batches within MaxBytes, and at least one.
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from dataclasses import dataclass
 
-from emulator.raft.config import PARK_MS_MAX
+from emulator.raft.config import PARK_MS_MAX, WOKEN_PER_STEP_MAX
 from emulator.raft.layout import TOPIC, TOPIC_ID, SnapshotId
 from emulator.raft.leader import UNKNOWN, Leader
 from emulator.reply import Reply
@@ -42,16 +43,22 @@ class Parked:
 
 
 class Fetches:
-    """Answers fetches at once or later: a parked one by ``wake`` or when its time is up."""
+    """Answers fetches at once or later: a parked one by ``wake`` or when its time is up.
+
+    Woken ones are answered some per step, oldest first, each as things stand at that step.
+    """
 
     def __init__(self, leader: Leader) -> None:
         self._leader = leader
         self._parked: list[tuple[int, int, Parked]] = []
+        self._woken: deque[Parked] = deque()
         self._count = 0
 
     @property
     def deadline_ms(self) -> int | None:
-        """When the next parked fetch must be answered."""
+        """When the next parked fetch must be answered; 0 (at once) while woken ones are left."""
+        if self._woken:
+            return 0
         return self._parked[0][0] if self._parked else None
 
     def handle(
@@ -68,21 +75,24 @@ class Fetches:
         return None
 
     def wake(self, now_ms: int) -> list[Reply]:
-        """Answer every parked fetch: the high watermark moved, or this node stops leading."""
-        parked = sorted(self._parked)
+        """Wake every parked fetch: the high watermark moved, or this node stops leading."""
+        self._woken.extend(parked for _, _, parked in sorted(self._parked))
         self._parked.clear()
-        return [self._now(entry, now_ms) for _, _, entry in parked]
+        return self._woken_replies(now_ms)
 
     def tick(self, now_ms: int) -> list[Reply]:
-        """Answer the parked fetches whose time is up, as a rule without records."""
-        replies = []
+        """Answer woken fetches, and those whose time is up, as a rule without records."""
         while self._parked and self._parked[0][0] <= now_ms:
-            replies.append(self._now(heapq.heappop(self._parked)[2], now_ms))
-        return replies
+            self._woken.append(heapq.heappop(self._parked)[2])
+        return self._woken_replies(now_ms)
 
-    def _now(self, parked: Parked, now_ms: int) -> Reply:
-        response, _ = self._answer(parked.request, parked.version, now_ms)
-        return Reply(parked.ticket, response)
+    def _woken_replies(self, now_ms: int) -> list[Reply]:
+        replies: list[Reply] = []
+        while self._woken and len(replies) < WOKEN_PER_STEP_MAX:
+            parked = self._woken.popleft()
+            response, _ = self._answer(parked.request, parked.version, now_ms)
+            replies.append(Reply(parked.ticket, response))
+        return replies
 
     def _answer(
         self, request: m.FetchRequest, version: int, now_ms: int

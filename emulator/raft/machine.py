@@ -152,7 +152,7 @@ class Raft:
 
     @property
     def deadline_ms(self) -> int | None:
-        """When ``tick`` is due: 0 (at once) while a snapshot is written, else a parked fetch's."""
+        """When ``tick`` is due; 0 means at once: a snapshot or woken fetches go on in slices."""
         return 0 if self._writer is not None else self._fetches.deadline_ms
 
     def take_replies(self) -> list[Reply]:

@@ -138,6 +138,22 @@ def test_many_waiting_fetches_are_answered_in_order():
     assert [reply.ticket for reply in world.raft.take_replies()] == [3, 4]
 
 
+def test_a_fleet_is_woken_some_per_step_and_loses_nobody():
+    world = World().start()
+    for ticket in range(250):
+        world.raft.fetch(fetch(1, 1), 17, NOW, ticket)
+    world.raft.append([no_op()], NOW)
+    world.flush()
+    world.sync()
+    steps = [[reply.ticket for reply in world.raft.take_replies()]]
+    while world.raft.deadline_ms is not None:
+        assert world.raft.deadline_ms == 0
+        world.tick()
+        steps.append([reply.ticket for reply in world.raft.take_replies()])
+    assert [len(step) for step in steps] == [100, 100, 50]
+    assert [ticket for step in steps for ticket in step] == list(range(250))
+
+
 def test_before_the_first_sync_of_a_start_nothing_is_served_and_no_high_watermark_told():
     world = World().start()
     world.append(topic("a"))
