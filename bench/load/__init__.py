@@ -1,1 +1,6 @@
-"""load."""
+"""Open-loop load on a cluster through its brokers, and what it takes to believe the outcome.
+
+``AdminLoad`` changes topics, partitions and configs by raw frames; ``ProduceLoad`` and
+``ConsumeLoad`` are ordinary clients (aiokafka); ``verify`` reads back every acknowledged record.
+All are asyncio and share one rule: the schedule is fixed beforehand and never moved by slowness.
+"""

@@ -1,0 +1,182 @@
+"""Open-loop administrative load through the brokers, each request a row of its own trace."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from bench.load.changes import Change, Changes, TopicState, error_of
+from bench.load.connection import Pool
+from emulator.trace.rows import RequestRow, Row
+from wire.errors import ErrorCode
+
+RETRIABLE: Final = frozenset(
+    {
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+    }
+)
+"""What Kafka's own admin client sends again. A topic just made may be unknown to the broker asked,
+which is why UNKNOWN_TOPIC_OR_PARTITION is treated apart, by what was asked."""
+
+_AFTER_CREATION: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+_ANOTHER_CONTROLLER: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.BROKER_NOT_AVAILABLE})
+_BACKOFF_S: Final = 0.1
+
+
+@dataclass
+class AdminResult:
+    """What came of an ``AdminLoad``."""
+
+    intended: int = 0
+    done: Counter[str] = field(default_factory=Counter)
+    """API -> changes carried out."""
+    failed: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """(API, error) -> changes given up: answered with an error that no retry mends, or too late."""
+    retried: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """(API, error) -> attempts that were repeated."""
+    topics: dict[str, TopicState] = field(default_factory=dict)
+    """Topics left, as they must look."""
+    doubtful: set[str] = field(default_factory=set)
+    """Topics of failed changes."""
+    elapsed_s: float = 0.0
+
+    @property
+    def achieved_per_s(self) -> float:
+        """Changes carried out per second of the schedule and its tail."""
+        return self.done.total() / self.elapsed_s if self.elapsed_s else 0.0
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One attempt of a change, as far as it got."""
+
+    error: ErrorCode
+    sent_ns: int
+    version: int = -1
+    correlation_id: int = 0
+
+
+class AdminLoad:
+    """Changes at a fixed rate for a time; each waits for its turn only in the schedule.
+
+    Args:
+        bootstrap: ``host:port,...`` of brokers.
+        rate: changes per second.
+        seconds: length of the schedule; answers may come later.
+        client_id: in each header, and in the trace; unique in a run.
+        seed: of the choice of changes.
+        replication_factor: of new topics.
+        record: takes each row, ``TraceFile.append`` for one; none records nothing.
+        give_up_s: from the intended instant; then the change counts as failed.
+        prefix: of every topic's name.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        rate: float,
+        seconds: float,
+        *,
+        client_id: str = "admin-load",
+        seed: int = 0,
+        replication_factor: int = 2,
+        record: Callable[[Row], None] | None = None,
+        give_up_s: float = 60.0,
+        prefix: str = "load",
+    ) -> None:
+        self._rate = rate
+        self._seconds = seconds
+        self._client_id = client_id
+        self._record = record
+        self._give_up_s = give_up_s
+        self._pool = Pool(bootstrap, client_id, itertools.count(1))
+        self._changes = Changes(seed, prefix=prefix, replication_factor=replication_factor)
+        self._result = AdminResult()
+        self._request_ids = itertools.count(1)
+
+    async def run(self) -> AdminResult:
+        """Keep the schedule to its end, wait for the last answers, return the book."""
+        begin = time.monotonic_ns()
+        period_ns = 1e9 / self._rate
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for index in range(int(self._rate * self._seconds)):
+                    intended_ns = begin + round(index * period_ns)
+                    await asyncio.sleep(max(0.0, (intended_ns - time.monotonic_ns()) / 1e9))
+                    tasks.create_task(self._carry_out(self._changes.draw(), intended_ns))
+                    self._result.intended += 1
+        finally:
+            self._pool.close()
+        self._result.elapsed_s = (time.monotonic_ns() - begin) / 1e9
+        self._result.topics = dict(self._changes.topics)
+        self._result.doubtful = set(self._changes.doubtful)
+        return self._result
+
+    async def _carry_out(self, change: Change, intended_ns: int) -> None:
+        in_doubt = False
+        while True:
+            attempt = await self._attempt(change)
+            error = attempt.error
+            done = error is ErrorCode.NONE or (in_doubt and error is change.done_already)
+            late = time.monotonic_ns() - intended_ns > self._give_up_s * 1e9
+            if done or late or not self._may_repeat(change, error):
+                self._note(change, intended_ns, attempt, done=done)
+                return
+            in_doubt |= error in {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION}
+            self._result.retried[change.api, error.name] += 1
+            await asyncio.sleep(_BACKOFF_S)
+
+    @staticmethod
+    def _may_repeat(change: Change, error: ErrorCode) -> bool:
+        return error in RETRIABLE or (change.api != "CreateTopics" and error in _AFTER_CREATION)
+
+    async def _attempt(self, change: Change) -> _Attempt:
+        """Try once; a lost connection is NETWORK_EXCEPTION, as Kafka's clients have it."""
+        made = _Attempt(ErrorCode.NETWORK_EXCEPTION, sent_ns=time.monotonic_ns())
+        try:
+            connection = await self._pool.take()
+        except OSError:
+            return made
+        made.sent_ns = time.monotonic_ns()
+        try:
+            made.version = connection.version_of(type(change.request))
+            response, made.correlation_id = await connection.call(change.request, made.version)
+        except OSError:
+            self._pool.put(connection, usable=False)
+            return made
+        made.error = error_of(change.api, response)
+        self._pool.put(connection, usable=made.error not in _ANOTHER_CONTROLLER)
+        return made
+
+    def _note(self, change: Change, intended_ns: int, last: _Attempt, *, done: bool) -> None:
+        """Enter how a change ended: in the book, and as one row however many attempts it took."""
+        self._changes.settle(change, done=done)
+        if done:
+            self._result.done[change.api] += 1
+        else:
+            self._result.failed[change.api, last.error.name] += 1
+        if self._record is not None:
+            self._record(
+                RequestRow(
+                    next(self._request_ids),
+                    change.api,
+                    last.version,
+                    self._client_id,
+                    last.correlation_id,
+                    time.monotonic_ns(),
+                    error_code=int(ErrorCode.NONE if done else last.error),
+                    intended_ns=intended_ns,
+                    sent_ns=last.sent_ns,
+                )
+            )

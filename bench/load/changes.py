@@ -1,0 +1,169 @@
+"""What an administrator might do next: changes chosen so that none is meant to fail.
+
+Pure: a seeded choice over the topics known to exist. A topic being changed is left alone until its
+change is answered.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from wire import messages as m
+from wire.errors import ErrorCode
+
+_TIMEOUT_MS: Final = 20_000
+_TOPIC_RESOURCE: Final = 2
+_SET: Final = 0
+_PARTITIONS_MAX: Final = 24
+_CONFIGS: Final = {
+    "retention.ms": ("3600000", "7200000", "86400000"),
+    "max.message.bytes": ("500000", "1000012", "2000000"),
+    "cleanup.policy": ("delete", "compact", "compact,delete"),
+    "segment.bytes": ("16777216", "67108864"),
+}
+
+
+@dataclass
+class TopicState:
+    """What a topic must look like once every change was answered."""
+
+    partitions: int
+    configs: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One administrative request about one topic."""
+
+    api: str
+    topic: str
+    request: Any
+    after: TopicState | None
+    """The topic once the change is done; none: it is gone."""
+    done_already: ErrorCode | None
+    """What a second attempt is answered when the first was carried out after all."""
+
+
+class Changes:
+    """Draws changes and keeps the book on topics.
+
+    Args:
+        seed: same seed, same answers: same changes.
+        prefix: of every topic's name.
+        replication_factor: of new topics.
+        topics_wanted: about as many are kept; above, deletions outweigh.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        prefix: str = "load",
+        replication_factor: int = 2,
+        topics_wanted: int = 40,
+    ) -> None:
+        self._rng = random.Random(seed)
+        self._prefix = prefix
+        self._replication_factor = replication_factor
+        self._wanted = topics_wanted
+        self._made = 0
+        self._busy: set[str] = set()
+        self.topics: dict[str, TopicState] = {}
+        """Topics that exist for certain, as they must look."""
+        self.doubtful: set[str] = set()
+        """Topics whose last change failed: nothing can be said of them."""
+
+    def draw(self) -> Change:
+        """The next change; its topic is busy until ``settle``."""
+        free = sorted(self.topics.keys() - self._busy)
+        roll = self._rng.random()
+        crowded = len(self.topics) >= self._wanted
+        if not free or roll < (0.15 if crowded else 0.45):
+            change = self._create()
+        elif roll < (0.45 if crowded else 0.55):
+            change = self._delete(self._rng.choice(free))
+        elif roll < 0.7:
+            change = self._add_partitions(self._rng.choice(free))
+        else:
+            change = self._alter_config(self._rng.choice(free))
+        self._busy.add(change.topic)
+        return change
+
+    def settle(self, change: Change, *, done: bool) -> None:
+        """Note how a change ended."""
+        self._busy.discard(change.topic)
+        if not done:
+            self.topics.pop(change.topic, None)
+            self.doubtful.add(change.topic)
+        elif change.after is None:
+            self.topics.pop(change.topic, None)
+        else:
+            self.topics[change.topic] = change.after
+
+    def _create(self) -> Change:
+        self._made += 1
+        name = f"{self._prefix}-{self._made}"
+        configs = {}
+        if self._rng.random() < 0.5:
+            key = self._rng.choice(sorted(_CONFIGS))
+            configs[key] = self._rng.choice(_CONFIGS[key])
+        state = TopicState(self._rng.randint(1, 4), configs)
+        kinds = m.CreateTopicsRequest
+        topic = kinds.CreatableTopic(
+            name=name,
+            num_partitions=state.partitions,
+            replication_factor=self._replication_factor,
+            configs=[
+                kinds.CreatableTopicConfig(name=key, value=value) for key, value in configs.items()
+            ],
+        )
+        request = kinds(topics=[topic], timeout_ms=_TIMEOUT_MS)
+        return Change("CreateTopics", name, request, state, ErrorCode.TOPIC_ALREADY_EXISTS)
+
+    def _delete(self, name: str) -> Change:
+        kinds = m.DeleteTopicsRequest
+        # Versions before 6 read the names, later ones the states.
+        request = kinds(
+            topics=[kinds.DeleteTopicState(name=name)], topic_names=[name], timeout_ms=_TIMEOUT_MS
+        )
+        return Change("DeleteTopics", name, request, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def _add_partitions(self, name: str) -> Change:
+        before = self.topics[name]
+        if before.partitions >= _PARTITIONS_MAX:
+            return self._alter_config(name)
+        count = before.partitions + self._rng.randint(1, 2)
+        kinds = m.CreatePartitionsRequest
+        # Null: the cluster assigns. An empty list would be an assignment, and a wrong one.
+        topic = kinds.CreatePartitionsTopic(name=name, count=count, assignments=None)
+        request = kinds(topics=[topic], timeout_ms=_TIMEOUT_MS)
+        after = TopicState(count, dict(before.configs))
+        return Change("CreatePartitions", name, request, after, ErrorCode.INVALID_PARTITIONS)
+
+    def _alter_config(self, name: str) -> Change:
+        before = self.topics[name]
+        key = self._rng.choice(sorted(_CONFIGS))
+        value = self._rng.choice(_CONFIGS[key])
+        kinds = m.IncrementalAlterConfigsRequest
+        setting = kinds.AlterableConfig(name=key, config_operation=_SET, value=value)
+        resource = kinds.AlterConfigsResource(
+            resource_type=_TOPIC_RESOURCE, resource_name=name, configs=[setting]
+        )
+        after = TopicState(before.partitions, before.configs | {key: value})
+        return Change("IncrementalAlterConfigs", name, kinds(resources=[resource]), after, None)
+
+
+_ANSWERS: Final = {
+    "CreateTopics": "topics",
+    "DeleteTopics": "responses",
+    "CreatePartitions": "results",
+    "IncrementalAlterConfigs": "responses",
+}
+
+
+def error_of(api: str, response: Any) -> ErrorCode:
+    """The error of an answer about one topic."""
+    [result] = getattr(response, _ANSWERS[api])
+    return ErrorCode(result.error_code)
