@@ -47,7 +47,7 @@ class Position:
     metadata_epoch: int
     """Leader epoch of that record; -1 with offset -1."""
     part: int = 0
-    """Multis of the change after ``offset`` that are already applied: not 0 only inside a split change."""
+    """Multis of the change after ``offset`` that are applied; not 0 only inside a split change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Chain:
         return MULTI_OVERHEAD_BYTES + sum(op_size(op) for op in ops)
 
     def build(self, data: Sequence[ZkOp], position: Position) -> Multi:
-        """Make the next multi: ``data`` between the check and the counters, which say ``position``."""
+        """Make the next multi: ``data`` between the check and the counters that say ``position``."""
         self._sequence += 1
         ops = self._wrap(data, position)
         self._next = _after(self._next)

@@ -23,7 +23,7 @@ from wire.frame import FrameReader, RequestHeader, decode_response, encode_reque
 
 RECONNECT_MS: Final = 100
 REPLY_TIMEOUT_MS: Final = 30_000
-"""``controller.socket.timeout.ms``: a broker that does not answer in this time is reconnected to."""
+"""``controller.socket.timeout.ms``: after this time without a reply we reconnect."""
 REPLY_BYTES_MAX: Final = 100 * 1024 * 1024
 
 ControlRequest = m.LeaderAndIsrRequest | m.UpdateMetadataRequest | m.StopReplicaRequest

@@ -67,15 +67,15 @@ class Found:
 
 
 def parse(values: Sequence[ReadValue]) -> Found | Reason:
-    """Parse the four znodes, in the order of :data:`PATHS`; a Reason when one is missing or garbage."""
+    """Parse the four znodes, in the order of :data:`PATHS`; a Reason when one is unusable."""
     epoch, holder, mine, record = (v if isinstance(v, NodeData) else None for v in values)
     try:
         if epoch is None:
             return Reason(
                 Why.NO_CONTROLLER_EPOCH,
                 controller.EPOCH_PATH,
-                f"{controller.EPOCH_PATH} does not exist: no controller was ever elected here, so this "
-                "is not the ZooKeeper of a Kafka cluster (or the chroot is wrong)",
+                f"{controller.EPOCH_PATH} does not exist: no controller was ever elected here, so "
+                "this is not the ZooKeeper of a Kafka cluster (or the chroot is wrong)",
                 fatal=True,
             )
         return Found(
@@ -105,29 +105,29 @@ def guard(found: Found, image: Image, log: LogView, node_id: int, kraft_epoch: i
         kraft_epoch: our leader epoch.
     """
     holder = found.controller
-    if holder is not None and holder.kraft_epoch >= kraft_epoch:
-        if (holder.broker_id, holder.kraft_epoch) != (node_id, kraft_epoch):
-            return [
-                Reason(
-                    Why.CONTROLLER_HELD,
-                    controller.PATH,
-                    f"{controller.PATH} is held by KRaft controller {holder.broker_id} in epoch "
-                    f"{holder.kraft_epoch}, which is not below ours ({kraft_epoch}): another quorum "
-                    "is or was in charge; remove the znode if that one is gone",
-                    fatal=True,
-                )
-            ]
+    ours = already_ours(found, node_id, kraft_epoch)
+    if holder is not None and holder.kraft_epoch >= kraft_epoch and not ours:
+        return [
+            Reason(
+                Why.CONTROLLER_HELD,
+                controller.PATH,
+                f"{controller.PATH} is held by KRaft controller {holder.broker_id} in epoch "
+                f"{holder.kraft_epoch}, which is not below ours ({kraft_epoch}): another "
+                "quorum is or was in charge; remove the znode if that one is gone",
+                fatal=True,
+            )
+        ]
     if image.migration_state == MigrationState.MIGRATION:
-        return [*_other_log(found, log), *_taken_over(found, node_id)]
+        return [*_other_log(found, log), *_taken_over(found)]
     offset = found.migration.kraft_metadata_offset
     if offset > 0:
         return [
             Reason(
                 Why.OTHER_LOG,
                 migration.PATH,
-                f"{migration.PATH} says that a migration was completed up to offset {offset} of another "
-                "metadata log, while ours has never migrated: continuing would delete that metadata "
-                f"from ZooKeeper; after a rollback delete {migration.PATH} to migrate anew",
+                f"{migration.PATH} says that a migration was completed up to offset {offset} of "
+                "another metadata log, while ours has never migrated: continuing would delete "
+                f"that metadata from ZooKeeper; after a rollback delete {migration.PATH} to migrate anew",
                 fatal=True,
             )
         ]
@@ -143,15 +143,15 @@ def _other_log(found: Found, log: LogView) -> list[Reason]:
         Reason(
             Why.OTHER_LOG,
             migration.PATH,
-            f"{migration.PATH} stands at offset {offset} of epoch {epoch}, which is not in our log: "
-            "that is the log of another quorum (was this controller formatted again?)",
+            f"{migration.PATH} stands at offset {offset} of epoch {epoch}, which is not in our "
+            "log: that is the log of another quorum (was this controller formatted again?)",
             fatal=True,
         )
     ]
 
 
-def _taken_over(found: Found, node_id: int) -> list[Reason]:
-    """Refuse when a ZooKeeper-mode controller was elected after the last claim of this quorum (B07)."""
+def _taken_over(found: Found) -> list[Reason]:
+    """Refuse when a ZooKeeper-mode controller was elected after our last claim (B07)."""
     holder = found.controller
     if holder is not None and holder.kraft_epoch >= 0:
         return []
@@ -164,9 +164,10 @@ def _taken_over(found: Found, node_id: int) -> list[Reason]:
         Reason(
             Why.ZOOKEEPER_MODE_TOOK_OVER,
             controller.PATH,
-            f"the cluster was rolled back: {controller.PATH} is held by {who} in ZooKeeper mode, epoch "
-            f"{found.zk_epoch} (our last claim: {since}); what ZooKeeper got since then would be lost. "
-            f"To migrate again, delete {migration.PATH} and {own.PATH} and format the controllers anew",
+            f"the cluster was rolled back: {controller.PATH} is held by {who} in ZooKeeper mode, "
+            f"epoch {found.zk_epoch} (our last claim: {since}); what ZooKeeper got since then "
+            f"would be lost. To migrate again, delete {migration.PATH} and {own.PATH} and format "
+            "the controllers anew",
             fatal=True,
         )
     ]

@@ -28,6 +28,7 @@ from emulator.metadata.delta import Delta
 from emulator.metadata.image import EMPTY
 from emulator.metadata.metadata_version import Feature
 from emulator.metadata.migration_state import MigrationState
+from emulator.migration.backlog import Written
 from emulator.migration.backoff import Backoff
 from emulator.migration.channels import Channels
 from emulator.migration.pipeline import Zk
@@ -49,7 +50,7 @@ from emulator.migration.tasks import (
     RecoverTask,
     Task,
 )
-from emulator.migration.write_behind import Mode, WriteBehind, Written
+from emulator.migration.write_behind import Mode, WriteBehind
 from emulator.seam import Effect, Event, Log, Row
 from emulator.trace.rows import RangeRow, Stage
 from emulator.zookeeper.ops import ZkOutcome
@@ -72,7 +73,7 @@ class MigrationDriver:
             connections to the brokers. stamp: monotonic clock in ns, for trace rows.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  # one argument per machine beside this one
         self,
         settings: Settings,
         zk: Zk,
@@ -161,7 +162,7 @@ class MigrationDriver:
         return self._settle_down([], now_ms)
 
     def became_leader(self, epoch: int, now_ms: int) -> list[Effect]:
-        """This controller leads in a new epoch; its activation records are appended."""
+        """We lead in a new epoch; the activation records are appended."""
         effects = self._deactivate(now_ms)
         self._epoch = epoch
         self._needed_offset = self._controller.tip.offset
@@ -170,12 +171,12 @@ class MigrationDriver:
         return self._settle_down(effects, now_ms)
 
     def lost_leadership(self, now_ms: int) -> list[Effect]:
-        """This controller leads no longer: nothing more is written anywhere."""
+        """We lead no longer: nothing more is written anywhere."""
         self._epoch = -1
         return self._settle_down(self._deactivate(now_ms), now_ms)
 
     def metadata(self, deltas: Sequence[Delta], now_ms: int) -> list[Effect]:
-        """Stable deltas, oldest first; also to be called with none when the high watermark has moved."""
+        """Stable deltas, oldest first; to be called whenever the high watermark has moved."""
         effects: list[Effect] = []
         if self.write_behind.mode is not Mode.STOPPED:
             effects += self.write_behind.metadata(deltas, now_ms)
@@ -215,7 +216,7 @@ class MigrationDriver:
         return self.channels.handle(event, now_ms)
 
     def drain(self, now_ms: int) -> list[Effect]:
-        """Clean shutdown: write what is left to ZooKeeper at once; ready when :attr:`drained` (B03)."""
+        """Clean shutdown: write what is left at once; ready when :attr:`drained` (B03)."""
         return self._settle_down(self.write_behind.drain(now_ms), now_ms)
 
     # ------------------------------------------------------------------ after every event
@@ -233,7 +234,7 @@ class MigrationDriver:
         return effects + self._hold(now_ms)
 
     def _work(self, now_ms: int) -> list[Effect]:
-        """Run the task of the state; states without one wait for the write-behind or the propagator."""
+        """Run the task of the state, if it has one; else wait for the write-behind."""
         effects: list[Effect] = []
         if self._task is not None:
             if self._task.result is None:
@@ -327,7 +328,7 @@ class MigrationDriver:
         return effects
 
     def _controllers_not_ready(self) -> list[Reason]:
-        """Every voter must have registered as ready (metadata.version 15 and above; below nobody can say)."""
+        """Every voter must have registered as ready; below metadata.version 15 nobody can say."""
         image = self._controller.stable
         if not image.metadata_version.supports(Feature.CONTROLLER_REGISTRATION):
             return []
@@ -352,7 +353,7 @@ class MigrationDriver:
 
     # ------------------------------------------------------------------ brokers
     def _follow_writes(self, now_ms: int) -> list[Effect]:
-        """Tell brokers what ZooKeeper has confirmed: they read topic configs there when they make logs."""
+        """Tell brokers what ZooKeeper has confirmed: they read topic configs there."""
         effects: list[Effect] = []
         for written in self.write_behind.take_written():
             if self.state is State.SYNC_KRAFT_TO_ZK:
@@ -382,7 +383,7 @@ class MigrationDriver:
 
     # ------------------------------------------------------------------ the bound
     def _hold(self, now_ms: int) -> list[Effect]:
-        """Ask the controller to stop appending for callers while ZooKeeper is too far behind (W02)."""
+        """Bound what is appended for callers while ZooKeeper is behind (W02)."""
         bound = self._settings.write_behind_max_records
         if not bound or not self._bounded or self._epoch < 0:
             if self._held or self._had_room:

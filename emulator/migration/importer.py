@@ -139,7 +139,7 @@ def config_records(
 
 
 def migrated_topics(tree: Tree) -> list[str]:
-    """Names of the topics to copy: those pending deletion are left out and removed from ZooKeeper later (D01)."""
+    """Names of the topics to copy; those pending deletion are left out (D01)."""
     pending = set(tree.children("/admin/delete_topics"))
     return [name for name in sorted(tree.children("/brokers/topics")) if name not in pending]
 

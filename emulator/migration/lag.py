@@ -36,7 +36,7 @@ class Lag:
 
     @property
     def changed_records(self) -> int:
-        """Records of batches that change something, committed and not confirmed; 0: the stores agree."""
+        """Records of batches that change something, not confirmed; 0: the stores agree."""
         return sum(entry.records for entry in self._changes)
 
     def age_ms(self, now_ms: int) -> int:

@@ -1,4 +1,4 @@
-"""Multis on their way: units cut into multis, sent along the chain, acknowledged in order, taken back when in doubt.
+"""Multis on their way: cut from units, sent along the chain, acknowledged or taken back.
 
 Decides nothing about what went wrong: reports it to ``write_behind.py``.
 """
@@ -56,7 +56,7 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A multi was refused as a whole. ``op`` is the refused data operation, None for a check or counter."""
+    """A multi was refused as a whole. ``op``: the refused data operation, if it was one."""
 
     code: int
     op: ZkOp | None

@@ -45,7 +45,7 @@ class Why(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One thing that is missing. ``subject`` names it (a broker id, a path) and, with ``why``, identifies it."""
+    """One thing that is missing; ``why`` and ``subject`` (a broker id, a path) identify it."""
 
     why: Why
     subject: str

@@ -1,4 +1,4 @@
-"""What the ZooKeeper-mode brokers are told: images and deltas as LeaderAndIsr, UpdateMetadata, StopReplica.
+"""What ZooKeeper-mode brokers are told, as LeaderAndIsr, UpdateMetadata, StopReplica.
 
 Pure functions from images to requests; ``propagator.py`` decides when and in which order they
 leave.
@@ -44,7 +44,7 @@ class Sender:
     zk_epoch: int
     """Value of ``/controller_epoch`` as claimed."""
     listener: str
-    """``inter.broker.listener.name``: where brokers listen for the controller and for each other."""
+    """``inter.broker.listener.name``: where brokers listen for controller and each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class PartitionAt:
 
 
 def peers(image: Image, listener: str) -> dict[int, Peer]:
-    """Return who gets control requests: registered, migrating, unfenced ZooKeeper-mode brokers (U05).
+    """Return who gets requests: registered, migrating, unfenced brokers (U05).
 
     A broker that does not listen on ``listener`` gets none: registration refuses such a broker
     already.
@@ -136,7 +136,7 @@ def update_metadata_topics(
 def deleted_topics(
     sender: Sender, image: Image, topics: Iterable[Topic]
 ) -> list[m.UpdateMetadataRequest.UpdateMetadataTopicState]:
-    """Return the topic states that make brokers forget ``topics``: zero id, leader -2, ZooKeeper's epoch."""
+    """Return topic states that make brokers forget ``topics``: zero id, leader -2."""
     request = m.UpdateMetadataRequest
     return [
         request.UpdateMetadataTopicState(

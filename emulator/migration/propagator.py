@@ -1,4 +1,4 @@
-"""When the ZooKeeper-mode brokers are told, and in which order; work is cut into one request per step.
+"""When ZooKeeper-mode brokers are told, and in which order, one request per step.
 
 Order within one change, per broker: UpdateMetadata with the live brokers first (a broker starts a
 follower only if the leader is in its live set, and nothing retries it), then LeaderAndIsr,
@@ -26,7 +26,7 @@ from emulator.seam import Effect
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """One request to build and queue; ``make`` is pure and runs in its own step; None: not needed."""
+    """One request to build and queue; ``make`` runs in its own step; None: not needed."""
 
     broker_id: int
     make: Callable[[], ControlRequest | None]
@@ -65,7 +65,7 @@ class Propagator:
         return [] if request is None else self._channels.put(job.broker_id, request, now_ms)
 
     def full(self, image: Image, zk_epoch: int) -> list[Effect]:
-        """Tell every ZooKeeper-mode broker everything: UpdateMetadata, then LeaderAndIsr and UpdateMetadata FULL.
+        """Tell every broker everything: UpdateMetadata, then LeaderAndIsr and UpdateMetadata FULL.
 
         Returns:
             The effects of opening channels; the requests follow from :meth:`step`.
@@ -168,7 +168,7 @@ class Propagator:
 
 
 class _Shared:
-    """The parts of a request that names everything which are the same for each broker, made once and late."""
+    """What is the same for every broker in a request that names everything."""
 
     def __init__(self, image: Image) -> None:
         self.image = image

@@ -1,4 +1,4 @@
-"""A few ZooKeeper requests sent at once and their outcomes, in order: what the driver's own steps are made of."""
+"""A few ZooKeeper requests sent at once, and their outcomes in order."""
 
 from __future__ import annotations
 

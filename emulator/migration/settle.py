@@ -37,7 +37,7 @@ class Deposed:
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """The claim is ours, but somebody wrote one of the two counters: trust nothing, compare everything."""
+    """The claim is ours, but somebody wrote one of the counters: compare everything."""
 
     read: Counters
     why: str

@@ -16,7 +16,7 @@ from typing import Final
 
 
 class State(Enum):
-    """Where the migration driver of this controller stands. Values are Kafka's MigrationDriverState names."""
+    """Where the migration driver stands; values are Kafka's MigrationDriverState names."""
 
     UNINITIALIZED = "UNINITIALIZED"
     """Started; ``/migration`` has not been read or created yet."""

@@ -1,4 +1,4 @@
-"""Where the migration stands, as an operator asks: one value for ``/status`` and ``kraft-bridge status``."""
+"""Where the migration stands, as an operator asks for it."""
 
 from __future__ import annotations
 

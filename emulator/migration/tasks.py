@@ -329,14 +329,14 @@ class CopyTask(Task):
         return []
 
     def abort(self, now_ms: int) -> None:
-        """The claim is lost in the middle: take back what was appended (metadata.version 13 and above)."""
+        """The claim is lost: take back what was appended, from metadata.version 13 on."""
         version = self._controller.stable.metadata_version
         if self._pages is not None and not self._complete and importer.begin(version):
             self._controller.append(importer.abort("the claim of /controller was lost"), now_ms)
         self._pages = None
 
     def _check(self, now_ms: int) -> None:
-        """See once more that everything can be read, before the first record is appended."""
+        """See once more that all can be read, before the first record is appended."""
         assert self._checks is not None
         assert self._reading.tree is not None
         pieces = list(islice(self._checks, CHECKS_PER_STEP))

@@ -67,7 +67,7 @@ class Unit:
 
     @property
     def position(self) -> Position:
-        """What the next multi says, judged after :meth:`pack`: the new offset only when nothing is left."""
+        """What the next multi says, after :meth:`pack`: the new offset if nothing is left."""
         if self.packed:
             return Position(self.after.offset, self.after.epoch)
         return Position(self.base.offset, self.base.metadata_epoch, self.parts_sent + 1)

@@ -20,13 +20,13 @@ KRaftMigrationZkWriter) drops a failed delta and stops for good after one lost r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, cast
 
-from emulator.metadata.delta import Delta, Touched
-from emulator.metadata.image import EMPTY, Image
-from emulator.migration import plan, settle
+from emulator.metadata.delta import Delta
+from emulator.metadata.image import Image
+from emulator.migration import settle
+from emulator.migration.backlog import Backlog, Written
 from emulator.migration.chain import Counters, Position, Term
 from emulator.migration.lag import Lag
 from emulator.migration.pipeline import Acknowledged, InDoubt, MultiTag, Pipeline, Refused, Zk
@@ -59,16 +59,6 @@ class Mode(Enum):
     DEPOSED = "deposed"
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A unit is confirmed in ZooKeeper: brokers may now be told."""
-
-    after: Image
-    touched: Touched
-    first_offset: int
-    last_offset: int
-
-
 class WriteBehind:
     """See the theory of operation in the module's docstring.
 
@@ -97,10 +87,7 @@ class WriteBehind:
         self._refusal: Refused | None = None
         self._reading: Reading | None = None
         self._reading_since_ns = 0
-        self._target = self._planned = EMPTY
-        self._base = self._confirmed_at = Position(-1, -1)
-        self._pending = Touched()
-        self._untold = Touched()
+        self._backlog = Backlog(self.poison.filter)
         self._last_write_ms = 0
         self._retry_ms = 0
         self._busy = False
@@ -125,7 +112,7 @@ class WriteBehind:
             and self.reconciled
             and not self.pipeline.units
             and not self.pipeline.in_flight
-            and self._target.offset <= self.lag.confirmed
+            and self._backlog.target.offset <= self.lag.confirmed
         )
 
     def deadline_ms(self, now_ms: int) -> int | None:
@@ -136,7 +123,7 @@ class WriteBehind:
             return self._retry_ms
         # While the pipeline is full its answers are what wakes us.
         room = not self.pipeline.in_flight and self.pipeline.open_unit is None
-        if self.mode is Mode.RUNNING and room and self._target.offset > self._planned.offset:
+        if self.mode is Mode.RUNNING and room and self._backlog.waiting:
             return max(now_ms, self._last_write_ms + NO_OP_WRITE_MS)
         return None
 
@@ -154,7 +141,7 @@ class WriteBehind:
     def begin(
         self, term: Term, counters: Counters, position: Position, image: Image, now_ms: int
     ) -> list[Effect]:
-        """A claim succeeded: take over the chain that ``/migration`` shows, first with a multi that only says so.
+        """A claim succeeded: take over the chain, first with a multi that only says so.
 
         Args:
             term: the claim.
@@ -165,8 +152,7 @@ class WriteBehind:
         """
         self.stop()
         self.pipeline.begin(term, counters)
-        self._target = image
-        self._base = self._confirmed_at = position
+        self._backlog.begin(image, position)
         self.lag.restart(image.offset, position.offset)
         self.poison.forget()
         self._careful = True
@@ -183,8 +169,8 @@ class WriteBehind:
         self.pipeline.clear()
         self.pipeline.chain = None
         self._reading = None
-        self._pending, self._untold = Touched(), Touched()
         self._written.clear()
+        self.lag.restart(-1, -1)
         self._busy = self.reconciled = False
         self.mode = Mode.STOPPED
         self.why = ""
@@ -201,9 +187,7 @@ class WriteBehind:
             self.lag.commit(
                 delta.first_offset, delta.last_offset, now_ms, changes=changes_something
             )
-            if changes_something:
-                self._pending.merge(delta.touched)
-            self._target = delta.after
+            self._backlog.add(delta)
         return self._pump(now_ms)
 
     def outcome(self, outcome: ZkOutcome, now_ms: int) -> list[Effect]:
@@ -224,7 +208,7 @@ class WriteBehind:
         return self._begin_settle(now_ms) if self.mode is Mode.DOUBT else []
 
     def tick(self, now_ms: int) -> list[Effect]:
-        """Go on with work that was cut, retry what is poisoned, write progress that changes nothing."""
+        """Go on with work that was cut, retry what is poisoned, write mere progress."""
         if self.mode is Mode.POISONED and self._retry_ms <= now_ms:
             return self._begin_settle(now_ms)
         return self._pump(now_ms)
@@ -235,7 +219,7 @@ class WriteBehind:
         effects: list[Effect] = []
         if self.mode is Mode.STARTING and not self.pipeline.in_flight:
             self._last_write_ms = now_ms
-            return self.pipeline.send_bare(self._base, now_ms)
+            return self.pipeline.send_bare(self._backlog.confirmed, now_ms)
         depth = 1 if self._careful else DEPTH
         while self.mode is Mode.RUNNING and self.pipeline.in_flight < depth and not self._busy:
             unit = self.pipeline.open_unit or self._new_unit(now_ms)
@@ -267,24 +251,13 @@ class WriteBehind:
         return effects + sent
 
     def _new_unit(self, now_ms: int) -> Unit | None:
-        target, touched = self._target, self._pending
-        if target.offset <= self._planned.offset:
-            return None
+        backlog = self._backlog
         waited = now_ms - self._last_write_ms >= NO_OP_WRITE_MS
-        if not touched and not waited and not self._draining:
+        if not backlog.waiting or not (backlog.changed or waited or self._draining):
             return None
-        source = plan.changes(self._planned, target, touched, controller_epoch=self._kraft_epoch)
-        unit = Unit(
-            self._base, target, touched, map(self.poison.filter, source), begun_ns=self._stamp()
-        )
-        self._enqueue(unit)
-        return unit
-
-    def _enqueue(self, unit: Unit) -> None:
+        unit = backlog.delta_unit(self._kraft_epoch, self._stamp())
         self.pipeline.units.append(unit)
-        self._pending = Touched()
-        self._planned = unit.after
-        self._base = Position(unit.after.offset, unit.after.epoch)
+        return unit
 
     # ------------------------------------------------------------------ answers
     def _multi_outcome(self, outcome: ZkOutcome, now_ms: int) -> list[Effect]:
@@ -314,7 +287,6 @@ class WriteBehind:
     def _confirmed(self, unit: Unit) -> list[Effect]:
         stamp = self._stamp()
         self.lag.confirm(unit.last_offset)
-        self._confirmed_at = Position(unit.after.offset, unit.after.epoch)
         self.records_confirmed += max(0, unit.last_offset - unit.first_offset + 1)
         duration_ms = (stamp - unit.begun_ns) / 1e6
         if unit.full:
@@ -323,11 +295,9 @@ class WriteBehind:
             self.poison.healed()
         elif unit.ops_count:
             self.delta_time_ms.observe(duration_ms)
-        self._untold.merge(unit.touched)
-        if self.reconciled:
-            written = Written(unit.after, self._untold, unit.first_offset, unit.last_offset)
+        written = self._backlog.confirm(unit, tell=self.reconciled)
+        if written is not None:
             self._written.append(written)
-            self._untold = Touched()
         return [Row(RangeRow(Stage.ZK_ACKED, unit.first_offset, unit.last_offset, stamp))]
 
     # ------------------------------------------------------------------ doubt
@@ -430,8 +400,7 @@ class WriteBehind:
 
     def _untell(self) -> None:
         """Units that cannot be finished as planned go back to pending: a reconcile covers them."""
-        for unit in self.pipeline.clear():
-            self._pending.merge(unit.touched)
+        self._backlog.take_back(self.pipeline.clear())
 
     # ------------------------------------------------------------------ reconcile
     def _begin_reconcile(self, now_ms: int) -> list[Effect]:
@@ -454,17 +423,8 @@ class WriteBehind:
         if reading.tree is None:
             return []
         self._reading = None
-        source = plan.compare(reading.tree, self._target, controller_epoch=self._kraft_epoch)
-        self._enqueue(
-            Unit(
-                self._confirmed_at,
-                self._target,
-                self._pending,
-                map(self.poison.filter, source),
-                begun_ns=self._reading_since_ns,
-                full=True,
-            )
-        )
+        unit = self._backlog.full_unit(reading.tree, self._kraft_epoch, self._reading_since_ns)
+        self.pipeline.units.append(unit)
         self.mode = self._resume = Mode.RUNNING
         return self._pump(now_ms)
 
