@@ -1,0 +1,137 @@
+"""The open-loop load against brokers that answer late, wrongly, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from bench.load.admin import AdminLoad
+from emulator.trace.rows import RequestRow, Row
+from tests.unit.load.fake_broker import FakeBroker, Hangup, result
+from wire import messages as m
+from wire.errors import ErrorCode
+
+pytestmark = pytest.mark.asyncio
+
+
+async def _load(broker: FakeBroker, changes: int, rows: list[Row]) -> Any:
+    load = AdminLoad(
+        f"127.0.0.1:{broker.port}", 1000, changes / 1000, client_id="me", record=rows.append
+    )
+    return await load.run()
+
+
+async def test_every_change_is_done_once_and_leaves_one_row_the_broker_can_name() -> None:
+    async def answer(request: Any) -> Any:
+        return result(request)
+
+    rows: list[Row] = []
+    async with FakeBroker(answer) as broker:
+        found = await _load(broker, 60, rows)
+    assert (found.intended, found.done.total(), found.failed.total()) == (60, 60, 0)
+    assert set(found.done) == {
+        "CreateTopics",
+        "DeleteTopics",
+        "CreatePartitions",
+        "IncrementalAlterConfigs",
+    }
+    seen = {(header.client_id, header.correlation_id) for header in broker.headers}
+    told = [(row.client_id, row.correlation_id) for row in rows if isinstance(row, RequestRow)]
+    assert set(told) == seen
+    assert len(told) == 60
+    for row in rows:
+        assert isinstance(row, RequestRow)
+        assert row.received_ns is None
+        assert row.intended_ns is not None
+        assert row.sent_ns is not None
+        assert row.intended_ns <= row.sent_ns <= row.answered_ns
+
+
+async def test_slow_answers_do_not_slow_the_schedule() -> None:
+    arrived = 0
+    everybody = asyncio.Event()
+
+    async def answer(request: Any) -> Any:
+        nonlocal arrived
+        arrived += 1
+        if arrived == 30:
+            everybody.set()
+        await everybody.wait()
+        return result(request)
+
+    async with FakeBroker(answer) as broker:
+        found = await _load(broker, 30, [])
+    assert found.done.total() == 30
+
+
+async def test_a_broker_that_is_not_the_controller_is_left_for_the_one_that_is() -> None:
+    async def right(request: Any) -> Any:
+        return result(request)
+
+    async with FakeBroker(right) as controller:
+
+        async def wrong(request: Any) -> Any:
+            other.controller = controller
+            return result(request, ErrorCode.NOT_CONTROLLER)
+
+        async with FakeBroker(wrong) as other:
+            found = await _load(other, 10, [])
+    assert (found.done.total(), found.failed.total()) == (10, 0)
+    assert {error for _, error in found.retried} == {"NOT_CONTROLLER"}
+
+
+async def test_a_change_carried_out_before_the_connection_broke_counts_as_done() -> None:
+    made: set[str] = set()
+
+    async def answer(request: Any) -> Any:
+        if not isinstance(request, m.CreateTopicsRequest):
+            return result(request)
+        name = request.topics[0].name
+        if name in made:
+            return result(request, ErrorCode.TOPIC_ALREADY_EXISTS)
+        made.add(name)
+        raise Hangup
+
+    async with FakeBroker(answer) as broker:
+        found = await _load(broker, 5, [])
+    assert (found.done.total(), found.failed.total()) == (5, 0)
+    assert found.retried["CreateTopics", "NETWORK_EXCEPTION"] >= 1
+
+
+async def test_an_error_no_retry_mends_is_counted_and_its_topic_doubted() -> None:
+    async def answer(request: Any) -> Any:
+        return result(request, ErrorCode.POLICY_VIOLATION)
+
+    rows: list[Row] = []
+    async with FakeBroker(answer) as broker:
+        found = await _load(broker, 3, rows)
+    assert found.failed == {("CreateTopics", "POLICY_VIOLATION"): 3}
+    assert found.doubtful == {"load-1", "load-2", "load-3"}
+    assert not found.topics
+    assert [row.error_code for row in rows if isinstance(row, RequestRow)] == [44, 44, 44]
+
+
+async def test_a_topic_that_already_stands_is_an_error_when_nothing_was_in_doubt() -> None:
+    async def answer(request: Any) -> Any:
+        return result(request, ErrorCode.TOPIC_ALREADY_EXISTS)
+
+    async with FakeBroker(answer) as broker:
+        found = await _load(broker, 1, [])
+    assert found.failed == {("CreateTopics", "TOPIC_ALREADY_EXISTS"): 1}
+
+
+async def test_an_answer_of_garbage_ends_the_connection_not_the_load() -> None:
+    async def answer(request: Any) -> Any:
+        if len(broker.headers) == 1:
+            for writer in broker._writers:
+                writer.write(b"\xff\xff\xff\xff")
+            await asyncio.Event().wait()
+        return result(request)
+
+    broker = FakeBroker(answer)
+    async with broker:
+        found = await _load(broker, 1, [])
+    assert found.done.total() == 1
+    assert found.retried == {("CreateTopics", "NETWORK_EXCEPTION"): 1}

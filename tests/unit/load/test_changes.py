@@ -1,0 +1,58 @@
+"""The choice of changes: repeatable, and never of a topic that is being changed."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.load.changes import Changes, error_of
+from tests.unit.load.fake_broker import result
+from wire.errors import ErrorCode
+
+
+def _drawn(seed: int, count: int) -> list[tuple[str, str]]:
+    changes, drawn = Changes(seed), []
+    for _ in range(count):
+        change = changes.draw()
+        drawn.append((change.api, change.topic))
+        changes.settle(change, done=True)
+    return drawn
+
+
+def test_same_seed_same_changes() -> None:
+    assert _drawn(3, 200) == _drawn(3, 200) != _drawn(4, 200)
+
+
+@given(st.integers(), st.lists(st.tuples(st.booleans(), st.booleans()), max_size=60))
+def test_one_change_of_a_topic_at_a_time(seed: int, steps: list[tuple[bool, bool]]) -> None:
+    changes, open_, alive = Changes(seed), [], set()
+    for settle, done in steps:
+        change = changes.draw()
+        assert change.topic not in {other.topic for other in open_}
+        assert (change.topic in alive) is (change.api != "CreateTopics")
+        open_.append(change)
+        if settle:
+            first = open_.pop(0)
+            changes.settle(first, done=done)
+            exists = done and first.after is not None
+            (alive.add if exists else alive.discard)(first.topic)
+            assert changes.topics.keys() == alive
+
+
+def test_the_book_follows_what_was_done() -> None:
+    changes = Changes(1)
+    for _ in range(300):
+        before = {name: state.partitions for name, state in changes.topics.items()}
+        change = changes.draw()
+        changes.settle(change, done=True)
+        if change.api == "CreatePartitions":
+            [asked] = change.request.topics
+            assert asked.count == changes.topics[change.topic].partitions > before[change.topic]
+            assert asked.assignments is None
+        if change.api == "IncrementalAlterConfigs":
+            [setting] = change.request.resources[0].configs
+            assert changes.topics[change.topic].configs[setting.name] == setting.value
+        if change.api == "DeleteTopics":
+            assert change.topic not in changes.topics
+        assert error_of(change.api, result(change.request, 36)) is ErrorCode.TOPIC_ALREADY_EXISTS
+    assert 10 < len(changes.topics) < 80
