@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tools import docs
 from tools.mutants import mutants
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -107,3 +108,8 @@ def test_every_target_of_make_is_listed():
     listed = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     phony = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
     assert {f"make {target}" for target in phony} <= set(re.findall(r"make \w+", listed))
+
+
+def test_the_docs_are_what_the_code_says(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["docs", "--check"])
+    assert docs.main() == 0, "run `make docs`"

@@ -1,0 +1,107 @@
+"""Write the pages that repeat what the code says: ``python -m tools.docs [--check]``.
+
+With ``--check`` nothing is written, and the exit code is 1 if a page is not what the code says.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from emulator.controller.registry import advertised
+from emulator.controller.supported import METADATA_VERSION_MAX
+from emulator.metadata.metadata_version import FEATURE_NAME
+from emulator.migration.states import State, mermaid
+from emulator.trace.metrics import METRICS, Metric
+from wire import messages
+from wire.schema import spec
+
+ROOT = Path(__file__).resolve().parents[1]
+HEAD = "<!-- Written by `make docs` from {source}; edit that instead. -->\n\n"
+
+
+def row(*cells: object) -> str:
+    """One line of a Markdown table."""
+    return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def table(*columns: str) -> str:
+    """The two lines a Markdown table begins with."""
+    return row(*columns) + "|" + "---|" * len(columns) + "\n"
+
+
+def _metric(metric: Metric) -> str:
+    shown = "active controller" if metric.active_only else "every controller"
+    names = ", ".join(f"`{name}`" for name in metric.compatible_names) or "-"
+    labels = f" by {', '.join(metric.labels)}" if metric.labels else ""
+    return row(f"`{metric.name}`", metric.meaning + labels, metric.unit, shown, names)
+
+
+def metrics() -> Iterator[str]:
+    """docs/metrics.md."""
+    yield HEAD.format(source="emulator/trace/metrics.py")
+    yield "# Metrics\n\n`/metrics` shows each under our name and, where Kafka has a bean for it, "
+    yield "under the name\nthat the JMX exporter gives that bean.\n\n"
+    yield table("name", "meaning", "unit", "shown by", "also as")
+    yield from map(_metric, METRICS)
+
+
+def _names() -> dict[int, str]:
+    found = {}
+    for value in vars(messages).values():
+        if isinstance(value, type) and value.__name__.endswith("Request"):
+            shape = spec(value)
+            if shape.key is not None:
+                found[shape.key] = value.__name__.removesuffix("Request")
+    return found
+
+
+def apis() -> Iterator[str]:
+    """docs/apis.md."""
+    yield HEAD.format(source="emulator/controller/registry.py")
+    yield "# Requests the controller answers\n\nLowest and highest version per release, as "
+    yield "ApiVersions lists them on the controller\nlistener. What is not here is not advertised."
+    yield "\n\n"
+    releases = list(METADATA_VERSION_MAX)
+    ranges = {release: advertised(release) for release in releases}
+    names = _names()
+    yield table("key", "request", *releases)
+    for key in sorted({key for found in ranges.values() for key in found}):
+        cells = [ranges[release].get(key) for release in releases]
+        shown = [f"{cell[0]}-{cell[1]}" if cell else "" for cell in cells]
+        yield row(key, names.get(key, "?"), *shown)
+    yield f"\n`{FEATURE_NAME}` goes up to "
+    yield ", ".join(f"{level} in {name}" for name, level in METADATA_VERSION_MAX.items()) + ".\n"
+
+
+def migration() -> Iterator[str]:
+    """docs/migration-states.md."""
+    yield HEAD.format(source="emulator/migration/states.py")
+    yield "# States of the migration driver\n\nThe table from which this is drawn is also the "
+    yield f"guard: any other change stops the node.\n\n```mermaid\n{mermaid()}```\n\n"
+    yield f"{len(State)} states.\n"
+
+
+PAGES: dict[str, Callable[[], Iterator[str]]] = {
+    "docs/metrics.md": metrics,
+    "docs/apis.md": apis,
+    "docs/migration-states.md": migration,
+}
+
+
+def main() -> int:
+    """Write every page, or compare; returns the exit code."""
+    stale = []
+    for name, make in PAGES.items():
+        path, text = ROOT / name, "".join(make())
+        if path.exists() and path.read_text() == text:
+            continue
+        stale.append(name)
+        if "--check" not in sys.argv:
+            path.write_text(text)
+    for name in stale:
+        print(f"{name} {'is not what the code says' if '--check' in sys.argv else 'written'}")
+    return 1 if stale and "--check" in sys.argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
