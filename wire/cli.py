@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -28,20 +29,21 @@ def show(
     hex_: Annotated[
         str | None, typer.Option("--hex", help="Bytes of a message body, to be annotated.")
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Tables as JSON.")] = False,
 ) -> None:
     """Show all APIs, one message as a version grid, its generated source, or an annotated dump."""
     if message is None:
-        typer.echo(text.apis(), nl=False)
+        _print(text.apis(), as_json=as_json)
         return
     try:
         cls = text.find(message)
         chosen = spec(cls).max_version if version is None else version
         if hex_ is not None:
-            typer.echo(text.dump(cls, chosen, bytes.fromhex(hex_)), nl=False)
+            _print(text.dump(cls, chosen, bytes.fromhex(hex_)), as_json=as_json)
         elif source:
             typer.echo(text.source(cls, chosen), nl=False)
         else:
-            typer.echo(text.grid(cls), nl=False)
+            _print(text.grid(cls, None if version is None else [version]), as_json=as_json)
     except DecodeError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from None
@@ -50,8 +52,15 @@ def show(
         raise typer.Exit(EXIT_USAGE) from None
 
 
+def _print(table: text.Table, *, as_json: bool) -> None:
+    typer.echo(table.json() if as_json else table.text(), nl=False)
+
+
 @app.command()
-def check(files: Annotated[list[Path], typer.Argument(help="Recordings (JSON lines).")]) -> None:
+def check(
+    files: Annotated[list[Path], typer.Argument(help="Recordings (JSON lines).")],
+    as_json: Annotated[bool, typer.Option("--json", help="The counts as JSON.")] = False,
+) -> None:
     """Decode every recorded frame and write it again from its fields alone."""
     try:
         checked = check_recordings(files)
@@ -60,6 +69,12 @@ def check(files: Annotated[list[Path], typer.Argument(help="Recordings (JSON lin
         raise typer.Exit(EXIT_USAGE) from None
     for failure in checked.failures:
         typer.echo(failure, err=True)
-    typer.echo(f"frames={checked.frames} decoded={checked.decoded} identical={checked.identical}")
+    counts = {
+        "frames": checked.frames,
+        "decoded": checked.decoded,
+        "identical": checked.identical,
+    }
+    line = " ".join(f"{name}={count}" for name, count in counts.items())
+    typer.echo(json.dumps(counts) if as_json else line)
     if not checked.passed:
         raise typer.Exit(1)

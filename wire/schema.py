@@ -11,8 +11,7 @@ wherever it exists, ``nullable="7+"`` only there. ``tag=0`` makes it a tagged fi
 exists. ``ignorable`` allows a value other than the default to be dropped when a version has no such
 field; without it encoding such a value is an error.
 
-Source: the grammar of Kafka's message definitions
-(clients/src/main/resources/common/message/README.md, 3.9).
+Source: the grammar of Kafka's message definitions, common/message/README.md (3.9).
 """
 
 from __future__ import annotations
@@ -211,9 +210,7 @@ _BY_NUMBER: dict[tuple[MessageKind, int], type] = {}
 
 def _struct(cls: type[T]) -> type[T]:
     """Rebuild a declared class as a msgspec.Struct with a place for unknown tagged fields."""
-    names = dict(cls.__dict__)
-    names.pop("__dict__", None)
-    names.pop("__weakref__", None)
+    names = {k: v for k, v in vars(cls).items() if k not in {"__dict__", "__weakref__"}}
     declared: dict[str, _Declared] = {}
     annotations = dict(names.get("__annotations__", {}))
     for name, annotation in annotations.items():
@@ -255,15 +252,24 @@ def _register(cls: type[T], spec: Spec) -> type[T]:
     return built
 
 
-def _spec(name: str, key: int | None, kind: MessageKind, versions: str, flexible: str) -> Spec:
+def _declaring(
+    kind: MessageKind | None, key: int | None, versions: str, flexible: str
+) -> Callable[[type[T]], type[T]]:
+    """The decorator of a whole message; without a kind the class name's ending tells it."""
     valid, flex = versions_of(versions), versions_of(flexible)
-    return Spec(name, key, kind, valid[0], valid[-1], flex[0] if flex else None)
+
+    def declare(cls: type[T]) -> type[T]:
+        named: MessageKind = "request" if cls.__name__.endswith("Request") else "response"
+        flexible_from = flex[0] if flex else None
+        what = Spec(cls.__name__, key, kind or named, valid[0], valid[-1], flexible_from)
+        return _register(cls, what)
+
+    return declare
 
 
 def replace(message: T, **changes: Any) -> T:
     """A copy of a message or group with some fields changed."""
-    copy: T = structs.replace(message, **changes)  # type: ignore[type-var]
-    return copy
+    return structs.replace(message, **changes)  # type: ignore[type-var]
 
 
 @dataclass_transform(kw_only_default=True)
@@ -275,52 +281,31 @@ def group(cls: type[T]) -> type[T]:
 @dataclass_transform(kw_only_default=True)
 def message(*, key: int, versions: str, flexible: str) -> Callable[[type[T]], type[T]]:
     """Declare a request or a response; the class name's ending says which."""
-
-    def declare(cls: type[T]) -> type[T]:
-        kind: MessageKind = "request" if cls.__name__.endswith("Request") else "response"
-        return _register(cls, _spec(cls.__name__, key, kind, versions, flexible))
-
-    return declare
+    return _declaring(None, key, versions, flexible)
 
 
 @dataclass_transform(kw_only_default=True)
 def record(*, key: int, versions: str, flexible: str = "0+") -> Callable[[type[T]], type[T]]:
     """Declare a record of the metadata log by its record type."""
-
-    def declare(cls: type[T]) -> type[T]:
-        return _register(cls, _spec(cls.__name__, key, "record", versions, flexible))
-
-    return declare
+    return _declaring("record", key, versions, flexible)
 
 
 @dataclass_transform(kw_only_default=True)
 def control(*, key: int, versions: str, flexible: str = "0+") -> Callable[[type[T]], type[T]]:
     """Declare the value of a control record by its control type."""
-
-    def declare(cls: type[T]) -> type[T]:
-        return _register(cls, _spec(cls.__name__, key, "control", versions, flexible))
-
-    return declare
+    return _declaring("control", key, versions, flexible)
 
 
 @dataclass_transform(kw_only_default=True)
 def data(*, versions: str, flexible: str) -> Callable[[type[T]], type[T]]:
     """Declare a block of bytes that travels inside other messages."""
-
-    def declare(cls: type[T]) -> type[T]:
-        return _register(cls, _spec(cls.__name__, None, "data", versions, flexible))
-
-    return declare
+    return _declaring("data", None, versions, flexible)
 
 
 @dataclass_transform(kw_only_default=True)
 def header(*, versions: str, flexible: str) -> Callable[[type[T]], type[T]]:
     """Declare what stands before a request or a response in a frame."""
-
-    def declare(cls: type[T]) -> type[T]:
-        return _register(cls, _spec(cls.__name__, None, "header", versions, flexible))
-
-    return declare
+    return _declaring("header", None, versions, flexible)
 
 
 def spec(cls: type) -> Spec:

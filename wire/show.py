@@ -1,12 +1,14 @@
 """Declarations for people: all APIs, one as a grid, its generated source, an annotated dump.
 
-Every function returns text; ``wire.cli`` prints it.
+Every function returns a ``Table`` or text; ``wire.cli`` prints it.
 """
 
 from __future__ import annotations
 
+import json
 import linecache
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 # Importing the packages declares everything there is to show.
 import wire.messages
@@ -15,7 +17,34 @@ from wire.codegen.decoder import make_decoder
 from wire.codegen.encoder import make_encoder
 from wire.releases import RELEASES, broker_ranges, controller_ranges
 from wire.schema import Field, Layout, Spec, declared_messages, layout
-from wire.walk import Span, Walker
+from wire.walk import Span, spans
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under a header, as text for people or as JSON for programs."""
+
+    header: list[str]
+    rows: list[list[str]]
+    title: str = ""
+    legend: str = ""
+
+    def text(self) -> str:
+        """Aligned columns."""
+        lines = [self.header, *self.rows]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(self.header))]
+        aligned = [
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+            for line in lines
+        ]
+        title = [self.title] if self.title else []
+        legend = ["", self.legend] if self.legend else []
+        return "\n".join([*title, *aligned, *legend]) + "\n"
+
+    def json(self) -> str:
+        """One object per row, by column."""
+        rows = [dict(zip(self.header, row, strict=True)) for row in self.rows]
+        return json.dumps(rows, indent=2) + "\n"
 
 
 def find(name: str) -> type:
@@ -35,26 +64,21 @@ def find(name: str) -> type:
     raise KeyError(f"no message {name}" + (f"; there is {', '.join(alike)}" if alike else ""))
 
 
-def apis() -> str:
+def apis() -> Table:
     """All APIs in key order: their versions, and what each release's listeners speak."""
-    requests = sorted(
-        (what for what in declared_messages().values() if what.kind == "request"),
-        key=lambda what: what.key or 0,
-    )
-    rows = [["key", "api", "versions", "flexible", *RELEASES]]
-    for what in requests:
-        assert what.key is not None
-        rows.append(
-            [
-                str(what.key),
-                what.name.removesuffix("Request"),
-                _range((what.min_version, what.max_version)),
-                "-" if what.flexible_from is None else f"{what.flexible_from}+",
-                *(_spoken(what.key, release) for release in RELEASES),
-            ]
-        )
+    requests = [what for what in declared_messages().values() if what.kind == "request"]
+    rows = [
+        [
+            str(what.key),
+            what.name.removesuffix("Request"),
+            _range((what.min_version, what.max_version)),
+            "-" if what.flexible_from is None else f"{what.flexible_from}+",
+            *(_spoken(what.key or 0, release) for release in RELEASES),
+        ]
+        for what in sorted(requests, key=lambda what: what.key or 0)
+    ]
     legend = "c controller listener, b broker in KRaft mode, z broker in ZooKeeper mode"
-    return f"{_table(rows)}\n\n{legend}\n"
+    return Table(["key", "api", "versions", "flexible", *RELEASES], rows, legend=legend)
 
 
 def _spoken(key: int, release: str) -> str:
@@ -77,35 +101,29 @@ def _range(ends: tuple[int, int]) -> str:
     return str(low) if low == high else f"{low}-{high}"
 
 
-def _table(rows: list[list[str]]) -> str:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
-
-
-def grid(cls: type) -> str:
+def grid(cls: type, versions: Sequence[int] | None = None) -> Table:
     """One message: each field, its wire type, and the versions it exists in.
 
     ``x`` is a field, ``t3`` the tagged field 3, ``?`` says that null may stand there, ``.`` that
     there is no field.
+
+    Raises:
+        DeclarationError: no release has one of the versions.
     """
     what = declared_messages()[cls]
-    versions = what.versions
-    layouts = [layout(cls, version) for version in versions]
-    rows = [["", "", *(f"v{version}" for version in versions)]]
-    rows += _grid_rows(layouts, 1)
+    chosen = list(what.versions if versions is None else versions)
+    rows = _grid_rows([layout(cls, version) for version in chosen], "")
     number = "" if what.key is None else f"  {_number_word(what)} {what.key}"
     flexible = "never" if what.flexible_from is None else f"{what.flexible_from}+"
-    return f"{what.name}{number}  flexible {flexible}\n{_table(rows)}\n"
+    title = f"{what.name}{number}  flexible {flexible}"
+    return Table(["field", "type", *(f"v{version}" for version in chosen)], rows, title)
 
 
 def _number_word(what: Spec) -> str:
     return {"record": "record type", "control": "control type"}.get(what.kind, "key")
 
 
-def _grid_rows(layouts: Sequence[Layout | None], depth: int) -> list[list[str]]:
+def _grid_rows(layouts: Sequence[Layout | None], path: str) -> list[list[str]]:
     """Rows of one struct over all versions; None where the struct itself does not exist."""
     names: dict[str, Field] = {}
     for form in layouts:
@@ -116,10 +134,10 @@ def _grid_rows(layouts: Sequence[Layout | None], depth: int) -> list[list[str]]:
     for name, any_field in names.items():
         present = [None if form is None else _present(form, name) for form in layouts]
         cells = [_cell(entry) for entry in present]
-        rows.append(["  " * depth + name, _type(any_field), *cells])
+        rows.append([path + name, _type(any_field), *cells])
         if any_field.group is not None:
             inner = [None if entry is None else entry.group for entry in present]
-            rows += _grid_rows(inner, depth + 1)
+            rows += _grid_rows(inner, f"{path}{name}.")
     return rows
 
 
@@ -154,21 +172,19 @@ def source(cls: type, version: int) -> str:
     return "\n\n".join(texts)
 
 
-def dump(cls: type, version: int, data: bytes) -> str:
-    """What stands where in the bytes of a message, one line per value.
+def dump(cls: type, version: int, data: bytes) -> Table:
+    """What stands where in the bytes of a message, one row per value.
 
     Raises:
         DecodeError: the bytes are not one; the text of the error names where they stop being one.
         DeclarationError: no release has that version.
     """
-    found: list[Span] = []
-    Walker(layout(cls, version), data, found.append).walk()
-    rows = [["at", "bytes", "field", "is", "value"]]
-    for span in found:
+    rows = []
+    for span in spans(layout(cls, version), data):
         raw = data[span.start : span.end]
         shown = raw.hex() if len(raw) <= 12 else f"{raw[:11].hex()}.."
         rows.append([str(span.start), shown, span.path or "-", span.what, _value(span)])
-    return _table(rows) + "\n"
+    return Table(["at", "bytes", "field", "is", "value"], rows)
 
 
 def _value(span: Span) -> str:

@@ -1,5 +1,8 @@
 """Declarations as people see them, and the command that prints them."""
 
+import json
+from pathlib import Path
+
 import pytest
 from typer.testing import CliRunner
 
@@ -27,20 +30,41 @@ def test_one_message_as_a_grid() -> None:
     assert code == 0
     assert out.splitlines() == [
         "ElectLeadersRequest  key 43  flexible 2+",
-        "                                       v0  v1  v2",
-        "  election_type     int8               .   x   x",
-        "  topic_partitions  []TopicPartitions  x?  x?  x?",
-        "    topic           string             x   x   x",
-        "    partitions      []int32            x   x   x",
-        "  timeout_ms        int32              x   x   x",
+        "field                        type               v0  v1  v2",
+        "election_type                int8               .   x   x",
+        "topic_partitions             []TopicPartitions  x?  x?  x?",
+        "topic_partitions.topic       string             x   x   x",
+        "topic_partitions.partitions  []int32            x   x   x",
+        "timeout_ms                   int32              x   x   x",
     ]
 
 
 def test_tagged_and_nullable_fields_in_a_grid() -> None:
     _, out, _ = run("show", "partitionchangerecord")
     assert out.splitlines()[0] == "PartitionChangeRecord  record type 5  flexible 0+"
-    row = next(line for line in out.splitlines() if " directories " in line)
+    row = next(line for line in out.splitlines() if "directories " in line)
     assert row.split() == ["directories", "[]uuid", ".", "t8?", "t8?"]
+
+
+def test_one_version_alone() -> None:
+    _, out, _ = run("show", "ElectLeaders", "--version", "1")
+    assert out.splitlines()[1].split() == ["field", "type", "v1"]
+
+
+def test_tables_as_json() -> None:
+    rows = json.loads(run("show", "--json")[1])
+    assert rows[1]["api"] == "Fetch"
+    assert rows[1]["3.9"] == "cbz17"
+    fields = json.loads(run("show", "ElectLeaders", "--json")[1])
+    assert fields[0] == {
+        "field": "election_type",
+        "type": "int8",
+        "v0": ".",
+        "v1": "x",
+        "v2": "x",
+    }
+    values = json.loads(run("show", "UnregisterBrokerRequest", "--hex", "0000000700", "--json")[1])
+    assert values[0]["value"] == "7"
 
 
 def test_generated_source_compiles() -> None:
@@ -64,7 +88,8 @@ def test_an_annotated_dump() -> None:
 
 
 def test_a_dump_of_long_bytes_and_unknown_tags_stays_readable() -> None:
-    text = show.dump(messages.SaslAuthenticateRequest, 2, b"\x1f" + b"\xab" * 30 + b"\1\7\2zz")
+    data = b"\x1f" + b"\xab" * 30 + b"\1\7\2zz"
+    text = show.dump(messages.SaslAuthenticateRequest, 2, data).text()
     assert "ababababababababababab.." in text
     assert "30 bytes" in text
     assert "<tag 7>" in text
@@ -89,7 +114,25 @@ def test_wrong_questions_are_answered_clearly(
     assert words in err
 
 
-def test_a_file_that_is_no_recording_is_refused(tmp_path: object) -> None:
+def test_counts_as_json(tmp_path: Path) -> None:
+    """No frame at all is no success."""
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("")
+    code, out, _ = run("check", "--json", str(empty))
+    assert json.loads(out) == {"frames": 0, "decoded": 0, "identical": 0}
+    assert code == 1
+
+
+@pytest.mark.parametrize("line", ["{}", "no json", "[]", '{"api_key": 1, "api_version": "x"}'])
+def test_a_line_that_is_no_pair_is_named(tmp_path: Path, line: str) -> None:
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text(line + "\n")
+    code, _, err = run("check", str(bad))
+    assert code == 2
+    assert "bad.jsonl:1 is no recorded pair" in err
+
+
+def test_a_file_that_is_no_recording_is_refused(tmp_path: Path) -> None:
     code, _, err = run("check", f"{tmp_path}/missing.jsonl")
     assert code == 2
     assert "missing.jsonl" in err
