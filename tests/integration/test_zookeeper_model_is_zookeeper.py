@@ -1,22 +1,14 @@
-"""One script of requests on a real ZooKeeper 3.9.5 and on the simulator's model.
-
-The same answers.
-"""
+"""One script of requests on a real ZooKeeper 3.9.5 and on the model: the same answers."""
 
 from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator
-from itertools import count
-from random import Random
 
 import pytest
 
 from bench.cluster.zookeeper import ZooKeeper
-from emulator.seam import Close, Closed, Connect, Connected, Effect, Received, Send
 from emulator.zookeeper import jute
-from emulator.zookeeper.client import ZkClient
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import (
     EPHEMERAL,
@@ -40,107 +32,10 @@ from emulator.zookeeper.ops import (
     ZkRequest,
     ZkResult,
 )
+from tests.integration.zookeeper_wire import Wire
 from tests.unit.zookeeper.world import World
 
 pytestmark = pytest.mark.jvm
-
-
-class Wire:
-    """The client machine on a blocking socket.
-
-    One connection at a time, waits for what it wants.
-    """
-
-    def __init__(self, port: int, *, chroot: str = "", max_in_flight: int = 10) -> None:
-        self.client = ZkClient(
-            [("127.0.0.1", port)],
-            chroot,
-            6_000,
-            3_000,
-            count(1).__next__,
-            Random(1),
-            max_in_flight=max_in_flight,
-        )
-        self.sockets: dict[int, socket.socket] = {}
-        self.conn = 0
-        self.perform(self.client.start(self.now()))
-        self.until_connected()
-
-    def now(self) -> int:
-        return time.monotonic_ns() // 1_000_000
-
-    def perform(self, effects: list[Effect]) -> None:
-        for effect in effects:
-            match effect:
-                case Connect(conn=conn, host=host, port=port):
-                    self.conn = conn
-                    try:
-                        self.sockets[conn] = socket.create_connection((host, port), 5)
-                    except OSError as error:
-                        self.perform(self.client.handle(Closed(conn, str(error)), self.now()))
-                    else:
-                        self.perform(self.client.handle(Connected(conn), self.now()))
-                case Send(conn=conn, data=data):
-                    self.sockets[conn].sendall(data)
-                case Close(conn=conn):
-                    if conn in self.sockets:
-                        self.sockets.pop(conn).close()
-
-    def pump(self, timeout_s: float = 0.05) -> None:
-        conn = self.conn
-        self.perform(self.client.tick(self.now()))
-        if conn not in self.sockets:
-            time.sleep(0.01)
-            return
-        self.sockets[conn].settimeout(timeout_s)
-        try:
-            data = self.sockets[conn].recv(1 << 20)
-        except TimeoutError:
-            return
-        except OSError as error:
-            self.drop(conn, str(error))
-            return
-        if data:
-            self.perform(self.client.handle(Received(conn, data), self.now()))
-        else:
-            self.drop(conn, "closed by server")
-
-    def drop(self, conn: int, why: str) -> None:
-        self.sockets.pop(conn).close()
-        self.perform(self.client.handle(Closed(conn, why), self.now()))
-
-    def until_connected(self) -> None:
-        end = time.monotonic() + 20
-        while not self.client.connected:
-            assert time.monotonic() < end
-            self.pump()
-
-    def collect(self, number: int) -> list[ZkOutcome]:
-        outcomes: list[ZkOutcome] = []
-        end = time.monotonic() + 20
-        while len(outcomes) < number:
-            assert time.monotonic() < end, outcomes
-            self.pump()
-            outcomes += self.client.take_results()
-        return outcomes
-
-    def submit(self, tag: object, request: ZkRequest) -> None:
-        self.perform(self.client.submit(tag, request, self.now()))
-
-    def ask(self, request: ZkRequest) -> ZkOutcome:
-        self.submit("ask", request)
-        (outcome,) = self.collect(1)
-        return outcome
-
-    def end(self) -> None:
-        for one in self.sockets.values():
-            one.close()
-
-
-@pytest.fixture(scope="module")
-def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
-    with ZooKeeper(tmp_path_factory.mktemp("zookeeper")) as server:
-        yield server
 
 
 def plain(outcome: ZkOutcome, zxid: int) -> object:

@@ -234,7 +234,6 @@ def test_after_a_cut_everything_outstanding_is_in_doubt_and_the_old_session_clos
 _ZK = {"/zookeeper", "/zookeeper/config", "/zookeeper/quota"}
 
 
-@pytest.mark.requirement("Z04", "W09")
 def test_bytes_delayed_in_the_network_cannot_be_applied_after_the_fence() -> None:
     world = World().start()
     world.ask(Create("/m", b""))
