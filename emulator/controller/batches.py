@@ -14,6 +14,8 @@ from wire import records as r
 from wire.record_serde import encode_record
 
 BATCH_RECORDS_MAX: Final = 10_000
+TOO_MANY_PARTITIONS: Final = "Excessively large number of partitions per request."
+"""Asked for before anything is placed: more partitions than one batch can hold."""
 BATCH_BYTES_MAX: Final = 8 * 1024 * 1024 - 1024
 """Kafka reads batches of 8 MiB; this leaves room for the batch header."""
 RECORD_OVERHEAD_BYTES: Final = 24

@@ -2,6 +2,7 @@
 
 Kafka: ControllerApis.createPartitions, ReplicationControlManager.createPartitions (3.9).
 
+POLICY_VIOLATION for more than 10,000 new partitions in all.
 Per topic, in order: INVALID_REQUEST for a name given twice; UNKNOWN_TOPIC_OR_PARTITION;
 INVALID_PARTITIONS unless the count grows; INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR.
 Needs ALTER on the topic. New partitions have the replication factor of partition 0.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from emulator.controller.batches import BATCH_RECORDS_MAX, TOO_MANY_PARTITIONS
 from emulator.controller.context import Context
 from emulator.controller.placement import PlacementError, place, usable_brokers
 from emulator.controller.registry import handles
@@ -40,6 +42,8 @@ def create_partitions(
     image: Image, request: m.CreatePartitionsRequest, ctx: Context
 ) -> Result[Response]:
     """Grow what can grow; with validate_only say what would."""
+    if sum(_added(image, topic) for topic in request.topics) > BATCH_RECORDS_MAX:
+        return Result(refused(request, ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS))
     times = Counter(topic.name for topic in request.topics)
     answers = [
         Answer(
@@ -61,6 +65,11 @@ def create_partitions(
             answers.append(Answer(name=wanted.name))
             records.extend(grown)
     return Result(Response(results=answers), () if request.validate_only else tuple(records))
+
+
+def _added(image: Image, wanted: Wanted) -> int:
+    topic = image.topic(wanted.name)
+    return 0 if topic is None else max(wanted.count - len(topic.partitions), 0)
 
 
 def _grow(image: Image, wanted: Wanted, ctx: Context) -> list[r.PartitionRecord] | ApiError:

@@ -2,6 +2,7 @@
 
 Kafka: ControllerApis.createTopics, ReplicationControlManager.createTopics (3.9).
 
+POLICY_VIOLATION for more than 10,000 partitions in all.
 Per topic, in order: INVALID_REQUEST for a name given twice (all its entries dropped, answered
 last) and for the metadata topic; INVALID_TOPIC_EXCEPTION; TOPIC_ALREADY_EXISTS; INVALID_CONFIG;
 INVALID_REQUEST, INVALID_REPLICA_ASSIGNMENT for a manual assignment; INVALID_REPLICATION_FACTOR,
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from emulator.controller.batches import BATCH_RECORDS_MAX, TOO_MANY_PARTITIONS
 from emulator.controller.config_defs import effective_topic_configs, validate_topic_configs
 from emulator.controller.config_types import ConfigError
 from emulator.controller.context import Context
@@ -47,6 +49,8 @@ def refused(request: m.CreateTopicsRequest, code: ErrorCode, message: str | None
 @handles(m.CreateTopicsRequest, refused=refused)
 def create_topics(image: Image, request: m.CreateTopicsRequest, ctx: Context) -> Result[Response]:
     """Create what can be created; with validate_only say what would be."""
+    if sum(_count(topic, ctx) for topic in request.topics) > BATCH_RECORDS_MAX:
+        return Result(refused(request, ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS))
     times = Counter(topic.name for topic in request.topics)
     answers: list[Answer] = []
     records: list[Record] = []
@@ -64,6 +68,15 @@ def create_topics(image: Image, request: m.CreateTopicsRequest, ctx: Context) ->
     duplicate = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     answers.extend(_error(name, duplicate) for name, count in times.items() if count > 1)
     return Result(Response(topics=answers), () if request.validate_only else tuple(records))
+
+
+def _count(wanted: Wanted, ctx: Context) -> int:
+    """Partitions a topic would have; none if the number is a wrong one."""
+    if wanted.assignments:
+        return len(wanted.assignments)
+    if wanted.num_partitions == FROM_CONTROLLER:
+        return ctx.config.num_partitions
+    return max(wanted.num_partitions, 0)
 
 
 def _create(

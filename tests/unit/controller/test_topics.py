@@ -278,6 +278,23 @@ def test_growth_is_refused_when_placement_is_impossible() -> None:
     assert answer.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
+@pytest.mark.parametrize("count", [10_001, 2**31 - 1])
+def test_absurd_numbers_of_partitions_are_refused_before_anything_is_placed(count: int) -> None:
+    for request in (create("n", count), create("n", count, validate_only=True)):
+        answer = outcome(request)
+        assert answer.error_code == ErrorCode.POLICY_VIOLATION
+    (answer,) = handle(IMAGE, more(count + 1)).response.results
+    assert answer.error_code == ErrorCode.POLICY_VIOLATION
+    together = m.CreateTopicsRequest(
+        topics=[
+            Topic(name=name, num_partitions=count // 2 + 1, replication_factor=1)
+            for name in ("n", "o")
+        ]
+    )
+    codes = {one.error_code for one in handle(IMAGE, together).response.topics}
+    assert codes == {ErrorCode.POLICY_VIOLATION}
+
+
 def test_growth_validate_only_and_duplicates() -> None:
     assert handle(IMAGE, more(2, validate_only=True)).records == ()
     twice = m.CreatePartitionsRequest(
