@@ -11,7 +11,7 @@ from tools import docs
 from tools.mutants import mutants
 
 ROOT = Path(__file__).resolve().parents[1]
-LINES_MAX = 400
+LINES_MAX, TEST_LINES_MAX = 400, 600
 FUNCTION_LINES_MAX = 70
 PACKAGES = ("emulator", "wire", "bench", "tools", "tests")
 
@@ -43,7 +43,7 @@ def functions(path):
 def test_a_file_says_what_it_is_and_stays_small(path):
     text = path.read_text()
     assert path in TESTS or ast.get_docstring(ast.parse(text)), "no module docstring"
-    assert len(text.splitlines()) <= LINES_MAX
+    assert len(text.splitlines()) <= (TEST_LINES_MAX if path in TESTS else LINES_MAX)
     long = [
         f"{node.name}: {length} lines"
         for node in functions(path)

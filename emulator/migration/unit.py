@@ -141,6 +141,7 @@ def operations(groups: Sequence[Group], chain_bytes: int) -> tuple[MultiOperatio
 def operation_kind(op: ZkOp) -> str:
     """Name the kind of work a data operation belongs to.
 
+    >>> from emulator.zookeeper.ops import SetData
     >>> operation_kind(SetData("/brokers/topics/t/partitions/0/state", b"{}"))
     'partition_change'
     >>> operation_kind(Create("/brokers/topics/t", b"{}"))
