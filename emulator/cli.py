@@ -118,16 +118,18 @@ def status(
     as_json: Json = False,
 ) -> None:
     """Say how far the migration is, who is missing, the lag, and whether one may still go back."""
+    from rich.console import Console
+
     from emulator.io import status_client
 
     try:
         body = status_client.fetch(url)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise fail(f"{url}/status: {error}") from error
     if as_json:
-        typer.echo(body)
+        typer.echo(body, nl=False)
     else:
-        typer.echo(status_client.render(body))
+        status_client.show(body, Console())
 
 
 @zk_app.command(name="start")
@@ -156,3 +158,59 @@ def zk_dump(
 
     tree = dump(zookeeper, with_secrets=with_secrets)
     typer.echo(msgspec.json.format(msgspec.json.encode(tree), indent=1))
+
+
+@zk_app.command(name="diff")
+def zk_diff(
+    zookeeper: Annotated[str, typer.Option("--zookeeper", help="host:port[,…][/chroot]")],
+    log_dir: Annotated[Path, typer.Option("--log-dir", help="The controller's folder.")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Compare ZooKeeper's tree with a controller's metadata; exit 1 names every differing znode."""
+    import msgspec
+
+    from emulator.io import offline
+
+    try:
+        found, note = offline.compare(zookeeper, log_dir)
+    except offline.OfflineError as error:
+        raise fail(str(error), 2) from error
+    typer.echo(note, err=True)
+    for difference in found:
+        if as_json:
+            row = {
+                "path": difference.path,
+                "kind": difference.kind,
+                "zookeeper": _text(difference.have),
+                "controller": _text(difference.want),
+            }
+            typer.echo(msgspec.json.encode(row).decode())
+        else:
+            typer.echo(f"{difference.kind:10} {difference.path}")
+    raise typer.Exit(1 if found else 0)
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode("utf-8", "backslashreplace")
+
+
+@log_app.command(name="dump")
+def log_dump(
+    log_dir: Annotated[Path, typer.Option("--log-dir", help="The controller's folder.")],
+) -> None:
+    """Print every record of a controller's metadata log, one JSON object a line."""
+    import msgspec
+
+    from emulator.io import offline
+
+    try:
+        _meta, raft = offline.open_log(log_dir)
+        for record in offline.dump_records(raft):
+            typer.echo(msgspec.json.encode(record).decode())
+    except offline.OfflineError as error:
+        raise fail(str(error), 2) from error
+
+
+if __name__ == "__main__":
+    main()

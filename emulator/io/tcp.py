@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from typing import cast
 
 from emulator.seam import Closed, Event, Received
 
@@ -28,9 +29,8 @@ class Peer(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Register with the shell; the shell decides which event announces us."""
-        if not isinstance(transport, asyncio.Transport):
-            raise TypeError("a stream transport is expected")
-        self.transport = transport
+        # uvloop's transports do not derive from asyncio.Transport, they only act like one.
+        self.transport = cast("asyncio.Transport", transport)
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family in {socket.AF_INET, socket.AF_INET6}:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,0 +1,90 @@
+"""Ask a controller for ``/status`` and show it to a person."""
+
+from __future__ import annotations
+
+import urllib.request
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+TIMEOUT_S = 5.0
+
+
+def fetch(url: str) -> str:
+    """The JSON text of ``/status``.
+
+    Raises:
+        OSError: nothing answers there.
+        ValueError: not an http address.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise ValueError(f"{url!r} is not an http address")
+    with urllib.request.urlopen(f"{url.rstrip('/')}/status", timeout=TIMEOUT_S) as answer:  # noqa: S310
+        return str(answer.read().decode())
+
+
+def show(text: str, console: Console) -> None:
+    """Print what an operator asks first: phase, who is missing, lag, may one go back."""
+    found: dict[str, Any] = msgspec.json.decode(text)
+    migration = found["migration"]
+    console.print(_facts(found, migration))
+    if migration and migration["waiting"]:
+        console.print(_waiting(migration["waiting"]))
+    if found["brokers"]:
+        console.print(_brokers(found["brokers"]))
+
+
+def _facts(found: dict[str, Any], migration: dict[str, Any] | None) -> Table:
+    table = Table.grid(padding=(0, 2))
+    version = found["metadata_version"]
+    active = "active" if found["active"] else "not active"
+    rows = [
+        ("controller", f"node {found['node_id']}, epoch {found['leader_epoch']}, {active}"),
+        ("metadata.version", f"{version['name']} (level {version['level']})"),
+        ("topics", f"{found['topics']} with {found['partitions']} partitions"),
+    ]
+    if migration is None:
+        rows.append(("migration", "not enabled"))
+    else:
+        lag = migration["lag"]
+        back = "yes" if migration["may_roll_back"] else "no"
+        zookeeper = migration["zookeeper"]
+        rows += [
+            ("phase", f"{migration['phase']} ({migration['driver_state']})"),
+            ("records copied", str(migration["records_copied"])),
+            (
+                "lag",
+                f"{lag['records']} records, {lag['records_without_no_ops']} of them changes, "
+                f"{lag['ms']} ms; bound {lag['bound_records'] or 'none'}",
+            ),
+            ("callers wait", "yes" if migration["blocked"] else "no"),
+            ("roll back possible", back),
+            ("ZooKeeper", f"{zookeeper['state'].lower()} {zookeeper['server']}"),
+        ]
+        rows += [
+            ("refused by ZooKeeper", f"{p['znode']}: {p['cause']}") for p in migration["poisoned"]
+        ]
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _waiting(reasons: list[dict[str, Any]]) -> Table:
+    table = Table(title="Waiting for", title_justify="left")
+    for name in ("since", "what"):
+        table.add_column(name)
+    for reason in reasons:
+        table.add_row(reason["since"], reason["text"])
+    return table
+
+
+def _brokers(brokers: list[dict[str, Any]]) -> Table:
+    table = Table(title="Brokers", title_justify="left")
+    for name in ("id", "mode", "state", "endpoints"):
+        table.add_column(name)
+    for broker in brokers:
+        state = "fenced" if broker["fenced"] else "active"
+        table.add_row(str(broker["id"]), broker["kind"], state, " ".join(broker["endpoints"]))
+    return table
