@@ -6,12 +6,10 @@ recovered stands; an open metadata transaction is the controller's to abort.
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from emulator.metadata.errors import ReplayError
 from emulator.metadata.history import History
 from emulator.metadata.image import EMPTY, Image
-from emulator.metadata.replay import replay
+from emulator.metadata.snapshot import from_records
 from emulator.raft.errors import RecoveryError
 from emulator.raft.machine import Raft
 from wire.record_serde import decode_record
@@ -44,12 +42,8 @@ def _snapshot_image(raft: Raft) -> Image:
     snapshot = raft.latest_snapshot
     if snapshot is None:
         return EMPTY
-    image = EMPTY
-    last_offset = snapshot.end_offset - 1
-    for value in raft.snapshot_records:
-        record, _version = decode_record(value)
-        try:
-            image = replay(image, record, last_offset, snapshot.epoch)
-        except ReplayError as error:
-            raise RecoveryError(f"snapshot {snapshot}", None, str(error)) from error
-    return replace(image, offset=last_offset, epoch=snapshot.epoch)
+    records = (decode_record(value)[0] for value in raft.snapshot_records)
+    try:
+        return from_records(records, snapshot.end_offset - 1, snapshot.epoch)
+    except ReplayError as error:
+        raise RecoveryError(f"snapshot {snapshot}", None, str(error)) from error

@@ -86,9 +86,10 @@ def dump_records(raft: Raft) -> Iterator[dict[str, Any]]:
 def _plain(value: object) -> Any:
     if isinstance(value, msgspec.Struct):
         fields = msgspec.structs.fields(type(value))
-        return {
-            f.name: _plain(getattr(value, f.name)) for f in fields if not f.name.startswith("_")
-        }
+        plain = {f.name: _plain(getattr(value, f.name)) for f in fields}
+        if not plain.get("unknown_tags"):
+            plain.pop("unknown_tags", None)
+        return plain
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
     if isinstance(value, bytes):
@@ -111,12 +112,12 @@ def read_tree(hosts: str) -> Tree:
             for tag, request in reader.requests():
                 values = [_read(client, read) for read in request.reads]
                 reader.outcome(ZkResult(tag, values))
-        return reader.tree
     except (KazooException, KazooTimeoutError) as error:
         raise OfflineError(f"ZooKeeper at {hosts}: {error or type(error).__name__}") from error
     finally:
         client.stop()
         client.close()
+    return reader.tree
 
 
 def _read(client: KazooClient, read: object) -> ReadValue:

@@ -54,11 +54,7 @@ def _facts(found: dict[str, Any], migration: dict[str, Any] | None) -> Table:
         rows += [
             ("phase", f"{migration['phase']} ({migration['driver_state']})"),
             ("records copied", str(migration["records_copied"])),
-            (
-                "lag",
-                f"{lag['records']} records, {lag['records_without_no_ops']} of them changes, "
-                f"{lag['ms']} ms; bound {lag['bound_records'] or 'none'}",
-            ),
+            ("lag", _lag(lag)),
             ("callers wait", "yes" if migration["blocked"] else "no"),
             ("roll back possible", back),
             ("ZooKeeper", f"{zookeeper['state'].lower()} {zookeeper['server']}"),
@@ -69,6 +65,12 @@ def _facts(found: dict[str, Any], migration: dict[str, Any] | None) -> Table:
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def _lag(lag: dict[str, int]) -> str:
+    changes = f"{lag['records_without_no_ops']} of them changes"
+    bound = lag["bound_records"] or "none"
+    return f"{lag['records']} records, {changes}, {lag['ms']} ms; bound {bound}"
 
 
 def _waiting(reasons: list[dict[str, Any]]) -> Table:
