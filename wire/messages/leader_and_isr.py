@@ -7,7 +7,9 @@ LeaderAndIsrRequest, LeaderAndIsrResponse, Kafka 3.4-3.9.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
+from wire.codec import normalised
 from wire.schema import (
     ZERO_UUID,
     Bool,
@@ -20,7 +22,10 @@ from wire.schema import (
     field,
     group,
     message,
+    replace,
 )
+
+_TOPICS_FROM: Final = 2
 
 
 @message(key=4, versions="0-7", flexible="4+")
@@ -78,3 +83,31 @@ class LeaderAndIsrResponse:
     error_code: Int16 = 0
     partition_errors: list[LeaderAndIsrPartitionError] = field([], versions="0-4")
     topics: list[LeaderAndIsrTopicError] = field([], versions="5+")
+
+
+def _to_topics(request: LeaderAndIsrRequest, version: int) -> LeaderAndIsrRequest:
+    """Handlers see ``topic_states`` alone; versions 0 and 1 name the topic in each partition."""
+    if version < _TOPICS_FROM:
+        grouped: dict[str, list[LeaderAndIsrRequest.LeaderAndIsrPartitionState]] = {}
+        for state in request.ungrouped_partition_states:
+            grouped.setdefault(state.topic_name, []).append(replace(state, topic_name=""))
+        request.topic_states = [
+            LeaderAndIsrRequest.LeaderAndIsrTopicState(topic_name=name, partition_states=states)
+            for name, states in grouped.items()
+        ]
+        request.ungrouped_partition_states = []
+    return request
+
+
+def _to_partitions(request: LeaderAndIsrRequest, version: int) -> LeaderAndIsrRequest:
+    if version >= _TOPICS_FROM:
+        return request
+    states = [
+        replace(state, topic_name=topic.topic_name)
+        for topic in request.topic_states
+        for state in topic.partition_states
+    ]
+    return replace(request, ungrouped_partition_states=states, topic_states=[])
+
+
+normalised(LeaderAndIsrRequest, after_decode=_to_topics, before_encode=_to_partitions)

@@ -7,8 +7,13 @@ StopReplicaResponse, Kafka 3.4-3.9.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
-from wire.schema import Bool, Int16, Int32, Int64, String, field, group, message
+from wire.codec import normalised
+from wire.errors import EncodeError
+from wire.schema import Bool, Int16, Int32, Int64, String, field, group, message, replace
+
+_STATES_FROM: Final = 3
 
 
 @message(key=5, versions="0-4", flexible="2+")
@@ -54,3 +59,63 @@ class StopReplicaResponse:
 
     error_code: Int16 = 0
     partition_errors: list[StopReplicaPartitionError] = []
+
+
+def _to_states(request: StopReplicaRequest, version: int) -> StopReplicaRequest:
+    """Handlers see ``topic_states`` alone.
+
+    Before version 3 one flag for the whole request says whether replicas are deleted, and there is
+    no leader epoch; version 0 names the topic with each partition.
+    """
+    if version >= _STATES_FROM:
+        return request
+    named = [(one.topic_name, (one.partition_index,)) for one in request.ungrouped_partitions]
+    named += [(topic.name, tuple(topic.partition_indexes)) for topic in request.topics]
+    grouped: dict[str, list[StopReplicaRequest.StopReplicaPartitionState]] = {}
+    for name, indexes in named:
+        grouped.setdefault(name, []).extend(
+            StopReplicaRequest.StopReplicaPartitionState(
+                partition_index=index, delete_partition=request.delete_partitions
+            )
+            for index in indexes
+        )
+    request.topic_states = [
+        StopReplicaRequest.StopReplicaTopicState(topic_name=name, partition_states=states)
+        for name, states in grouped.items()
+    ]
+    request.ungrouped_partitions, request.topics, request.delete_partitions = [], [], False
+    return request
+
+
+def _to_one_flag(request: StopReplicaRequest, version: int) -> StopReplicaRequest:
+    if version >= _STATES_FROM:
+        return request
+    named = [(topic.topic_name, topic.partition_states) for topic in request.topic_states]
+    states = [(name, state) for name, inside in named for state in inside]
+    flags = {state.delete_partition for _, state in states}
+    if len(flags) > 1:
+        why = "some replicas are deleted and some are not, which one request cannot say"
+        raise EncodeError("StopReplicaRequest", version, "topic_states", why)
+    topics = [
+        StopReplicaRequest.StopReplicaTopicV1(
+            name=topic.topic_name,
+            partition_indexes=tuple(state.partition_index for state in topic.partition_states),
+        )
+        for topic in request.topic_states
+    ]
+    ungrouped = [
+        StopReplicaRequest.StopReplicaPartitionV0(
+            topic_name=name, partition_index=state.partition_index
+        )
+        for name, state in states
+    ]
+    return replace(
+        request,
+        delete_partitions=True in flags,
+        ungrouped_partitions=ungrouped if version == 0 else [],
+        topics=topics if version > 0 else [],
+        topic_states=[],
+    )
+
+
+normalised(StopReplicaRequest, after_decode=_to_states, before_encode=_to_one_flag)

@@ -7,7 +7,9 @@ UpdateMetadataResponse, Kafka 3.4-3.9.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
+from wire.codec import normalised
 from wire.schema import (
     ZERO_UUID,
     Bool,
@@ -20,7 +22,13 @@ from wire.schema import (
     field,
     group,
     message,
+    replace,
 )
+
+_TOPICS_FROM: Final = 5
+_LISTENERS_FROM: Final = 3
+_PLAINTEXT: Final = 0
+_PROTOCOLS: Final = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
 
 
 @message(key=6, versions="0-8", flexible="6+")
@@ -73,3 +81,60 @@ class UpdateMetadataRequest:
 @message(key=6, versions="0-8", flexible="6+")
 class UpdateMetadataResponse:
     error_code: Int16 = 0
+
+
+def _to_topics_and_endpoints(request: UpdateMetadataRequest, version: int) -> UpdateMetadataRequest:
+    """Handlers see ``topic_states`` and named endpoints alone.
+
+    Before version 5 each partition names its topic; version 0 has one address for a broker, and
+    before version 3 a listener is called as its security protocol.
+    """
+    if version < _TOPICS_FROM:
+        grouped: dict[str, list[UpdateMetadataRequest.UpdateMetadataPartitionState]] = {}
+        for state in request.ungrouped_partition_states:
+            grouped.setdefault(state.topic_name, []).append(replace(state, topic_name=""))
+        request.topic_states = [
+            UpdateMetadataRequest.UpdateMetadataTopicState(topic_name=name, partition_states=states)
+            for name, states in grouped.items()
+        ]
+        request.ungrouped_partition_states = []
+    if version < _LISTENERS_FROM:
+        for broker in request.live_brokers:
+            if version == 0:
+                plain = UpdateMetadataRequest.UpdateMetadataEndpoint(
+                    host=broker.v0_host, port=broker.v0_port
+                )
+                broker.endpoints, broker.v0_host, broker.v0_port = [plain], "", 0
+            for endpoint in broker.endpoints:
+                endpoint.listener = _PROTOCOLS.get(endpoint.security_protocol, "")
+    return request
+
+
+def _to_partitions_and_hosts(request: UpdateMetadataRequest, version: int) -> UpdateMetadataRequest:
+    if version < _TOPICS_FROM:
+        states = [
+            replace(state, topic_name=topic.topic_name)
+            for topic in request.topic_states
+            for state in topic.partition_states
+        ]
+        request = replace(request, ungrouped_partition_states=states, topic_states=[])
+    if version == 0:
+        request = replace(request, live_brokers=[_with_host(b) for b in request.live_brokers])
+    return request
+
+
+def _with_host(
+    broker: UpdateMetadataRequest.UpdateMetadataBroker,
+) -> UpdateMetadataRequest.UpdateMetadataBroker:
+    """Version 0 has room for the plaintext address alone."""
+    for endpoint in broker.endpoints:
+        if endpoint.security_protocol == _PLAINTEXT:
+            return replace(broker, v0_host=endpoint.host, v0_port=endpoint.port, endpoints=[])
+    return broker
+
+
+normalised(
+    UpdateMetadataRequest,
+    after_decode=_to_topics_and_endpoints,
+    before_encode=_to_partitions_and_hosts,
+)
