@@ -1,0 +1,91 @@
+"""Kafka 3.9.2 on our log: a broker downloads our snapshot, a controller takes our folder over."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from bench.cluster.kafka import CONTROLLER_ID, Broker, KraftController
+from bench.cluster.ports import HOST, free_port
+from bench.cluster.process import Process
+from emulator.raft.format import MetaProperties, render_meta_properties
+
+pytestmark = [pytest.mark.jvm, pytest.mark.slow]
+
+RELEASE = "3.9.2"
+CLUSTER = "5L6g3nShT-eMCtK--X86sw"
+
+
+class Ours(Process):
+    """Our controller without migration, snapshotting after every few records."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__("ours", folder)
+        self.port = free_port()
+        self.data = folder / "ours-data"
+        self.config = folder / "ours.properties"
+
+    def run(self, *arguments: str) -> Ours:
+        self.folder.mkdir(exist_ok=True)
+        self.config.write_text(
+            f"process.roles=controller\nnode.id={CONTROLLER_ID}\n"
+            f"controller.quorum.voters={CONTROLLER_ID}@{HOST}:{self.port}\n"
+            f"controller.listener.names=CONTROLLER\n"
+            f"listener.security.protocol.map=CONTROLLER:PLAINTEXT\nlisteners=CONTROLLER://{HOST}:{self.port}\n"
+            f"log.dirs={self.data}\nmetadata.log.max.record.bytes.between.snapshots=200\n"
+        )
+        start = "from emulator.cli import main; main()"
+        verb, *rest = arguments
+        return self.launch([sys.executable, "-c", start, verb, "-c", self.config, *rest])
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ours]:
+    """Formatted, started, and past its first snapshots."""
+    controller = Ours(tmp_path_factory.mktemp("node"))
+    assert controller.run("format", "-t", CLUSTER).wait() == 0
+    with ExitStack() as stack:
+        stack.callback(controller.kill)
+        controller.run("controller").wait_line("raft.snapshot.written")
+        yield controller
+
+
+@pytest.fixture(scope="module")
+def broker(ours: Ours) -> Iterator[Broker]:
+    """A KRaft broker that started on an empty log."""
+    broker = Broker(RELEASE, 1, ours.folder, None, controller_port=ours.port)
+    broker.data.mkdir()
+    meta = MetaProperties(CLUSTER, 1, bytes(range(100, 116)))
+    (broker.data / "meta.properties").write_bytes(render_meta_properties(meta))
+    with ExitStack() as stack:
+        stack.callback(broker.kill)
+        yield broker.start().wait_started()
+
+
+def test_a_broker_follows_by_snapshot_by_restart_and_by_kafkas_own_controller(ours, broker):
+    """One story, since a broker takes longer to start than all of this."""
+    broker.wait_line("Fetching snapshot OffsetAndEpoch(")
+    broker.wait_line("after downloading snapshot OffsetAndEpoch(")
+
+    ours.kill()
+    ours.run("controller")
+    broker.wait_line(f"epoch=2, leader={CONTROLLER_ID}")
+    assert ours.stop() == 0
+
+    kafka = KraftController(RELEASE, ours.folder, None, CLUSTER, port=ours.port)
+    kafka.data = ours.data
+    with kafka:
+        kafka.wait_line("Completed transition to Leader(")
+        broker.wait_line(f"epoch=3, leader={CONTROLLER_ID}")
+    kafka.stop()
+
+    # Kafka's log, checkpoints and election state are ours to go on from again.
+    ours.run("controller")
+    broker.wait_line(f"epoch=4, leader={CONTROLLER_ID}")
+    assert broker.alive
+    truncations = [line for line in broker.lines() if "runcat" in line]
+    assert all("after downloading snapshot" in line for line in truncations), truncations
