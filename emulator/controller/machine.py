@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from emulator.controller import broker_changes
+from emulator.controller import broker_changes, promises
 from emulator.controller.activation import activation, registration
 from emulator.controller.batches import encoded, too_large
 from emulator.controller.context import Call, Context, ControllerConfig
@@ -134,7 +134,7 @@ class Controller:
         self._gate = Gate()
         self._journal.reindex()
         for batch in began.batches:
-            self._journal.append(batch, now_ms)
+            self._append(batch, now_ms)
         own = registration(self.tip, self.config)
         if own is not None:
             self._journal.append((own,), now_ms)
@@ -198,7 +198,8 @@ class Controller:
         Begin and End of a metadata transaction are the caller's. Not subject to ``hold``.
 
         Args:
-            records: at least one.
+            records: at least one. Behind an AbortTransactionRecord follow, by themselves, the
+                registrations and fencings that brokers were told of inside the transaction.
             now_ms: the clock.
             atomic: all in one batch; else in batches of at most 10,000 records and 8 MiB.
 
@@ -211,7 +212,7 @@ class Controller:
             ReplayError: a record does not fit the metadata before it. Nothing is appended of its
                 batch and those after it.
         """
-        return self._journal.append(records, now_ms, atomic=atomic)
+        return self._append(records, now_ms, atomic=atomic)
 
     def committed(self, now_ms: int) -> list[Delta]:
         """The high watermark has moved: answer whom it sets free.
@@ -333,6 +334,14 @@ class Controller:
             self.answer(reply)
         else:
             self._purgatory.add(until, offset, call, reply, deadline_ms)
+
+    def _append(self, records: Sequence[Record], now_ms: int, *, atomic: bool = True) -> int:
+        promised = self.tip
+        last_offset = self._journal.append(records, now_ms, atomic=atomic)
+        if any(isinstance(record, r.AbortTransactionRecord) for record in records):
+            while again := promises.unkept(promised, self.tip, self.config, self._journal.index):
+                last_offset = self._journal.append(again, now_ms, atomic=False)
+        return last_offset
 
     def _contact(self, contact: Contact, now_ms: int) -> None:
         self.heartbeats.contact(contact.broker_id, contact.metadata_offset, now_ms)

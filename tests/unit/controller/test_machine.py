@@ -410,14 +410,50 @@ def test_what_a_call_appended_is_told_with_its_ticket() -> None:
     assert (told.first_offset, told.last_offset) == (first, first + 3)
 
 
-def test_an_aborted_transaction_takes_registrations_back() -> None:
+ZK = {"is_migrating_zk_broker": True, "metadata_version": (21, 21)}
+
+
+@pytest.mark.parametrize("how", ["abort", "failover"])
+def test_what_brokers_were_told_outlives_an_aborted_transaction(how: str) -> None:
+    """A registration answered inside would else be lost, and the broker never registers again."""
     world = World(migration_enabled=True)
+    world.join(0, 1, 2, **ZK)
     world.controller.append([r.BeginTransactionRecord()], world.now_ms)
-    world.register(1, is_migrating_zk_broker=True, metadata_version=(21, 21))
-    assert world.controller.heartbeats.session(1) is not None
-    world.controller.append([r.AbortTransactionRecord(reason="x")], world.now_ms)
+    world.controller.append([topic("half", 1), partition(1, replicas=(0, 1))], world.now_ms)
+    world.join(3, **ZK)
+    epoch = world.tip.brokers[3].epoch
+    assert world.heartbeat(0, want_fence=True).is_fenced
+    assert world.ask(m.UnregisterBrokerRequest(broker_id=1)).error_code == 0
+    if how == "abort":
+        last = world.controller.append([r.AbortTransactionRecord(reason="x")], world.now_ms)
+        assert last == world.log.log_end_offset - 1
+    else:
+        world.controller = Controller(world.config, world.log, world.history, world.controller._rng)
+        world.controller.activate(world.now_ms)
+    (_, *deltas) = world.commit()
+    assert deltas
+    assert world.tip.topic("half") is None
+    assert {one.id: one.fenced for one in world.tip.brokers.values()} == {
+        0: True,
+        2: False,
+        3: True,
+    }
+    assert world.tip.brokers[3].epoch == epoch
+    assert world.heartbeat(3).is_fenced is False
     assert world.controller.heartbeats.session(1) is None
-    assert 1 not in world.tip.brokers
+
+
+def test_brokers_that_share_a_partition_are_fenced_again_one_after_the_other() -> None:
+    world = World()
+    world.join(0, 1, 2)
+    world.ask(create("t", 3, 3))
+    world.controller.append([r.BeginTransactionRecord()], world.now_ms)
+    for broker_id in (0, 1):
+        world.heartbeat(broker_id, want_fence=True)
+    inside = [one.isr for one in world.tip.topics.values() for one in one.partitions.values()]
+    world.controller.append([r.AbortTransactionRecord(reason="x")], world.now_ms)
+    after = [one.isr for one in world.tip.topics.values() for one in one.partitions.values()]
+    assert inside == after == [(2,)] * 3
 
 
 def test_topic_ids_are_new_and_not_reserved() -> None:
