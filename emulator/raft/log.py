@@ -10,10 +10,14 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from emulator.raft.epochs import LeaderEpochs
 from emulator.raft.layout import segment_path
 from emulator.seam import AppendFile, DeleteFile, Effect, ReplaceFile, SyncFile
+
+_READS_KEPT: Final = 8
+"""Answers kept for the next observer; each may be as large as a whole Fetch answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +167,8 @@ class MetadataLog:
             return b""
         found = self._reads.get((offset, bytes_max))
         if found is None:
+            if len(self._reads) == _READS_KEPT:
+                self._reads.clear()
             found = self._reads[offset, bytes_max] = self._read(offset, bytes_max)
         return found
 

@@ -189,6 +189,23 @@ def test_an_answer_is_bounded_whatever_is_asked():
     assert 0 < len(records) <= 300
 
 
+def test_equal_answers_are_built_once_and_few_are_kept():
+    world = World().start()
+    for _ in range(20):
+        world.append(no_op())
+    world.fetch(1)
+    world.fetch(1)
+    first, second = (r.responses[0].partitions[0].records for r in world.replies())
+    assert first is second
+    for offset in range(21):
+        world.fetch(offset, last=min(offset, 1))
+        assert offsets(world.partition().records)[0] == offset
+    assert len(world.raft._leader.log._reads) <= 8
+    world.append(no_op())
+    world.fetch(20)
+    assert offsets(world.partition().records) == [20, 21]
+
+
 def encoded(world: World, offset: int) -> list[bytes]:
     return [b.data for b in world.raft._leader.log.batches(offset, offset)]
 
