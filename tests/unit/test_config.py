@@ -1,0 +1,89 @@
+"""Kafka's property files: what is accepted, what is refused, and with which words."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulator import config, properties
+
+GOOD = {
+    "process.roles": "controller",
+    "node.id": "3000",
+    "controller.quorum.voters": "3000@localhost:9093",
+    "listeners": "CONTROLLER://127.0.0.1:9093",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",
+    "log.dirs": "data",
+}
+
+
+@pytest.mark.requirement("C01")
+def test_migration_is_off_unless_asked_for() -> None:
+    found, warnings = config.load(GOOD)
+    assert not found.migration_enabled
+    assert warnings == ()
+
+
+@pytest.mark.requirement("C09")
+def test_zookeeper_settings_are_optional_and_have_kafkas_defaults() -> None:
+    on = {"zookeeper.metadata.migration.enable": "true", "zookeeper.connect": "a:1,b:2/c/d"}
+    found, _ = config.load(GOOD | on)
+    assert found.zookeeper_session_timeout_ms == 18_000
+    assert found.zookeeper_connection_timeout_ms == 18_000
+    assert found.zookeeper_max_in_flight_requests == 10
+    assert found.zookeeper_servers == (config.HostPort("a", 1), config.HostPort("b", 2))
+    assert found.zookeeper_chroot == "/c/d"
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        pytest.param(
+            {"zookeeper.metadata.migration.enable": "true"},
+            "zookeeper.connect is required",
+            marks=pytest.mark.requirement("C08"),
+        ),
+        pytest.param(
+            {"process.roles": "broker,controller"},
+            "combined broker,controller node",
+            marks=pytest.mark.requirement("P03"),
+        ),
+        ({"node.id": "x"}, "node.id=x: not a whole number"),
+        ({"node.id": "7"}, "node.id=7 is not in controller.quorum.voters"),
+        ({"controller.quorum.voters": "3000@a"}, "'a' is not host:port"),
+        ({"controller.quorum.voters": "3000@a:1,3001@b:1"}, "more than one voter"),
+        ({"controller.listener.names": "OTHER"}, "OTHER is not in listeners"),
+        ({"listener.security.protocol.map": "CONTROLLER:SSL"}, "SSL is not supported yet"),
+        ({"listener.security.protocol.map": "CONTROLLER:X"}, "known protocol"),
+        ({"log.dirs": ""}, "metadata.log.dir or log.dirs is required"),
+        ({"zookeeper.connect": "nonsense"}, "'nonsense' is not host:port"),
+        ({"zookeeper.set.acl": "true"}, "zookeeper.set.acl=true is not supported yet"),
+        ({"authorizer.class.name": "a.B"}, "authorizer.class.name is not supported yet"),
+        ({"kraftbridge.release": "3.3"}, "must be one of 3.4"),
+        ({"broker.session.timeout.ms": "0"}, "must be between 1"),
+        ({"delete.topic.enable": "yes"}, "must be true or false"),
+    ],
+)
+def test_a_wrong_value_is_named(changes: dict[str, str], problem: str) -> None:
+    with pytest.raises(config.ConfigError) as error:
+        config.load(GOOD | changes)
+    assert problem in str(error.value)
+
+
+def test_all_wrong_values_are_reported_at_once() -> None:
+    with pytest.raises(config.ConfigError) as error:
+        config.load({"node.id": "x", "process.roles": "broker"})
+    named = {problem.split("=")[0].split(" ")[0] for problem in error.value.problems}
+    assert named >= {"node.id", "process.roles", "listeners", "controller.quorum.voters"}
+
+
+def test_an_unknown_key_warns_by_name_and_a_kafka_key_does_not() -> None:
+    _, warnings = config.load(GOOD | {"no.such.key": "1", "log.retention.ms": "1"})
+    assert warnings == ("unknown configuration key no.such.key",)
+
+
+def test_properties_and_overrides() -> None:
+    text = "# comment\na=1\nb : two \\\n  lines\n"
+    assert properties.parse(text, ["a=2", "c = 3"]) == {"a": "2", "b": "two lines", "c": "3"}
+    with pytest.raises(ValueError, match="not key=value"):
+        properties.parse("", ["nonsense"])
