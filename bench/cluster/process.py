@@ -37,8 +37,9 @@ class Process:
 
     Args:
         name: for messages and file names.
-        folder: where ``<name>.out`` (its output, appended at each start) goes; made if absent.
-        log: file with the lines to wait for, if that is not its output.
+        folder: where its output goes, to ``<name>.out``; made if absent.
+        log: file with the lines to wait for, if that is not its output. A log is kept over
+            starts; an output that is not the log is that of the last start.
     """
 
     def __init__(self, name: str, folder: Path, log: Path | None = None) -> None:
@@ -68,6 +69,8 @@ class Process:
             raise ProcessError(f"{self.name} is running already (pid {self.pid})")
         self.folder.mkdir(parents=True, exist_ok=True)
         self._since = self.log.stat().st_size if self.log.exists() else 0
+        if self.log != self.out:
+            self.out.unlink(missing_ok=True)
         with self.out.open("ab") as out, _lock:
             self._child = subprocess.Popen(
                 command,
@@ -127,10 +130,13 @@ class Process:
         end = time.monotonic() + timeout_s
         while not ready():
             if not self.alive:
-                tail = self.tail()
-                kind = PortTakenError if any(s in tail for s in _PORT_TAKEN) else ProcessError
-                raise kind(
-                    f"{self.name} ended with {self.exit_code} while waiting for {what}:\n{tail}"
+                printed = "\n".join(self.lines())
+                if self.log != self.out:
+                    printed += self.out.read_text(errors="replace")
+                taken = any(sign in printed for sign in _PORT_TAKEN)
+                raise (PortTakenError if taken else ProcessError)(
+                    f"{self.name} ended with {self.exit_code} while waiting for {what}:\n"
+                    f"{self.tail()}"
                 )
             if time.monotonic() > end:
                 raise ProcessError(f"{self.name}: no {what} within {timeout_s:g} s:\n{self.tail()}")

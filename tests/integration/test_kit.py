@@ -13,9 +13,10 @@ from kazoo.exceptions import ConnectionLoss, NoNodeError
 
 from bench.cluster.fault_proxy import Kind
 from bench.cluster.ports import is_open
-from bench.cluster.process import Process
+from bench.cluster.process import PortTakenError, Process
 from bench.cluster.waiting import wait_for
 from bench.cluster.zk_dump import contents, dump
+from bench.cluster.zookeeper import ZooKeeper
 
 SET_DATA = 5
 
@@ -42,11 +43,22 @@ def test_zookeeper_keeps_its_data_over_a_kill(make_zookeeper):
     client = KazooClient(zk.hosts)
     client.start()
     client.create("/a", b"1")
+    client.stop()
+    client.close()
     zk.kill()
     zk.start().wait_started()
     assert contents(dump(zk.hosts)) == {"/a": b"1"}
-    client.stop()
-    client.close()
+
+
+def test_a_taken_port_is_told_and_other_ports_are_chosen(zookeeper, brokers, tmp_path):
+    with pytest.raises(PortTakenError):
+        ZooKeeper(tmp_path, port=zookeeper.port).start().wait_line("never")
+    cluster = brokers(count=1, zk=zookeeper.hosts + "/taken", start=False)
+    (broker,) = cluster.brokers
+    taken = broker.client_port
+    with socket.create_server(("127.0.0.1", taken)):
+        cluster.start()
+    assert broker.client_port != taken
 
 
 def test_a_lost_reply_leaves_the_change_in_zookeeper(zookeeper, zk_client, zk_tree, fault_proxy):
