@@ -20,7 +20,7 @@ from emulator.raft.config import RaftConfig
 from emulator.raft.errors import AppendRefusedError
 from emulator.raft.fetch import Fetches
 from emulator.raft.layout import SnapshotId
-from emulator.raft.leader import UNKNOWN, Leader
+from emulator.raft.leader import Leader
 from emulator.raft.log import LogBatch
 from emulator.raft.quorum_state import NONE, Election, QuorumState, parse
 from emulator.raft.recovery import leftovers, recover_log
@@ -380,6 +380,3 @@ def _election(config: RaftConfig, files: Mapping[str, bytes], log_epoch: int) ->
     if log_epoch > found.epoch:
         return replace(found, epoch=log_epoch, leader_id=NONE, voted_id=NONE)
     return found
-
-
-__all__ = ["UNKNOWN", "Raft"]
