@@ -69,7 +69,9 @@ def _to_states(request: StopReplicaRequest, version: int) -> StopReplicaRequest:
     """
     if version >= _STATES_FROM:
         return request
-    named = [(one.topic_name, (one.partition_index,)) for one in request.ungrouped_partitions]
+    named: list[tuple[str, tuple[int, ...]]] = [
+        (one.topic_name, (one.partition_index,)) for one in request.ungrouped_partitions
+    ]
     named += [(topic.name, tuple(topic.partition_indexes)) for topic in request.topics]
     grouped: dict[str, list[StopReplicaRequest.StopReplicaPartitionState]] = {}
     for name, indexes in named:
