@@ -83,7 +83,7 @@ class Chain:
         return MULTI_OVERHEAD_BYTES + sum(op_size(op) for op in ops)
 
     def build(self, data: Sequence[ZkOp], position: Position) -> Multi:
-        """Make the next multi: ``data`` between the check and the counters that say ``position``."""
+        """Make the next multi: ``data`` between the check and counters that say ``position``."""
         self._sequence += 1
         ops = self._wrap(data, position)
         self._next = _after(self._next)

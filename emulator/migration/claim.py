@@ -127,7 +127,8 @@ def guard(found: Found, image: Image, log: LogView, node_id: int, kraft_epoch: i
                 migration.PATH,
                 f"{migration.PATH} says that a migration was completed up to offset {offset} of "
                 "another metadata log, while ours has never migrated: continuing would delete "
-                f"that metadata from ZooKeeper; after a rollback delete {migration.PATH} to migrate anew",
+                f"that metadata from ZooKeeper; after a rollback delete {migration.PATH} to "
+                "migrate anew",
                 fatal=True,
             )
         ]

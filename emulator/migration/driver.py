@@ -12,11 +12,10 @@ The states and what may follow what stand in ``states.py``. What each one does:
 * SYNC_KRAFT_TO_ZK: compare ZooKeeper with the image, write what differs, pending deletions
   included.
 * KRAFT_CONTROLLER_TO_BROKER_COMM: full requests to every ZooKeeper-mode broker.
-* DUAL_WRITE: each change to ZooKeeper, then to the brokers.
+* DUAL_WRITE: each change to ZooKeeper, then to them.
 
-Every ZooKeeper error that time can heal is retried with back-off in every state; what an operator
-must heal stands in the status with the znode's name. Source: KIP-866; KRaftMigrationDriver, Kafka
-3.9, whose state list this is.
+ZooKeeper errors that time can heal are retried with back-off in every state; what an operator must
+heal stands in the status. Source: KIP-866; KRaftMigrationDriver, Kafka 3.9.
 """
 
 from __future__ import annotations
@@ -26,11 +25,13 @@ from typing import Protocol
 
 from emulator.metadata.delta import Delta
 from emulator.metadata.image import EMPTY
-from emulator.metadata.metadata_version import Feature
 from emulator.metadata.migration_state import MigrationState
+from emulator.migration import quorum
 from emulator.migration.backlog import Written
 from emulator.migration.backoff import Backoff
+from emulator.migration.bound import Bound, Holder
 from emulator.migration.channels import Channels
+from emulator.migration.modes import Mode
 from emulator.migration.pipeline import Zk
 from emulator.migration.preconditions import Reason, Why
 from emulator.migration.propagator import Propagator
@@ -50,17 +51,14 @@ from emulator.migration.tasks import (
     RecoverTask,
     Task,
 )
-from emulator.migration.write_behind import Mode, WriteBehind
+from emulator.migration.write_behind import WriteBehind
 from emulator.seam import Effect, Event, Log, Row
 from emulator.trace.rows import RangeRow, Stage
 from emulator.zookeeper.ops import ZkOutcome
 
 
-class Controller(Appender, Protocol):
+class Controller(Appender, Holder, Protocol):
     """The part of the controller that the driver uses."""
-
-    def hold(self, *, blocked: bool, now_ms: int, room: int | None = None) -> None:
-        """Bound what is appended for callers until the next call of this method."""
 
 
 class MigrationDriver:
@@ -109,11 +107,9 @@ class MigrationDriver:
         self._zk_epoch = -1
         self._told = EMPTY
         self._to_tell: list[Written] = []
-        self._held = self._had_room = False
-        self._bounded = False
+        self.bound = Bound(controller, settings.write_behind_max_records)
         self._waiting: dict[tuple[Why, str], Waiting] = {}
 
-    # ------------------------------------------------------------------ what the node may look at
     @property
     def deadline_ms(self) -> int | None:
         """When :meth:`tick` wants to be called."""
@@ -145,7 +141,7 @@ class MigrationDriver:
             lag_changed_records=lag.changed_records,
             lag_ms=lag.age_ms(now_ms),
             bound_records=self._settings.write_behind_max_records,
-            blocked=self._held,
+            blocked=self.bound.blocked,
             committed_offset=image.offset,
             confirmed_offset=lag.confirmed,
             zk_epoch=self._zk_epoch,
@@ -155,7 +151,6 @@ class MigrationDriver:
             may_roll_back=image.migration_state != MigrationState.POST_MIGRATION,
         )
 
-    # ------------------------------------------------------------------ what the node tells
     def start(self, now_ms: int) -> list[Effect]:
         """The process is up; ZooKeeper may not be connected yet."""
         self._retry_ms = now_ms
@@ -219,7 +214,6 @@ class MigrationDriver:
         """Clean shutdown: write what is left at once; ready when :attr:`drained` (B03)."""
         return self._settle_down(self.write_behind.drain(now_ms), now_ms)
 
-    # ------------------------------------------------------------------ after every event
     def _settle_down(self, effects: list[Effect], now_ms: int) -> list[Effect]:
         """Draw every conclusion from what has just happened."""
         self._now_ms = now_ms
@@ -231,16 +225,18 @@ class MigrationDriver:
             effects += self._all_told(now_ms)
         if self.write_behind.mode is Mode.DEPOSED and self.state is not State.INACTIVE:
             effects += self._give_up(now_ms)
-        return effects + self._hold(now_ms)
+        stopped = self.write_behind.mode is Mode.STOPPED
+        confirmed = self._needed_offset if stopped else self.write_behind.lag.confirmed
+        return effects + self.bound.apply(confirmed, now_ms)
 
     def _work(self, now_ms: int) -> list[Effect]:
         """Run the task of the state, if it has one; else wait for the write-behind."""
         effects: list[Effect] = []
-        if self._task is not None:
-            if self._task.result is None:
-                effects += self._task.tick(now_ms)
-            if self._task.result is not None:
-                effects += self._finished(self._task, now_ms)
+        task = self._task
+        if task is not None and task.result is None:
+            effects += task.tick(now_ms)
+        if task is not None and task.result is not None:
+            effects += self._finished(task, now_ms)
         if self.state is State.WAIT_FOR_CONTROLLER_QUORUM:
             effects += self._check_quorum(now_ms)
         due = self._retry_ms is not None and self._retry_ms <= now_ms
@@ -307,39 +303,13 @@ class MigrationDriver:
         image = self._controller.stable
         if image.offset < self._needed_offset:
             return []
-        match image.migration_state:
-            case MigrationState.PRE_MIGRATION:
-                missing = self._controllers_not_ready()
-                if missing:
-                    return self._wait_for(missing, now_ms)
-                return self._enter(State.WAIT_FOR_BROKERS, now_ms)
-            case MigrationState.MIGRATION:
-                self._bounded = True
-                return self._enter(State.BECOME_CONTROLLER, now_ms)
-            case MigrationState.NONE:
-                text = "this log was begun without a migration: there is nothing to migrate into"
-            case MigrationState.POST_MIGRATION:
-                text = "the migration was finalised; it cannot be entered again"
-        effects = self._enter(State.INACTIVE, now_ms)
-        self._retry_ms = None
-        reason = Reason(Why.MIGRATION_STATE, image.migration_state.name, text, fatal=True)
-        effects += self._wait_for([reason], now_ms)
-        self._retry_ms = None
+        state, missing = quorum.next_state(image, self._settings.voters)
+        effects = [] if state is self.state else self._enter(state, now_ms)
+        if missing:
+            effects += self._wait_for(missing, now_ms)
+            self._retry_ms = None
+        self.bound.active = state is State.BECOME_CONTROLLER
         return effects
-
-    def _controllers_not_ready(self) -> list[Reason]:
-        """Every voter must have registered as ready; below metadata.version 15 nobody can say."""
-        image = self._controller.stable
-        if not image.metadata_version.supports(Feature.CONTROLLER_REGISTRATION):
-            return []
-        result = []
-        for voter in sorted(self._settings.voters):
-            known = image.controllers.get(voter)
-            if known is None or not known.zk_migration_ready:
-                state = "has not registered" if known is None else "has no migration configured"
-                text = f"controller {voter} {state}"
-                result.append(Reason(Why.CONTROLLER_NOT_READY, str(voter), text))
-        return result
 
     def _after_claim(self, now_ms: int) -> list[Effect]:
         if self._controller.stable.migration_state == MigrationState.MIGRATION:
@@ -351,7 +321,6 @@ class MigrationDriver:
         self._retry_ms = None
         return effects
 
-    # ------------------------------------------------------------------ brokers
     def _follow_writes(self, now_ms: int) -> list[Effect]:
         """Tell brokers what ZooKeeper has confirmed: they read topic configs there."""
         effects: list[Effect] = []
@@ -378,29 +347,9 @@ class MigrationDriver:
         if self.state is State.KRAFT_CONTROLLER_TO_BROKER_COMM:
             effects += self._enter(State.DUAL_WRITE, now_ms)
             self._retry_ms = None
-            self._bounded = True
+            self.bound.active = True
         return effects
 
-    # ------------------------------------------------------------------ the bound
-    def _hold(self, now_ms: int) -> list[Effect]:
-        """Bound what is appended for callers while ZooKeeper is behind (W02)."""
-        bound = self._settings.write_behind_max_records
-        if not bound or not self._bounded or self._epoch < 0:
-            if self._held or self._had_room:
-                self._held = self._had_room = False
-                self._controller.hold(blocked=False, now_ms=now_ms)
-            return []
-        ahead = self._controller.tip.offset - self.write_behind.lag.confirmed
-        wanted = ahead >= bound
-        changed, self._held, self._had_room = wanted != self._held, wanted, True
-        self._controller.hold(blocked=wanted, now_ms=now_ms, room=max(0, bound - ahead))
-        if not changed:
-            return []
-        fields: dict[str, object] = {"lag_records": ahead, "bound_records": bound}
-        event = "zookeeper is too far behind: callers wait" if wanted else "callers go on"
-        return [Log("warning" if wanted else "info", event, fields)]
-
-    # ------------------------------------------------------------------ states
     def _enter(self, state: State, now_ms: int) -> list[Effect]:
         before = self.state
         check_change(before, state)
@@ -420,7 +369,7 @@ class MigrationDriver:
             effects += self._enter(State.INACTIVE, now_ms)
         self._retry_ms = None
         self.write_behind.stop()
-        self._bounded = False
+        self.bound.active = False
         self._to_tell.clear()
         return effects + self.propagator.clear()
 

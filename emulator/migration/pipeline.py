@@ -13,9 +13,10 @@ from typing import Final, Protocol
 from emulator.migration.chain import Chain, Counters, Position, Term
 from emulator.migration.plan import Group
 from emulator.migration.unit import MULTI_BYTES_MAX, Unit, group_size, operations
-from emulator.seam import Effect, Row
+from emulator.seam import Effect, Log, Row
 from emulator.trace.distribution import Distribution
 from emulator.trace.rows import MultiResult, MultiRow, RangeRow, Stage
+from emulator.zookeeper.errors import code_name
 from emulator.zookeeper.jute import FRAME_BYTES_MAX, MULTI_OVERHEAD_BYTES, op_size
 from emulator.zookeeper.ops import (
     Multi,
@@ -60,6 +61,12 @@ class Refused:
 
     code: int
     op: ZkOp | None
+
+    def log(self) -> Log:
+        """Say it."""
+        path = "" if self.op is None else self.op.path
+        fields: dict[str, object] = {"error": code_name(self.code), "path": path}
+        return Log("warning", "zookeeper refused a multi", fields)
 
 
 @dataclass(frozen=True, slots=True)

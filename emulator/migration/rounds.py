@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from emulator.migration.pipeline import Zk
 from emulator.seam import Effect
-from emulator.zookeeper.ops import ZkFailed, ZkLost, ZkOutcome, ZkRequest
+from emulator.zookeeper.ops import ReadValue, ZkFailed, ZkLost, ZkOutcome, ZkRequest, ZkResult
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,3 +56,10 @@ class Round:
             for index, outcome in enumerate(self.outcomes)
             if isinstance(outcome, ZkFailed)
         ]
+
+    @property
+    def values(self) -> list[ReadValue]:
+        """What the last request, a ``MultiRead``, has read."""
+        last = self.outcomes[-1]
+        assert isinstance(last, ZkResult)
+        return cast("list[ReadValue]", last.value)

@@ -12,20 +12,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from emulator.migration.chain import Chain, Counters
-from emulator.migration.pipeline import Zk
 from emulator.migration.zk_tree import controller, migration, own
-from emulator.seam import Effect
-from emulator.zookeeper.ops import GetData, MultiRead, NodeData, ReadValue, Sync
+from emulator.zookeeper.ops import GetData, MultiRead, NodeData, ReadValue, Sync, ZkRequest
 
 PATHS: Final = (controller.EPOCH_PATH, controller.PATH, own.PATH, migration.PATH)
 
 
-@dataclass(frozen=True, slots=True)
-class SettleTag:
-    """Tag of the reads; ``step`` is ``sync`` or ``read``."""
-
-    serial: int
-    step: str
+REQUESTS: Final[Sequence[ZkRequest]] = (Sync("/"), MultiRead(tuple(GetData(p) for p in PATHS)))
+"""The four znodes, after a sync: the server at hand may lag behind the leader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +43,6 @@ class Applied:
 
     read: Counters
     count: int
-
-
-def request(zk: Zk, serial: int, now_ms: int) -> list[Effect]:
-    """Ask for the four znodes, after a sync: the server at hand may lag behind the leader."""
-    read = MultiRead(tuple(GetData(path) for path in PATHS))
-    return [
-        *zk.submit(SettleTag(serial, "sync"), Sync("/"), now_ms),
-        *zk.submit(SettleTag(serial, "read"), read, now_ms),
-    ]
 
 
 def judge(chain: Chain, values: Sequence[ReadValue]) -> Deposed | Foreign | Applied:

@@ -1,17 +1,9 @@
 """Dual write: committed changes to ZooKeeper, exactly once, in order, later than their commit.
 
-Theory of operation. ``target`` is the newest stable image; ``planned`` the image the last unit ends
-at; a unit is made from all that was committed in between, so changes to one znode coalesce while
-earlier multis are on their way. Two multis are in flight, one after any doubt until an answer has
-come. Each result is looked at:
-
-    STARTING -> CLAIMED -> RECONCILING -> RUNNING
-    any      -> DOUBT (connection lost) -> SETTLING (fenced, chain read back)
-    any      -> SETTLING (a multi was refused and all in flight behind it has been answered)
-    SETTLING -> where it was (n multis were applied, go on after them)
-             -> RECONCILING (somebody wrote one counter, or a data op met another tree than the
-             image says) -> POISONED (ZooKeeper refuses an op for good: tried again with back-off,
-             or left out if so configured) -> DEPOSED (the claim is no longer ours: stop for good)
+``target`` is the newest stable image, ``planned`` the image the last unit ends at; a unit is made
+from all that was committed in between, so changes to one znode coalesce while earlier multis are on
+their way. Two multis are in flight, one after any doubt until an answer has come; each result is
+looked at. What follows what stands in ``modes.py``.
 
 Source: KIP-866 "Dual Metadata Writes", "Unavailable ZooKeeper". Kafka 3.9 (KRaftMigrationDriver,
 KRaftMigrationZkWriter) drops a failed delta and stops for good after one lost reply.
@@ -20,8 +12,7 @@ KRaftMigrationZkWriter) drops a failed delta and stops for good after one lost r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from enum import Enum
-from typing import Final, cast
+from typing import Final
 
 from emulator.metadata.delta import Delta
 from emulator.metadata.image import Image
@@ -29,15 +20,17 @@ from emulator.migration import settle
 from emulator.migration.backlog import Backlog, Written
 from emulator.migration.chain import Counters, Position, Term
 from emulator.migration.lag import Lag
+from emulator.migration.modes import Mode
 from emulator.migration.pipeline import Acknowledged, InDoubt, MultiTag, Pipeline, Refused, Zk
 from emulator.migration.poison import Poison, Verdict
 from emulator.migration.reading import Reading
+from emulator.migration.rounds import Round, RoundTag
 from emulator.migration.unit import Unit
 from emulator.seam import Effect, Log, Row
 from emulator.trace.distribution import Distribution
 from emulator.trace.rows import RangeRow, Stage
 from emulator.zookeeper.errors import code_name
-from emulator.zookeeper.ops import ReadValue, ZkFailed, ZkLost, ZkOutcome, ZkResult
+from emulator.zookeeper.ops import ReadValue, ZkOutcome
 
 DEPTH: Final = 2
 NO_OP_WRITE_MS: Final = 500
@@ -45,22 +38,8 @@ NO_OP_WRITE_MS: Final = 500
 RETRY_MS: Final = 1_000
 
 
-class Mode(Enum):
-    """What the write-behind is doing; see the theory of operation."""
-
-    STOPPED = "stopped"
-    STARTING = "starting"
-    CLAIMED = "claimed"
-    RECONCILING = "reconciling"
-    RUNNING = "running"
-    DOUBT = "doubt"
-    SETTLING = "settling"
-    POISONED = "poisoned"
-    DEPOSED = "deposed"
-
-
 class WriteBehind:
-    """See the theory of operation in the module's docstring.
+    """Units to multis, outcomes to conclusions; see the module's docstring.
 
     Args:
         zk: submits requests; outcomes come back by :meth:`outcome`.
@@ -83,7 +62,7 @@ class WriteBehind:
         self._resume = Mode.CLAIMED
         self._careful = False
         self._draining = False
-        self._serial = 0
+        self._settling: Round | None = None
         self._refusal: Refused | None = None
         self._reading: Reading | None = None
         self._reading_since_ns = 0
@@ -98,7 +77,6 @@ class WriteBehind:
         self.reconcile_count = 0
         self.doubt_count = 0
 
-    # ------------------------------------------------------------------ what the driver may look at
     @property
     def started(self) -> bool:
         """The chain is ours and confirmed, though nothing may have been written yet."""
@@ -137,7 +115,6 @@ class WriteBehind:
         written, self._written = self._written, []
         return written
 
-    # ------------------------------------------------------------------ what the driver may do
     def begin(
         self, term: Term, counters: Counters, position: Position, image: Image, now_ms: int
     ) -> list[Effect]:
@@ -168,7 +145,8 @@ class WriteBehind:
         """Leadership is lost: forget everything; what is in flight is fenced by the next claim."""
         self.pipeline.clear()
         self.pipeline.chain = None
-        self._reading = None
+        self._reading = self._settling = None
+        self._refusal = None
         self._written.clear()
         self.lag.restart(-1, -1)
         self._busy = self.reconciled = False
@@ -183,10 +161,8 @@ class WriteBehind:
     def metadata(self, deltas: Sequence[Delta], now_ms: int) -> list[Effect]:
         """Take stable deltas, oldest first; nothing is ever written that is not in one (G06)."""
         for delta in deltas:
-            changes_something = bool(delta.touched)
-            self.lag.commit(
-                delta.first_offset, delta.last_offset, now_ms, changes=changes_something
-            )
+            first, last = delta.first_offset, delta.last_offset
+            self.lag.commit(first, last, now_ms, changes=bool(delta.touched))
             self._backlog.add(delta)
         return self._pump(now_ms)
 
@@ -195,8 +171,8 @@ class WriteBehind:
         match outcome.tag:
             case MultiTag():
                 return self._multi_outcome(outcome, now_ms)
-            case settle.SettleTag() as tag:
-                return self._settle_outcome(tag, outcome, now_ms)
+            case RoundTag() if self._settling is not None and self._settling.take(outcome):
+                return self._settle_outcome(self._settling, now_ms)
             case _ if self._reading is not None and self._reading.owns(outcome.tag):
                 effects = self._reading.outcome(outcome, now_ms)
                 return effects + self._read(self._reading, now_ms)
@@ -213,7 +189,6 @@ class WriteBehind:
             return self._begin_settle(now_ms)
         return self._pump(now_ms)
 
-    # ------------------------------------------------------------------ sending
     def _pump(self, now_ms: int) -> list[Effect]:
         self._busy = False
         effects: list[Effect] = []
@@ -259,7 +234,6 @@ class WriteBehind:
         self.pipeline.units.append(unit)
         return unit
 
-    # ------------------------------------------------------------------ answers
     def _multi_outcome(self, outcome: ZkOutcome, now_ms: int) -> list[Effect]:
         report, effects = self.pipeline.outcome(outcome)
         match report:
@@ -274,7 +248,7 @@ class WriteBehind:
                 first = self._refusal is None
                 if first:
                     self._refusal = report
-                    effects.append(_refusal_log(report))
+                    effects.append(report.log())
                 if self.pipeline.unanswered:
                     self._pause()
                     return effects
@@ -300,7 +274,6 @@ class WriteBehind:
             self._written.append(written)
         return [Row(RangeRow(Stage.ZK_ACKED, unit.first_offset, unit.last_offset, stamp))]
 
-    # ------------------------------------------------------------------ doubt
     def _pause(self) -> None:
         """Send nothing more until what is in flight has been answered."""
         self._remember()
@@ -324,34 +297,27 @@ class WriteBehind:
         return effects
 
     def _begin_settle(self, now_ms: int) -> list[Effect]:
+        """Read the chain back; nothing of ours can be applied any more."""
         self._remember()
         self._careful = True
         if not self._zk.connected:
             self.mode = Mode.DOUBT
             return []
         self.mode = Mode.SETTLING
-        self._serial += 1
-        return settle.request(self._zk, self._serial, now_ms)
+        self._settling = Round(settle.REQUESTS)
+        return self._settling.begin(self._zk, now_ms)
 
-    def _settle_outcome(
-        self, tag: settle.SettleTag, outcome: ZkOutcome, now_ms: int
-    ) -> list[Effect]:
-        if self.mode is not Mode.SETTLING or tag.serial != self._serial:
+    def _settle_outcome(self, read: Round, now_ms: int) -> list[Effect]:
+        self._settling = None
+        if self.mode is not Mode.SETTLING:
             return []
-        match outcome:
-            case ZkLost():
-                self.mode = Mode.DOUBT
-                return self._begin_settle(now_ms) if self._zk.connected else []
-            case ZkFailed(code=code):
-                self.mode = Mode.POISONED
-                self._retry_ms = now_ms + RETRY_MS
-                fields: dict[str, object] = {"error": code_name(code)}
-                return [Log("warning", "cannot read the chain back", fields)]
-            case ZkResult(value=value) if tag.step == "read":
-                assert isinstance(value, list)
-                return self._settled(cast("list[ReadValue]", value), now_ms)
-            case _:
-                return []
+        if read.lost:
+            return self._begin_settle(now_ms)
+        for _, code in read.failures:
+            self._wait(now_ms + RETRY_MS)
+            fields: dict[str, object] = {"error": code_name(code)}
+            return [Log("warning", "cannot read the chain back", fields)]
+        return self._settled(read.values, now_ms)
 
     def _settled(self, values: list[ReadValue], now_ms: int) -> list[Effect]:
         chain = self.pipeline.chain
@@ -393,7 +359,8 @@ class WriteBehind:
         self._untell()
         if self.poison.refused(refusal, now_ms) is Verdict.RECONCILE:
             return self._begin_reconcile(now_ms)
-        self._block(self.poison.retry_ms)
+        self._resume = Mode.RECONCILING
+        self._wait(self.poison.retry_ms)
         worst = self.poison.znodes[0]
         fields: dict[str, object] = {"path": worst.path, "cause": worst.cause}
         return [Log("error", "zookeeper refuses a write for good", fields)]
@@ -402,7 +369,6 @@ class WriteBehind:
         """Units that cannot be finished as planned go back to pending: a reconcile covers them."""
         self._backlog.take_back(self.pipeline.clear())
 
-    # ------------------------------------------------------------------ reconcile
     def _begin_reconcile(self, now_ms: int) -> list[Effect]:
         assert not self.pipeline.in_flight
         self._untell()
@@ -418,7 +384,8 @@ class WriteBehind:
             return self._doubt("reading the tree", now_ms)
         if reading.failure is not None:
             self._reading = None
-            self._block(now_ms + RETRY_MS)
+            self._resume = Mode.RECONCILING
+            self._wait(now_ms + RETRY_MS)
             return [Log("error", "cannot read the tree", {"why": reading.failure.text})]
         if reading.tree is None:
             return []
@@ -428,13 +395,6 @@ class WriteBehind:
         self.mode = self._resume = Mode.RUNNING
         return self._pump(now_ms)
 
-    def _block(self, retry_ms: int) -> None:
+    def _wait(self, retry_ms: int) -> None:
         self.mode = Mode.POISONED
-        self._resume = Mode.RECONCILING
         self._retry_ms = retry_ms
-
-
-def _refusal_log(refusal: Refused) -> Log:
-    path = "" if refusal.op is None else refusal.op.path
-    fields: dict[str, object] = {"error": code_name(refusal.code), "path": path}
-    return Log("warning", "zookeeper refused a multi", fields)

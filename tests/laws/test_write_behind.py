@@ -1,4 +1,4 @@
-"""Whatever happens between the write-behind and ZooKeeper, the tree ends as the image and never shows what is not committed."""
+"""Whatever happens on the way to ZooKeeper, the tree ends as the image says."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulator.migration.states import State
-from emulator.migration.write_behind import Mode
+from emulator.migration.modes import Mode
 from tests.unit.migration.world import World, differences, migration_offset
 from wire import records as r
 

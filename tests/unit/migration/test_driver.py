@@ -1,4 +1,4 @@
-"""The driver's walk through its states: claims, copies, failures at every step, and what it refuses to walk into."""
+"""The driver's walk through its states, failures at every step, and what it refuses."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_the_claim_is_one_compare_and_set() -> None:
         "kraft_metadata_offset",
         "kraft_metadata_epoch",
     }
-    (update,) = [q for q in world.requests[1][:1]]
+    update = world.requests[1][0]
     assert isinstance(update, m.UpdateMetadataRequest)
     assert update.controller_epoch == 42
 

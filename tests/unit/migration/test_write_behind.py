@@ -1,4 +1,4 @@
-"""The write-behind under every fault of connection, server and neighbour that was measured on real ZooKeepers."""
+"""The write-behind under the faults that were measured on real ZooKeepers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from emulator.migration.states import State
-from emulator.migration.write_behind import Mode
+from emulator.migration.modes import Mode
 from emulator.migration.zk_tree import own
 from emulator.trace.rows import MultiRow, RangeRow
 from emulator.zookeeper.ops import Check, Create, SetData

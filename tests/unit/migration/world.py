@@ -1,4 +1,4 @@
-"""The driver in a world of models: ZooKeeper over bytes, a log that commits at once, brokers that answer.
+"""The driver in a world of models: ZooKeeper over bytes, a log, brokers that answer.
 
 Time moves only by ``advance``. The wire to ZooKeeper can be held, cut, or lose replies; the log can
 hold commits back.
@@ -270,7 +270,7 @@ class World:
         self.now_ms = end
         self.settle()
 
-    def perform(self, effects: list[Effect]) -> None:
+    def perform(self, effects: list[Effect]) -> None:  # noqa: C901, PLR0912  # one line per effect
         todo = deque(effects)
         while todo:
             effect = todo.popleft()
