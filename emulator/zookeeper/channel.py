@@ -49,8 +49,9 @@ class Channel:
             ValueError: the frame would be too long; nothing was noted as sent.
         """
         chroot = "" if absolute else self._chroot
-        data = jute.encode_request(request, self._xid + 1, chroot)
-        self._xid = (self._xid + 1) & 0x3FFFFFFF
+        xid = (self._xid + 1) & 0x3FFFFFFF
+        data = jute.encode_request(request, xid, chroot)
+        self._xid = xid
         if not self._in_flight:
             self._waiting_since_ms = now_ms
         self._in_flight.append((self._xid, tag, request))

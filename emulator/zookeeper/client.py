@@ -42,10 +42,11 @@ from emulator.zookeeper.ops import (
     ZkRequest,
     ZkResult,
 )
+from emulator.zookeeper.servers import Servers
 from emulator.zookeeper.states import Phase, Step, ZkState
 
-BACKOFF_MS_MIN = 100
-BACKOFF_MS_MAX = 1_000
+SERVED_MS = 1_000
+"""A connection that lasted so long was no failure of its server."""
 _NO_PASSWORD = bytes(16)
 _SEEN_AS = {
     Phase.READY: ZkState.CONNECTED,
@@ -80,11 +81,11 @@ class ZkClient:
         *,
         max_in_flight: int = 10,
     ) -> None:
-        if not servers or max_in_flight < 1:
-            raise ValueError("at least one ZooKeeper server and one request in flight")
+        if max_in_flight < 1:
+            raise ValueError("at least one request in flight")
         if chroot and (not chroot.startswith("/") or chroot.endswith("/")):
             raise ValueError(f"chroot {chroot!r} must start with / and not end with it")
-        self._servers = rng.sample(list(servers), len(servers))
+        self._servers = Servers(servers, rng)
         self._chroot = chroot
         self._asked_timeout_ms = session_timeout_ms
         self._connect_timeout_ms = connect_timeout_ms
@@ -92,8 +93,6 @@ class ZkClient:
         self._max_in_flight = max_in_flight
         self._phase = Phase.IDLE
         self._channel: Channel | None = None
-        self._server_index = -1
-        self._failures = 0
         self._deadline: int | None = None
         self._ready_since_ms = 0
         self._timeout_ms = session_timeout_ms
@@ -135,10 +134,7 @@ class ZkClient:
     @property
     def server(self) -> str:
         """host:port last dialled, or "" before the first attempt."""
-        if self._server_index < 0:
-            return ""
-        host, port = self._servers[self._server_index]
-        return f"{host}:{port}"
+        return self._servers.name
 
     @property
     def in_flight_count(self) -> int:
@@ -241,8 +237,7 @@ class ZkClient:
         return [Send(self._channel.conn, self._channel.request(Step.CLOSE, CloseSession(), now_ms))]
 
     def _dial(self, now_ms: int) -> list[Effect]:
-        self._server_index = (self._server_index + 1) % len(self._servers)
-        host, port = self._servers[self._server_index]
+        host, port = self._servers.next()
         self._channel = Channel(self._new_conn(), self._chroot, now_ms)
         self._phase = Phase.DIALLING
         self._deadline = now_ms + self._connect_timeout_ms
@@ -282,7 +277,7 @@ class ZkClient:
         fields: dict[str, object] = {"session": f"{self._old[0]:#x}", "how": how}
         conn = self._channel.conn
         self._old = None
-        self._server_index -= 1  # this server just answered: stay with it
+        self._servers.stay()
         log = Log("info", "zookeeper session fenced", fields)
         return [log, Close(conn), *self._dial(now_ms)]
 
@@ -385,16 +380,10 @@ class ZkClient:
         effects.append(Log(level, "zookeeper connection lost", fields))
         if self._session is not None:
             self._old, self._session = self._session, None
-        if was_ready and now_ms - self._ready_since_ms >= BACKOFF_MS_MAX:
-            self._failures = 0
-        else:
-            self._failures += 1
+        served_ms = now_ms - self._ready_since_ms if was_ready else 0
+        delay_ms = self._servers.failed(after_success=served_ms >= SERVED_MS)
         self._channel = None
         self._phase = Phase.IDLE
-        rounds, in_round = divmod(self._failures, len(self._servers))
-        delay_ms = 0
-        if rounds and not in_round:
-            delay_ms = min(BACKOFF_MS_MIN << min(rounds - 1, 10), BACKOFF_MS_MAX)
         self._deadline = now_ms + delay_ms
         return effects if delay_ms else effects + self._dial(now_ms)
 

@@ -73,7 +73,6 @@ class Wire:
         conn = self.conn
         self.perform(self.client.tick(self.now()))
         if conn not in self.sockets:
-            time.sleep(0.01)
             return
         self.sockets[conn].settimeout(timeout_s)
         try:

@@ -187,17 +187,31 @@ def test_silence_for_two_thirds_of_the_session_is_a_loss() -> None:
     assert world.client.state is ZkState.FENCING
 
 
+def test_a_reply_that_never_comes_is_a_loss_though_pings_are_answered() -> None:
+    world = World().start()
+    world.dropping_replies = True
+    world.submit("w", Create("/a", b""))
+    world.dropping_replies = False
+    world.advance(3_990)
+    assert world.client.take_results() == []
+    world.advance(200)
+    assert world.client.take_results() == [ZkLost("w")]
+    assert world.client.fenced
+    assert "/a" in world.model.tree.nodes
+
+
 def test_a_server_that_swallows_the_handshake_is_left_after_its_timeout() -> None:
     world = World(servers=2)
-    world.perform([])
-    first = world.client._servers[0][1]
-    world.silent.add(first)
+    world.silent = {2181, 2182}
     world.start()
+    ((_, first),) = world.dialled
+    world.silent = {first}
     world.advance(2_990)
     assert not world.client.connected
     world.advance(20)
     assert world.client.connected
-    assert [port for _, port in world.dialled] == [first, world.client._servers[1][1]]
+    assert [port for _, port in world.dialled] == [first, 2181 + 2182 - first]
+    assert world.client.server == f"zk:{world.dialled[1][1]}"
 
 
 def test_refused_servers_are_tried_in_turn_with_a_doubling_pause() -> None:

@@ -1,0 +1,53 @@
+"""Which server to try next, and how long to wait before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Final
+
+BACKOFF_MS_MIN: Final = 100
+BACKOFF_MS_MAX: Final = 1_000
+
+
+class Servers:
+    """The list in an order shuffled once, gone round with a pause after each round in vain.
+
+    Source: org.apache.zookeeper.client.StaticHostProvider, ZooKeeper 3.9.5 (one pause of up to 1
+        s); here the pause doubles from 100 ms to 1 s.
+    """
+
+    def __init__(self, servers: Sequence[tuple[str, int]], rng: Random) -> None:
+        if not servers:
+            raise ValueError("at least one ZooKeeper server")
+        self._servers = rng.sample(list(servers), len(servers))
+        self._index = -1
+        self._failures = 0
+
+    @property
+    def name(self) -> str:
+        """host:port last given, or "" before the first."""
+        if self._index < 0:
+            return ""
+        host, port = self._servers[self._index]
+        return f"{host}:{port}"
+
+    def next(self) -> tuple[str, int]:
+        """Host and port to try now."""
+        self._index = (self._index + 1) % len(self._servers)
+        return self._servers[self._index]
+
+    def stay(self) -> None:
+        """Give the same one again next time: it has just answered."""
+        self._index -= 1
+
+    def failed(self, *, after_success: bool) -> int:
+        """Note a connection that failed or was lost; returns how many ms to wait.
+
+        ``after_success``: it had served for a while, so the counting begins again.
+        """
+        self._failures = 0 if after_success else self._failures + 1
+        rounds, in_round = divmod(self._failures, len(self._servers))
+        if not rounds or in_round:
+            return 0
+        return min(BACKOFF_MS_MIN << min(rounds - 1, 10), BACKOFF_MS_MAX)
