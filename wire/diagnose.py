@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from wire.codegen.runtime import STRING_BYTES_MAX
 from wire.errors import DecodeError, EncodeError
 from wire.schema import FORMATS, Field, Layout
 from wire.walk import UNEXPLAINED, Walker
 
+VALUES_MAX: Final = 20_000
+"""A peer's nonsense may be as long as a frame; naming the place in it may not hold up the loop."""
+
 
 def decode_failure(layout: Layout, data: bytes, failure: Exception) -> DecodeError:
     """The error a decoder should raise for ``data`` that generated code refused."""
     try:
-        Walker(layout, data).walk()
+        Walker(layout, data, values_max=VALUES_MAX).walk()
     except DecodeError as error:
         return error
     return DecodeError(layout.name, layout.version, "", 0, f"{UNEXPLAINED}: {failure!r}")

@@ -35,8 +35,11 @@ class Walker:
     layout: Layout
     data: bytes
     report: Callable[[Span], None] | None = None
+    values_max: int | None = None
+    """After so many values the walk gives up, and says so: a report may cost no more than this."""
     position: int = 0
     limit: int = 0
+    values: int = 0
     parts: list[str] = field(default_factory=list)
 
     def walk(self) -> None:
@@ -129,6 +132,9 @@ class Walker:
         count = self.length(entry, "i", "array count")
         if count > self.limit - self.position:
             raise self.wrong(f"array count {count} is above the bytes left", start)
+        if entry.kind in FORMATS and self.report is None:
+            self.take(count * struct.calcsize(">" + FORMATS[entry.kind]), "array")
+            return
         element = Field(
             entry.name, entry.kind, False, False, entry.compact, None, None, False, entry.group
         )
@@ -138,6 +144,9 @@ class Walker:
 
     def single(self, entry: Field) -> None:
         """Read one value that is no array."""
+        self.values += 1
+        if self.values == self.values_max:
+            raise self.wrong(f"wrong here or further on, {self.values} values were looked at")
         start = self.position
         if entry.kind in FORMATS:
             value = self.fixed(FORMATS[entry.kind], entry.kind)
