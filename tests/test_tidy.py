@@ -3,6 +3,7 @@
 import ast
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -113,3 +114,18 @@ def test_every_target_of_make_is_listed():
 def test_the_docs_are_what_the_code_says(monkeypatch):
     monkeypatch.setattr("sys.argv", ["docs", "--check"])
     assert docs.main() == 0, "run `make docs`"
+
+
+def test_every_machine_is_held_to_do_no_io():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    (held,) = (
+        set(contract["source_modules"])
+        for contract in contracts["contracts"]
+        if contract["id"] == "machines-do-no-io"
+    )
+    modules = {
+        f"emulator.{path.stem}"
+        for path in (ROOT / "emulator").iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    assert modules - held == {"emulator.__init__", "emulator.cli", "emulator.io"}
