@@ -247,7 +247,7 @@ class ZooKeeperModel:
         node = self.tree.get(path)
         if opcode == jute.OP_GET_DATA:
             return bytes(kazoo.write_buffer(node.data)) + _STAT.pack(*node.stat())
-        names = b"".join(kazoo.write_string(name) for name in node.children)
+        names = b"".join(kazoo.write_string(name) for name in sorted(node.children))
         return _INT.pack(len(node.children)) + names
 
     def _multi_read(self, frame: bytes, at: int) -> tuple[ZkCode, bytes]:
