@@ -351,9 +351,8 @@ class MigrationDriver:
         return effects
 
     def _enter(self, state: State, now_ms: int) -> list[Effect]:
-        before = self.state
-        check_change(before, state)
-        self.state = state
+        check_change(self.state, state)
+        before, self.state = self.state, state
         self._backoff.reset()
         self._retry_ms = now_ms
         self._task = None

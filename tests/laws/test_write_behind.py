@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulator.migration.states import State
 from emulator.migration.modes import Mode
+from emulator.migration.states import State
 from tests.unit.migration.world import World, differences, migration_offset
 from wire import records as r
 

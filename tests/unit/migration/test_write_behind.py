@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from emulator.migration.states import State
 from emulator.migration.modes import Mode
+from emulator.migration.states import State
 from emulator.migration.zk_tree import own
 from emulator.trace.rows import MultiRow, RangeRow
 from emulator.zookeeper.ops import Check, Create, SetData

@@ -7,13 +7,10 @@ hold commits back.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from itertools import count
 from random import Random
 from typing import Any
 
-from emulator.metadata.history import History
-from emulator.metadata.image import Image
 from emulator.migration.channels import Channels
 from emulator.migration.driver import MigrationDriver
 from emulator.migration.settings import Settings
@@ -24,6 +21,7 @@ from emulator.seam import Close, Closed, Connect, Connected, Effect, Halt, Log, 
 from emulator.simulation.zookeeper import ZooKeeperModel
 from emulator.zookeeper.client import ZkClient
 from emulator.zookeeper.ops import Check, Create, Delete, SetData, ZkOp
+from tests.unit.migration.journal import Journal
 from wire import messages as m
 from wire import records as r
 from wire.frame import FrameReader, decode_request, encode_response, framed
@@ -31,48 +29,6 @@ from wire.frame import FrameReader, decode_request, encode_response, framed
 NODE_ID = 3000
 ZK_PORT = 2181
 BROKER_PORT = 9090
-
-
-class Journal:
-    """A log of one voter and the controller's share of it."""
-
-    def __init__(self) -> None:
-        self.history = History()
-        self.epoch = 1
-        self.end = 0
-        self.high_watermark = 0
-        self.committing = True
-        self.log_start_offset = 0
-        self.holds: list[tuple[bool, int | None]] = []
-        self.batches: list[tuple[int, list[object]]] = []
-        self._epochs: list[tuple[int, int]] = []
-
-    @property
-    def tip(self) -> Image:
-        return self.history.tip
-
-    @property
-    def stable(self) -> Image:
-        return self.history.stable
-
-    def epoch_at(self, offset: int) -> int | None:
-        found = [epoch for start, epoch in self._epochs if start <= offset]
-        return found[-1] if found and offset < self.end else None
-
-    def append(self, records: Sequence[object], now_ms: int, *, atomic: bool = True) -> int:
-        if not self._epochs or self._epochs[-1][1] != self.epoch:
-            self._epochs.append((self.end, self.epoch))
-        self.history.append(records, self.end, self.epoch)
-        self.batches.append((self.end, list(records)))
-        self.end += len(records)
-        return self.end - 1
-
-    def hold(self, *, blocked: bool, now_ms: int, room: int | None = None) -> None:
-        self.holds.append((blocked, room))
-
-    @property
-    def blocked(self) -> bool:
-        return bool(self.holds) and self.holds[-1][0]
 
 
 class World:

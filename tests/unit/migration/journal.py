@@ -1,0 +1,50 @@
+"""A log of one voter and the controller's share of it; commits happen when the world says so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from emulator.metadata.history import History
+from emulator.metadata.image import Image
+
+
+class Journal:
+    """A log of one voter and the controller's share of it."""
+
+    def __init__(self) -> None:
+        self.history = History()
+        self.epoch = 1
+        self.end = 0
+        self.high_watermark = 0
+        self.committing = True
+        self.log_start_offset = 0
+        self.holds: list[tuple[bool, int | None]] = []
+        self.batches: list[tuple[int, list[object]]] = []
+        self._epochs: list[tuple[int, int]] = []
+
+    @property
+    def tip(self) -> Image:
+        return self.history.tip
+
+    @property
+    def stable(self) -> Image:
+        return self.history.stable
+
+    def epoch_at(self, offset: int) -> int | None:
+        found = [epoch for start, epoch in self._epochs if start <= offset]
+        return found[-1] if found and offset < self.end else None
+
+    def append(self, records: Sequence[object], now_ms: int, *, atomic: bool = True) -> int:
+        if not self._epochs or self._epochs[-1][1] != self.epoch:
+            self._epochs.append((self.end, self.epoch))
+        self.history.append(records, self.end, self.epoch)
+        self.batches.append((self.end, list(records)))
+        self.end += len(records)
+        return self.end - 1
+
+    def hold(self, *, blocked: bool, now_ms: int, room: int | None = None) -> None:
+        self.holds.append((blocked, room))
+
+    @property
+    def blocked(self) -> bool:
+        return bool(self.holds) and self.holds[-1][0]

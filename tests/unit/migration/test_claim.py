@@ -1,0 +1,184 @@
+"""Claims: the compare-and-set, the next term, and what is never claimed."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from emulator.metadata.migration_state import MigrationState
+from emulator.migration.preconditions import Why
+from emulator.migration.states import State
+from emulator.zookeeper.ops import Create
+from tests.unit.migration.stories import (
+    TOPIC_A,
+    WALK,
+    A,
+    B,
+    put_topic,
+    ready_world,
+    restart,
+    waiting,
+    waiting_world,
+)
+from tests.unit.migration.world import NODE_ID, checks, differences, migration_offset
+from wire import messages as m
+from wire import records as r
+
+
+@pytest.mark.requirement("Z01", "E03", "E04", "E06", "E08")
+def test_the_claim_is_one_compare_and_set() -> None:
+    world = waiting_world()
+    world.put("/controller_epoch", b"41")
+    version = world.version("/controller_epoch")
+    world.start()
+    world.register(1)
+    world.register(2)
+    world.advance(1_000)
+    (claim,) = [ops for ops in world.multis if not checks(ops)]
+    assert [(type(op).__name__, op.path) for op in claim] == [
+        ("SetData", "/controller_epoch"),
+        ("Delete", "/controller"),
+        ("Create", "/controller"),
+    ]
+    assert isinstance(claim[2], Create)
+    assert claim[2].flags == 0, "persistent"
+    assert claim[0].version == version
+    assert world.data("/controller_epoch") == b"42"
+    assert world.version("/controller_epoch") == version + 1
+    controller = msgspec.json.decode(world.data("/controller"))
+    assert controller["version"] == 2
+    assert (controller["brokerid"], controller["kraftControllerEpoch"]) == (NODE_ID, 1)
+    znode = msgspec.json.decode(world.data("/migration"))
+    assert set(znode) == {
+        "version",
+        "kraft_controller_id",
+        "kraft_controller_epoch",
+        "kraft_metadata_offset",
+        "kraft_metadata_epoch",
+    }
+    update = world.requests[1][0]
+    assert isinstance(update, m.UpdateMetadataRequest)
+    assert update.controller_epoch == 42
+
+
+@pytest.mark.requirement("Z03", "E06")
+def test_a_restart_claims_again_compares_and_writes_only_what_differs() -> None:
+    world = ready_world()
+    world.advance(1_000)
+    world.append(*world.topic("b", B, (1, 2)))
+    epoch = world.version("/controller_epoch")
+    restart(world)
+    world.advance(1_000)
+    assert world.states == [s for s in WALK if s not in ("WAIT_FOR_BROKERS", "ZK_MIGRATION")]
+    assert world.version("/controller_epoch") == epoch + 1
+    assert world.data("/controller_epoch") == b"3"
+    data = [op for ops in world.multis if checks(ops) for op in ops[1:-2]]
+    assert data == []
+    kinds = [(type(q).__name__, q.type) for q in world.requests[1]]
+    assert kinds[:3] == [
+        ("UpdateMetadataRequest", 0),
+        ("LeaderAndIsrRequest", 2),
+        ("UpdateMetadataRequest", 2),
+    ]
+    assert world.requests[1][0].controller_epoch == 3
+    assert world.requests[1][1].topic_states[0].partition_states[0].controller_epoch == 2
+
+
+def test_a_crash_with_unwritten_changes_loses_none() -> None:
+    world = ready_world()
+    world.advance(1_000)
+    world.held = []
+    world.append(*world.topic("b", B, (1, 2)))
+    world.append(r.RemoveTopicRecord(topic_id=A))
+    world.held = None
+    restart(world)
+    world.advance(1_000)
+    assert world.driver.state is State.DUAL_WRITE
+    assert differences(world) == {}
+
+
+def test_a_crash_between_the_end_of_the_copy_and_the_first_offset() -> None:
+    world = ready_world()
+    for _ in range(200):
+        if world.journal.stable.migration_state is MigrationState.MIGRATION:
+            break
+        world.advance(1)
+    initial = (
+        b'{"version":0,"kraft_controller_id":-1,"kraft_controller_epoch":-1,'
+        b'"kraft_metadata_offset":-1,"kraft_metadata_epoch":-1}'
+    )
+    world.cut()
+    world.put("/migration", initial)
+    restart(world)
+    world.advance(2_000)
+    assert world.driver.state is State.DUAL_WRITE
+    assert differences(world) == {}
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_cluster_that_was_rolled_back_is_left_alone(recorded: bool) -> None:
+    world = ready_world()
+    world.advance(1_000)
+    world.put("/controller_epoch", b"3")
+    world.remove("/controller")
+    world.put(
+        "/controller", b'{"version":2,"brokerid":1,"timestamp":"5","kraftControllerEpoch":-1}'
+    )
+    if not recorded:
+        world.remove("/kraft_bridge")
+    put_topic(world, "since", TOPIC_A.replace(b"QUFB", b"QUFC"))
+    before = {p: n.version for p, n in world.model.tree.nodes.items()}
+    restart(world)
+    world.advance(60_000)
+    assert world.driver.state is State.BECOME_CONTROLLER
+    assert waiting(world) == {(Why.ZOOKEEPER_MODE_TOOK_OVER, "/controller")}
+    assert {p: n.version for p, n in world.model.tree.nodes.items()} == before
+
+
+def test_migration_offset_of_another_log_stops_a_migrated_controller() -> None:
+    world = ready_world()
+    world.advance(1_000)
+    znode = msgspec.json.decode(world.data("/migration"))
+    znode["kraft_metadata_offset"] = 100_000
+    world.put("/migration", msgspec.json.encode(znode))
+    restart(world)
+    world.advance(10_000)
+    assert waiting(world) == {(Why.OTHER_LOG, "/migration")}
+
+
+def test_another_kraft_controller_in_a_later_epoch_is_not_displaced() -> None:
+    world = waiting_world()
+    world.put(
+        "/controller", b'{"version":2,"brokerid":3001,"timestamp":"5","kraftControllerEpoch":9}'
+    )
+    world.start()
+    world.register(1)
+    world.register(2)
+    world.advance(2_000)
+    assert waiting(world) == {(Why.CONTROLLER_HELD, "/controller")}
+
+
+def test_reelected_in_the_next_epoch_without_having_been_told_of_the_loss() -> None:
+    world = ready_world()
+    world.advance(1_000)
+    world.journal.epoch += 1
+    world.append(r.NoOpRecord())
+    world.perform(world.driver.became_leader(world.journal.epoch, world.now_ms))
+    world.advance(1_000)
+    assert world.driver.state is State.DUAL_WRITE
+    assert world.data("/controller_epoch") == b"3"
+    last = world.append(*world.topic("b", B, (1, 2)))
+    assert migration_offset(world) == last
+
+
+def test_a_finalised_migration_is_not_entered_again() -> None:
+    world = ready_world()
+    world.advance(1_000)
+    world.append(r.ZkMigrationStateRecord(zk_migration_state=3))
+    restart(world)
+    world.advance(5_000)
+    assert world.driver.state is State.INACTIVE
+    status = world.driver.status(world.now_ms)
+    assert status.phase == "finalised"
+    assert not status.may_roll_back
+    assert world.data("/controller_epoch") == b"2"
