@@ -53,6 +53,8 @@ from wire.record_serde import decode_record, encode_record
 
 SETTLE_ROUNDS_MAX: Final = 100
 """Rounds of one step; what still moves then goes on in the next step, so no step is endless."""
+HANDSHAKE_MS_MAX: Final = 3_000
+"""A starting ZooKeeper may swallow the connect request for ever: dial again after this."""
 DRAIN_MS_MAX: Final = 60_000
 """How long an orderly stop waits for ZooKeeper before it gives up and says so."""
 
@@ -111,7 +113,7 @@ class Node:
                 [(server.host, server.port) for server in config.zookeeper_servers],
                 config.zookeeper_chroot,
                 config.zookeeper_session_timeout_ms,
-                config.zookeeper_connection_timeout_ms,
+                min(config.zookeeper_connection_timeout_ms, HANDSHAKE_MS_MAX),
                 new_conn,
                 rng,
                 max_in_flight=config.zookeeper_max_in_flight_requests,
@@ -190,6 +192,7 @@ class Node:
             return self._halt("stopped at once; changes may be missing in ZooKeeper", 1)
         self._stopping_since_ms = now_ms
         effects: list[Effect] = [Log("info", "stopping: writing what is left to ZooKeeper", {})]
+        effects += self.raft.shutdown(now_ms)
         if self.driver is not None:
             effects += self.driver.drain(now_ms)
         effects += self._settle(now_ms)
@@ -388,6 +391,8 @@ class Node:
         if self.zk is not None and self.zk.state not in (ZkState.CLOSED, ZkState.CLOSING):
             return self.zk.close(now_ms)
         if self.zk is not None and self.zk.state is ZkState.CLOSING and not late:
+            return []
+        if self.raft.dirty and not late:
             return []
         return self._halt("everything committed is in ZooKeeper" if self.driver else "stopped", 0)
 

@@ -152,6 +152,7 @@ class Shell:
             self._timer = asyncio.get_running_loop().call_later(delay, self._schedule)
 
     def _perform(self, effects: Iterable[Effect]) -> None:
+        """In order; after a file effect failed nothing more is done and nothing leaves."""
         outgoing: dict[int, list[bytes]] = {}
         closing: list[int] = []
         for effect in effects:
@@ -170,7 +171,11 @@ class Shell:
                     if self._halt is not None and not self._halt.done():
                         self._halt.set_result(effect)
                 case _:
-                    self._file(effect)
+                    try:
+                        self._file(effect)
+                    except OSError as error:
+                        self.emit(DiskFailed(str(error)))
+                        return
         for conn, parts in outgoing.items():
             peer = self._peers.get(conn)
             if peer is not None and peer.transport is not None:
@@ -181,22 +186,19 @@ class Shell:
                 peer.close()
 
     def _file(self, effect: Effect) -> None:
-        try:
-            match effect:
-                case AppendFile():
-                    self._disk.append(effect)
-                case SyncFile():
-                    self._disk.sync(effect, self._synced)
-                case ReplaceFile():
-                    self._disk.replace(effect)
-                case TruncateFile():
-                    self._disk.truncate(effect)
-                case DeleteFile():
-                    self._disk.delete(effect)
-                case _:
-                    raise TypeError(f"unknown effect {effect!r}")
-        except OSError as error:
-            self.emit(DiskFailed(str(error)))
+        match effect:
+            case AppendFile():
+                self._disk.append(effect)
+            case SyncFile():
+                self._disk.sync(effect, self._synced)
+            case ReplaceFile():
+                self._disk.replace(effect)
+            case TruncateFile():
+                self._disk.truncate(effect)
+            case DeleteFile():
+                self._disk.delete(effect)
+            case _:
+                raise TypeError(f"unknown effect {effect!r}")
 
     def _synced(self, token: int, error: OSError | None) -> None:
         self.emit(Synced(token) if error is None else DiskFailed(str(error)))
