@@ -202,6 +202,8 @@ def _decode_batch(data: bytes, position: int, header: BatchHeader) -> Batch:
 class _Records:
     """Reads the records of one batch; checked by the CRC, so what is wrong here was written so."""
 
+    __slots__ = ("data", "end", "path", "position")
+
     def __init__(self, data: bytes, position: int, end: int, path: str) -> None:
         self.data = data
         self.position = position
@@ -237,6 +239,13 @@ class _Records:
         return self.data[self.position - size : self.position]
 
     def varint(self) -> int:
+        position = self.position
+        if position < self.end and (byte := self.data[position]) < 128:
+            self.position = position + 1
+            return byte >> 1 ^ -(byte & 1)
+        return self.long_varint()
+
+    def long_varint(self) -> int:
         value = 0
         for shift in range(0, 70, 7):
             if self.position >= self.end:

@@ -56,20 +56,26 @@ class FrameReader:
         Raises:
             DecodeError: a length is negative or above ``max_bytes``.
         """
-        buffer = self._buffer
-        buffer += data
+        held = self._buffer
+        source: bytes | bytearray = data
+        if held:
+            held += data
+            source = held
         frames: list[bytes] = []
         position = 0
-        while len(buffer) - position >= 4:
-            size = int.from_bytes(buffer[position : position + 4], "big", signed=True)
+        while len(source) - position >= 4:
+            size = int.from_bytes(source[position : position + 4], "big", signed=True)
             if not 0 <= size <= self._max_bytes:
                 why = f"frame of {size} bytes, {self._max_bytes} are allowed"
                 raise DecodeError("Frame", -1, "", position, why)
-            if len(buffer) - position - 4 < size:
+            if len(source) - position - 4 < size:
                 break
-            frames.append(bytes(buffer[position + 4 : position + 4 + size]))
+            frames.append(bytes(source[position + 4 : position + 4 + size]))
             position += 4 + size
-        del buffer[:position]
+        if source is held:
+            del held[:position]
+        else:
+            held += data[position:]
         return frames
 
 

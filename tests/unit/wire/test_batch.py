@@ -13,6 +13,7 @@ from wire.batch import (
     Batch,
     BatchCorrupt,
     BatchTruncated,
+    batch_crc_holds,
     batch_header,
     decode_batches,
     encode_batch,
@@ -132,3 +133,13 @@ def test_bytes_after_the_last_record_are_corrupt() -> None:
 def test_an_empty_batch_cannot_be_written() -> None:
     with pytest.raises(ValueError, match="at least one record"):
         encode_batch(Batch(0, 0, 0, 0, []))
+
+
+def test_the_checksum_alone() -> None:
+    """A recovery looks no further; the offsets stand outside the checksum."""
+    data = encode_batch(BATCH)
+    assert batch_crc_holds(b"xyz" + data, 3)
+    assert batch_crc_holds(bytes(8) + data[8:])
+    assert not batch_crc_holds(data[:-1] + b"\1")
+    with pytest.raises(BatchTruncated):
+        batch_crc_holds(data[:-1])
