@@ -39,7 +39,6 @@ from emulator.zookeeper.ops import (
     Sync,
     Value,
     ZkOp,
-    ZkRead,
     ZkRequest,
 )
 
@@ -320,8 +319,3 @@ def _read_results(request: MultiRead, frame: bytes, at: int) -> list[ReadValue]:
             raise IndexError(f"result of kind {kind} in a multiRead")
         values.append(value)
     return values
-
-
-def read_size(read: ZkRead, chroot: str = "") -> int:
-    """Bytes that one read adds to a multiRead, its header included."""
-    return 9 + 4 + len(full_path(read.path, chroot).encode()) + 1

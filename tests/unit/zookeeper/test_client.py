@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from random import Random
 
 import pytest
 
-from emulator.seam import Send
+from emulator.seam import Closed, Received, Send
 from emulator.zookeeper import jute
-from emulator.zookeeper.client import ZkState
+from emulator.zookeeper.client import ZkClient, ZkState
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import (
     SEQUENTIAL,
@@ -105,8 +106,6 @@ def test_multi_of_thousand_survives_any_cutting_of_the_stream() -> None:
     for i in range(0, len(send.data), 7):
         world.model.received(conn, send.data[i : i + 7], 0)
     (answer,) = world.model.run(0)
-    from emulator.seam import Received
-
     for i in range(0, len(answer.data), 3):
         assert world.client.take_results() == []
         world.client.handle(Received(conn, answer.data[i : i + 3]), 0)
@@ -257,8 +256,6 @@ def test_bytes_delayed_in_the_network_cannot_be_applied_after_the_fence() -> Non
     delayed, world.held = world.held, []
     world.held = None
     conn = delayed[0][0]
-    from emulator.seam import Closed
-
     world.perform(world.client.handle(Closed(conn, "cut"), world.now_ms))  # server saw no FIN yet
     world.advance(100)
     assert world.client.fenced
@@ -327,8 +324,6 @@ def test_a_reply_out_of_turn_ends_the_connection() -> None:
     world.held = []
     world.submit("w", Sync())
     conn = world.held[0][0]
-    from emulator.seam import Received
-
     wrong = (16).to_bytes(4, "big") + (99).to_bytes(4, "big") + bytes(12)
     world.held = None
     world.perform(world.client.handle(Received(conn, wrong), world.now_ms))
@@ -369,12 +364,37 @@ def test_close_ends_the_session_behind_what_is_in_flight() -> None:
 
 def test_close_does_not_wait_for_ever() -> None:
     world = World().start()
-    world.dropping_replies = True
+    world.held = []
     world.submit("w", Sync())
     world.perform(world.client.close(world.now_ms))
-    world.advance(3_000)
+    world.advance(2_990)
+    assert world.client.state is ZkState.CLOSING
+    world.advance(20)
     assert world.client.state is ZkState.CLOSED
     assert world.client.take_results() == [ZkLost("w")]
+
+
+def test_a_server_that_gives_no_session_is_left() -> None:
+    world = World(servers=2)
+    world.silent = {2181, 2182}
+    world.start()
+    refusal = b"\0\0\0\x25" + bytes(16) + b"\0\0\0\x10" + bytes(17)
+    conn = next(c for c in range(99) if world.client.owns(c))
+    world.silent = set()
+    world.perform(world.client.handle(Received(conn, refusal), world.now_ms))
+    assert world.client.connected
+    assert len(world.dialled) == 2
+
+
+@pytest.mark.parametrize(
+    ("servers", "chroot", "in_flight"),
+    [([], "", 1), ([("h", 1)], "a", 1), ([("h", 1)], "/a/", 1), ([("h", 1)], "", 0)],
+)
+def test_a_senseless_setting_is_refused(
+    servers: list[tuple[str, int]], chroot: str, in_flight: int
+) -> None:
+    with pytest.raises(ValueError, match=r"server|chroot|in flight"):
+        ZkClient(servers, chroot, 1, 1, lambda: 1, Random(1), max_in_flight=in_flight)
 
 
 def test_close_without_a_connection_is_immediate() -> None:

@@ -1,0 +1,58 @@
+"""What the reader brings home from trees that are not as Kafka makes them."""
+
+from __future__ import annotations
+
+from emulator.metadata import EMPTY
+from emulator.migration.plan import compare
+from emulator.migration.zk_tree.reader import TreeReader, TreeTag
+from emulator.zookeeper.errors import ZkCode
+from emulator.zookeeper.ops import Create, ReadFailed, ZkResult
+from tests.laws.zk_trees import EPOCH, empty_tree, ops_of, read, write
+
+
+def test_what_may_not_be_read_is_named() -> None:
+    reader = TreeReader(reads_max=1000)
+    ((tag, request),) = reader.requests()
+    assert reader.requests() == []
+    assert reader.owns(tag)
+    assert not TreeReader().owns(tag)
+    denied: list[object] = [ReadFailed(ZkCode.NO_NODE)] * len(request.reads)
+    denied[0] = ReadFailed(ZkCode.NO_AUTH)
+    reader.outcome(ZkResult(tag, denied))  # type: ignore[arg-type]
+    assert reader.complete
+    assert reader.tree.unreadable == {request.reads[0].path: ZkCode.NO_AUTH}
+    assert isinstance(tag, TreeTag)
+    assert reader.reads_count == len(request.reads)
+
+
+def test_no_more_than_two_requests_are_on_their_way() -> None:
+    reader = TreeReader(reads_max=5)
+    assert [len(request.reads) for _, request in reader.requests()] == [5, 5]
+    assert reader.requests() == []
+
+
+def test_a_topic_with_strange_znodes_below_can_be_deleted_and_else_keeps_them() -> None:
+    model = empty_tree()
+    topic = "/brokers/topics/t"
+    paths = (topic, f"{topic}/partitions", f"{topic}/odd", f"{topic}/odd/deep", f"{topic}/other")
+    write(model, [Create(path, b"{") for path in paths])
+    tree = read(model)
+    assert tree.exists(f"{topic}/odd/deep")
+    write(model, ops_of(compare(tree, EMPTY, controller_epoch=EPOCH)))
+    assert topic not in model.nodes
+
+
+def test_children_and_existence() -> None:
+    model = empty_tree()
+    write(model, [Create("/config/users/a", None), Create("/config/users/a/clients", None)])
+    write(model, [Create("/config/users/a/clients/b", b"x")])
+    tree = read(model)
+    assert list(tree.below("/config/users")) == [
+        "/config/users/a",
+        "/config/users/a/clients",
+        "/config/users/a/clients/b",
+    ]
+    assert tree.data("/config/users/a/clients/b") == b"x"
+    assert tree.data("/nowhere") is None
+    assert not tree.exists("/nowhere")
+    assert tree.children("/nowhere") == ()
