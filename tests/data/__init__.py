@@ -6,8 +6,8 @@ Four folders: ``3.9.2-full`` (migration, 18 admin steps in dual write, crashes, 
 - ``wire.jsonl``: request and response frames in base64, without their lengths;
 - ``wire-decoded.jsonl``: the same frames as Kafka 3.9.2's own classes read them;
 - ``tree-*.json``: the whole ZooKeeper tree at one moment (order by ``time``, not by name);
-- ``metadata-log.txt``, ``metadata-log-short.txt``: the controller's log as ``kafka-dump-log``
-prints it; - ``zk-txnlog.jsonl``: every write as ZooKeeper logged it.
+- ``metadata-log.txt``, ``metadata-log-short.txt``: the controller's log by ``kafka-dump-log``;
+- ``zk-txnlog.jsonl``: every write as ZooKeeper logged it.
 
 All passwords, tokens and keys in them were made up for the recording and protect nothing.
 """
