@@ -33,6 +33,7 @@ TYPE_INCREMENTAL: Final = 1
 TYPE_FULL: Final = 2
 LEADER_DURING_DELETE: Final = -2
 EPOCH_DURING_DELETE: Final = -2
+PARTITIONS_PER_STEP: Final = 250
 ZERO_UUID: Final = bytes(16)
 
 
@@ -106,11 +107,17 @@ def all_partitions(image: Image) -> Iterator[PartitionAt]:
 
 def update_metadata_topics(
     image: Image, partitions: Iterable[PartitionAt]
-) -> list[m.UpdateMetadataRequest.UpdateMetadataTopicState]:
-    """Return the topic states of an UpdateMetadata that names ``partitions`` of ``image``."""
+) -> Iterator[list[UpdateTopic] | None]:
+    """Make the topic states of an UpdateMetadata that names ``partitions`` of ``image``.
+
+    Yields:
+        None after each :data:`PARTITIONS_PER_STEP` partitions, the states at the end.
+    """
     request = m.UpdateMetadataRequest
-    by_topic: dict[bytes, m.UpdateMetadataRequest.UpdateMetadataTopicState] = {}
-    for at in partitions:
+    by_topic: dict[bytes, UpdateTopic] = {}
+    for done, at in enumerate(partitions, 1):
+        if done % PARTITIONS_PER_STEP == 0:
+            yield None
         state = by_topic.get(at.topic.id)
         if state is None:
             state = request.UpdateMetadataTopicState(
@@ -130,7 +137,7 @@ def update_metadata_topics(
                 offline_replicas=_unregistered(image, p),
             )
         )
-    return list(by_topic.values())
+    yield list(by_topic.values())
 
 
 def deleted_topics(
@@ -186,15 +193,21 @@ def leader_and_isr(
     image: Image,
     partitions: Iterable[PartitionAt],
     request_type: int,
-) -> m.LeaderAndIsrRequest:
+) -> Iterator[m.LeaderAndIsrRequest | None]:
     """Build one LeaderAndIsr of those ``partitions`` that have a replica on ``peer``.
 
     ``is_new`` is true in all, as every Kafka release sends it from a KRaft controller.
+
+    Yields:
+        None after each :data:`PARTITIONS_PER_STEP` partitions; the request at the end, unless no
+        partition is on ``peer``.
     """
     request = m.LeaderAndIsrRequest
     by_topic: dict[bytes, m.LeaderAndIsrRequest.LeaderAndIsrTopicState] = {}
     leaders: set[int] = set()
-    for at in partitions:
+    for done, at in enumerate(partitions, 1):
+        if done % PARTITIONS_PER_STEP == 0:
+            yield None
         p = at.partition
         if peer.broker_id not in p.replicas:
             continue
@@ -220,7 +233,9 @@ def leader_and_isr(
                 leader_recovery_state=p.leader_recovery_state,
             )
         )
-    return request(
+    if not by_topic:
+        return
+    yield request(
         controller_id=sender.node_id,
         is_kraft_controller=True,
         controller_epoch=sender.zk_epoch,

@@ -12,7 +12,7 @@ Source: KIP-866 "Controller RPCs"; MigrationPropagator.sendRPCsToBrokersFromMeta
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from emulator.metadata.delta import Touched
@@ -23,13 +23,14 @@ from emulator.migration.channels import Channels, ControlRequest, Peer
 from emulator.migration.propagation import PartitionAt, Sender
 from emulator.seam import Effect
 
+Work = Iterator[ControlRequest | None]
+"""A request being built: None while it goes on, then the request, if one is needed."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """One request to build and queue; ``make`` runs in its own step; None: not needed."""
-
     broker_id: int
-    make: Callable[[], ControlRequest | None]
+    work: Work
 
 
 class Propagator:
@@ -57,11 +58,15 @@ class Propagator:
         return self._channels.close()
 
     def step(self, now_ms: int) -> list[Effect]:
-        """Build and queue the next request."""
+        """Go on building the next request; queue it when it is done."""
         if not self._jobs:
             return []
-        job = self._jobs.popleft()
-        request = job.make()
+        job = self._jobs[0]
+        try:
+            request = next(job.work)
+        except StopIteration:
+            self._jobs.popleft()
+            return []
         return [] if request is None else self._channels.put(job.broker_id, request, now_ms)
 
     def full(self, image: Image, zk_epoch: int) -> list[Effect]:
@@ -102,7 +107,7 @@ class Propagator:
             live = build.live_brokers(after)
             for peer in stayed:
                 request = build.update_metadata(sender, peer, [], live, build.TYPE_UNKNOWN)
-                self._jobs.append(_Job(peer.broker_id, _constant(request)))
+                self._put(peer, [request])
         self._changes(sender, [*peers.values()], _Changes.between(before, after, touched))
         return effects
 
@@ -115,17 +120,11 @@ class Propagator:
             return
         image = changes.after
         hosts = {r for at in changes.changed for r in at.partition.replicas}
-        topics = build.deleted_topics(sender, image, gone)
-        topics += build.update_metadata_topics(image, changes.changed)
-        live = build.live_brokers(image)
+        shared = _Shared(image, changes.changed, build.deleted_topics(sender, image, gone))
         for peer in peers:
             if peer.broker_id in hosts:
-                request = build.leader_and_isr(
-                    sender, peer, image, changes.changed, build.TYPE_INCREMENTAL
-                )
-                self._jobs.append(_Job(peer.broker_id, _constant(request)))
-            update = build.update_metadata(sender, peer, topics, live, build.TYPE_INCREMENTAL)
-            self._jobs.append(_Job(peer.broker_id, _constant(update)))
+                self._put_leaders(sender, peer, shared, build.TYPE_INCREMENTAL)
+            self._put_update(sender, peer, shared, build.TYPE_INCREMENTAL)
             self._put_stops(sender, peer, [*_deleted_on(peer, gone), *changes.dropped_on(peer)])
 
     def _deletion(
@@ -135,7 +134,7 @@ class Propagator:
         live = build.live_brokers(changes.after)
         for peer in peers:
             update = build.update_metadata(sender, peer, states, live, build.TYPE_INCREMENTAL)
-            self._jobs.append(_Job(peer.broker_id, _constant(update)))
+            self._put(peer, [update])
             self._put_stops(sender, peer, _deleted_on(peer, topics))
 
     def _put_stops(
@@ -143,45 +142,51 @@ class Propagator:
     ) -> None:
         listed = list(stopped)
         if listed:
-            request = build.stop_replica(sender, peer, listed)
-            self._jobs.append(_Job(peer.broker_id, _constant(request)))
+            self._put(peer, [build.stop_replica(sender, peer, listed)])
 
-    def _put_update(
-        self, sender: Sender, peer: Peer, everything: _Shared, request_type: int
-    ) -> None:
-        def make() -> ControlRequest:
-            topics = everything.topics
-            return build.update_metadata(sender, peer, topics, everything.live, request_type)
+    def _put_update(self, sender: Sender, peer: Peer, shared: _Shared, request_type: int) -> None:
+        def work() -> Work:
+            while shared.topics is None:
+                shared.advance()
+                yield None
+            yield build.update_metadata(sender, peer, shared.topics, shared.live, request_type)
 
-        self._jobs.append(_Job(peer.broker_id, make))
+        self._put(peer, work())
 
-    def _put_leaders(
-        self, sender: Sender, peer: Peer, everything: _Shared, request_type: int
-    ) -> None:
-        def make() -> ControlRequest | None:
-            image = everything.image
-            partitions = build.all_partitions(image)
-            request = build.leader_and_isr(sender, peer, image, partitions, request_type)
-            return request if request.topic_states else None
+    def _put_leaders(self, sender: Sender, peer: Peer, shared: _Shared, request_type: int) -> None:
+        work = build.leader_and_isr(sender, peer, shared.image, shared.partitions(), request_type)
+        self._put(peer, work)
 
-        self._jobs.append(_Job(peer.broker_id, make))
+    def _put(self, peer: Peer, work: Iterable[ControlRequest | None]) -> None:
+        self._jobs.append(_Job(peer.broker_id, iter(work)))
 
 
 class _Shared:
-    """What is the same for every broker in a request that names everything."""
+    """What requests to several brokers have in common, built once, piece by piece, when needed."""
 
-    def __init__(self, image: Image) -> None:
+    def __init__(
+        self,
+        image: Image,
+        partitions: Sequence[PartitionAt] | None = None,
+        deleted: Sequence[build.UpdateTopic] = (),
+    ) -> None:
         self.image = image
         self.live = build.live_brokers(image)
-        self._topics: list[build.UpdateTopic] | None = None
+        self.topics: list[build.UpdateTopic] | None = None
+        self._partitions = partitions
+        self._deleted = deleted
+        self._work = build.update_metadata_topics(image, self.partitions())
 
-    @property
-    def topics(self) -> list[build.UpdateTopic]:
-        if self._topics is None:
-            self._topics = build.update_metadata_topics(
-                self.image, build.all_partitions(self.image)
-            )
-        return self._topics
+    def partitions(self) -> Iterable[PartitionAt]:
+        """What is told of: everything, unless it was said what."""
+        everything = self._partitions is None
+        return build.all_partitions(self.image) if everything else self._partitions or ()
+
+    def advance(self) -> None:
+        """Build the next piece of ``topics``."""
+        states = next(self._work)
+        if states is not None:
+            self.topics = [*self._deleted, *states]
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +238,3 @@ def _deleted_on(peer: Peer, topics: Iterable[Topic]) -> list[tuple[str, int, int
         for partition_id, partition in topic.partitions.items()
         if peer.broker_id in partition.replicas
     ]
-
-
-def _constant(request: ControlRequest) -> Callable[[], ControlRequest]:
-    return lambda: request

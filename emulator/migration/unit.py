@@ -23,7 +23,7 @@ from emulator.zookeeper.ops import Create, Delete, ZkOp
 MULTI_BYTES_MAX: Final = 250_000
 """A multi of this size is a few ms for ZooKeeper; its frame limit is four times as much."""
 PLAN_OPS_PER_STEP: Final = 1_000
-PIECES_PER_STEP: Final = 16
+PIECES_PER_STEP: Final = 6
 """A piece is some 50 znodes at most; comparing equal ones yields no operation, yet takes time."""
 
 
