@@ -38,6 +38,7 @@ HOSTILE = [
     # varints: too long, too large
     (m.DescribeQuorumRequest, 0, "ffffffffff7f", "topics", 0, "more than 5 bytes"),
     (m.DescribeQuorumRequest, 0, "8080808080", "topics", 0, "more than 5 bytes"),
+    (m.DescribeQuorumRequest, 0, "818080808000 00", "topics", 0, "more than 5 bytes"),
     (m.DescribeQuorumRequest, 0, "ffffffff0f", "topics", 0, "is above 2147483647"),
     (m.DescribeQuorumRequest, 0, "80", "topics", 1, "array count needs 1 bytes"),
     # huge counts: structs, integers, uuids, strings, tags
@@ -76,6 +77,14 @@ HOSTILE = [
         "zk_migration_ready",
         10,
         "tag of 2",
+    ),
+    (
+        m.ApiVersionsResponse,
+        3,
+        "0000 01 00000000 02 03 02 01 07 00",
+        "zk_migration_ready",
+        10,
+        "tag of 2 bytes holds a value of 1",
     ),
     # inside a struct of an array
     (
