@@ -12,7 +12,7 @@ from emulator.controller.config_defs import unclean_election_allowed
 from emulator.controller.context import ControllerConfig
 from emulator.controller.directories import default_directory
 from emulator.controller.index import PartitionKey, TipIndex
-from emulator.controller.leader_election import Election, PartitionChange, is_active
+from emulator.controller.leader_election import PartitionChange, is_active
 from emulator.controller.result import Record
 from emulator.metadata.brokers import FENCE, IN_CONTROLLED_SHUTDOWN, UNFENCE, Broker
 from emulator.metadata.image import Image
@@ -43,7 +43,6 @@ def partition_change(
     def may_lead(replica: int) -> bool:
         return replica != without and (replica == joining or is_active(image, replica))
 
-    unclean = unclean_election_allowed(image, config, topic.name)
     return PartitionChange(
         topic_id=topic_id,
         partition_id=partition_id,
@@ -51,7 +50,7 @@ def partition_change(
         may_lead=may_lead,
         metadata_version=image.metadata_version,
         migrating=migrating(image, config),
-        election=Election.UNCLEAN if unclean else Election.ONLINE,
+        unclean_allowed=lambda: unclean_election_allowed(image, config, topic.name),
         default_directory=lambda replica: default_directory(image, replica),
     )
 

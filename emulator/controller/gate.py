@@ -54,11 +54,10 @@ class Gate:
 
     @property
     def closed(self) -> bool:
-        """Whether a call that would append must wait."""
-        return self._full or bool(self._waiting)
+        """Whether a call that would append must wait.
 
-    @property
-    def _full(self) -> bool:
+        While anyone waits it is closed: ``hold`` lets them pass until it is, or nobody is left.
+        """
         return self._held or (self._room is not None and self._room <= 0)
 
     def hold(self, *, blocked: bool, room: int | None) -> None:
@@ -79,7 +78,7 @@ class Gate:
 
     def next(self, now_ms: int) -> tuple[Call, int | None] | None:
         """The first waiting call and its deadline, if it may pass now."""
-        if self._full or not self._waiting:
+        if self.closed or not self._waiting:
             return None
         waiter = self._waiting.popleft()
         self._finish(waiter, now_ms, admitted=True)

@@ -43,6 +43,7 @@ class PartitionChange:
 
     ``migrating``: ZooKeeper-mode brokers may be registered. They compare leader epochs only, so
     every ISR shrink must raise it, as it must below metadata.version 3.6-IV0 (KAFKA-15021).
+    ``unclean_allowed`` is asked when no member of the ISR can lead and none was asked for.
     ``default_directory`` tells where a replica new to the partition will live.
 
     Source: PartitionChangeBuilder and PartitionReassignmentReplicas, Kafka 3.9.
@@ -55,6 +56,7 @@ class PartitionChange:
     metadata_version: MetadataVersion
     migrating: bool = False
     election: Election = Election.ONLINE
+    unclean_allowed: Callable[[], bool] = lambda: False
     target_isr: tuple[int, ...] | None = None
     target_replicas: tuple[int, ...] | None = None
     target_adding: tuple[int, ...] | None = None
@@ -127,7 +129,7 @@ class PartitionChange:
         for replica in replicas:
             if valid(replica):
                 return replica, False
-        if self.election is Election.UNCLEAN:
+        if self.election is Election.UNCLEAN or self.unclean_allowed():
             for replica in replicas:
                 if self.may_lead(replica):
                     return replica, True

@@ -151,7 +151,7 @@ def test_the_states_a_log_begins_with() -> None:
 
 
 @pytest.mark.parametrize(("offered", "code"), [(20, 35), (21, 0), (22, 35)])
-@pytest.mark.requirement("J22")
+@pytest.mark.requirement("N04")
 def test_inter_broker_protocol_must_equal_metadata_version(offered: int, code: int) -> None:
     """ "Broker Registration": accepted exactly when the two levels are equal."""
     world = World(migration_enabled=True)
@@ -159,6 +159,7 @@ def test_inter_broker_protocol_must_equal_metadata_version(offered: int, code: i
     assert answer.error_code == code
 
 
+@pytest.mark.requirement("N04", "J22")
 def test_every_level_that_can_migrate_takes_the_broker_of_that_level_alone() -> None:
     """ "Broker Registration" and KIP-778: each IBP from 3.4-IV0 on has its metadata.version."""
     for level in range(8, 22):
