@@ -55,6 +55,7 @@ HOSTILE = [
         29,
         "above the bytes left",
     ),
+    (m.UnregisterBrokerRequest, 0, "00000001 01 ffffffff0f 00", "", 5, "4294967295 is above"),
     # lengths past the end, of strings and of bytes
     (m.SaslHandshakeRequest, 1, "0005 6162", "mechanism", 2, "string needs 5 bytes, 2 are left"),
     (m.SaslAuthenticateRequest, 2, "05 6162", "auth_bytes", 1, "bytes needs 4 bytes, 2 are left"),
