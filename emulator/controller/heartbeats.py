@@ -107,12 +107,6 @@ class Heartbeats:
         """The broker is no longer registered."""
         self._sessions.pop(broker_id, None)
 
-    def retain(self, broker_ids: Iterable[int]) -> None:
-        """Forget every broker that is not among these (an aborted transaction took it back)."""
-        kept = frozenset(broker_ids)
-        for broker_id in [known for known in self._sessions if known not in kept]:
-            del self._sessions[broker_id]
-
     def fenced(self, broker_id: int) -> None:
         """A fenced broker leaves controlled shutdown; its next heartbeat may end it at once."""
         session = self._sessions.get(broker_id)

@@ -152,8 +152,8 @@ class Journal:
 
     def _follow(self, before: Image, records: Sequence[Record], now_ms: int) -> None:
         if any(isinstance(record, r.AbortTransactionRecord) for record in records):
+            # Sessions stay: what brokers were told inside the transaction is appended again next.
             self.reindex()
-            self._heartbeats.retain(self.tip.brokers)
             return
         self.index.follow(before, self.tip, records)
         for record in records:
