@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import warnings
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from bench.cluster.java import find_java, spark_java_home
+from bench.analysis.class_archive import archive_flags
+from bench.cluster.java import QUICK_START, find_java, spark_java_home
 
 _QUIET = {
     "spark.ui.enabled": "false",
@@ -26,29 +30,39 @@ _LOCAL = {
 
 
 def session(
-    master: str | None = None, remote: str | None = None, app: str = "kraft-bridge analyze"
+    master: str | None = None,
+    remote: str | None = None,
+    app: str = "kraft-bridge analyze",
+    java_flags: Sequence[str] | None = None,
 ) -> SparkSession:
     """Start or join a Spark session.
 
     Args:
         master: ``local[*]``, ``spark://host:7077``, …; if neither is given, what ``spark-submit``
             or ``SPARK_REMOTE`` says, else ``local[*]``.
-        remote: a Connect server, ``sc://host:15002``.
+        remote: a Connect server, ``sc://host:15002``; ``local[2]`` starts one of our own.
         app: the name Spark shows.
+        java_flags: more flags of a local driver; by default the class archive, if it was made.
 
     Raises:
         JavaNotFoundError: a local session needs Java 17 or later and there is none.
     """
     builder: SparkSession.Builder = SparkSession.builder.appName(app)
-    remote = remote or os.environ.get("SPARK_REMOTE")
-    if remote is not None and master is None and not remote.startswith("local"):
+    if master is None:
+        remote = remote or os.environ.get("SPARK_REMOTE")
+    if remote is not None and not remote.startswith("local"):
         return builder.remote(remote).getOrCreate()
-    _find_java()
+    _choose_java()
     logging = resources.files("bench.analysis") / "log4j2.properties"
-    options = f"-Dlog4j2.configurationFile=file:{logging} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    builder = builder.config("spark.driver.extraJavaOptions", options).config(map=dict(_QUIET))
-    if remote is not None and master is None:
-        return builder.remote(remote).getOrCreate()
+    flags = [f"-Dlog4j2.configurationFile=file:{logging}", *QUICK_START]
+    flags += archive_flags() if java_flags is None else java_flags
+    builder = builder.config("spark.driver.extraJavaOptions", " ".join(flags))
+    builder = builder.config(map=dict(_QUIET))
+    if remote is not None:
+        with warnings.catch_warnings():
+            # The settings reach the server at its start; that they cannot be set again is no news.
+            warnings.filterwarnings("ignore", "Failed to set spark", UserWarning)
+            return builder.remote(remote).getOrCreate()
     if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         master = "local[*]"
     if master is not None:
@@ -59,7 +73,21 @@ def session(
     return builder.getOrCreate()
 
 
-def _find_java() -> None:
+def end(spark: SparkSession, timeout_s: float = 120.0) -> None:
+    """Stop a session and, where it was ours, wait until its Java process is gone."""
+    gateway = getattr(SparkContext, "_gateway", None)
+    spark.stop()
+    process = getattr(gateway, "proc", None)
+    if gateway is None or process is None:
+        return
+    gateway.shutdown()
+    # The driver ends when its input does; Spark itself leaves that to the end of this process.
+    process.stdin.close()
+    process.wait(timeout_s)
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - so that a session can follow
+
+
+def _choose_java() -> None:
     """Point Spark's launcher at the Java this project chose, and its workers at this Python."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     shims = Path(tempfile.gettempdir()) / f"kraft-bridge-{os.getuid()}"

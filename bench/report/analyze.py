@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.analysis import job
-from bench.analysis.session import session
+from bench.analysis.session import end, session
 from bench.report.findings import Finding, findings
 from bench.report.page import page
 
@@ -51,7 +51,7 @@ def analyze(
     try:
         return report(spark, str(trace_dir), Path(out_dir))
     finally:
-        spark.stop()
+        end(spark)
 
 
 def report(spark: SparkSession, trace: str, out: Path) -> Analysis:

@@ -117,7 +117,9 @@ def _noise(tables: Tables) -> Iterable[Finding]:
 def _ms(value: float | None) -> str:
     if value is None:
         return "too few samples"
-    return f"{value / 1000:,.2f} s" if value >= 10_000 else f"{value:,.3g} ms"
+    if value >= 1000:
+        return f"{value / 1000:,.3g} s" if value < 1e6 else f"{value / 1000:,.0f} s"
+    return f"{value:.3g} ms"
 
 
 def _share(value: float | None) -> str:

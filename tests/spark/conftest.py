@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from bench.analysis.session import session
+from bench.analysis.session import end, session
 
 
 @pytest.fixture(scope="session")
@@ -19,4 +19,4 @@ def spark() -> Iterator[SparkSession]:
     started.conf.set("spark.sql.shuffle.partitions", "1")
     started.conf.set("spark.sql.adaptive.enabled", "false")
     yield started
-    started.stop()
+    end(started)
