@@ -263,7 +263,7 @@ class MigrationDriver:
                 return ClaimTask(self._zk, image, self._log, node_id, self._epoch)
             case State.ZK_MIGRATION:
                 batch = self._settings.migration_min_batch_size
-                return CopyTask(self._zk, self._controller, self._log, batch)
+                return CopyTask(self._zk, self._controller, self._log, self.write_behind, batch)
             case _:
                 return None
 

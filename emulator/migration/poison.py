@@ -15,6 +15,7 @@ from typing import Final
 
 from emulator.migration.pipeline import MULTI_TOO_LARGE, Refused
 from emulator.migration.plan import Group
+from emulator.seam import Log
 from emulator.zookeeper.errors import ZkCode, code_name
 
 REPAIRABLE: Final = frozenset({ZkCode.NO_NODE, ZkCode.NODE_EXISTS, ZkCode.NOT_EMPTY})
@@ -37,6 +38,11 @@ class Poisoned:
     path: str
     cause: str
     skipped: bool
+
+    def log(self) -> Log:
+        """Say it."""
+        fields: dict[str, object] = {"path": self.path, "cause": self.cause}
+        return Log("error", "zookeeper refuses a write for good", fields)
 
 
 class Poison:

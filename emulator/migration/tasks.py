@@ -83,6 +83,15 @@ class Appender(Protocol):
         """Append; returns the last offset."""
 
 
+class Claimant(Protocol):
+    """Who knows whether the claim still stands."""
+
+    verified: bool
+
+    def verify(self, now_ms: int) -> list[Effect]:
+        """Look; ``verified`` becomes true if it does."""
+
+
 class LogView(claim.LogView, Protocol):
     """The part of the log that tasks look at."""
 
@@ -263,17 +272,26 @@ class ClaimTask(Task):
 
 
 class CopyTask(Task):
-    """Read the whole tree and append it to the log."""
+    """Read the whole tree and append it; the log says MIGRATION only if the claim stands."""
 
-    def __init__(self, zk: Zk, controller: Appender, log: LogView, min_batch_size: int) -> None:
+    def __init__(
+        self,
+        zk: Zk,
+        controller: Appender,
+        log: LogView,
+        claimant: Claimant,
+        min_batch_size: int,
+    ) -> None:
         super().__init__(zk)
         self._controller = controller
         self._log = log
+        self._claimant = claimant
         self._min_batch_size = min_batch_size
         self._reading = Reading(zk)
         self._checks: Iterator[Reason | None] | None = None
         self._pages: Iterator[list[object]] | None = None
         self._last_offset = -1
+        self._asked = False
         self._complete = False
         self.records = 0
 
@@ -282,7 +300,7 @@ class CopyTask(Task):
         """While pages are being appended and not too many wait for their commit."""
         if self._checks is not None:
             return True
-        return self._pages is not None and not self._complete and not self._too_far_ahead
+        return self._pages is not None and not self._asked and not self._too_far_ahead
 
     @property
     def _too_far_ahead(self) -> bool:
@@ -320,6 +338,11 @@ class CopyTask(Task):
             return []
         version = self._controller.stable.metadata_version
         page = next(self._pages, None)
+        if page is None and not self._asked:
+            self._asked = True
+            return self._claimant.verify(now_ms)
+        if page is None and not self._claimant.verified:
+            return []
         if page is None:
             self._last_offset = self._controller.append(importer.complete(version), now_ms)
             self._complete = True

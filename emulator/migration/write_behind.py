@@ -60,6 +60,7 @@ class WriteBehind:
         self.lag = Lag()
         self.reconciled = False
         self._resume = Mode.CLAIMED
+        self.verified = False
         self._careful = False
         self._draining = False
         self._settling: Round | None = None
@@ -140,6 +141,11 @@ class WriteBehind:
         """Read the whole tree, compare it with the newest stable image, write what differs."""
         assert self.started, self.mode
         return self._begin_reconcile(now_ms)
+
+    def verify(self, now_ms: int) -> list[Effect]:
+        """See whether the claim still stands: ``verified`` says so, or the mode is DEPOSED."""
+        self.verified = False
+        return self._begin_settle(now_ms) if self.mode is Mode.CLAIMED else []
 
     def stop(self) -> None:
         """Leadership is lost: forget everything; what is in flight is fenced by the next claim."""
@@ -250,7 +256,9 @@ class WriteBehind:
                     self._refusal = report
                     effects.append(report.log())
                 if self.pipeline.unanswered:
-                    self._pause()
+                    # Nothing more is sent until what is in flight has been answered.
+                    self._remember()
+                    self.mode = Mode.SETTLING
                     return effects
                 return effects + self._begin_settle(now_ms)
             case InDoubt():
@@ -273,11 +281,6 @@ class WriteBehind:
         if written is not None:
             self._written.append(written)
         return [Row(RangeRow(Stage.ZK_ACKED, unit.first_offset, unit.last_offset, stamp))]
-
-    def _pause(self) -> None:
-        """Send nothing more until what is in flight has been answered."""
-        self._remember()
-        self.mode = Mode.SETTLING
 
     def _remember(self) -> None:
         if self.mode in (Mode.STARTING, Mode.CLAIMED, Mode.RECONCILING, Mode.RUNNING):
@@ -350,6 +353,7 @@ class WriteBehind:
         if self._resume is Mode.RECONCILING:
             return self._begin_reconcile(now_ms)
         self.mode = self._resume
+        self.verified = True
         if self.mode is Mode.STARTING and applied:
             self.mode = Mode.CLAIMED
         return self._pump(now_ms)
@@ -361,9 +365,7 @@ class WriteBehind:
             return self._begin_reconcile(now_ms)
         self._resume = Mode.RECONCILING
         self._wait(self.poison.retry_ms)
-        worst = self.poison.znodes[0]
-        fields: dict[str, object] = {"path": worst.path, "cause": worst.cause}
-        return [Log("error", "zookeeper refuses a write for good", fields)]
+        return [self.poison.znodes[0].log()]
 
     def _untell(self) -> None:
         """Units that cannot be finished as planned go back to pending: a reconcile covers them."""

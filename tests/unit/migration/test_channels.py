@@ -61,6 +61,26 @@ class Broker:
         self.take(self.channels.tick(self.now_ms))
 
 
+@pytest.mark.requirement("V04")
+@pytest.mark.parametrize(
+    ("request_class", "key", "version"),
+    [
+        (m.LeaderAndIsrRequest, 4, 7),
+        (m.StopReplicaRequest, 5, 4),
+        (m.UpdateMetadataRequest, 6, 8),
+    ],
+)
+def test_versions_follow_metadata_version_not_a_handshake(
+    request_class: type, key: int, version: int
+) -> None:
+    broker = Broker()
+    broker.connect()
+    effects = broker.channels.put(1, request_class(controller_id=3000), 0)
+    (sent,) = [effect for effect in effects if isinstance(effect, Send)]
+    header, _ = decode_request(sent.data[4:])
+    assert (header.api_key, header.api_version) == (key, version)
+
+
 def test_the_first_frame_is_the_request_itself_with_the_node_id_as_client_id() -> None:
     broker = Broker()
     broker.connect()

@@ -8,7 +8,8 @@ import pytest
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.preconditions import Why
 from emulator.migration.states import State
-from emulator.zookeeper.ops import Create
+from emulator.zookeeper.errors import ZkCode
+from emulator.zookeeper.ops import Check, Create, SetData
 from tests.unit.migration.stories import (
     TOPIC_A,
     WALK,
@@ -20,7 +21,7 @@ from tests.unit.migration.stories import (
     waiting,
     waiting_world,
 )
-from tests.unit.migration.world import NODE_ID, checks, differences, migration_offset
+from tests.unit.migration.world import NODE_ID, World, checks, differences, migration_offset
 from wire import messages as m
 from wire import records as r
 
@@ -182,3 +183,57 @@ def test_a_finalised_migration_is_not_entered_again() -> None:
     assert status.phase == "finalised"
     assert not status.may_roll_back
     assert world.data("/controller_epoch") == b"2"
+
+
+@pytest.mark.requirement("Z04", "W05", "E06")
+def test_an_old_controller_that_wakes_up_writes_nothing_and_stops() -> None:
+    """Its multis were on their way when the new one claimed; they arrive after the new one's."""
+    old = ready_world()
+    old.advance(1_000)
+    old.held = []
+    old.append(*old.topic("late", B, (1, 2)))
+    old.advance(10)
+    assert old.driver.write_behind.pipeline.in_flight == 1
+    new = World(beside=old)
+    new.journal.epoch += 1
+    new.journal.append([r.RemoveTopicRecord(topic_id=B)], new.now_ms)
+    new.start()
+    new.advance(1_000)
+    assert new.driver.state is State.DUAL_WRITE
+    before = {path: node.version for path, node in new.model.tree.nodes.items()}
+    old.release()
+    old.advance(10_000)
+    assert {path: node.version for path, node in new.model.tree.nodes.items()} == before
+    assert old.driver.state is State.INACTIVE
+    assert "claimed" in old.driver.status(old.now_ms).deposed_because
+    assert differences(new) == {}
+
+
+@pytest.mark.requirement("E01")
+def test_a_write_that_the_old_zookeeper_controller_had_on_its_way_is_refused() -> None:
+    world = waiting_world()
+    seen = world.version("/controller_epoch")
+    world.start()
+    world.register(1)
+    world.register(2)
+    world.advance(1_000)
+    late = (Check("/controller_epoch", seen), SetData("/brokers/topics/a", b"{}"))
+    assert world.model.tree.multi(late, 1, world.now_ms) == (0, ZkCode.BAD_VERSION)
+
+
+def test_deposed_in_the_middle_of_the_copy_takes_the_copy_back() -> None:
+    world = waiting_world(migration_min_batch_size=1)
+    append = world.journal.append
+
+    def deposing(records: list[object], now_ms: int, *, atomic: bool = True) -> int:
+        if isinstance(records[0], r.TopicRecord) and world.data("/controller_epoch") == b"2":
+            world.put("/controller_epoch", b"9")
+        return append(records, now_ms, atomic=atomic)
+
+    world.journal.append = deposing  # type: ignore[method-assign]
+    world.start()
+    world.register(1)
+    world.register(2)
+    world.advance(1_000)
+    assert world.driver.state is State.INACTIVE
+    assert world.journal.history.begin is None

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from emulator.metadata.migration_state import MigrationState
+from emulator.migration.importer import PAGE_RECORDS_MAX
 from emulator.migration.states import State
+from emulator.migration.tasks import APPEND_AHEAD_RECORDS
 from tests.unit.migration.stories import (
     TOPIC_A,
     WALK,
@@ -17,6 +19,7 @@ from tests.unit.migration.stories import (
 )
 from tests.unit.migration.world import World, differences, migration_offset
 from wire import records as r
+from wire.text import uuid_text
 
 
 @pytest.mark.requirement("P07", "P09", "P18", "S04")
@@ -137,3 +140,51 @@ def test_the_connection_is_lost_at_each_request(frame: int, how: str) -> None:
     world.append(*world.topic("b", B, (1, 2)))
     world.advance(1_000)
     assert differences(world) == {}
+
+
+@pytest.mark.requirement("S03", "S04")
+def test_the_phases_have_names() -> None:
+    world = waiting_world()
+    world.start()
+    world.register(1)
+    world.advance(100)
+    assert world.driver.status(world.now_ms).phase == "pre-migration"
+    world.register(2)
+    world.advance(1_000)
+    assert world.driver.status(world.now_ms).phase == "hybrid"
+    for broker in (1, 2):
+        world.register(broker, migrating=False)
+    status = world.driver.status(world.now_ms)
+    assert status.phase == "dual write"
+    assert status.may_roll_back
+
+
+def test_the_copy_does_not_run_away_from_the_log() -> None:
+    world = waiting_world()
+    count = 60
+    for index in range(count):
+        partitions = ",".join(f'"{p}":[1,2]' for p in range(999))
+        topic_id = uuid_text((index + 100).to_bytes(16))
+        world.put(
+            f"/brokers/topics/many{index}",
+            f'{{"version":3,"topic_id":"{topic_id}","partitions":{{{partitions}}}}}'.encode(),
+        )
+    append = world.journal.append
+
+    def stalling(records: list[object], now_ms: int, *, atomic: bool = True) -> int:
+        if isinstance(records[0], r.BeginTransactionRecord):
+            world.journal.committing = False
+        return append(records, now_ms, atomic=atomic)
+
+    world.journal.append = stalling  # type: ignore[method-assign]
+    world.start()
+    world.register(1)
+    world.register(2)
+    world.advance(1_000)
+    assert world.driver.state is State.ZK_MIGRATION
+    ahead = world.journal.end - world.journal.high_watermark
+    assert ahead <= APPEND_AHEAD_RECORDS + PAGE_RECORDS_MAX
+    world.journal.committing = True
+    world.advance(5_000)
+    assert world.driver.state is State.DUAL_WRITE
+    assert len(world.journal.stable.topics) == count + 1

@@ -34,12 +34,14 @@ BROKER_PORT = 9090
 class World:
     """See the module's docstring. ``zk_frames`` holds every request ZooKeeper has seen, decoded."""
 
-    def __init__(self, *, metadata_version: int = 21, **settings: Any) -> None:
-        self.now_ms = 1_000_000
+    def __init__(
+        self, *, metadata_version: int = 21, beside: World | None = None, **settings: Any
+    ) -> None:
+        self.now_ms = 1_000_000 if beside is None else beside.now_ms
         self.metadata_version = metadata_version
-        self.model = ZooKeeperModel(Random(7))
-        self.journal = Journal()
-        self._conn = count(1)
+        self.model = ZooKeeperModel(Random(7)) if beside is None else beside.model
+        self.journal = Journal() if beside is None else beside.journal
+        self._conn = count(1 if beside is None else 1_000_000)
         self.settings = Settings(node_id=NODE_ID, voters=frozenset({NODE_ID}), **settings)
         self.held: list[tuple[int, bytes]] | None = None
         self.dropping_replies = False
