@@ -6,6 +6,7 @@ as the child has its own group, reaches only us, so that we decide the order of 
 
 import atexit
 import contextlib
+import functools
 import os
 import signal
 import subprocess
@@ -14,14 +15,47 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Self
+from typing import IO, Self
 
 _POLL_S = 0.02
 _TAIL_LINES = 12
 _PORT_TAKEN = ("Address already in use", "BindException")
 
+# Told the process group of each child, and that it was reaped; when its standard input ends, we are
+# gone, by whatever means, SIGKILL too, and it kills what is left.
+_WATCHDOG = """
+while read -r sign group; do
+  if [ "$sign" = + ]; then groups="$groups $group"; continue; fi
+  left=
+  for each in $groups; do [ "$each" = "$group" ] || left="$left $each"; done
+  groups=$left
+done
+for each in $groups; do kill -s KILL -- "-$each" 2>/dev/null; done
+"""
+
 _alive: set["Process"] = set()
 _lock = threading.Lock()
+
+
+@functools.cache
+def _watchdog(_parent: int) -> IO[bytes]:
+    """The watchdog's standard input; one for each process, also for a fork of this one."""
+    child = subprocess.Popen(
+        ["/bin/sh", "-c", _WATCHDOG],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        bufsize=0,
+    )
+    child.returncode = 0  # it outlives us by design: no warning that it still runs
+    assert child.stdin is not None
+    return child.stdin
+
+
+def _tell_watchdog(sign: str, group: int) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        _watchdog(os.getpid()).write(f"{sign} {group}\n".encode())
 
 
 class ProcessError(RuntimeError):
@@ -81,6 +115,7 @@ class Process:
                 start_new_session=True,
             )
             _alive.add(self)
+            _tell_watchdog("+", self._child.pid)
         return self
 
     @property
@@ -204,7 +239,9 @@ class Process:
             self.signal(signal.SIGKILL)
             self._child.wait(10)
         with _lock:
-            _alive.discard(self)
+            if self in _alive:
+                _alive.discard(self)
+                _tell_watchdog("-", self._child.pid)
         return self._child.returncode
 
 

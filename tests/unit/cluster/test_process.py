@@ -9,16 +9,16 @@ import pytest
 
 from bench.cluster.ports import free_ports, is_open
 from bench.cluster.process import PortTakenError, Process, ProcessError
+from bench.cluster.waiting import wait_for
 
 WAIT = "import signal; print('up', flush=True); signal.pause()"
 
 
 def gone(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return False
+    """Whether a process has ended; an orphan that nobody has reaped yet has."""
+    command = ["ps", "-o", "stat=", "-p", str(pid)]
+    state = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    return not state or state.startswith("Z")
 
 
 @pytest.fixture
@@ -88,6 +88,7 @@ def test_starting_twice_is_refused(process):
 PARENT = """
 import os, signal, sys
 from pathlib import Path
+from bench.cluster.waiting import wait_for
 from bench.cluster.process import Process, interrupt_on_terminate
 interrupt_on_terminate()
 child = Process("child", Path({folder!r}))
@@ -98,12 +99,27 @@ print(child.pid, flush=True)
 """
 
 
-@pytest.mark.parametrize("end", ["raise RuntimeError", "os.kill(os.getpid(), signal.SIGTERM)"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        "raise RuntimeError",
+        "os.kill(os.getpid(), signal.SIGTERM)",
+        "os.kill(os.getpid(), signal.SIGKILL)",
+    ],
+)
 def test_no_child_survives_its_parent(tmp_path, end):
     program = PARENT.format(folder=str(tmp_path), program=WAIT, end=end)
     command = [sys.executable, "-c", program]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ended.returncode in (1, -signal.SIGINT)
+    assert ended.returncode != 0
+    pid = int(ended.stdout)
+    assert wait_for("end of the child", lambda: gone(pid))
+
+
+def test_a_child_that_was_reaped_is_not_killed_again(tmp_path):
+    program = PARENT.format(folder=str(tmp_path), program=WAIT, end="child.stop()")
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
     assert gone(int(ended.stdout))
 
 
