@@ -118,6 +118,7 @@ def metrics(node: Node, now_ms: int) -> dict[metric.Metric, Any]:
         metric.ZK_WRITE_BLOCKING_KRAFT_UNION_MS: node.controller.blocked_union_ms(now_ms),
         metric.ZK_BLOCKED_OPERATIONS: node.controller.blocked_count,
         metric.REQUESTS_WAITING: node.counters.waiting,
+        metric.LONGEST_STEP_MS: {("any",): node.counters.longest_step_ns / 1e6},
         metric.REQUESTS: {
             (api_name(key), "no"): count
             for key, count in sorted(node.connections.requests_total.items())

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
-from emulator.config import SECURITY_PROTOCOLS, Config
+from emulator.assembly import controller_config, raft_config
+from emulator.config import Config
 from emulator.connections import Connections, Request, Ticket
-from emulator.controller.context import Call, ControllerConfig, Listener
+from emulator.controller.context import Call
 from emulator.controller.gate import Blocked
 from emulator.controller.machine import Controller
 from emulator.controller.registry import advertised
@@ -24,8 +24,7 @@ from emulator.metadata.snapshot import to_records
 from emulator.migration.channels import Channels
 from emulator.migration.driver import MigrationDriver
 from emulator.migration.settings import Settings
-from emulator.raft.config import RaftConfig
-from emulator.raft.format import MetaProperties, parse_bootstrap_checkpoint
+from emulator.raft.format import MetaProperties
 from emulator.raft.machine import Raft
 from emulator.recovery import load_history
 from emulator.reply import Reply
@@ -44,12 +43,11 @@ from emulator.seam import (
 )
 from emulator.trace.distribution import Distribution
 from emulator.trace.rows import BlockCause, BlockEnd, BlockRow, RangeRow, Stage
-from emulator.tracing import api_name, outermost, request_row
+from emulator.tracing import Counters, api_name, outermost, request_row
 from emulator.zookeeper.client import ZkClient
 from emulator.zookeeper.states import ZkState
 from wire import messages as m
-from wire import records as r
-from wire.record_serde import decode_record, encode_record
+from wire.record_serde import encode_record
 
 SETTLE_ROUNDS_MAX: Final = 100
 """Rounds of one step; what still moves then goes on in the next step, so no step is endless."""
@@ -57,16 +55,6 @@ HANDSHAKE_MS_MAX: Final = 3_000
 """A starting ZooKeeper may swallow the connect request for ever: dial again after this."""
 DRAIN_MS_MAX: Final = 60_000
 """How long an orderly stop waits for ZooKeeper before it gives up and says so."""
-
-
-@dataclass(slots=True)
-class Counters:
-    """Plain numbers for the metrics."""
-
-    request_errors: dict[tuple[str, str], int] = field(default_factory=dict)
-    waiting: int = 0
-    steps: int = 0
-    longest_step_ms: int = 0
 
 
 class Node:
@@ -99,10 +87,10 @@ class Node:
         self.config = config
         self.cluster_id = identity.cluster_id
         self._stamp = stamp
-        self.raft = Raft(_raft_config(config, identity), files, rng, now_ms)
+        self.raft = Raft(raft_config(config, identity), files, rng, now_ms)
         self.history = load_history(self.raft)
-        controller_config = _controller_config(config, identity, files, rng)
-        self.controller = Controller(controller_config, self.raft, self.history, rng)
+        settings = controller_config(config, identity, files, rng)
+        self.controller = Controller(settings, self.raft, self.history, rng)
         self.connections = Connections(
             advertised(config.release), config.socket_request_max_bytes, stamp
         )
@@ -175,12 +163,13 @@ class Node:
         """Take what happened, run the timers that are due, return what to do, in order."""
         if self._halted:
             return []
-        self.counters.steps += 1
+        begin_ns = self._stamp()
         effects: list[Effect] = []
         for event in events:
             effects += self._event(event, now_ms)
         effects += self._timers(now_ms)
         effects += self._settle(now_ms)
+        self.counters.longest_step_ns = max(self.counters.longest_step_ns, self._stamp() - begin_ns)
         return effects + self._stop_if_drained(now_ms)
 
     def shutdown(self, now_ms: int) -> list[Effect]:
@@ -403,55 +392,3 @@ class Node:
 
 def _due(deadline_ms: int | None, now_ms: int) -> bool:
     return deadline_ms is not None and deadline_ms <= now_ms
-
-
-def _raft_config(config: Config, identity: MetaProperties) -> RaftConfig:
-    return RaftConfig(
-        node_id=config.node_id,
-        cluster_id=identity.cluster_id,
-        voters={
-            node: (
-                config.advertised_controller_listener.host,
-                config.advertised_controller_listener.port,
-            )
-            if node == config.node_id
-            else (address.host, address.port)
-            for node, address in config.voters.items()
-        },
-        listener_name=config.controller_listener_names[0],
-        directory_id=identity.directory_id or bytes(16),
-        release=config.release,
-        segment_bytes=config.segment_bytes,
-    )
-
-
-def _controller_config(
-    config: Config, identity: MetaProperties, files: Mapping[str, bytes], rng: random.Random
-) -> ControllerConfig:
-    level = 1
-    for value in parse_bootstrap_checkpoint(files):
-        record, _version = decode_record(value)
-        if isinstance(record, r.FeatureLevelRecord) and record.name == "metadata.version":
-            level = record.feature_level
-    return ControllerConfig(
-        node_id=config.node_id,
-        cluster_id=identity.cluster_id,
-        release=config.release,
-        metadata_version=level,
-        migration_enabled=config.migration_enabled,
-        incarnation_id=rng.randbytes(16),
-        listeners=tuple(
-            Listener(x.name, x.host, x.port, SECURITY_PROTOCOLS[x.security_protocol])
-            for x in config.advertised
-            if x.name in config.controller_listener_names
-        ),
-        inter_broker_listener_name=config.inter_broker_listener_name,
-        voters=frozenset(config.voters),
-        broker_session_timeout_ms=config.broker_session_timeout_ms,
-        broker_heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
-        metadata_max_idle_interval_ms=config.metadata_max_idle_interval_ms,
-        num_partitions=config.num_partitions,
-        default_replication_factor=config.default_replication_factor,
-        delete_topic_enable=config.delete_topic_enable,
-        properties=config.static,
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cache
 
 import msgspec
@@ -15,6 +16,17 @@ from wire import messages as m
 from wire.errors import DecodeError
 from wire.frame import decode_response
 from wire.schema import lookup
+
+
+@dataclass(slots=True)
+class Counters:
+    """Plain numbers for the metrics."""
+
+    request_errors: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By API and error code."""
+    waiting: int = 0
+    """Requests received and not answered."""
+    longest_step_ns: int = 0
 
 
 def request_row(ticket: Ticket, reply: Reply, answered_ns: int) -> RequestRow:
