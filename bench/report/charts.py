@@ -62,7 +62,12 @@ def bars(title: str, x: str, parts: Sequence[tuple[str, float]]) -> str:
     names = [name for name, _ in parts]
     values = [value for _, value in parts]
     drawn = axes.barh(names, values, color=COLOURS[0], height=0.62)
-    axes.bar_label(drawn, [f"{value:,.3g}" for value in values], padding=3, fontsize=8)
+    axes.bar_label(
+        drawn,
+        [f"{value:,.0f}" if value >= 1000 else f"{value:.3g}" for value in values],
+        padding=3,
+        fontsize=8,
+    )
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     return _svg(figure, title)
