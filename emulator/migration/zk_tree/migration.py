@@ -61,6 +61,10 @@ def unsupported(tree: Tree) -> Iterator[tuple[str, str]]:
             node = tree.node(path)
             if node is not None and not configs.is_empty(path, node.data):
                 yield path, f"{what} configs (quotas, SCRAM credentials)"
+    for name in tree.children(configs.BROKERS):
+        path = f"{configs.BROKERS}/{name}"
+        if b"encryptedPassword:" in (tree.data(path) or b""):
+            yield path, "broker configs with encoded passwords"
     for root in ("/kafka-acl", "/kafka-acl-extended"):
         depth = 3 if root == "/kafka-acl" else 4
         for path in tree.below(root):
