@@ -213,7 +213,7 @@ class WriteBehind:
         return effects
 
     def _send(self, unit: Unit, now_ms: int) -> list[Effect] | None:
-        """Send the next multi of a unit; None when something in flight must be answered first."""
+        """Send the next multi of a unit; None: something in flight must be answered first."""
         effects: list[Effect] = []
         if not unit.planned and unit.plan():
             stamp = self._stamp()
@@ -226,8 +226,7 @@ class WriteBehind:
             self._busy = True
             return effects
         self._last_write_ms = now_ms
-        # A unit that is not planned to its end is gone on with in the next step: no step longer
-        # than 5 ms.
+        # What is not planned yet is for the next step: none longer than 5 ms.
         self._busy = not unit.planned
         return effects + sent
 
@@ -290,14 +289,9 @@ class WriteBehind:
         if self.mode in (Mode.STOPPED, Mode.DEPOSED):
             return []
         self.doubt_count += 1
-        self._remember()
         self._reading = None
-        self._careful = True
-        self.mode = Mode.DOUBT
-        effects: list[Effect] = [Log("warning", "zookeeper writes in doubt", {"lost": what})]
-        if self._zk.connected:
-            effects += self._begin_settle(now_ms)
-        return effects
+        log = Log("warning", "zookeeper writes in doubt", {"lost": what})
+        return [log, *self._begin_settle(now_ms)]
 
     def _begin_settle(self, now_ms: int) -> list[Effect]:
         """Read the chain back; nothing of ours can be applied any more."""
