@@ -8,8 +8,8 @@ ignored, wrong values are collected and raised together. Source: KafkaConfig and
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, Final, TypeVar
 
 from emulator.config_names import KAFKA_CONFIG_NAMES
 
@@ -216,6 +216,35 @@ def _listeners(text: str, protocols: Mapping[str, str]) -> tuple[Listener, ...]:
     return tuple(result)
 
 
+_LONG: Final = 2**63 - 1
+_PLAIN: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
+    "migration_enabled": ("zookeeper.metadata.migration.enable", _bool),
+    "migration_min_batch_size": ("zookeeper.metadata.migration.min.batch.size", _int(1)),
+    "zookeeper_max_in_flight_requests": ("zookeeper.max.in.flight.requests", _int(1)),
+    "inter_broker_listener_name": ("inter.broker.listener.name", str),
+    "metadata_max_idle_interval_ms": ("metadata.max.idle.interval.ms", _int(0)),
+    "broker_heartbeat_interval_ms": ("broker.heartbeat.interval.ms", _int(1)),
+    "broker_session_timeout_ms": ("broker.session.timeout.ms", _int(1)),
+    "num_partitions": ("num.partitions", _int(1)),
+    "default_replication_factor": ("default.replication.factor", _int(1)),
+    "snapshot_bytes_between": ("metadata.log.max.record.bytes.between.snapshots", _int(1, _LONG)),
+    "snapshot_interval_ms": ("metadata.log.max.snapshot.interval.ms", _int(0, _LONG)),
+    "segment_bytes": ("metadata.log.segment.bytes", _int(12)),
+    "socket_request_max_bytes": ("socket.request.max.bytes", _int(1)),
+    "delete_topic_enable": ("delete.topic.enable", _bool),
+    "release": ("kraftbridge.release", _one_of(*RELEASES)),
+    "write_behind_max_records": ("kraftbridge.zk.write.behind.max.records", _int(0)),
+    "write_behind_poison": ("kraftbridge.zk.write.behind.poison", _one_of("block", "skip")),
+    "write_behind_multi_ops": ("kraftbridge.zk.write.behind.multi.ops", _int(1, 1000)),
+    "metrics_port": ("kraftbridge.metrics.port", _int(0, 65_535)),
+    "trace_dir": ("kraftbridge.trace.dir", str),
+}
+"""Field of :class:`Config` -> its property and how it is read; the default is the field's."""
+DEFAULTS: Final[Mapping[str, Any]] = {
+    one.name: one.default for one in fields(Config) if one.default is not MISSING
+}
+
+
 def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
     """Validate properties.
 
@@ -240,7 +269,6 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
     )
     advertised = r.take("advertised.listeners", lambda text: _listeners(text, protocols), listeners)
     voters = r.need("controller.quorum.voters", _voters, dict[int, HostPort]())
-    migration = r.take("zookeeper.metadata.migration.enable", _bool, default=False)
     no_servers: tuple[tuple[HostPort, ...], str] = ((), "")
     servers, chroot = r.take("zookeeper.connect", _zookeeper_connect, no_servers)
     log_dir = (
@@ -258,39 +286,12 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
         log_dir=_names(log_dir)[0] if log_dir else "",
         zookeeper_servers=servers,
         zookeeper_chroot=chroot,
-        migration_enabled=migration,
-        migration_min_batch_size=r.take(
-            "zookeeper.metadata.migration.min.batch.size", _int(1), 200
-        ),
         zookeeper_session_timeout_ms=session_ms,
         zookeeper_connection_timeout_ms=r.take(
             "zookeeper.connection.timeout.ms", _int(1), session_ms
         ),
-        zookeeper_max_in_flight_requests=r.take("zookeeper.max.in.flight.requests", _int(1), 10),
-        inter_broker_listener_name=r.take("inter.broker.listener.name", str, "PLAINTEXT"),
-        metadata_max_idle_interval_ms=r.take("metadata.max.idle.interval.ms", _int(0), 500),
-        broker_heartbeat_interval_ms=r.take("broker.heartbeat.interval.ms", _int(1), 2_000),
-        broker_session_timeout_ms=r.take("broker.session.timeout.ms", _int(1), 9_000),
-        num_partitions=r.take("num.partitions", _int(1), 1),
-        default_replication_factor=r.take("default.replication.factor", _int(1), 1),
-        snapshot_bytes_between=r.take(
-            "metadata.log.max.record.bytes.between.snapshots", _int(1, 2**63 - 1), 20 * 1024 * 1024
-        ),
-        snapshot_interval_ms=r.take(
-            "metadata.log.max.snapshot.interval.ms", _int(0, 2**63 - 1), 3_600_000
-        ),
-        segment_bytes=r.take("metadata.log.segment.bytes", _int(12), 1024 * 1024 * 1024),
-        socket_request_max_bytes=r.take("socket.request.max.bytes", _int(1), 100 * 1024 * 1024),
-        delete_topic_enable=r.take("delete.topic.enable", _bool, default=True),
-        release=r.take("kraftbridge.release", _one_of(*RELEASES), "3.9"),
-        write_behind_max_records=r.take("kraftbridge.zk.write.behind.max.records", _int(0), 10_000),
-        write_behind_poison=r.take(
-            "kraftbridge.zk.write.behind.poison", _one_of("block", "skip"), "block"
-        ),
-        write_behind_multi_ops=r.take("kraftbridge.zk.write.behind.multi.ops", _int(1, 1000), 400),
-        metrics_port=r.take("kraftbridge.metrics.port", _int(0, 65_535), -1),
-        trace_dir=r.take("kraftbridge.trace.dir", str, ""),
         static=dict(raw),
+        **{field: r.take(key, parse, DEFAULTS[field]) for field, (key, parse) in _PLAIN.items()},
     )
     r.problems += _cross_checks(config, r.raw)
     if r.problems:
