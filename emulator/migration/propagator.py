@@ -103,7 +103,9 @@ class Propagator:
             everything = _Shared(after)
             for peer in joined:
                 self._put_update(sender, peer, everything, build.TYPE_UNKNOWN)
-                self._put_leaders(sender, peer, everything, build.TYPE_INCREMENTAL)
+                # FULL where Kafka sends INCREMENTAL: it was away when topics were deleted, and only
+                # a request that names everything makes it give up the replicas of those.
+                self._put_leaders(sender, peer, everything, build.TYPE_FULL)
             live = build.live_brokers(after)
             for peer in stayed:
                 request = build.update_metadata(sender, peer, [], live, build.TYPE_UNKNOWN)

@@ -309,8 +309,18 @@ def test_a_broker_that_comes_back_gets_everything_the_others_the_broker_list() -
     kinds = {b: [(type(q), q.type) for to, q in sent if to == b] for b in (0, 1, 2)}
     assert kinds[2] == [
         (m.UpdateMetadataRequest, propagation.TYPE_UNKNOWN),
-        (m.LeaderAndIsrRequest, propagation.TYPE_INCREMENTAL),
+        (m.LeaderAndIsrRequest, propagation.TYPE_FULL),
     ]
+    [leaders] = [q for to, q in sent if isinstance(q, m.LeaderAndIsrRequest)]
+    named = {
+        (t.topic_id, p.partition_index) for t in leaders.topic_states for p in t.partition_states
+    }
+    assert named == {
+        (topic.id, index)
+        for topic in after.topics.values()
+        for index, partition in topic.partitions.items()
+        if 2 in partition.replicas
+    }
     assert kinds[0] == kinds[1] == [(m.UpdateMetadataRequest, propagation.TYPE_UNKNOWN)]
     for to, request in sent:
         partitions = sum(len(t.partition_states) for t in request.topic_states)
