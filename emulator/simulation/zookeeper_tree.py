@@ -94,7 +94,10 @@ def _check_path(path: str) -> None:
 
 
 class Tree:
-    """All znodes by path, and the last zxid."""
+    """All znodes by path, and the last zxid.
+
+    ``changed`` takes the path of every znode that is written, made or removed, for who looks on.
+    """
 
     def __init__(self) -> None:
         self.zxid = 0
@@ -103,6 +106,7 @@ class Tree:
             self.nodes[path] = Znode(b"", (), 0, 0, 0, 0, 0)
             if path != "/":
                 self.nodes[parent_of(path)].children.add(path.rsplit("/", 1)[1])
+        self.changed: set[str] = set()
         self._undo: dict[str, Znode | None] | None = None
 
     def get(self, path: str) -> Znode:
@@ -217,6 +221,7 @@ class Tree:
         del self.nodes[path]
 
     def _touch(self, path: str) -> None:
+        self.changed.add(path)
         if self._undo is not None and path not in self._undo:
             node = self.nodes.get(path)
             self._undo[path] = replace(node, children=set(node.children)) if node else None

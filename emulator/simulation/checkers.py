@@ -1,0 +1,313 @@
+"""What must hold, as named objects that look on and change nothing.
+
+Each looks after every step of a controller process, after every request ZooKeeper has served, and
+at the end, when nothing is on its way any more. The names are explained in ``docs/simulation.md``;
+the numbers are those of the invariants in ``ARCHITECTURE.md``.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from emulator.migration.states import State
+from emulator.simulation import tree_check
+from emulator.simulation.broker import Broker
+from emulator.simulation.broker_view import FULL, ControlRequest
+from emulator.simulation.process import Process
+from emulator.simulation.violation import Violated, ensure
+from wire import messages as m
+from wire import records as r
+from wire.batch import Batch
+from wire.record_serde import decode_record
+
+if TYPE_CHECKING:
+    from emulator.simulation.world import World
+
+OWN: Final = "/kraft_bridge"
+MIGRATION: Final = "/migration"
+EPOCH: Final = "/controller_epoch"
+CONTROLLER: Final = "/controller"
+UNBOUNDED_SLACK_RECORDS: Final = 10
+"""Fencings and NoOps that one step may append beside what the bound has room for."""
+BOUNDED: Final = (
+    r.TopicRecord,
+    r.PartitionRecord,
+    r.ConfigRecord,
+    r.RemoveTopicRecord,
+    r.ProducerIdsRecord,
+)
+
+
+class Checker:
+    """Looks on; every method may raise :class:`Violated`."""
+
+    name = ""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def stepped(self, process: Process, appended: list[Batch]) -> None:
+        """A controller process has taken a step and appended these batches."""
+
+    def served(self, changed: set[str]) -> None:
+        """ZooKeeper has served a request, which changed these znodes."""
+
+    def told(self, broker: Broker, request: ControlRequest) -> None:
+        """A broker has received a control request."""
+
+    def ended(self) -> None:
+        """Everything is quiet."""
+
+    def json(self, path: str) -> dict[str, int]:
+        """A znode of numbers; empty when it is absent."""
+        node = self.world.tree.nodes.get(path)
+        return {} if node is None or not node.data else dict(json.loads(node.data))
+
+    @property
+    def offset(self) -> int:
+        """What ``/migration`` covers."""
+        return self.json(MIGRATION).get("kraft_metadata_offset", -1)
+
+
+class ShowsCommitted(Checker):
+    """Invariant 1 (G06): a znode never shows what is not committed in the log."""
+
+    name = "zookeeper-shows-committed"
+
+    def served(self, changed: set[str]) -> None:
+        """Look at what changed."""
+        ledger = self.world.ledger
+        ensure(self.offset < ledger.end_offset, self.name, f"{MIGRATION} covers {self.offset}")
+        for path in changed:
+            if not tree_check.covered(path):
+                continue
+            node = self.world.tree.nodes.get(path)
+            means = None if node is None else tree_check.meaning(path, node.data)
+            if means == self.world.before.get(path):
+                continue
+            allowed = ledger.legit.get(path, set())
+            ensure(means in allowed, self.name, f"{path} says {means}, never committed")
+
+
+class TreeIsImage(Checker):
+    """Invariant 2: the tree is the image at ``/migration``'s offset, whenever a unit is closed."""
+
+    name = "tree-is-image"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._closed = -1
+
+    def served(self, changed: set[str]) -> None:
+        """Compare the whole tree when the offset has moved."""
+        if OWN not in changed and MIGRATION not in changed:
+            return
+        state = self.json(OWN)
+        if state.get("part") == 0 and state.get("offset", -1) > self._closed:
+            self._closed = state["offset"]
+            self._compare(self._closed)
+
+    def ended(self) -> None:
+        """The tree is what the newest image says, and nothing is missing."""
+        self._compare(self.world.ledger.image.offset)
+
+    def _compare(self, offset: int) -> None:
+        image = self.world.ledger.image_at(offset)
+        found = next(tree_check.differences(self.world.tree.nodes, image), None)
+        ensure(found is None, self.name, f"offset {offset}: {found}")
+
+
+class ChainAgrees(Checker):
+    """Invariants 2 and 5: both counters move as one, by whoever holds the claim, never back."""
+
+    name = "chain-agrees"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._last: dict[str, int] = {}
+        self._versions: tuple[int, int] | None = None
+
+    def served(self, changed: set[str]) -> None:
+        """Look at both counters when one has moved."""
+        if OWN not in changed:
+            return
+        nodes = self.world.tree.nodes
+        state, migration, holder = self.json(OWN), self.json(MIGRATION), self.json(CONTROLLER)
+        if not state or nodes[OWN].mzxid != self.world.tree.zxid:
+            return
+        ensure(
+            state["offset"] == migration["kraft_metadata_offset"],
+            self.name,
+            f"{OWN} covers {state['offset']}, {MIGRATION} {migration['kraft_metadata_offset']}",
+        )
+        writer = (state["node_id"], state["kraft_epoch"])
+        claimed = (holder.get("brokerid"), holder.get("kraftControllerEpoch"))
+        ensure(writer == claimed, self.name, f"{writer} wrote while {claimed} holds the claim")
+        place = ("zk_epoch", "offset", "sequence")
+        now, before = [state[k] for k in place], [self._last.get(k, -2) for k in place]
+        ensure(now[0] >= before[0] and now[1] >= before[1], self.name, f"{now} after {before}")
+        ensure(now > before, self.name, f"{now} after {before}: a multi was applied twice")
+        versions = (nodes[OWN].version, nodes[MIGRATION].version)
+        if self._versions is not None and before[0] == now[0]:
+            own, other = (a - b for a, b in zip(versions, self._versions, strict=True))
+            foreign = self.world.foreign_writes_taken()
+            ensure(own == 1 and other == 1 + foreign, self.name, f"counters moved {own}, {other}")
+        else:
+            self.world.foreign_writes_taken()
+        self._versions = versions
+        self._last = state
+
+
+class EpochsGrow(Checker):
+    """Invariant 4 (E07): a claim rewrites both znodes at once; every epoch only grows."""
+
+    name = "epochs-grow"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.claims: list[tuple[int, int]] = []
+
+    def served(self, changed: set[str]) -> None:
+        """Look at the claim when it has moved."""
+        if EPOCH not in changed and CONTROLLER not in changed:
+            return
+        nodes = self.world.tree.nodes
+        epoch, holder = nodes[EPOCH], nodes.get(CONTROLLER)
+        if epoch.mzxid != self.world.tree.zxid:
+            return
+        assert epoch.data is not None
+        together = holder is not None and holder.czxid == epoch.mzxid
+        ensure(together, self.name, "the epoch was raised without the registration")
+        assert holder is not None
+        ensure(holder.ephemeral_owner == 0, self.name, f"{CONTROLLER} is ephemeral")
+        claim = (int(epoch.data), self.json(CONTROLLER)["kraftControllerEpoch"])
+        last = self.claims[-1] if self.claims else (self.world.first_zk_epoch, -1)
+        right = claim[0] == last[0] + 1 and claim[1] > last[1]
+        ensure(right, self.name, f"{claim} after {last}")
+        self.claims.append(claim)
+
+
+class LagBounded(Checker):
+    """Invariant 6 (W02): nothing is appended for callers beyond the bound."""
+
+    name = "lag-bounded"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.blocked_steps = 0
+        self._term_tip = -1
+        self._epoch = -1
+
+    def stepped(self, process: Process, appended: list[Batch]) -> None:
+        """Judge what was appended by how far ZooKeeper really is."""
+        node = process.node
+        driver, bound = node.driver, self.world.scenario.bound
+        assert driver is not None
+        if node.raft.leader_epoch != self._epoch:
+            self._epoch = node.raft.leader_epoch
+            self._term_tip = node.raft.log_end_offset - 1
+        if not bound or not driver.bound.active:
+            ensure(driver.state is not State.DUAL_WRITE or not bound, self.name, "not bounded")
+            return
+        self.blocked_steps += driver.bound.blocked
+        claimed = self.json(CONTROLLER).get("kraftControllerEpoch") == self._epoch
+        base = self.offset if claimed else max(self.offset, self._term_tip)
+        for batch in appended:
+            if batch.is_control or batch.base_offset <= self._term_tip:
+                continue
+            ahead = batch.base_offset - 1 - base
+            if ahead < bound + UNBOUNDED_SLACK_RECORDS:
+                continue
+            kinds = {type(decode_record(value)[0]) for _, value in batch.records}
+            ensure(kinds.isdisjoint(BOUNDED), self.name, f"{ahead} records ahead: {kinds}")
+
+
+class LagIsTrue(Checker):
+    """M06, M12: the gauges say what is missing in ZooKeeper, and never zero while it is."""
+
+    name = "lag-gauge"
+
+    def stepped(self, process: Process, appended: list[Batch]) -> None:
+        """Hold the gauges against the log and ``/migration``."""
+        del appended
+        driver = process.node.driver
+        if driver is None or driver.state is not State.DUAL_WRITE:
+            return
+        lag = driver.write_behind.lag
+        stable = process.node.controller.stable.offset
+        ensure(lag.confirmed <= self.offset, self.name, f"{lag.confirmed} is said to be confirmed")
+        right = lag.records == stable - lag.confirmed
+        ensure(right, self.name, f"{lag.records} records, {stable} stable, {lag.confirmed} there")
+
+    def ended(self) -> None:
+        """No change is missing."""
+        driver = self.world.process.node.driver
+        assert driver is not None
+        lag = driver.write_behind.lag
+        ensure(lag.changed_records == 0, self.name, f"{lag.changed_records} changes are missing")
+
+
+class ToldOnlyRegistered(Checker):
+    """Invariant 7: control requests go to registered, migrating brokers; a FULL one lists all."""
+
+    name = "told-only-registered"
+
+    def told(self, broker: Broker, request: ControlRequest) -> None:
+        """Judge a request as it arrives."""
+        images = self.world.ledger.images
+        known = self.world.registrations.get((broker.id, request.broker_epoch))
+        ensure(known is True, self.name, f"{broker.name} with epoch {request.broker_epoch}")
+        ensure(request.is_kraft_controller, self.name, "not marked as from KRaft")
+        if isinstance(request, m.StopReplicaRequest) or request.type != FULL:
+            return
+        listed = {
+            (topic.topic_id, p.partition_index)
+            for topic in request.topic_states
+            for p in topic.partition_states
+        }
+        for image in reversed(images):
+            all_there = {
+                (topic.id, index)
+                for topic in image.topics.values()
+                for index, p in topic.partitions.items()
+                if isinstance(request, m.UpdateMetadataRequest) or broker.id in p.replicas
+            }
+            if all_there == listed:
+                return
+        raise Violated("full-lists-all", f"{type(request).__name__} to {broker.name}: {listed}")
+
+
+class BrokersAgree(Checker):
+    """At the end every broker believes what the image says."""
+
+    name = "brokers-agree"
+
+    def ended(self) -> None:
+        """Compare every broker's view."""
+        for broker in self.world.brokers.values():
+            found = broker.view.differences(self.world.ledger.image)
+            ensure(not found, self.name, f"{broker.name}: {found[:3]}")
+
+
+class AnsweredIsCommitted(Checker):
+    """Invariant 5: every change that was acknowledged is in the image; later answers hold too."""
+
+    name = "answered-is-committed"
+
+    def ended(self) -> None:
+        """Compare what clients were promised."""
+        self.world.load.compare()
+
+
+ALL: Final = (
+    ShowsCommitted,
+    ChainAgrees,
+    EpochsGrow,
+    TreeIsImage,
+    LagBounded,
+    LagIsTrue,
+    ToldOnlyRegistered,
+    BrokersAgree,
+    AnsweredIsCommitted,
+)

@@ -1,0 +1,311 @@
+"""What clients ask for, and what they may expect afterwards.
+
+One change of one thing at a time: as long as every answer arrives, exactly one state of each thing
+is possible. Where an answer never came, both states are, and the thing is left alone from then on
+(its request may still be on its way).
+
+The expectation is the checkers' oracle for "what was answered is committed".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final
+
+from emulator.metadata.image import Image
+from emulator.simulation.broker import PRINCIPAL, Broker
+from emulator.simulation.violation import Violated, ensure
+from wire import messages as m
+from wire.errors import ErrorCode
+from wire.frame import RequestHeader, decode_response, encode_request
+from wire.schema import spec
+
+TIMEOUT_MS: Final = 4_000
+SET: Final = 0
+TOPIC: Final = 2
+BROKER: Final = 4
+RETENTION: Final = "retention.ms"
+BROKER_KEY: Final = "log.cleaner.backoff.ms"
+VERSIONS: Final = {
+    m.CreateTopicsRequest: 7,
+    m.DeleteTopicsRequest: 6,
+    m.CreatePartitionsRequest: 3,
+    m.IncrementalAlterConfigsRequest: 1,
+}
+HARMLESS: Final = frozenset(
+    {ErrorCode.NOT_CONTROLLER, ErrorCode.INVALID_REPLICATION_FACTOR}
+)
+"""Answers that say: not now, nothing was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """What clients can say of a topic; ``partitions`` 0: there is none of that name."""
+
+    partitions: int = 0
+    retention: str | None = None
+
+
+@dataclass(slots=True)
+class _Thing:
+    """A topic by name, or a broker's config (``partitions`` unused)."""
+
+    now: TopicState
+    maybe: TopicState | None = None
+    """Set when an answer was lost: one of the two."""
+    busy: bool = False
+
+
+class Load:
+    """Asks for changes through brokers and remembers what was promised.
+
+    Args:
+        rng: what is asked for.
+        image: the newest committed image, as the ledger has it.
+    """
+
+    def __init__(self, rng: Random, image: Callable[[], Image], tell: Callable[[str], None]) -> None:
+        self._rng = rng
+        self._image = image
+        self._tell = tell
+        self._topics: dict[str, _Thing] = {}
+        self._configs: dict[str, _Thing] = {}
+        self._blocks: list[tuple[int, int]] = []
+        self._made = 0
+        self.asked = 0
+        self.acknowledged = 0
+
+    def begin(self, image: Image) -> None:
+        """Take what the migration has copied as known."""
+        for topic in image.topics.values():
+            self._topics.setdefault(topic.name, _Thing(_topic_state(image, topic.name)))
+
+    def one(self, brokers: list[Broker]) -> None:
+        """Ask for one change through one of the brokers."""
+        broker = self._rng.choice(brokers)
+        self.asked += 1
+        kind = self._rng.random()
+        if kind < 0.12:
+            self._allocate(broker)
+        elif kind < 0.35:
+            self._alter_partition(broker)
+        elif kind < 0.45:
+            self._broker_config(broker)
+        else:
+            self._topic(broker, len(brokers))
+
+    @property
+    def busy(self) -> bool:
+        """Whether an answer is still expected."""
+        return any(one.busy for one in (*self._topics.values(), *self._configs.values()))
+
+    # ---------------------------------------------------------------- changes
+    def _topic(self, broker: Broker, alive: int) -> None:
+        idle = [n for n, t in self._topics.items() if not t.busy and t.maybe is None]
+        if len(idle) < 6:
+            self._made += 1
+            idle.append(f"n{self._made}")
+        name = self._rng.choice(idle)
+        thing = self._topics.setdefault(name, _Thing(TopicState()))
+        request: object
+        if not thing.now.partitions:
+            count, retention = self._rng.randint(1, 4), str(self._rng.randint(1, 9_999))
+            after = TopicState(count, retention if self._rng.random() < 0.5 else None)
+            request = _create(name, after, self._rng.randint(1, min(2, alive)))
+        elif (kind := self._rng.random()) < 0.35:
+            after = TopicState()
+            states = [m.DeleteTopicsRequest.DeleteTopicState(name=name)]
+            request = m.DeleteTopicsRequest(topics=states, timeout_ms=TIMEOUT_MS)
+        elif kind < 0.65:
+            after = replace(thing.now, partitions=thing.now.partitions + self._rng.randint(1, 3))
+            asked = m.CreatePartitionsRequest.CreatePartitionsTopic(
+                name=name, count=after.partitions, assignments=None
+            )
+            request = m.CreatePartitionsRequest(topics=[asked], timeout_ms=TIMEOUT_MS)
+        else:
+            after = replace(thing.now, retention=str(self._rng.randint(1, 9_999)))
+            request = _set(TOPIC, name, RETENTION, after.retention)
+        self._change(broker, f"topic {name}", thing, after, request)
+
+    def _broker_config(self, broker: Broker) -> None:
+        name = self._rng.choice(("", str(broker.id)))
+        thing = self._configs.setdefault(name, _Thing(TopicState()))
+        if thing.busy or thing.maybe is not None:
+            return
+        after = TopicState(0, str(self._rng.randint(1, 9_999)))
+        request = _set(BROKER, name, BROKER_KEY, after.retention)
+        self._change(broker, f"broker config {name!r}", thing, after, request)
+
+    def _change(
+        self, broker: Broker, what: str, thing: _Thing, after: TopicState, request: object
+    ) -> None:
+        thing.busy = True
+
+        def answered(error: int | None) -> None:
+            thing.busy = False
+            if error == ErrorCode.NONE:
+                thing.now = after
+                self.acknowledged += 1
+                self._tell(f"acknowledged {what}: {after}")
+                self._compare(what, thing)
+            elif error is None or error == ErrorCode.REQUEST_TIMED_OUT:
+                thing.maybe = after
+                self._tell(f"in doubt {what}: {after}")
+            else:
+                known = error in HARMLESS
+                ensure(known, "expected-answers", f"{what} -> {after} was answered {error}")
+
+        self._send(broker, request, answered)
+
+    def _send(
+        self, broker: Broker, request: object, answered: Callable[[int | None], None]
+    ) -> None:
+        """Plainly, or in an Envelope as a broker passes on what clients ask."""
+        version = VERSIONS[type(request)]  # type: ignore[index]
+        key = spec(type(request)).key
+        if self._rng.random() < 0.5:
+            broker.ask(request, version, lambda answer: answered(_error(answer)))
+            return
+        header = RequestHeader(key, version, self._rng.randrange(1 << 31), "client")
+        envelope = m.EnvelopeRequest(
+            request_data=encode_request(header, request),
+            request_principal=PRINCIPAL,
+            client_host_address=b"\x7f\x00\x00\x01",
+        )
+
+        def opened(answer: object | None) -> None:
+            if not isinstance(answer, m.EnvelopeResponse):
+                answered(None)
+            elif answer.error_code or answer.response_data is None:
+                answered(answer.error_code)
+            else:
+                answered(_error(decode_response(key, version, answer.response_data)[1]))
+
+        broker.ask(envelope, 0, opened)
+
+    # ---------------------------------------------------------------- requests of brokers' own
+    def _allocate(self, broker: Broker) -> None:
+        def answered(answer: object | None) -> None:
+            if isinstance(answer, m.AllocateProducerIdsResponse) and not answer.error_code:
+                first, end = answer.producer_id_start, answer.producer_id_start + answer.producer_id_len
+                self.acknowledged += 1
+                for one, other in self._blocks:
+                    ensure(end <= one or other <= first, "producer-ids-once", f"{first} to {end}")
+                self._blocks.append((first, end))
+                following = self._image().producer_ids.next_producer_id
+                ensure(following >= end, "answered-is-committed", f"producer ids below {end}")
+
+        request = m.AllocateProducerIdsRequest(broker_id=broker.id, broker_epoch=broker.epoch)
+        broker.ask(request, 0, answered)
+
+    def _alter_partition(self, broker: Broker) -> None:
+        """As the leader of a partition: some member falls out of the ISR or comes back."""
+        led = [
+            (key, known)
+            for key, known in sorted(broker.view.replicas.items())
+            if known.leader == broker.id and len(known.replicas) > 1
+        ]
+        if not led:
+            return
+        (_, index), known = self._rng.choice(led)
+        others = [r for r in known.replicas if r != broker.id]
+        wanted = [broker.id, *self._rng.sample(others, self._rng.randint(0, len(others)))]
+        request = m.AlterPartitionRequest
+        asked = request.PartitionData(
+            partition_index=index,
+            leader_epoch=known.leader_epoch,
+            new_isr_with_epochs=[request.BrokerState(broker_id=one) for one in sorted(wanted)],
+            partition_epoch=known.partition_epoch,
+        )
+        topic = request.TopicData(topic_id=known.topic_id, partitions=[asked])
+
+        def answered(answer: object | None) -> None:
+            if not isinstance(answer, m.AlterPartitionResponse) or answer.error_code:
+                return
+            told = answer.topics[0].partitions[0]
+            if told.error_code:
+                return
+            self.acknowledged += 1
+            now = self._image().partition(known.topic_id, index)
+            late = now is not None and now.partition_epoch < told.partition_epoch
+            ensure(not late, "answered-is-committed", f"ISR of {known.topic_id.hex()}-{index}")
+
+        broker.ask(
+            request(broker_id=broker.id, broker_epoch=broker.epoch, topics=[topic]), 3, answered
+        )
+
+    # ---------------------------------------------------------------- the oracle
+    def compare(self) -> None:
+        """Hold every promise against the newest committed image.
+
+        Raises:
+            Violated: one was not kept.
+        """
+        for name, thing in self._topics.items():
+            if not thing.busy:
+                self._compare(f"topic {name}", thing)
+        for name, thing in self._configs.items():
+            if not thing.busy:
+                self._compare(f"broker config {name!r}", thing)
+        following = self._image().producer_ids.next_producer_id
+        for _, end in self._blocks:
+            ensure(following >= end, "answered-is-committed", f"producer ids below {end}")
+
+    def _compare(self, what: str, thing: _Thing) -> None:
+        image = self._image()
+        if what.startswith("topic "):
+            found = _topic_state(image, what[6:])
+        else:
+            name = what.split("'")[1]
+            found = TopicState(0, image.config(BROKER, name).get(BROKER_KEY))
+        if found not in (thing.now, thing.maybe):
+            text = f"{what} is {found}, was answered {thing.now}, may be {thing.maybe}"
+            raise Violated("answered-is-committed", text)
+
+
+def _topic_state(image: Image, name: str) -> TopicState:
+    topic = image.topic(name)
+    if topic is None:
+        return TopicState()
+    return TopicState(len(topic.partitions), image.config(TOPIC, name).get(RETENTION))
+
+
+def _create(name: str, wanted: TopicState, replication_factor: int) -> m.CreateTopicsRequest:
+    request = m.CreateTopicsRequest
+    configs = []
+    if wanted.retention is not None:
+        configs = [request.CreatableTopicConfig(name=RETENTION, value=wanted.retention)]
+    topic = request.CreatableTopic(
+        name=name,
+        num_partitions=wanted.partitions,
+        replication_factor=replication_factor,
+        configs=configs,
+    )
+    return request(topics=[topic], timeout_ms=TIMEOUT_MS)
+
+
+def _set(
+    kind: int, name: str, key: str, value: str | None
+) -> m.IncrementalAlterConfigsRequest:
+    request = m.IncrementalAlterConfigsRequest
+    config = request.AlterableConfig(name=key, config_operation=SET, value=value)
+    resource = request.AlterConfigsResource(
+        resource_type=kind, resource_name=name, configs=[config]
+    )
+    return request(resources=[resource])
+
+
+def _error(answer: object | None) -> int | None:
+    match answer:
+        case m.CreateTopicsResponse():
+            return answer.topics[0].error_code
+        case m.DeleteTopicsResponse():
+            return answer.responses[0].error_code
+        case m.CreatePartitionsResponse():
+            return answer.results[0].error_code
+        case m.IncrementalAlterConfigsResponse():
+            return answer.responses[0].error_code
+        case _:
+            return None

@@ -1,0 +1,211 @@
+"""Connections between the parts of a simulated cluster, with everything a network may do to them.
+
+A connection has two directions; bytes keep their order in each, take a random time, and may arrive
+in pieces. An end that closes, or whose process dies, lets what it sent arrive first; a ``cut`` loses
+what is under way. A direction can be held, for as long as a fault likes: what it holds arrives even
+after the sender's end is closed, as from a buffer in the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from random import Random
+from typing import Protocol, TypeAlias
+
+from emulator.simulation.scheduler import MS, Scheduler
+
+Address: TypeAlias = tuple[str, int]
+REFUSED_US = 1 * MS
+
+
+class Party(Protocol):
+    """Whoever has ends of connections."""
+
+    name: str
+
+    def accepted(self, conn: int) -> None:
+        """Somebody connected to an address this party listens on."""
+
+    def connected(self, conn: int) -> None:
+        """A connection this party opened stands."""
+
+    def received(self, conn: int, data: bytes) -> None:
+        """Bytes arrived."""
+
+    def closed(self, conn: int, why: str) -> None:
+        """The connection is gone, or never stood; not after this party closed it itself."""
+
+
+@dataclass(slots=True)
+class _Direction:
+    target: Party
+    last_us: int = 0
+    held: list[Callable[[], None]] | None = None
+    muted: bool = False
+    """What is sent from now on is lost."""
+
+
+@dataclass(slots=True)
+class Link:
+    """One connection; ``open`` says which ends still hear."""
+
+    conn: int
+    opener: Party
+    acceptor: Party
+    open: set[str] = field(default_factory=set)
+    directions: dict[str, _Direction] = field(default_factory=dict)
+    """By the name of the receiving party."""
+
+
+class Network:
+    """All connections of one cluster.
+
+    Args:
+        scheduler: the clock.
+        rng: delays and pieces.
+        delay_us: shortest and longest way of a message.
+    """
+
+    def __init__(self, scheduler: Scheduler, rng: Random, delay_us: tuple[int, int]) -> None:
+        self._scheduler = scheduler
+        self._rng = rng
+        self._delay_us = delay_us
+        self._listeners: dict[Address, Party] = {}
+        self._links: dict[int, Link] = {}
+        self._ids = count(1)
+
+    def new_conn(self) -> int:
+        """An id no other connection has."""
+        return next(self._ids)
+
+    def listen(self, address: Address, party: Party) -> None:
+        """Accept connections at an address."""
+        self._listeners[address] = party
+
+    def unlisten(self, address: Address) -> None:
+        """Refuse connections at an address."""
+        self._listeners.pop(address, None)
+
+    def connect(self, party: Party, conn: int, address: Address) -> None:
+        """Open a connection; ``connected`` or ``closed`` follows."""
+        acceptor = self._listeners.get(address)
+        if acceptor is None:
+            why = f"{address[0]}:{address[1]} refused"
+            self._scheduler.after(REFUSED_US, lambda: party.closed(conn, why))
+            return
+        link = Link(conn, party, acceptor, {party.name, acceptor.name})
+        for one in (party, acceptor):
+            link.directions[one.name] = _Direction(one)
+        self._links[conn] = link
+
+        def stands() -> None:
+            acceptor.accepted(conn)
+            self._deliver(link, party.name, lambda: party.connected(conn))
+
+        self._deliver(link, acceptor.name, stands)
+
+    def send(self, sender: Party, conn: int, data: bytes) -> None:
+        """Send bytes; lost without a word when the connection is gone."""
+        link = self._links.get(conn)
+        if link is None or sender.name not in link.open:
+            return
+        target = _other(link, sender)
+        if link.directions[target.name].muted:
+            return
+        pieces = [data]
+        if len(data) > 1 and self._rng.random() < 0.1:
+            at = self._rng.randrange(1, len(data))
+            pieces = [data[:at], data[at:]]
+        for piece in pieces:
+            self._deliver(link, target.name, lambda piece=piece: target.received(conn, piece))  # type: ignore[misc]
+
+    def close(self, party: Party, conn: int) -> None:
+        """Close one end; the other hears of it after what was sent before."""
+        link = self._links.get(conn)
+        if link is None or party.name not in link.open:
+            return
+        link.open.discard(party.name)
+        other = _other(link, party)
+        self._deliver(link, other.name, lambda: self._end(link, other, "closed by peer"))
+
+    def abandon(self, party: Party) -> None:
+        """The party's process is dead: all its ends close as its system closes them."""
+        for address in [a for a, listener in self._listeners.items() if listener is party]:
+            self.unlisten(address)
+        for conn in [c for c, link in self._links.items() if party.name in link.open]:
+            self.close(party, conn)
+
+    # ---------------------------------------------------------------- what faults do
+    def between(self, one: str, other: str) -> list[Link]:
+        """Connections whose ends bear these names (or names that begin so), oldest first."""
+        return [
+            link
+            for link in self._links.values()
+            if link.opener.name.startswith(one) and link.acceptor.name.startswith(other)
+        ]
+
+    def cut(self, link: Link) -> None:
+        """Break a connection; what is under way is lost."""
+        self._links.pop(link.conn, None)
+        for party in (link.opener, link.acceptor):
+            if party.name in link.open:
+                link.open.discard(party.name)
+                self._scheduler.after(
+                    self._delay(), lambda party=party: party.closed(link.conn, "cut")  # type: ignore[misc]
+                )
+
+    def mute(self, link: Link, towards: Party) -> None:
+        """From now on nothing sent in this direction arrives, and nobody is told."""
+        link.directions[towards.name].muted = True
+
+    def hold(self, link: Link, towards: Party) -> None:
+        """Keep back what is sent in this direction until :meth:`release`."""
+        direction = link.directions[towards.name]
+        if direction.held is None:
+            direction.held = []
+
+    def release(self, link: Link, towards: Party) -> None:
+        """Let what was held go on its way, in order."""
+        direction = link.directions[towards.name]
+        held, direction.held = direction.held or [], None
+        for action in held:
+            self._schedule(direction, action)
+
+    def release_all(self) -> None:
+        """Let everything go that is held anywhere."""
+        for link in list(self._links.values()):
+            for direction in link.directions.values():
+                if direction.held is not None:
+                    self.release(link, direction.target)
+
+    # ---------------------------------------------------------------- delivery
+    def _deliver(self, link: Link, target: str, action: Callable[[], None]) -> None:
+        direction = link.directions[target]
+
+        def arrive() -> None:
+            if target in link.open:
+                action()
+
+        if direction.held is not None:
+            direction.held.append(arrive)
+        else:
+            self._schedule(direction, arrive)
+
+    def _schedule(self, direction: _Direction, arrive: Callable[[], None]) -> None:
+        due_us = max(self._scheduler.now_us + self._delay(), direction.last_us)
+        direction.last_us = due_us
+        self._scheduler.after(due_us - self._scheduler.now_us, arrive)
+
+    def _end(self, link: Link, party: Party, why: str) -> None:
+        link.open.discard(party.name)
+        self._links.pop(link.conn, None)
+        party.closed(link.conn, why)
+
+    def _delay(self) -> int:
+        return self._rng.randint(*self._delay_us)
+
+
+def _other(link: Link, party: Party) -> Party:
+    return link.acceptor if link.opener is party else link.opener

@@ -1,0 +1,110 @@
+"""Run a seed: ``simulate`` for programs, ``main`` for people."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from emulator.simulation import scenario as scenarios
+from emulator.simulation.checkers import EpochsGrow, LagBounded
+from emulator.simulation.scenario import Scenario
+from emulator.simulation.violation import Violated
+from emulator.simulation.world import World
+
+KINDS = {"quick": scenarios.quick, "long": scenarios.long}
+LAST_LINES = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What came of one run."""
+
+    seed: int
+    kind: str
+    scenario: Scenario
+    failure: str
+    """Empty when every invariant held."""
+    digest: str
+    """Equal for two runs only if they told the same story."""
+    lines: tuple[str, ...]
+    virtual_ms: int
+    claims: tuple[tuple[int, int], ...]
+    """ZooKeeper epoch and KRaft epoch of every claim, in order."""
+    acknowledged: int
+    committed: int
+    blocked_steps: int
+
+    @property
+    def command(self) -> str:
+        """Repeats the run and shows its story."""
+        kind = "" if self.kind == "quick" else f" --kind {self.kind}"
+        return f"python -m emulator.simulation --seed {self.seed}{kind}"
+
+    def __str__(self) -> str:
+        if not self.failure:
+            return (
+                f"seed {self.seed}: {self.virtual_ms} ms, {len(self.claims)} claims, "
+                f"{self.acknowledged} changes acknowledged, {self.committed} records, {self.digest}"
+            )
+        story = "\n".join(self.lines[-LAST_LINES:])
+        return f"{story}\nseed {self.seed}: {self.failure}\n{self.scenario}\n{self.command}"
+
+
+def simulate(seed: int, scenario: Scenario | None = None, *, kind: str = "quick") -> Report:
+    """Run one cluster to its rest.
+
+    Args:
+        seed: decides everything that chance decides.
+        scenario: the cluster and its faults; drawn from the seed when not given.
+        kind: how it is drawn: quick or long.
+    """
+    chosen = KINDS[kind](seed) if scenario is None else scenario
+    world = World(seed, chosen)
+    failure = ""
+    try:
+        world.run()
+    except Violated as violated:
+        failure = str(violated)
+    except Exception as error:  # noqa: BLE001  # the product's own assertions are invariants too
+        failure = f"keeps-running: {type(error).__name__}: {error}"
+        if scenario is None and kind == "debug":
+            raise
+    if failure:
+        world.scheduler.tell("run", failure)
+    found = {type(checker): checker for checker in world.checkers}
+    epochs, lag = found[EpochsGrow], found[LagBounded]
+    assert isinstance(epochs, EpochsGrow)
+    assert isinstance(lag, LagBounded)
+    return Report(
+        seed=seed,
+        kind=kind,
+        scenario=chosen,
+        failure=failure,
+        digest=world.scheduler.digest,
+        lines=tuple(world.scheduler.lines),
+        virtual_ms=world.scheduler.now_us // 1_000,
+        claims=tuple(epochs.claims),
+        acknowledged=world.load.acknowledged,
+        committed=world.ledger.end_offset,
+        blocked_steps=lag.blocked_steps,
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run seeds; 0 when every one held."""
+    parser = argparse.ArgumentParser(prog="python -m emulator.simulation", description=__doc__)
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--count", type=int, default=1, help="how many seeds from there")
+    parser.add_argument("--kind", choices=sorted(KINDS), default="quick")
+    parser.add_argument("--story", action="store_true", help="show every line of a run that held")
+    chosen = parser.parse_args(arguments)
+    failed = 0
+    for seed in range(chosen.seed, chosen.seed + chosen.count):
+        report = simulate(seed, kind=chosen.kind)
+        failed += bool(report.failure)
+        if chosen.story or (report.failure and chosen.count == 1):
+            sys.stdout.write("\n".join(report.lines) + "\n")
+        sys.stdout.write(f"{report}\n")
+    return 1 if failed else 0

@@ -1,0 +1,94 @@
+"""The tree a ZooKeeper-mode cluster leaves for the migration to find."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Final
+
+from emulator.simulation.zookeeper_tree import Tree
+from emulator.zookeeper.ops import Create
+from wire.text import uuid_text
+
+CLUSTER_ID: Final = "5L6g3nShT-eMCtK--X86sw"
+FIRST_EPOCH: Final = 7
+FOLDERS: Final = (
+    "/admin",
+    "/admin/delete_topics",
+    "/brokers",
+    "/brokers/ids",
+    "/brokers/seqid",
+    "/brokers/topics",
+    "/cluster",
+    "/config",
+    "/config/brokers",
+    "/config/changes",
+    "/config/clients",
+    "/config/ips",
+    "/config/topics",
+    "/config/users",
+    "/consumers",
+    "/isr_change_notification",
+    "/log_dir_event_notification",
+)
+
+
+def fill(tree: Tree, rng: Random, *, brokers: int, topics: int, now_ms: int) -> None:
+    """Make the znodes of a cluster with some topics, one of them about to be deleted.
+
+    Args:
+        tree: an empty one.
+        rng: sizes, placement, configs.
+        brokers: how many; their own znodes they make themselves.
+        topics: how many.
+        now_ms: time stamps.
+    """
+
+    def put(path: str, data: object = None) -> None:
+        text = None if data is None else json.dumps(data, separators=(",", ":")).encode()
+        tree.write(Create(path, text), 1, now_ms)
+
+    for path in FOLDERS:
+        put(path)
+    put("/cluster/id", {"version": "1", "id": CLUSTER_ID})
+    put("/controller_epoch", FIRST_EPOCH)
+    put("/controller", {"version": 2, "brokerid": 0, "timestamp": "1", "kraftControllerEpoch": -1})
+    block = {"version": 1, "broker": 0, "block_start": "0", "block_end": "999"}
+    put("/latest_producer_id_block", block)
+    if rng.random() < 0.5:
+        put("/config/brokers/<default>", {"version": 1, "config": {"log.cleaner.threads": "2"}})
+    for number in range(topics):
+        _topic(put, rng, f"t{number}", brokers)
+    if topics and rng.random() < 0.3:
+        put(f"/admin/delete_topics/t{topics - 1}")
+
+
+def _topic(put: object, rng: Random, name: str, brokers: int) -> None:
+    assert callable(put)
+    copies = rng.randint(1, brokers)
+    replicas = {
+        index: rng.sample(range(brokers), copies) for index in range(rng.randint(1, 4))
+    }
+    put(
+        f"/brokers/topics/{name}",
+        {
+            "partitions": {str(index): ids for index, ids in replicas.items()},
+            "topic_id": uuid_text(rng.randbytes(16)),
+            "adding_replicas": {},
+            "removing_replicas": {},
+            "version": 3,
+        },
+    )
+    put(f"/brokers/topics/{name}/partitions")
+    for index, ids in replicas.items():
+        put(f"/brokers/topics/{name}/partitions/{index}")
+        state = {
+            "controller_epoch": FIRST_EPOCH,
+            "leader": ids[0],
+            "version": 1,
+            "leader_epoch": rng.randint(0, 5),
+            "isr": ids,
+        }
+        put(f"/brokers/topics/{name}/partitions/{index}/state", state)
+    config = {"retention.ms": str(rng.randint(1, 999))} if rng.random() < 0.5 else {}
+    put(f"/config/topics/{name}", {"version": 1, "config": config})

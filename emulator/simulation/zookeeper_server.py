@@ -1,0 +1,138 @@
+"""The ZooKeeper model as a server on the simulated network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from emulator.seam import Close, Effect, Send
+from emulator.simulation.network import Address, Network
+from emulator.simulation.scheduler import MS, Scheduler
+from emulator.simulation.zookeeper import ZooKeeperModel
+
+ADDRESS: Address = ("zookeeper", 2181)
+SERVICE_US = (100, 2 * MS)
+
+
+class ZooKeeperServer:
+    """Serves one request after the other; can be frozen (SIGSTOP), killed and started again.
+
+    ``watch`` is called after each request served.
+    """
+
+    name = "zookeeper"
+
+    def __init__(
+        self,
+        model: ZooKeeperModel,
+        scheduler: Scheduler,
+        network: Network,
+        rng: Random,
+        watch: Callable[[], None],
+    ) -> None:
+        self.model = model
+        self.frozen = False
+        self._scheduler = scheduler
+        self._network = network
+        self._rng = rng
+        self._watch = watch
+        self._waiting: list[Callable[[], None]] = []
+        self._serving = False
+        self._expiry_ms: int | None = None
+        self.swallow_replies = 0
+        """So many replies to come are lost, with the connection they would have used."""
+        network.listen(ADDRESS, self)
+
+    # ---------------------------------------------------------------- a network party
+    def accepted(self, conn: int) -> None:
+        """A client connected; its system accepts even while the server is frozen."""
+        self._do(lambda: self.model.accepted(conn))
+
+    def connected(self, conn: int) -> None:
+        """Never happens: the server opens no connection."""
+        raise AssertionError(conn)
+
+    def received(self, conn: int, data: bytes) -> None:
+        """A client's bytes."""
+        self._do(lambda: self.model.received(conn, data, self._scheduler.now_ms))
+
+    def closed(self, conn: int, why: str) -> None:
+        """A client's connection is gone."""
+        del why
+        self._do(lambda: self.model.disconnected(conn))
+
+    # ---------------------------------------------------------------- what faults do
+    def freeze(self) -> None:
+        """Stop serving; what arrives waits."""
+        self.frozen = True
+        self._scheduler.tell(self.name, "frozen")
+
+    def thaw(self) -> None:
+        """Serve on; sessions whose time ran out meanwhile may live or not, as in the real one."""
+        self.frozen = False
+        self._scheduler.tell(self.name, "thawed")
+        if self._rng.random() < 0.5:
+            self._perform(self.model.tick(self._scheduler.now_ms))
+        waiting, self._waiting = self._waiting, []
+        for action in waiting:
+            action()
+        self._wake()
+
+    def restart(self) -> None:
+        """Kill and start again: what was received and not served is lost."""
+        self._scheduler.tell(self.name, "killed and started again")
+        self._waiting.clear()
+        self._perform(self.model.restart(self._scheduler.now_ms))
+
+    def expire_sessions(self, spared: frozenset[int]) -> None:
+        """End every session but the spared ones."""
+        for session_id in self.model.session_ids:
+            if session_id not in spared:
+                self._scheduler.tell(self.name, "session expired")
+                self._perform(self.model.expire(session_id))
+
+    # ---------------------------------------------------------------- serving
+    def _do(self, action: Callable[[], None]) -> None:
+        if self.frozen:
+            self._waiting.append(action)
+            return
+        action()
+        self._wake()
+
+    def _wake(self) -> None:
+        if not self._serving and self.model.pending_count:
+            self._serving = True
+            self._scheduler.after(self._rng.randint(*SERVICE_US), self._serve)
+        deadline_ms = self.model.deadline_ms
+        if deadline_ms is not None and (self._expiry_ms is None or deadline_ms < self._expiry_ms):
+            self._expiry_ms = deadline_ms
+            self._scheduler.at_ms(deadline_ms, self._expire)
+
+    def _serve(self) -> None:
+        self._serving = False
+        if self.frozen:
+            return
+        self._perform(self.model.step(self._scheduler.now_ms))
+        self._watch()
+        self._wake()
+
+    def _expire(self) -> None:
+        self._expiry_ms = None
+        if not self.frozen:
+            self._perform(self.model.tick(self._scheduler.now_ms))
+        self._wake()
+
+    def _perform(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send(conn, _) if self.swallow_replies:
+                    self.swallow_replies -= 1
+                    self._scheduler.tell(self.name, "a reply is lost with its connection")
+                    self.model.disconnected(conn)
+                    self._network.close(self, conn)
+                case Send(conn, data):
+                    self._network.send(self, conn, data)
+                case Close(conn):
+                    self._network.close(self, conn)
+                case _:
+                    raise TypeError(f"unknown effect {effect!r}")
