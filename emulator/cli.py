@@ -132,6 +132,49 @@ def status(
         status_client.show(body, Console())
 
 
+@app.command()
+def demo(
+    out: Annotated[
+        Path, typer.Option(help="A folder demo-<time> for all that is left is made in it.")
+    ] = Path("out"),
+    seconds: Annotated[float, typer.Option(min=30, help="Length of the load.")] = 60,
+    rate: Annotated[float, typer.Option(min=1, help="Administrative changes per second.")] = 25,
+) -> None:
+    """Migrate a real cluster under load, judge, measure and report it (needs Java 17+)."""
+    from bench.demo.run import run
+    from bench.demo.stage import Options, new_folder
+
+    raise typer.Exit(run(Options(new_folder(out), seconds, rate)))
+
+
+@app.command()
+def analyze(
+    trace: Annotated[str, typer.Argument(help="The trace: a folder, or a URI that Spark reads.")],
+    out: Annotated[Path, typer.Option(help="Folder for report.html and the Parquet behind it.")],
+    master: Annotated[str | None, typer.Option(help="local[*], spark://host:7077 …")] = None,
+    remote: Annotated[str | None, typer.Option(help="Spark Connect, sc://host:15002.")] = None,
+) -> None:
+    """Say how much ZooKeeper blocked KRaft: analyse a trace with Spark (needs [spark], Java)."""
+    try:
+        from pyspark.errors import AnalysisException
+
+        from bench.report import analyze as report
+    except ImportError as error:
+        raise fail(f"{error}; install it: pip install 'kraft-bridge[spark]'") from error
+    from rich.console import Console
+
+    from bench.analysis.read import TraceVersionError
+    from bench.cluster.java import JavaNotFoundError
+
+    try:
+        done = report.analyze(trace, out, master, remote)
+    except (JavaNotFoundError, TraceVersionError, OSError) as error:
+        raise fail(str(error)) from error
+    except AnalysisException as error:
+        raise fail(str(error).splitlines()[0]) from error
+    report.print_summary(done, Console())
+
+
 @zk_app.command(name="start")
 def zk_start(
     port: Annotated[int, typer.Option(help="Client port; 0 takes a free one.")] = 2181,

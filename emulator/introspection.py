@@ -140,7 +140,7 @@ def _migration_metrics(driver: MigrationDriver, now_ms: int) -> Mapping[metric.M
     found = driver.status(now_ms)
     behind = driver.write_behind
     pipeline = behind.pipeline
-    ops = sum(pipeline.multi_ops.values())
+    multis = sum(pipeline.multis.values())
     return {
         metric.ZK_WRITE_BEHIND_LAG: found.lag_records,
         metric.ZK_WRITE_BEHIND_LAG_WITHOUT_NO_OPS: found.lag_changed_records,
@@ -154,7 +154,7 @@ def _migration_metrics(driver: MigrationDriver, now_ms: int) -> Mapping[metric.M
         metric.ZK_MULTI_BYTES: pipeline.multi_bytes,
         metric.ZK_MULTI_LATENCY_MS: pipeline.multi_latency_ms,
         metric.ZK_MULTIS_IN_FLIGHT: pipeline.in_flight,
-        metric.ZK_COALESCING_RATIO: behind.records_confirmed / ops if ops else 1.0,
+        metric.ZK_COALESCING_RATIO: behind.records_confirmed / multis if multis else 1.0,
         metric.ZK_POISONED_ZNODES: len(found.poisoned),
         metric.ZK_CLAIMS: driver.claim_count,
         metric.LAST_ZK_ACKED_RECORD_OFFSET: found.confirmed_offset,
@@ -168,6 +168,7 @@ def gauges(node: Node, now_ms: int) -> dict[str, float]:
     lag = node.driver.write_behind.lag
     values: dict[metric.Metric, Value] = {
         metric.ZK_WRITE_BEHIND_LAG: lag.records,
+        metric.ZK_WRITE_BEHIND_LAG_WITHOUT_NO_OPS: lag.changed_records,
         metric.ZK_WRITE_BEHIND_LAG_MS: lag.age_ms(now_ms),
         metric.ZK_BLOCKED_OPERATIONS: node.controller.blocked_count,
         metric.LAST_COMMITTED_RECORD_OFFSET: node.raft.high_watermark - 1,

@@ -17,7 +17,6 @@ from emulator.assembly import controller_config, raft_config
 from emulator.config import Config
 from emulator.connections import Connections, Request, Ticket
 from emulator.controller.context import Call
-from emulator.controller.gate import Blocked
 from emulator.controller.machine import Controller
 from emulator.controller.registry import advertised
 from emulator.metadata.snapshot import to_records
@@ -42,8 +41,8 @@ from emulator.seam import (
     Synced,
 )
 from emulator.trace.distribution import Distribution
-from emulator.trace.rows import BlockCause, BlockEnd, BlockRow, RangeRow, Stage
-from emulator.tracing import Counters, api_name, outermost, request_row
+from emulator.trace.rows import RangeRow, Stage
+from emulator.tracing import Causes, Counters, block_row, outermost, request_row
 from emulator.zookeeper.client import ZkClient
 from emulator.zookeeper.states import ZkState
 from wire import messages as m
@@ -116,6 +115,7 @@ class Node:
             )
         self.counters = Counters()
         self.blocking_ms = Distribution()
+        self._causes = Causes()
         self._seen_end = self.raft.log_end_offset
         self._seen_high_watermark = -1
         self._seen_generation = 0
@@ -268,6 +268,8 @@ class Node:
 
     def _settle(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
+        if self.driver is not None:
+            self._causes.note(self.driver.write_behind.mode, now_ms)
         for _round in range(SETTLE_ROUNDS_MAX):
             moved = self._zookeeper(now_ms)
             moved += self._appended(now_ms)
@@ -320,24 +322,12 @@ class Node:
                 ticket.offsets = (appended.first_offset, appended.last_offset)
         for blocked in self.controller.take_blocked():
             self.blocking_ms.observe(blocked.end_ms - blocked.begin_ms)
-            effects.append(Row(self._block_row(blocked)))
+            effects.append(Row(block_row(blocked, self._causes, self._stamp())))
         for reply in self.raft.take_replies():
             self.controller.answer(reply)
         for reply in self.controller.take_replies():
             effects += self._answer(reply)
         return effects
-
-    def _block_row(self, blocked: Blocked) -> BlockRow:
-        end_ns = self._stamp()
-        ticket = outermost(blocked.ticket)
-        return BlockRow(
-            begin_ns=end_ns - (blocked.end_ms - blocked.begin_ms) * 1_000_000,
-            end_ns=end_ns,
-            cause=BlockCause.LAG_RECORDS,
-            api=api_name(blocked.api_key),
-            request_id=None if ticket is None else ticket.request_id,
-            end=BlockEnd.RELEASED if blocked.admitted else BlockEnd.TIMED_OUT,
-        )
 
     def _answer(self, reply: Reply) -> list[Effect]:
         ticket = reply.ticket

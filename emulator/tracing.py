@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Final
 
 import msgspec
 
 from emulator.connections import Ticket
 from emulator.controller.forwarding import Enveloped
+from emulator.controller.gate import Blocked
+from emulator.migration.modes import Mode
 from emulator.reply import Reply
-from emulator.trace.rows import RequestRow
+from emulator.trace.rows import BlockCause, BlockEnd, BlockRow, RequestRow
 from wire import messages as m
 from wire.errors import DecodeError
 from wire.frame import decode_response
@@ -27,6 +31,44 @@ class Counters:
     waiting: int = 0
     """Requests received and not answered."""
     longest_step_ns: int = 0
+
+
+_CAUSES: Final = {
+    Mode.DOUBT: BlockCause.SESSION_LOST,
+    Mode.SETTLING: BlockCause.FENCING,
+    Mode.POISONED: BlockCause.POISONED,
+}
+
+
+class Causes:
+    """Why ZooKeeper was behind, over time: an operation blocks for what held when it began."""
+
+    def __init__(self) -> None:
+        self._since: deque[tuple[int, BlockCause]] = deque([(0, BlockCause.LAG_RECORDS)], 1000)
+
+    def note(self, mode: Mode, now_ms: int) -> None:
+        """Remember what holds from now on."""
+        cause = _CAUSES.get(mode, BlockCause.LAG_RECORDS)
+        if cause is not self._since[-1][1]:
+            self._since.append((now_ms, cause))
+
+    def at(self, time_ms: int) -> BlockCause:
+        """What held at a time; the oldest known for a time before that."""
+        held = (cause for since, cause in reversed(self._since) if since <= time_ms)
+        return next(held, self._since[0][1])
+
+
+def block_row(blocked: Blocked, causes: Causes, end_ns: int) -> BlockRow:
+    """One operation's wait for ZooKeeper that ended now."""
+    ticket = outermost(blocked.ticket)
+    return BlockRow(
+        begin_ns=end_ns - (blocked.end_ms - blocked.begin_ms) * 1_000_000,
+        end_ns=end_ns,
+        cause=causes.at(blocked.begin_ms),
+        api=api_name(blocked.api_key),
+        request_id=None if ticket is None else ticket.request_id,
+        end=BlockEnd.RELEASED if blocked.admitted else BlockEnd.TIMED_OUT,
+    )
 
 
 def request_row(ticket: Ticket, reply: Reply, answered_ns: int) -> RequestRow:

@@ -173,10 +173,10 @@ def run_controller(config: Config, *, log_json: bool) -> int:
     log = logger(str(config.node_id), json=log_json)
     clock = Clock()
     try:
-        disk = Disk(Path(config.log_dir))
-        process = _Process(config, disk, clock, log)
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            halt = runner.run(process.run())
+        with contextlib.closing(Disk(Path(config.log_dir))) as disk:
+            process = _Process(config, disk, clock, log)
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                halt = runner.run(process.run())
     except (
         FolderLockedError,
         RecoveryError,

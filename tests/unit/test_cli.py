@@ -1,0 +1,137 @@
+"""The command line: help without Java, exit codes, and words for what is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from emulator.cli import app
+from emulator.io import status_client
+
+RUNNER = CliRunner()
+PROPERTIES = """
+process.roles=controller
+node.id=3000
+controller.quorum.voters=3000@127.0.0.1:19093
+listeners=CONTROLLER://127.0.0.1:19093
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT
+"""
+CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
+
+
+@pytest.fixture
+def properties(tmp_path: Path) -> Path:
+    path = tmp_path / "server.properties"
+    path.write_text(f"{PROPERTIES}log.dirs={tmp_path / 'data'}\n")
+    return path
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    result = RUNNER.invoke(app, [str(argument) for argument in arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.mark.parametrize(
+    "verb", ["format", "controller", "status", "demo", "analyze", "zk", "log", "wire"]
+)
+def test_every_verb_explains_itself(verb: str) -> None:
+    code, out, _ = run(verb, "--help")
+    assert code == 0
+    assert "Usage" in out
+
+
+@pytest.mark.requirement("C13")
+def test_no_verb_starts_or_ends_a_migration() -> None:
+    _, out, _ = run("--help")
+    verbs = {line.split()[0] for line in out.partition("Commands:")[2].splitlines() if line.strip()}
+    known = {"format", "controller", "status", "demo", "analyze", "zk", "log", "wire"}
+    assert verbs == known
+
+
+@pytest.mark.requirement("V10")
+def test_format_then_the_log_of_a_fresh_folder(properties: Path, tmp_path: Path) -> None:
+    code, out, _ = run("format", "-c", properties, "-t", CLUSTER, "-r", "3.7-IV4")
+    assert (code, "metadata.version 3.7-IV4" in out) == (0, True)
+    again, _, complaint = run("format", "-c", properties, "-t", CLUSTER)
+    assert (again, "already formatted" in complaint) == (1, True)
+    ignored, out, _ = run("format", "-c", properties, "-t", CLUSTER, "-g")
+    assert (ignored, "already formatted" in out) == (0, True)
+    code, out, _ = run("log", "dump", "--log-dir", tmp_path / "data")
+    assert (code, out) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "word"),
+    [
+        (("-t", "nonsense"), 1, "cluster id"),
+        (("-t", CLUSTER, "-r", "2.8"), 1, "release version"),
+        (("-t", CLUSTER, "-r", "3.9-IV0", "-X", "kraftbridge.release=3.4"), 1, "newer than"),
+        (("-t", CLUSTER, "-X", "node.id=1"), 2, "not in controller.quorum.voters"),
+        (("-t", CLUSTER, "-X", "nonsense"), 2, "not key=value"),
+    ],
+)
+def test_format_says_what_is_wrong(
+    properties: Path, arguments: tuple[str, ...], code: int, word: str
+) -> None:
+    found, _, complaint = run("format", "-c", properties, *arguments)
+    assert (found, word in complaint) == (code, True), complaint
+
+
+def test_a_folder_that_is_not_formatted_does_not_start(properties: Path) -> None:
+    code, _, complaint = run("controller", "-c", properties)
+    assert (code, "run kraft-bridge format first" in complaint) == (1, True)
+
+
+def test_a_missing_configuration_is_named(tmp_path: Path) -> None:
+    code, _, complaint = run("controller", "-c", tmp_path / "none")
+    assert (code, "No such file" in complaint) == (2, True)
+
+
+@pytest.mark.parametrize("verb", [("log", "dump"), ("zk", "diff", "--zookeeper", "127.0.0.1:1")])
+def test_a_folder_that_is_none_is_named(verb: tuple[str, ...], tmp_path: Path) -> None:
+    code, _, complaint = run(*verb, "--log-dir", tmp_path)
+    assert (code, "not a formatted controller's folder" in complaint) == (2, True)
+
+
+def test_status_of_nobody() -> None:
+    code, _, complaint = run("status", "--url", "http://127.0.0.1:1")
+    assert (code, "http://127.0.0.1:1/status" in complaint) == (1, True)
+    code, _, complaint = run("status", "--url", "file:///etc/hostname")
+    assert (code, "not an http address" in complaint) == (1, True)
+
+
+STATUS = {
+    "schema": 1,
+    "node_id": 3000,
+    "active": True,
+    "leader_epoch": 2,
+    "metadata_version": {"level": 21, "name": "3.9-IV0"},
+    "topics": 3,
+    "partitions": 9,
+    "brokers": [{"id": 1, "kind": "zookeeper", "fenced": False, "endpoints": ["INTERNAL://h:1"]}],
+    "migration": {
+        "phase": "pre-migration",
+        "driver_state": "WAIT_FOR_BROKERS",
+        "records_copied": 0,
+        "lag": {"records": 7, "records_without_no_ops": 2, "ms": 5, "bound_records": 0},
+        "blocked": False,
+        "may_roll_back": True,
+        "poisoned": [{"znode": "/x", "cause": "NO_AUTH", "skipped": False}],
+        "waiting": [{"since": "2026-01-01T00:00:00", "text": "broker 2 has not registered"}],
+        "zookeeper": {"state": "CONNECTED", "server": "z:2181"},
+    },
+}
+
+
+def test_status_shows_what_an_operator_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(STATUS))
+    code, out, _ = run("status")
+    assert code == 0
+    for word in ("pre-migration", "broker 2 has not registered", "7 records, 2 of them", "/x"):
+        assert word in out
+    code, out, _ = run("status", "--json")
+    assert json.loads(out) == STATUS
