@@ -1,0 +1,65 @@
+"""Step 5: Spark over the trace, in a child process, so that its Java ends with it.
+
+``python -m bench.demo.analysis TRACE OUT`` is that child; it leaves ``OUT/summary.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+from bench.cluster.process import Process, ProcessError
+from bench.demo.narrator import Narrator
+from bench.demo.stage import Stage
+from bench.report.analyze import Analysis, analyze, print_summary
+from bench.report.findings import Finding
+
+_SPARK_S: Final = 180.0
+_SUMMARY: Final = "summary.json"
+_FROM_OUTSIDE: Final = ("http://", "https://", "src=", "@import", "<link")
+
+
+def analyse(stage: Stage, narrator: Narrator) -> None:
+    """Run the analysis, print its summary and where the report lies.
+
+    Raises:
+        ProcessError: it failed or took too long.
+    """
+    out = stage.options.out / "report"
+    spark = Process("spark", stage.options.out)
+    spark.launch([sys.executable, "-m", "bench.demo.analysis", str(stage.trace), str(out)])
+    narrator.say("PySpark reads the trace")
+    spark.wait_until("the end of the analysis", lambda: not spark.alive, _SPARK_S)
+    if spark.exit_code != 0:
+        raise ProcessError(f"the analysis ended with {spark.exit_code}:\n{spark.tail()}")
+    left = json.loads((out / _SUMMARY).read_text())
+    found = [Finding(**each) for each in left["findings"]]
+    analysis = Analysis(Path(left["html"]), left["parquet"], found)
+    print_summary(analysis, narrator.out)
+    page = analysis.html.read_text()
+    foreign = [mark for mark in _FROM_OUTSIDE if mark in page.replace("http://www.w3.org/", "")]
+    tables = sorted(Path(analysis.parquet).glob("*/*.parquet"))
+    narrator.check(
+        "one self-contained HTML report, and the Parquet behind it",
+        bool(found) and "<svg" in page and not foreign and bool(tables),
+        f"{len(page) / 1000:.0f} kB with {page.count('<svg')} plots; {len(tables)} tables; "
+        f"{len(found)} findings" + (f"; it refers to {foreign}" if foreign else ""),
+    )
+
+
+def main(trace: str, out: str) -> None:
+    """Analyse and leave the summary as JSON."""
+    analysis = analyze(trace, out)
+    left = {
+        "html": str(analysis.html),
+        "parquet": analysis.parquet,
+        "findings": [asdict(finding) for finding in analysis.findings],
+    }
+    Path(out, _SUMMARY).write_text(json.dumps(left, indent=1))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

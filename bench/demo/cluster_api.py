@@ -1,0 +1,137 @@
+"""The few administrative calls that seeding and watching need, over raw frames."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bench.load.connection import Connection, address_of
+from wire import messages as m
+from wire.errors import ErrorCode
+
+TOPIC, BROKER = 2, 4
+_TIMEOUT_MS: Final = 30_000
+_ids = itertools.count(1)
+
+
+class RefusedError(RuntimeError):
+    """The cluster refused a request; the message names it and the error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a broker's Metadata response says."""
+
+    controller_id: int
+    brokers: Mapping[int, str]
+    """Broker id -> ``host:port``."""
+    topics: Mapping[str, Mapping[int, tuple[int, tuple[int, ...], tuple[int, ...]]]]
+    """Topic -> partition -> (leader, replicas, ISR)."""
+
+    @property
+    def partitions(self) -> list[tuple[int, tuple[int, ...], tuple[int, ...]]]:
+        """(leader, replicas, ISR) of each partition."""
+        return [each for topic in self.topics.values() for each in topic.values()]
+
+    def led(self) -> Counter[int]:
+        """Broker id -> partitions it leads."""
+        return Counter(leader for leader, _, _ in self.partitions)
+
+    def short(self) -> list[str]:
+        """Partitions without leader, or with a replica that is not in sync."""
+        return [
+            f"{name}-{number}"
+            for name, topic in self.topics.items()
+            for number, (leader, replicas, isr) in topic.items()
+            if leader < 0 or set(isr) != set(replicas)
+        ]
+
+
+async def call(address: str, request: Any, version: int | None = None) -> Any:
+    """Send one request over a connection of its own.
+
+    Raises:
+        OSError: the broker cannot be reached.
+    """
+    connection = await Connection.open(address_of(address), "demo", _ids)
+    try:
+        answer, _ = await connection.call(request, version)
+        return answer
+    finally:
+        connection.close()
+
+
+async def shape(address: str) -> Shape:
+    """What this broker tells its clients."""
+    answer = await call(address, m.MetadataRequest(topics=None, allow_auto_topic_creation=False))
+    return Shape(
+        answer.controller_id,
+        {broker.node_id: f"{broker.host}:{broker.port}" for broker in answer.brokers},
+        {
+            topic.name: {
+                p.partition_index: (p.leader_id, tuple(p.replica_nodes), tuple(p.isr_nodes))
+                for p in topic.partitions
+            }
+            for topic in answer.topics
+        },
+    )
+
+
+def topic(
+    name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]
+) -> m.CreateTopicsRequest.CreatableTopic:
+    """A topic to create."""
+    kinds = m.CreateTopicsRequest
+    return kinds.CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replication_factor,
+        configs=[kinds.CreatableTopicConfig(name=k, value=v) for k, v in configs.items()],
+    )
+
+
+async def create_topics(
+    controller: str, topics: Sequence[m.CreateTopicsRequest.CreatableTopic]
+) -> None:
+    """Create topics.
+
+    Raises:
+        RefusedError: one of them was not created.
+    """
+    answer = await call(
+        controller, m.CreateTopicsRequest(topics=list(topics), timeout_ms=_TIMEOUT_MS)
+    )
+    for result in answer.topics:
+        _accept(f"CreateTopics {result.name}", result.error_code, result.error_message)
+
+
+async def set_configs(broker: str, kind: int, name: str, configs: Mapping[str, str]) -> None:
+    """Set dynamic configs of one resource; a broker's own go to that broker.
+
+    Raises:
+        RefusedError: they were not set.
+    """
+    kinds = m.IncrementalAlterConfigsRequest
+    settings = [
+        kinds.AlterableConfig(name=k, config_operation=0, value=v) for k, v in configs.items()
+    ]
+    resource = kinds.AlterConfigsResource(resource_type=kind, resource_name=name, configs=settings)
+    answer = await call(broker, kinds(resources=[resource]))
+    for result in answer.responses:
+        _accept(f"configs of {name or 'all brokers'}", result.error_code, result.error_message)
+
+
+async def delete_topic(controller: str, name: str) -> ErrorCode:
+    """Ask for a deletion and do not wait for it; returns the answer's error."""
+    kinds = m.DeleteTopicsRequest
+    request = kinds(topics=[kinds.DeleteTopicState(name=name)], topic_names=[name], timeout_ms=0)
+    answer = await call(controller, request)
+    return ErrorCode(answer.responses[0].error_code)
+
+
+def _accept(what: str, code: int, message: str | None) -> None:
+    if code != ErrorCode.NONE:
+        raise RefusedError(f"{what}: {ErrorCode(code).name} {message or ''}")

@@ -1,0 +1,93 @@
+"""The five steps, one after the other; what they started is gone when this returns."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Final
+
+from aiokafka.errors import KafkaError
+from kazoo.exceptions import KazooException
+
+from bench.cluster.jars import JarsMissingError
+from bench.cluster.java import JavaNotFoundError
+from bench.cluster.process import ProcessError, interrupt_on_terminate, running
+from bench.demo.analysis import analyse
+from bench.demo.cluster_api import RefusedError
+from bench.demo.migrate import VoidRunError, migrate
+from bench.demo.narrator import Narrator
+from bench.demo.seed import seed
+from bench.demo.stage import Options, Stage
+from bench.demo.strain import strain
+from bench.demo.verdict import judge_and_stop
+
+INTERRUPTED: Final = 130
+LIMIT_S: Final = 360.0
+
+# Their messages say enough; anything else is shown with its traceback.
+_EXPECTED: Final = (
+    ProcessError,
+    RefusedError,
+    VoidRunError,
+    JavaNotFoundError,
+    JarsMissingError,
+    KafkaError,
+    KazooException,
+    OSError,  # with it TimeoutError and ConnectionError
+    subprocess.CalledProcessError,
+)
+
+
+def run(options: Options) -> int:
+    """Run the demonstration.
+
+    Returns:
+        Exit code: 0 if every check held, 1 if one did not or a step failed, 130 after Ctrl-C.
+    """
+    interrupt_on_terminate()
+    options.out.mkdir(parents=True)
+    narrator = Narrator()
+    narrator.say(f"everything of this run lies in {options.out}")
+    interrupted = False
+    try:
+        with Stage(options) as stage:
+            _steps(stage, narrator)
+    except KeyboardInterrupt:
+        interrupted = True
+        narrator.say("interrupted")
+    except Exception as error:  # noqa: BLE001 - whatever ends a step is a check that failed
+        if not isinstance(error, _EXPECTED):
+            narrator.err.print_exception()
+        narrator.check("the step came to its end", held=False, figures=f"{error}")
+    left = running()
+    narrator.check(
+        "no process is left behind", not left, ", ".join(f"{p.name} {p.pid}" for p in left)
+    )
+    if interrupted:
+        return INTERRUPTED
+    return _verdict(narrator, options)
+
+
+def _steps(stage: Stage, narrator: Narrator) -> None:
+    narrator.step(1, "A cluster in ZooKeeper mode")
+    seed(stage, narrator)
+    narrator.step(2, "A controller is put beside it; brokers restart with migration on")
+    migrate(stage, narrator)
+    narrator.step(3, "Dual write under load, and a broker killed")
+    load = strain(stage, narrator)
+    narrator.step(4, "Two stores, one truth")
+    judge_and_stop(stage, narrator, load)
+    narrator.step(5, "What the trace says")
+    analyse(stage, narrator)
+
+
+def _verdict(narrator: Narrator, options: Options) -> int:
+    held = len(narrator.checks) - len(narrator.failed)
+    took = narrator.elapsed_s
+    text = f"{held} of {len(narrator.checks)} checks held, in {took:.0f} s"
+    if narrator.failed:
+        narrator.out.print(f"demo FAILED: {text}; logs in {options.out}", soft_wrap=True)
+        return 1
+    narrator.out.print(f"demo OK: {text}", soft_wrap=True)
+    sys.stdout.flush()
+    return 0

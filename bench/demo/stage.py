@@ -1,0 +1,110 @@
+"""Everything that runs during a demonstration, and how it ends: in order, or at once."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from kazoo.client import KazooClient
+
+from bench.cluster.bridge import Bridge
+from bench.cluster.cluster import Cluster
+from bench.cluster.process import kill_all
+from bench.cluster.zookeeper import ZooKeeper
+from bench.demo.clients import Clients
+
+RELEASE: Final = "3.9.2"
+BROKER_PROPERTIES: Final = {"num.io.threads": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line may change."""
+
+    out: Path
+    """Folder of this run; made new."""
+    seconds: float = 60.0
+    """Length of the load."""
+    rate: float = 25.0
+    """Administrative changes per second."""
+
+
+@dataclass
+class Stage:
+    """Servers and clients of one run; as a context manager all gone at its end."""
+
+    options: Options
+    zk: ZooKeeper = field(init=False)
+    cluster: Cluster = field(init=False)
+    bridge: Bridge = field(init=False)
+    clients: Clients = field(init=False)
+    zk_client: KazooClient | None = None
+
+    def __post_init__(self) -> None:
+        home = self.options.out
+        self.run_id = home.name
+        self.zk = ZooKeeper(home / "zookeeper")
+        self.cluster = Cluster(RELEASE, home / "brokers", self.zk, properties=BROKER_PROPERTIES)
+        self.trace = home / "trace"
+        self.bridge = Bridge(
+            home / "controller",
+            self.zk.hosts,
+            release=RELEASE,
+            properties={
+                "kraftbridge.trace.dir": self.trace,
+                "kraftbridge.trace.run.id": self.run_id,
+            },
+        )
+        self.clients = Clients(self.cluster.bootstrap, self.trace, self.run_id)
+
+    def look(self) -> KazooClient:
+        """A KazooClient: the independent hand that looks at the tree."""
+        if self.zk_client is None:
+            # A killed server is no news for a terminal.
+            logging.getLogger("kazoo").addHandler(logging.NullHandler())
+            self.zk_client = KazooClient(self.zk.hosts, timeout=30)
+            self.zk_client.start(timeout=30)
+        return self.zk_client
+
+    def look_no_more(self) -> None:
+        """Close that client: ZooKeeper is about to end."""
+        client, self.zk_client = self.zk_client, None
+        if client is not None:
+            # Whatever the connection thinks of its end, it ends.
+            with contextlib.suppress(Exception):
+                client.stop()
+                client.close()
+
+    def znode(self, path: str) -> Any:
+        """The JSON of a znode, or None if it is not there."""
+        client = self.look()
+        if client.exists(path) is None:
+            return None
+        data, _ = client.get(path)
+        return json.loads(data)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self.look_no_more()
+            self.clients.abandon()
+        finally:
+            kill_all()
+
+
+def new_folder(root: Path) -> Path:
+    """``<root>/demo-<time>``, not there before."""
+    return root.absolute() / time.strftime("demo-%Y%m%d-%H%M%S")

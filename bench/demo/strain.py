@@ -1,0 +1,129 @@
+"""Step 3: load through the brokers, one of them killed and brought back."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future
+from typing import Any, Final
+
+from bench.cluster.kafka import Broker
+from bench.cluster.waiting import wait_for
+from bench.demo import cluster_api as api
+from bench.demo.narrator import Narrator
+from bench.demo.seed import ask
+from bench.demo.stage import Stage
+from bench.demo.watch import Watch
+from bench.load.admin import AdminResult
+
+_KILL_AT: Final = 0.2
+"""Part of the load's time after which the broker is killed."""
+_SHARE_MIN: Final = 0.30
+_RATE_MIN: Final = 20.0
+_SESSION_S: Final = 30.0
+_TAIL_S: Final = 120.0
+
+
+def strain(stage: Stage, narrator: Narrator) -> AdminResult:
+    """Run the load, kill and revive the broker that leads most, read every record back.
+
+    Raises:
+        ProcessError: a server did not do what it should.
+        TimeoutError: something did not happen in time.
+    """
+    options = stage.options
+    brokers = stage.cluster.brokers
+    with Watch(stage.bridge, narrator, [broker.id for broker in brokers]) as watch:
+        load = stage.clients.administer(options.rate, options.seconds)
+        watch.doing(
+            f"{options.rate:g} administrative changes/s for {options.seconds:g} s, open loop"
+        )
+        _pass(stage, load, options.seconds * _KILL_AT)
+        victim, led, of = _most_leading(stage)
+        _kill_and_revive(stage, watch, victim)
+        watch.doing("the load runs to its end")
+        done = load.result(options.seconds + _TAIL_S)
+        watch.doing("every replica comes back into sync")
+        wait_for("replicas in sync", lambda: not _shape(stage).short(), _TAIL_S)
+        watch.doing("producer and group end; every record is read back")
+        produced, consumed = stage.clients.stop()
+        verdict = stage.clients.verify(produced.acknowledged)
+    _check_admin(narrator, done, watch)
+    narrator.check(
+        f"broker {victim.id}, killed, led at least {_SHARE_MIN:.0%} of the partitions, and is back",
+        led / of >= _SHARE_MIN and victim.alive,
+        f"it led {led} of {of} ({led / of:.0%})",
+    )
+    narrator.check(
+        "producer and consumer group without a non-retriable error",
+        not produced.failed and not consumed.failed,
+        f"{len(produced.acknowledged)} records acknowledged, {consumed.consumed} consumed; longest "
+        f"wait {produced.longest_ms / 1000:.1f} s{_listed(produced.failed)}"
+        f"{_listed(consumed.failed)}",
+    )
+    narrator.check(
+        "every acknowledged record read back once, in order",
+        verdict.held and verdict.read >= verdict.acknowledged > 0,
+        f"{verdict.acknowledged} acknowledged, {verdict.read} read; "
+        f"{len(verdict.missing)} missing, {len(verdict.duplicated)} twice, "
+        f"{len(verdict.out_of_order)} out of order",
+    )
+    return done
+
+
+def _pass(stage: Stage, load: Future[AdminResult], seconds: float) -> None:
+    """Let the load run for a while; raises what ends a client meanwhile."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not load.done():
+        stage.clients.check()
+        time.sleep(0.1)
+
+
+def _shape(stage: Stage) -> api.Shape:
+    """What the first broker that runs tells its clients."""
+    alive = next(broker for broker in stage.cluster.brokers if broker.alive)
+    seen: api.Shape = ask(lambda: api.shape(alive.bootstrap))
+    return seen
+
+
+def _most_leading(stage: Stage) -> tuple[Broker, int, int]:
+    """The broker that leads most partitions (of three: at least a third), how many, of how many."""
+    seen = _shape(stage)
+    led = seen.led()
+    victim = max(stage.cluster.brokers, key=lambda broker: led[broker.id])
+    return victim, led[victim.id], len(seen.partitions)
+
+
+def _kill_and_revive(stage: Stage, watch: Watch, victim: Broker) -> None:
+    watch.doing(f"SIGKILL to broker {victim.id}")
+    victim.kill()
+
+    def fenced() -> bool:
+        status = stage.bridge.status() or {"brokers": []}
+        return any(one["id"] == victim.id and one["fenced"] for one in status["brokers"])
+
+    wait_for(f"fencing of broker {victim.id}", fenced, _SESSION_S)
+    watch.doing(f"broker {victim.id} is fenced; its ZooKeeper session ends")
+    path = f"/brokers/ids/{victim.id}"
+    wait_for("end of its session", lambda: stage.look().exists(path) is None, _SESSION_S)
+    watch.doing(f"broker {victim.id} starts again")
+    victim.start().wait_started()
+
+
+def _check_admin(narrator: Narrator, done: AdminResult, watch: Watch) -> None:
+    narrator.check(
+        "every administrative change was carried out",
+        not done.failed and done.done.total() == done.intended > 0,
+        f"{done.done.total()} of {done.intended} "
+        f"({', '.join(f'{n} {api}' for api, n in sorted(done.done.items()))})"
+        f"{_listed(done.failed)}; attempts repeated: {done.retried.total()}",
+    )
+    narrator.check(
+        f"at least {_RATE_MIN:g} changes/s",
+        done.achieved_per_s >= _RATE_MIN,
+        f"{done.achieved_per_s:.1f} changes/s over {done.elapsed_s:.1f} s; longest lag of "
+        f"ZooKeeper seen {watch.lag_max} records",
+    )
+
+
+def _listed(errors: Any) -> str:
+    return "".join(f"; {count} x {error}" for error, count in sorted(errors.items(), key=str))

@@ -1,0 +1,137 @@
+"""The controller's ``/status``, shown as it changes: redrawn on a terminal, else line by line."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Final, Self
+
+from rich.live import Live
+from rich.table import Table
+
+from bench.cluster.bridge import Bridge
+from bench.demo.narrator import Narrator
+
+_POLL_S: Final = 0.2
+
+
+class Watch:
+    """Polls ``/status`` in a thread while its ``with`` block runs.
+
+    Args:
+        bridge: whose status.
+        narrator: where it is shown.
+        brokers: ids of the brokers that are to come.
+    """
+
+    def __init__(self, bridge: Bridge, narrator: Narrator, brokers: list[int]) -> None:
+        self._bridge = bridge
+        self._narrator = narrator
+        self._brokers = brokers
+        self._doing = ""
+        self._told: dict[str, str] = {}
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._poll, name="watch", daemon=True)
+        self._live: Live | None = None
+        self.status: dict[str, Any] = {}
+        self.states: list[str] = []
+        """Driver states seen, in order."""
+        self.lag_max = 0
+        """Longest write-behind lag seen, in records."""
+
+    def doing(self, text: str) -> None:
+        """Say what the demonstration does now; shown under the status."""
+        self._doing = text
+        if self._live is None:
+            self._narrator.say(text)
+
+    def __enter__(self) -> Self:
+        if self._narrator.live:
+            self._live = Live(
+                get_renderable=self.table,
+                console=self._narrator.err,
+                refresh_per_second=5,
+                transient=False,
+            )
+            self._live.start()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._over.set()
+        self._thread.join(5)
+        if self._live is not None:
+            self._live.stop()
+
+    def _poll(self) -> None:
+        while not self._over.is_set():
+            status = self._bridge.status()
+            if status is not None:
+                self._take(status)
+            self._over.wait(_POLL_S)
+
+    def _take(self, status: dict[str, Any]) -> None:
+        self.status = status
+        migration = status["migration"]
+        state = migration["driver_state"]
+        if self.states[-1:] != [state]:
+            self.states.append(state)
+        self.lag_max = max(self.lag_max, migration["lag"]["records"])
+        if self._live is None:
+            self._tell("driver", f"driver: {state}")
+            for one in migration["waiting"]:
+                self._tell(f"{one['why']} {one['subject']}", f"missing: {one['text']}", once=True)
+            if migration["records_copied"]:
+                self._tell("copied", f"copied: {migration['records_copied']} records")
+            for broker in self._brokers:
+                self._tell(f"broker {broker}", f"broker {broker}: {standing(status, broker)}")
+
+    def _tell(self, what: str, text: str, *, once: bool = False) -> None:
+        if self._told.get(what) != text and not (once and what in self._told):
+            self._told[what] = text
+            self._narrator.say(text)
+
+    def table(self) -> Table:
+        """What is shown on a terminal."""
+        table = Table(show_header=False, title_justify="left", min_width=72)
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column(overflow="fold")
+        status = self.status
+        if not status:
+            table.add_row("controller", "starting")
+            return table
+        migration = status["migration"]
+        table.add_row("driver", " > ".join(self.states[-4:]))
+        for broker in self._brokers:
+            table.add_row(f"broker {broker}", standing(status, broker))
+        table.add_row("still missing", "\n".join(missing(status)) or "nothing")
+        table.add_row("copied", f"{migration['records_copied']} records")
+        lag = migration["lag"]
+        table.add_row("lag", f"{lag['records']} records, {lag['ms']} ms (longest {self.lag_max})")
+        table.add_row(
+            "offsets",
+            f"committed {migration['committed_offset']}, "
+            f"in ZooKeeper {migration['confirmed_offset']}",
+        )
+        table.add_row("now", self._doing)
+        return table
+
+
+def missing(status: Mapping[str, Any]) -> list[str]:
+    """What the migration still waits for, and why."""
+    return [one["text"] for one in status["migration"]["waiting"]]
+
+
+def standing(status: Mapping[str, Any], broker: int) -> str:
+    """How a broker stands with the controller."""
+    for one in status["brokers"]:
+        if one["id"] == broker:
+            shown = "registered, fenced" if one["fenced"] else "registered, in service"
+            return f"{shown}, {one['kind']} mode"
+    return "not registered"
