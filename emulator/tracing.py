@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
@@ -121,7 +121,8 @@ def first_error(message: object) -> int:
     code = getattr(message, "error_code", 0)
     if code:
         return int(code)
-    for name in _lists_with_errors(type(message)):
+    kind: Hashable = type(message)
+    for name in _lists_with_errors(kind):
         for element in getattr(message, name) or ():
             found = first_error(element)
             if found:
@@ -139,8 +140,8 @@ def _inner_error(key: int, version: int, data: bytes | None) -> int:
 
 
 @cache
-def _lists_with_errors(kind: type) -> tuple[str, ...]:
-    if not issubclass(kind, msgspec.Struct):
+def _lists_with_errors(kind: Hashable) -> tuple[str, ...]:
+    if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
         return ()
     return tuple(field.name for field in msgspec.structs.fields(kind) if _holds_structs(field.type))
 
