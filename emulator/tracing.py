@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
@@ -121,8 +121,7 @@ def first_error(message: object) -> int:
     code = getattr(message, "error_code", 0)
     if code:
         return int(code)
-    kind: Hashable = type(message)
-    for name in _lists_with_errors(kind):
+    for name in _lists_with_errors(type(message)):
         for element in getattr(message, name) or ():
             found = first_error(element)
             if found:
@@ -139,11 +138,16 @@ def _inner_error(key: int, version: int, data: bytes | None) -> int:
         return 0
 
 
-@cache
-def _lists_with_errors(kind: Hashable) -> tuple[str, ...]:
-    if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
-        return ()
-    return tuple(field.name for field in msgspec.structs.fields(kind) if _holds_structs(field.type))
+_LISTS: Final[dict[type, tuple[str, ...]]] = {}
+
+
+def _lists_with_errors(kind: type) -> tuple[str, ...]:
+    found = _LISTS.get(kind)
+    if found is None:
+        fields = msgspec.structs.fields(kind) if issubclass(kind, msgspec.Struct) else ()
+        found = tuple(field.name for field in fields if _holds_structs(field.type))
+        _LISTS[kind] = found
+    return found
 
 
 def _holds_structs(hint: object) -> bool:
