@@ -161,7 +161,7 @@ def test_the_phases_have_names() -> None:
 
 def test_the_copy_does_not_run_away_from_the_log() -> None:
     world = waiting_world()
-    count = 60
+    count = 25
     for index in range(count):
         partitions = ",".join(f'"{p}":[1,2]' for p in range(999))
         topic_id = uuid_text((index + 100).to_bytes(16))
