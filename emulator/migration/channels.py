@@ -6,7 +6,10 @@ images: what to send and to whom is decided by ``propagation.py``.
 Source: ControllerChannelManager.RequestSendThread, Kafka 3.9. As there: no ApiVersions is sent
 (versions follow metadata.version), one request is in flight per broker, a socket failure is retried
 after 100 ms for as long as the broker is registered and unfenced, and a reply with an error is
-logged and counted, never retried: the next change or the next registration repairs it.
+logged and counted, not retried: the next change or the next registration repairs it. One case is
+ours: a broker that was killed while it made a partition holds a log folder without a topic id, and
+such a broker (LogManager.findStrayReplicas, Kafka 3.6-3.9) fails a whole FULL LeaderAndIsr; it is
+sent the same once more as INCREMENTAL, which looks for no strays.
 """
 
 from __future__ import annotations
@@ -25,6 +28,11 @@ RECONNECT_MS: Final = 100
 REPLY_TIMEOUT_MS: Final = 30_000
 """``controller.socket.timeout.ms``: after this time without a reply we reconnect."""
 REPLY_BYTES_MAX: Final = 100 * 1024 * 1024
+
+TYPE_UNKNOWN: Final = 0
+TYPE_INCREMENTAL: Final = 1
+TYPE_FULL: Final = 2
+"""``type`` of LeaderAndIsr and UpdateMetadata (AbstractControlRequest.Type)."""
 
 ControlRequest = m.LeaderAndIsrRequest | m.UpdateMetadataRequest | m.StopReplicaRequest
 ControlResponse = m.LeaderAndIsrResponse | m.UpdateMetadataResponse | m.StopReplicaResponse
@@ -230,6 +238,13 @@ class Channels:
         _, response = decode_response(*APIS[type(request)], frame)
         channel.in_flight = None
         channel.deadline_ms = None
+        if _cannot_look_for_strays(request, response):
+            self.error_count += 1
+            assert isinstance(request, m.LeaderAndIsrRequest)
+            request.type = TYPE_INCREMENTAL
+            channel.queue.appendleft(request)
+            about: dict[str, object] = {"broker": channel.peer.broker_id}
+            return [Log("warning", "broker failed a full LeaderAndIsr; sent as incremental", about)]
         effects: list[Effect] = []
         for error in errors_of(response):
             self.error_count += 1
@@ -247,6 +262,15 @@ class Channels:
                 )
             )
         return effects
+
+
+def _cannot_look_for_strays(request: ControlRequest, response: object) -> bool:
+    return (
+        isinstance(request, m.LeaderAndIsrRequest)
+        and isinstance(response, m.LeaderAndIsrResponse)
+        and request.type == TYPE_FULL
+        and response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    )
 
 
 def errors_of(response: object) -> Iterator[PartitionError]:

@@ -28,9 +28,6 @@ from emulator.migration.channels import Peer
 from wire import messages as m
 
 UpdateTopic = m.UpdateMetadataRequest.UpdateMetadataTopicState
-TYPE_UNKNOWN: Final = 0
-TYPE_INCREMENTAL: Final = 1
-TYPE_FULL: Final = 2
 LEADER_DURING_DELETE: Final = -2
 EPOCH_DURING_DELETE: Final = -2
 PARTITIONS_PER_STEP: Final = 250

@@ -19,7 +19,14 @@ from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Topic
 from emulator.migration import propagation as build
-from emulator.migration.channels import Channels, ControlRequest, Peer
+from emulator.migration.channels import (
+    TYPE_FULL,
+    TYPE_INCREMENTAL,
+    TYPE_UNKNOWN,
+    Channels,
+    ControlRequest,
+    Peer,
+)
 from emulator.migration.propagation import PartitionAt, Sender
 from emulator.seam import Effect
 
@@ -81,10 +88,10 @@ class Propagator:
         self.full_count += 1
         everything = _Shared(image)
         for peer in peers.values():
-            self._put_update(sender, peer, everything, build.TYPE_UNKNOWN)
+            self._put_update(sender, peer, everything, TYPE_UNKNOWN)
         for peer in peers.values():
-            self._put_leaders(sender, peer, everything, build.TYPE_FULL)
-            self._put_update(sender, peer, everything, build.TYPE_FULL)
+            self._put_leaders(sender, peer, everything, TYPE_FULL)
+            self._put_update(sender, peer, everything, TYPE_FULL)
         return effects
 
     def delta(self, before: Image, after: Image, touched: Touched, zk_epoch: int) -> list[Effect]:
@@ -102,13 +109,13 @@ class Propagator:
         if touched.brokers:
             everything = _Shared(after)
             for peer in joined:
-                self._put_update(sender, peer, everything, build.TYPE_UNKNOWN)
+                self._put_update(sender, peer, everything, TYPE_UNKNOWN)
                 # FULL where Kafka sends INCREMENTAL: it was away when topics were deleted, and only
                 # a request that names everything makes it give up the replicas of those.
-                self._put_leaders(sender, peer, everything, build.TYPE_FULL)
+                self._put_leaders(sender, peer, everything, TYPE_FULL)
             live = build.live_brokers(after)
             for peer in stayed:
-                request = build.update_metadata(sender, peer, [], live, build.TYPE_UNKNOWN)
+                request = build.update_metadata(sender, peer, [], live, TYPE_UNKNOWN)
                 self._put(peer, [request])
         self._changes(sender, [*peers.values()], _Changes.between(before, after, touched))
         return effects
@@ -125,8 +132,8 @@ class Propagator:
         shared = _Shared(image, changes.changed, build.deleted_topics(sender, image, gone))
         for peer in peers:
             if peer.broker_id in hosts:
-                self._put_leaders(sender, peer, shared, build.TYPE_INCREMENTAL)
-            self._put_update(sender, peer, shared, build.TYPE_INCREMENTAL)
+                self._put_leaders(sender, peer, shared, TYPE_INCREMENTAL)
+            self._put_update(sender, peer, shared, TYPE_INCREMENTAL)
             self._put_stops(sender, peer, [*_deleted_on(peer, gone), *changes.dropped_on(peer)])
 
     def _deletion(
@@ -135,7 +142,7 @@ class Propagator:
         states = build.deleted_topics(sender, changes.after, topics)
         live = build.live_brokers(changes.after)
         for peer in peers:
-            update = build.update_metadata(sender, peer, states, live, build.TYPE_INCREMENTAL)
+            update = build.update_metadata(sender, peer, states, live, TYPE_INCREMENTAL)
             self._put(peer, [update])
             self._put_stops(sender, peer, _deleted_on(peer, topics))
 

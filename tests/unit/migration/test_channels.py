@@ -6,7 +6,14 @@ from itertools import count
 
 import pytest
 
-from emulator.migration.channels import RECONNECT_MS, REPLY_TIMEOUT_MS, Channels, Peer
+from emulator.migration.channels import (
+    RECONNECT_MS,
+    REPLY_TIMEOUT_MS,
+    TYPE_FULL,
+    TYPE_INCREMENTAL,
+    Channels,
+    Peer,
+)
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Log, Received, Send
 from wire import messages as m
 from wire.frame import FrameReader, decode_request, encode_response, framed
@@ -138,6 +145,27 @@ def test_an_error_is_counted_logged_and_not_repeated() -> None:
     assert broker.markers == [1, 2]
     assert broker.channels.error_count == 1
     assert broker.logs[-1].fields["error"] == "STALE_CONTROLLER_EPOCH"
+
+
+def test_a_broker_that_fails_a_full_leader_and_isr_gets_it_once_more_as_incremental() -> None:
+    broker = Broker()
+    broker.connect()
+    kinds = m.LeaderAndIsrRequest
+    state = kinds.LeaderAndIsrPartitionState(partition_index=3, leader=1, isr=(1,), replicas=(1,))
+    topic = kinds.LeaderAndIsrTopicState(topic_id=b"t" * 16, partition_states=[state])
+    request = kinds(controller_id=3000, type=TYPE_FULL, topic_states=[topic])
+    broker.take(broker.channels.put(1, request, 0))
+    broker.put(7)
+    failed = m.LeaderAndIsrResponse(error_code=-1)
+    broker.answer(failed, 4, 7)
+    again = broker.requests[-1][2]
+    assert isinstance(again, kinds)
+    assert again.type == TYPE_INCREMENTAL
+    assert again.topic_states == request.topic_states
+    broker.answer(failed, 4, 7)
+    assert broker.markers[-1] == 7
+    assert len(broker.requests) == 3
+    assert broker.channels.error_count == 2
 
 
 def test_errors_of_single_partitions_are_found() -> None:

@@ -15,7 +15,7 @@ from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
 from emulator.metadata.pmap import PMap
 from emulator.metadata.topics import Partition, Topic
-from emulator.migration import propagation
+from emulator.migration import channels
 from emulator.migration.channels import Channels
 from emulator.migration.propagator import Propagator
 from emulator.seam import Connect, Connected
@@ -308,8 +308,8 @@ def test_a_broker_that_comes_back_gets_everything_the_others_the_broker_list() -
     sent = told.run(told.propagator.delta(before, after, Touched(brokers={2}), zk_epoch))
     kinds = {b: [(type(q), q.type) for to, q in sent if to == b] for b in (0, 1, 2)}
     assert kinds[2] == [
-        (m.UpdateMetadataRequest, propagation.TYPE_UNKNOWN),
-        (m.LeaderAndIsrRequest, propagation.TYPE_FULL),
+        (m.UpdateMetadataRequest, channels.TYPE_UNKNOWN),
+        (m.LeaderAndIsrRequest, channels.TYPE_FULL),
     ]
     [leaders] = [q for to, q in sent if isinstance(q, m.LeaderAndIsrRequest)]
     named = {
@@ -321,7 +321,7 @@ def test_a_broker_that_comes_back_gets_everything_the_others_the_broker_list() -
         for index, partition in topic.partitions.items()
         if 2 in partition.replicas
     }
-    assert kinds[0] == kinds[1] == [(m.UpdateMetadataRequest, propagation.TYPE_UNKNOWN)]
+    assert kinds[0] == kinds[1] == [(m.UpdateMetadataRequest, channels.TYPE_UNKNOWN)]
     for to, request in sent:
         partitions = sum(len(t.partition_states) for t in request.topic_states)
         assert (partitions > 0) == (to == 2)
