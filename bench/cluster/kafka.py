@@ -73,6 +73,7 @@ class _Server(Process):
         self.heap = "512m"
         self.jmx_port: int | None = None
         self.java_flags: tuple[str, ...] = ()
+        self.log4j = _LOG
 
     def properties(self) -> dict[str, object]:
         """The server.properties of the next start."""
@@ -86,7 +87,7 @@ class _Server(Process):
 
     def _java(self, main: str, *arguments: str | Path, flags: tuple[str, ...] = ()) -> list[str]:
         log = self.folder / "log4j.properties"
-        log.write_text(_LOG)
+        log.write_text(self.log4j)
         jars = os.pathsep.join(map(str, kafka_jars(self.release)))
         return [
             str(find_java().executable),

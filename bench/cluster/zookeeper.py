@@ -56,6 +56,8 @@ class ZooKeeper(Process):
         self.port = port or free_port()
         self.tick_ms = tick_ms
         self.fsync = fsync
+        self.heap = "256m"
+        self.java_flags: tuple[str, ...] = ()
 
     @property
     def hosts(self) -> str:
@@ -78,8 +80,9 @@ class ZooKeeper(Process):
         return self.launch(
             [
                 find_java().executable,
-                "-Xmx256m",
+                f"-Xmx{self.heap}",
                 *QUICK_START,
+                *self.java_flags,
                 f"-Dlog4j2.configurationFile={log}",
                 f"-Dzookeeper.forceSync={'yes' if self.fsync else 'no'}",
                 "-cp",

@@ -1,0 +1,103 @@
+"""Who used the processors: this program and its children, and everybody else. Linux only."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+QUIET_CORES: Final = 0.5
+"""Others may use so much and a row still counts as quiet."""
+
+_TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
+_LOOK_S: Final = 1.0
+
+
+def process_cpu_s(pid: int) -> float:
+    """Seconds of CPU a process has used so far, its ended children's included.
+
+    Raises:
+        FileNotFoundError: there is no such process.
+    """
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) * _TICK_S
+
+
+def machine_cpu_s() -> float:
+    """Seconds of CPU that all processors together were busy since the machine started."""
+    with Path("/proc/stat").open() as file:
+        user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
+    return (user + nice + system + irq + softirq + steal) * _TICK_S
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What was used between two looks."""
+
+    wall_s: float
+    cpu_s: dict[str, float]
+    """Name of a process -> seconds of CPU; ``client`` is this program."""
+    others_cores: float
+    """Cores used by all processes that are not ours."""
+
+
+class Meter:
+    """Begins to measure when made.
+
+    Args:
+        processes: name -> process id, of our children that run throughout.
+    """
+
+    def __init__(self, processes: dict[str, int]) -> None:
+        self._pids = {**processes, "client": os.getpid()}
+        self._began = time.monotonic()
+        self._machine = machine_cpu_s()
+        self._own = self._look()
+
+    def usage(self) -> Usage:
+        """What was used since it was made."""
+        now = self._look()
+        cpu_s = {name: now[name] - self._own[name] for name in now}
+        wall_s = time.monotonic() - self._began
+        others = machine_cpu_s() - self._machine - sum(cpu_s.values())
+        # Ticks of 10 ms are summed up, so a quiet machine may come out a little below nothing.
+        return Usage(wall_s, cpu_s, max(0.0, others / wall_s))
+
+    def _look(self) -> dict[str, float]:
+        return {name: process_cpu_s(pid) for name, pid in self._pids.items()}
+
+
+def wait_quiet(patience_s: float, own: Iterable[int] = ()) -> float:
+    """Wait until the others leave the machine alone for a second, at most ``patience_s``.
+
+    Args:
+        patience_s: seconds; 0 does not look at all.
+        own: ids of our children that run throughout.
+
+    Returns:
+        Cores that others used in the last second looked at; 0 if it did not look.
+    """
+    processes = {str(pid): pid for pid in own}
+    end = time.monotonic() + patience_s
+    others = 0.0
+    while time.monotonic() < end:
+        meter = Meter(processes)
+        time.sleep(_LOOK_S)
+        others = meter.usage().others_cores
+        if others < QUIET_CORES:
+            break
+    return others
+
+
+def description() -> str:
+    """The machine in a few words."""
+    model = "unknown processor"
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.partition(":")[2].strip()
+            break
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return f"{os.cpu_count()} cores ({model}), {memory:.0f} GiB"
