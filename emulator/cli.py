@@ -53,7 +53,7 @@ def load_config(path: Path, overrides: list[str] | None) -> config_module.Config
         raw = properties.parse(path.read_text(encoding="utf-8"), overrides or ())
         config, warnings = config_module.load(raw)
     except config_module.ConfigError as error:
-        for problem in error.problems:
+        for problem in (*error.warnings, *error.problems):
             typer.echo(f"{path}: {problem}", err=True)
         raise typer.Exit(2) from error
     except (OSError, ValueError) as error:

@@ -8,23 +8,30 @@ ignored, wrong values are collected and raised together. Source: KafkaConfig and
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, Final, TypeVar
 
 from emulator.config_names import KAFKA_CONFIG_NAMES
+from wire.releases import RELEASES
 
 T = TypeVar("T")
 
-RELEASES: Final = ("3.4", "3.5", "3.6", "3.7", "3.8", "3.9")
+ZOOKEEPER_PORT: Final = 2181
+ANY_ADDRESS: Final = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not bound
 SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 
 class ConfigError(Exception):
-    """The configuration cannot be used; ``problems`` holds one sentence for each wrong value."""
+    """The configuration cannot be used; ``problems`` holds one sentence for each wrong value.
 
-    def __init__(self, problems: Sequence[str]) -> None:
+    ``warnings`` are those that :func:`load` would have returned: a required key that is missing is
+    often one that is misspelt.
+    """
+
+    def __init__(self, problems: Sequence[str], warnings: Sequence[str] = ()) -> None:
         super().__init__("; ".join(problems))
         self.problems = tuple(problems)
+        self.warnings = tuple(warnings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +125,8 @@ class _Reader:
             return default
 
     def need(self, key: str, parse: Callable[[str], T], default: T) -> T:
-        """Like :meth:`take`, but absence is a problem too."""
-        if key not in self.raw:
+        """Like :meth:`take`, but absence is a problem too, and so is an empty value."""
+        if not self.raw.get(key, "").strip():
             self.used.add(key)
             self.problems.append(f"{key} is required")
             return default
@@ -196,8 +203,12 @@ def _protocol_map(text: str) -> dict[str, str]:
 
 
 def _zookeeper_connect(text: str) -> tuple[tuple[HostPort, ...], str]:
+    """As ZooKeeper's ConnectStringParser: a server without a port is at 2181."""
     hosts, slash, chroot = text.partition("/")
-    servers = tuple(host_port(part) for part in _names(hosts))
+    servers = tuple(
+        host_port(part if ":" in part.rpartition("]")[2] else f"{part}:{ZOOKEEPER_PORT}")
+        for part in _names(hosts)
+    )
     if not servers:
         raise ValueError("no server named")
     return servers, f"/{chroot.strip('/')}" if slash and chroot.strip("/") else ""
@@ -281,9 +292,9 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
         node_id=node_id,
         voters=voters,
         listeners=listeners,
-        advertised=advertised,
+        advertised=_advertised(listeners, advertised, voters.get(node_id)),
         controller_listener_names=names,
-        log_dir=_names(log_dir)[0] if log_dir else "",
+        log_dir=next(iter(_names(log_dir)), ""),
         zookeeper_servers=servers,
         zookeeper_chroot=chroot,
         zookeeper_session_timeout_ms=session_ms,
@@ -295,8 +306,19 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
     )
     r.problems += _cross_checks(config, r.raw)
     if r.problems:
-        raise ConfigError(r.problems)
+        raise ConfigError(r.problems, _unknown(r))
     return config, _unknown(r)
+
+
+def _advertised(
+    listeners: Sequence[Listener], given: Sequence[Listener], voter: HostPort | None
+) -> tuple[Listener, ...]:
+    """What others are told: as given, else as bound; for every address the host they vote at."""
+    names = {one.name for one in given}
+    told = (*given, *(one for one in listeners if one.name not in names))
+    return tuple(
+        replace(one, host=voter.host) if voter and one.host in ANY_ADDRESS else one for one in told
+    )
 
 
 def _check_roles(r: _Reader) -> None:

@@ -56,7 +56,13 @@ def test_zookeeper_settings_are_optional_and_have_kafkas_defaults() -> None:
         ({"listener.security.protocol.map": "CONTROLLER:SSL"}, "SSL is not supported yet"),
         ({"listener.security.protocol.map": "CONTROLLER:X"}, "known protocol"),
         ({"log.dirs": ""}, "metadata.log.dir or log.dirs is required"),
-        ({"zookeeper.connect": "nonsense"}, "'nonsense' is not host:port"),
+        ({"zookeeper.connect": "a:1,b:x"}, "'b:x' is not host:port"),
+        ({"zookeeper.connect": "/chroot"}, "no server named"),
+        ({"process.roles": ""}, "process.roles is required"),
+        ({"controller.listener.names": " "}, "controller.listener.names is required"),
+        ({"listeners": ""}, "listeners is required"),
+        ({"controller.quorum.voters": ""}, "controller.quorum.voters is required"),
+        ({"log.dirs": " , "}, "metadata.log.dir or log.dirs is required"),
         ({"zookeeper.set.acl": "true"}, "zookeeper.set.acl=true is not supported yet"),
         ({"authorizer.class.name": "a.B"}, "authorizer.class.name is not supported yet"),
         ({"kraftbridge.release": "3.3"}, "must be one of 3.4"),
@@ -75,6 +81,36 @@ def test_all_wrong_values_are_reported_at_once() -> None:
         config.load({"node.id": "x", "process.roles": "broker"})
     named = {problem.split("=")[0].split(" ")[0] for problem in error.value.problems}
     assert named >= {"node.id", "process.roles", "listeners", "controller.quorum.voters"}
+
+
+def test_a_misspelt_key_is_named_beside_what_is_wrong() -> None:
+    raw = {key: value for key, value in GOOD.items() if key != "listeners"} | {"listener": "x"}
+    with pytest.raises(config.ConfigError, match="listeners is required") as error:
+        config.load(raw)
+    assert error.value.warnings == ("unknown configuration key listener",)
+
+
+def test_a_zookeeper_without_a_port_is_at_2181() -> None:
+    found, _ = config.load(GOOD | {"zookeeper.connect": "a,[::1],b:1/c"})
+    servers = [(server.host, server.port) for server in found.zookeeper_servers]
+    assert servers == [("a", 2181), ("::1", 2181), ("b", 1)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, "127.0.0.1:9093"),
+        ({"listeners": "CONTROLLER://:9093"}, "localhost:9093"),
+        ({"listeners": "CONTROLLER://0.0.0.0:9093"}, "localhost:9093"),
+        ({"advertised.listeners": "CONTROLLER://h:1"}, "h:1"),
+        ({"advertised.listeners": "OTHER://h:1"}, "127.0.0.1:9093"),
+    ],
+)
+def test_what_others_are_told_of_the_controllers_listener(
+    changes: dict[str, str], told: str
+) -> None:
+    listener = config.load(GOOD | changes)[0].advertised_controller_listener
+    assert f"{listener.host}:{listener.port}" == told
 
 
 def test_an_unknown_key_warns_by_name_and_a_kafka_key_does_not() -> None:
