@@ -107,7 +107,8 @@ class FaultProxy:
         protocol: how to read frames, if single operations are to be picked.
         port: where to listen; a free one if 0.
 
-    Attributes ``requests`` and ``connections`` count what has passed since the start.
+    Attributes ``requests`` and ``connections`` count what has passed since the start; ``watch``, if
+    set, is shown every request as it comes from the client, whatever is done to it then.
     """
 
     def __init__(
@@ -118,6 +119,7 @@ class FaultProxy:
         self.port = port
         self.requests = 0
         self.connections = 0
+        self.watch: Callable[[bytes], None] | None = None
         self._delay_s = [0.0, 0.0]
         self._refuse = False
         self._links: set[_Link] = set()
@@ -298,6 +300,8 @@ class FaultProxy:
         if number < 0:  # ZooKeeper's pings and auth packets are not operations
             return True
         self.requests += 1
+        if self.watch is not None:
+            self.watch(frame)
         fault = next((fault for fault in self._faults if fault.picks(code)), None)
         if fault is None:
             return True

@@ -96,13 +96,13 @@ class StandIn:
             ]
         )
 
-    async def listen(self) -> None:
-        """Open the listener.
+    async def listen(self) -> asyncio.Server:
+        """Open the listener; it is open until the server returned is closed.
 
         Raises:
             OSError: its port is taken.
         """
-        await asyncio.get_running_loop().create_server(
+        return await asyncio.get_running_loop().create_server(
             lambda: _Listener(self.received, self._versions), HOST, self.port
         )
 
