@@ -106,7 +106,7 @@ class Node:
                 max_in_flight=config.zookeeper_max_in_flight_requests,
             )
             self.driver = MigrationDriver(
-                Settings.of(config),
+                Settings.of(config, identity.cluster_id),
                 self.zk,
                 self.controller,
                 self.raft,

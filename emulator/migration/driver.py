@@ -256,7 +256,7 @@ class MigrationDriver:
         node_id, image = self._settings.node_id, self._controller.stable
         match self.state:
             case State.UNINITIALIZED:
-                return RecoverTask(self._zk)
+                return RecoverTask(self._zk, self._settings.cluster_id)
             case State.WAIT_FOR_BROKERS:
                 return CheckTask(self._zk, image, self._log, node_id, self._epoch)
             case State.BECOME_CONTROLLER if self.write_behind.mode is Mode.STOPPED:

@@ -37,6 +37,7 @@ class Why(Enum):
     MALFORMED_ZNODE = "malformed_znode"
     NO_CONTROLLER_EPOCH = "no_controller_epoch"
     MIGRATION_ZNODE = "migration_znode"
+    OTHER_CLUSTER = "other_cluster"
     OTHER_LOG = "other_log"
     CONTROLLER_HELD = "controller_held"
     ZOOKEEPER_MODE_TOOK_OVER = "zookeeper_mode_took_over"

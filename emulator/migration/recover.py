@@ -2,7 +2,7 @@
 
 Source: ZkMigrationClient.getOrCreateMigrationRecoveryState, KafkaZkClient.createTopLevelPaths,
 Kafka 3.9: a controller with the migration flag writes these before any migration begins. Each may
-be there already.
+be there already. Beyond Kafka: nothing at all is written into the ZooKeeper of another cluster.
 """
 
 from __future__ import annotations
@@ -10,36 +10,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from emulator.migration.zk_tree import migration
-from emulator.zookeeper.ops import Create, GetData, Sync, ZkRequest
+from emulator.migration.preconditions import Reason, Why
+from emulator.migration.zk_tree import cluster, migration
+from emulator.migration.zk_tree.errors import ZnodeError
+from emulator.migration.zk_tree.reader import TOP_LEVEL
+from emulator.zookeeper.ops import Create, GetData, NodeData, Sync, ZkOutcome, ZkRequest, ZkResult
 
-TOP_LEVEL_PATHS: Final[tuple[str, ...]] = (
-    "/consumers",
-    "/brokers",
-    "/brokers/ids",
-    "/brokers/topics",
-    "/brokers/seqid",
-    "/config",
-    "/config/changes",
-    "/config/topics",
-    "/config/clients",
-    "/config/users",
-    "/config/brokers",
-    "/config/ips",
-    "/admin",
-    "/admin/delete_topics",
-    "/isr_change_notification",
-    "/latest_producer_id_block",
-    "/log_dir_event_notification",
-)
-"""Parents first."""
-
+WHOSE: Final[Sequence[ZkRequest]] = (Sync("/"), GetData(cluster.PATH))
+"""Whose ZooKeeper this is; asked before anything is written."""
 REQUESTS: Final[Sequence[ZkRequest]] = (
-    *(Create(path, None) for path in TOP_LEVEL_PATHS),
+    *(Create(path, None) for path in TOP_LEVEL),
     Create(migration.PATH, migration.encode(migration.INITIAL)),
     Sync("/"),
     GetData(migration.PATH),
 )
 """Creates of what may be missing; the last one reads ``/migration`` back."""
-PATHS: Final = (*TOP_LEVEL_PATHS, migration.PATH, "/", migration.PATH)
+PATHS: Final = (*TOP_LEVEL, migration.PATH, "/", migration.PATH)
 """What each request is about, for messages."""
+
+
+def other_cluster(answer: ZkOutcome, cluster_id: str) -> Reason | None:
+    """Say why this ZooKeeper must be left alone; None when it is ours, or nobody's yet (C12).
+
+    Args:
+        answer: what became of the read of ``/cluster/id``.
+        cluster_id: what our folder was formatted with.
+    """
+    if not isinstance(answer, ZkResult) or not isinstance(answer.value, NodeData):
+        return None
+    try:
+        found = cluster.parse(answer.value.data)
+    except ZnodeError as error:
+        return Reason(Why.MALFORMED_ZNODE, error.path, str(error), fatal=True)
+    if found == cluster_id:
+        return None
+    return Reason(
+        Why.OTHER_CLUSTER,
+        cluster.PATH,
+        f"ZooKeeper belongs to cluster {found} ({cluster.PATH}), this controller was formatted for "
+        f"cluster {cluster_id}: correct zookeeper.connect, or format with -t {found}",
+        fatal=True,
+    )

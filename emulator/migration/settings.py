@@ -18,6 +18,7 @@ class Settings:
     """
 
     node_id: int
+    cluster_id: str
     voters: frozenset[int] = frozenset()
     inter_broker_listener_name: str = "PLAINTEXT"
     migration_min_batch_size: int = 200
@@ -26,10 +27,11 @@ class Settings:
     write_behind_multi_ops: int = 400
 
     @classmethod
-    def of(cls, config: Config) -> Settings:
-        """Take what concerns migration from the node's configuration."""
+    def of(cls, config: Config, cluster_id: str) -> Settings:
+        """Take what concerns migration from the node's configuration and its folder."""
         return cls(
             node_id=config.node_id,
+            cluster_id=cluster_id,
             voters=frozenset(config.voters),
             inter_broker_listener_name=config.inter_broker_listener_name,
             migration_min_batch_size=config.migration_min_batch_size,

@@ -142,11 +142,23 @@ class Task:
 class RecoverTask(Task):
     """Make the top-level znodes and ``/migration``, and see that ``/migration`` can be read."""
 
-    def begin(self, now_ms: int) -> list[Effect]:
-        """Send the creates and the read."""
-        return self._ask(recover.REQUESTS, now_ms)
+    def __init__(self, zk: Zk, cluster_id: str) -> None:
+        super().__init__(zk)
+        self._cluster_id = cluster_id
+        self._asked_whose = False
 
-    def _answered(self, outcomes: Sequence[ZkOutcome], _now_ms: int) -> list[Effect]:
+    def begin(self, now_ms: int) -> list[Effect]:
+        """Ask whose ZooKeeper it is; nothing is written into another cluster's."""
+        return self._ask(recover.WHOSE, now_ms)
+
+    def _answered(self, outcomes: Sequence[ZkOutcome], now_ms: int) -> list[Effect]:
+        if not self._asked_whose:
+            self._asked_whose = True
+            other = recover.other_cluster(outcomes[-1], self._cluster_id)
+            if other is None:
+                return self._ask(recover.REQUESTS, now_ms)
+            self.result = Missing((other,))
+            return []
         failed = [
             _unreadable(recover.PATHS[index], outcome.code)
             for index, outcome in enumerate(outcomes)

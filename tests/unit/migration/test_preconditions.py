@@ -9,6 +9,8 @@ from emulator.migration.states import State
 from tests.unit.migration.stories import (
     STATE,
     TOPIC_A,
+    ready_world,
+    restart,
     waiting,
     waiting_world,
 )
@@ -117,6 +119,56 @@ def test_garbage_in_migration_is_named(data: bytes | None) -> None:
     world.register(2)
     world.advance(10_000)
     assert world.driver.state is State.DUAL_WRITE
+
+
+@pytest.mark.requirement("C12")
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b'{"version":"1","id":"5L6g3nShT-eMCtK--X86sw"}', Why.OTHER_CLUSTER),
+        (b'{"version":"1"}', Why.MALFORMED_ZNODE),
+        (None, Why.MALFORMED_ZNODE),
+    ],
+)
+def test_nothing_is_written_into_the_zookeeper_of_another_cluster(
+    data: bytes | None, why: Why
+) -> None:
+    world = waiting_world()
+    ours = world.data("/cluster/id")
+    world.put("/cluster/id", data)
+    before = world.paths
+    world.start()
+    world.register(1)
+    world.register(2)
+    world.advance(10_000)
+    assert world.driver.state is State.UNINITIALIZED
+    assert waiting(world) == {(why, "/cluster/id")}
+    assert world.paths == before
+    assert world.data("/controller_epoch") == b"1"
+    world.put("/cluster/id", ours)
+    world.advance(10_000)
+    assert world.driver.state is State.DUAL_WRITE
+
+
+def test_after_a_restart_another_clusters_zookeeper_is_refused_too() -> None:
+    world = ready_world()
+    world.advance(1_000)
+    world.put("/cluster/id", b'{"version":"1","id":"5L6g3nShT-eMCtK--X86sw"}')
+    epoch = world.data("/controller_epoch")
+    restart(world)
+    world.advance(10_000)
+    assert world.driver.state is State.UNINITIALIZED
+    assert world.data("/controller_epoch") == epoch
+    (reason,) = [w.reason for w in world.driver.status(world.now_ms).waiting]
+    assert reason.fatal
+    assert "-t 5L6g3nShT-eMCtK--X86sw" in reason.text
+
+
+def test_a_zookeeper_that_is_nobodys_yet_is_not_another_clusters() -> None:
+    world = waiting_world()
+    world.remove("/cluster/id")
+    world.start()
+    assert world.driver.state is State.WAIT_FOR_BROKERS
 
 
 def test_a_cluster_without_any_controller_is_none() -> None:

@@ -27,6 +27,7 @@ from wire import records as r
 from wire.frame import FrameReader, decode_request, encode_response, framed
 
 NODE_ID = 3000
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 ZK_PORT = 2181
 BROKER_PORT = 9090
 
@@ -42,7 +43,7 @@ class World:
         self.model = ZooKeeperModel(Random(7)) if beside is None else beside.model
         self.journal = Journal() if beside is None else beside.journal
         self._conn = count(1 if beside is None else 1_000_000)
-        self.settings = Settings(node_id=NODE_ID, voters=frozenset({NODE_ID}), **settings)
+        self.settings = Settings(NODE_ID, CLUSTER_ID, frozenset({NODE_ID}), **settings)
         self.held: list[tuple[int, bytes]] | None = None
         self.dropping_replies = False
         self.zk_up = True
@@ -317,6 +318,7 @@ class World:
     # ------------------------------------------------------------------ short cuts
     def cluster(self, *brokers: int) -> None:
         """A ZooKeeper that a broker has led, with nothing in it but brokers."""
+        self.put("/cluster/id", f'{{"version":"1","id":"{CLUSTER_ID}"}}'.encode())
         self.put("/controller_epoch", b"1")
         self.put(
             "/controller",
