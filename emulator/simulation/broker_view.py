@@ -54,15 +54,22 @@ class View:
         return ErrorCode.NONE
 
     def leader_and_isr(self, request: m.LeaderAndIsrRequest) -> m.LeaderAndIsrResponse:
-        """Host the replicas named; a FULL request names them all."""
+        """Host the replicas named; a FULL one names them all, so first the others are dropped."""
         self.controller_epoch = request.controller_epoch
         errors = []
-        named = set()
+        if request.type == FULL:
+            named = {
+                (topic.topic_name, p.partition_index): topic.topic_id
+                for topic in request.topic_states
+                for p in topic.partition_states
+            }
+            self.replicas = {
+                key: known for key, known in self.replicas.items() if named.get(key) == known.topic_id
+            }
         for topic in request.topic_states:
             failed = []
             for p in topic.partition_states:
                 key = (topic.topic_name, p.partition_index)
-                named.add(key)
                 told = Known(
                     topic.topic_id,
                     p.leader,
@@ -84,8 +91,6 @@ class View:
                         topic_id=topic.topic_id, partition_errors=failed
                     )
                 )
-        if request.type == FULL:
-            self.replicas = {key: known for key, known in self.replicas.items() if key in named}
         return m.LeaderAndIsrResponse(topics=errors)
 
     def _host(self, key: tuple[str, int], told: Known) -> bool:

@@ -47,7 +47,7 @@ LOOPBACK = b"\x7f\x00\x00\x01"
 class Process:
     """See the module's docstring.
 
-    ``watch`` is called after every step, ``died`` once, with the exit code or None for a crash.
+    ``watch`` is called after every step, before its effects are performed; ``died`` once, with the exit code or None for a crash.
     """
 
     def __init__(
@@ -159,10 +159,10 @@ class Process:
 
     def _after(self, effects: list[Effect]) -> None:
         self.steps += 1
+        self._watch(self)
         self._perform(effects)
         if not self.alive:
             return
-        self._watch(self)
         deadline_ms = self.node.deadline_ms
         if deadline_ms is not None:
             self._due(max(STEP_US, (deadline_ms - self._scheduler.now_ms) * MS))

@@ -70,6 +70,8 @@ class World:
             for path, node in self.tree.nodes.items()
             if tree_check.covered(path)
         }
+        self.doomed = frozenset(self.tree.get("/admin/delete_topics").children)
+        """Topics whose deletion was under way before the migration."""
         self.zookeeper = ZooKeeperServer(
             model, self.scheduler, self.network, Random(f"service {seed}"), self._served
         )

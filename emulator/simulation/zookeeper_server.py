@@ -100,6 +100,8 @@ class ZooKeeperServer:
         self._wake()
 
     def _wake(self) -> None:
+        if self.frozen:
+            return
         if not self._serving and self.model.pending_count:
             self._serving = True
             self._scheduler.after(self._rng.randint(*SERVICE_US), self._serve)
