@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from emulator.introspection import metrics
 from emulator.migration.states import State
 from emulator.simulation import tree_check
 from emulator.simulation.broker import Broker
 from emulator.simulation.broker_view import FULL, ControlRequest
 from emulator.simulation.process import Process
 from emulator.simulation.violation import Violated, ensure
+from emulator.trace import metrics as metric
 from wire import messages as m
 from wire import records as r
 from wire.batch import Batch
@@ -230,17 +232,28 @@ class LagIsTrue(Checker):
 
     name = "lag-gauge"
 
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.records_max = 0
+        self.pending_max = 0
+
     def stepped(self, process: Process, appended: list[Batch]) -> None:
         """Hold the gauges against the log and ``/migration``."""
         del appended
         driver = process.node.driver
         if driver is None or driver.state is not State.DUAL_WRITE:
             return
-        lag = driver.write_behind.lag
-        stable = process.node.controller.stable.offset
-        ensure(lag.confirmed <= self.offset, self.name, f"{lag.confirmed} is said to be confirmed")
-        right = lag.records == stable - lag.confirmed
-        ensure(right, self.name, f"{lag.records} records, {stable} stable, {lag.confirmed} there")
+        gauges = metrics(process.node, self.world.scheduler.now_ms)
+        confirmed = gauges[metric.LAST_ZK_ACKED_RECORD_OFFSET]
+        lag, pending = gauges[metric.ZK_WRITE_BEHIND_LAG], gauges[metric.ZK_PENDING_RECORDS]
+        ensure(confirmed <= self.offset, self.name, f"{confirmed} is said to be confirmed")
+        ledger = self.world.ledger
+        wanted = ledger.image.offset - confirmed
+        ensure(lag == wanted, self.name, f"a lag of {lag} records, {wanted} are missing")
+        changes = ledger.changed_records(confirmed)
+        ensure(pending == changes, self.name, f"{pending} records pending, {changes} are")
+        self.records_max = max(self.records_max, lag)
+        self.pending_max = max(self.pending_max, pending)
 
     def ended(self) -> None:
         """No change is missing."""

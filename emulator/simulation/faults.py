@@ -28,6 +28,16 @@ def controller_crash_in_step(world: World) -> None:
     world.process.crash_after(world.rng.randint(1, 40))
 
 
+def controller_pause(world: World) -> None:
+    """A machine is paused, another takes over its disk; then the first runs on, knowing nothing.
+
+    The same as a second controller with an older epoch: its next write must fail and be its last.
+    """
+    if world.process.alive and not world.process.frozen:
+        old = world.take_over()
+        world.after_ms(world.rng.randint(50, 2_000), old.thaw)
+
+
 def lost_reply(world: World) -> None:
     """ZooKeeper does what is asked; the answer is lost with the connection."""
     world.zookeeper.swallow_replies = 1
@@ -120,6 +130,7 @@ def broker_cut(world: World) -> None:
 RECIPES: Final[Mapping[str, Fault]] = {
     "controller-crash": controller_crash,
     "controller-crash-in-step": controller_crash_in_step,
+    "controller-pause": controller_pause,
     "lost-reply": lost_reply,
     "lost-replies": lost_replies,
     "cut": cut,

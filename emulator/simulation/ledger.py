@@ -36,6 +36,7 @@ class Ledger:
         self._history = History()
         self._offsets: list[int] = [-1]
         self._images: list[Image] = [EMPTY]
+        self._changes: list[tuple[int, int]] = []
         self._pending: list[Batch] = []
         self._seen_end = 0
         self._end = 0
@@ -58,6 +59,15 @@ class Ledger:
     def image_at(self, offset: int) -> Image:
         """Image after the record at ``offset``."""
         return self._images[bisect_right(self._offsets, offset) - 1]
+
+    def changed_records(self, after: int) -> int:
+        """Records behind an offset, of batches that change anything."""
+        found = 0
+        for last_offset, count in reversed(self._changes):
+            if last_offset <= after:
+                break
+            found += count
+        return found
 
     def recovered(self, node: Node) -> None:
         """A process has read its disk: what was committed must be there."""
@@ -124,6 +134,9 @@ class Ledger:
         for delta in self._history.advance(self._end):
             self._offsets.append(delta.after.offset)
             self._images.append(delta.after)
+            if delta.touched:
+                count = delta.last_offset - delta.first_offset + 1
+                self._changes.append((delta.last_offset, count))
             names = {*delta.touched.topics.values()}
             names |= {name for kind, name in delta.touched.configs if kind == 2}
             for name in names:

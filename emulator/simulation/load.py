@@ -76,6 +76,7 @@ class Load:
         self._made = 0
         self.asked = 0
         self.acknowledged = 0
+        self.timed_out = 0
 
     def begin(self, image: Image) -> None:
         """Take what the migration has copied as known."""
@@ -152,6 +153,7 @@ class Load:
                 self._compare(what, thing)
             elif error is None or error == ErrorCode.REQUEST_TIMED_OUT:
                 thing.maybe = after
+                self.timed_out += error is not None
                 self._tell(f"in doubt {what}: {after}")
             else:
                 known = error in HARMLESS

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from random import Random
 
 from emulator.config import Config
+from emulator.migration.modes import Mode
 from emulator.node import Node
 from emulator.raft.format import MetaProperties
 from emulator.seam import (
@@ -113,6 +114,12 @@ class Process:
         """Stop running, as a paused machine does; what arrives waits."""
         self.frozen = True
         self._scheduler.tell(self.name, "frozen")
+
+    @property
+    def deposed(self) -> bool:
+        """The node knows that somebody else has claimed the cluster, and writes no more."""
+        driver = self.node.driver
+        return driver is not None and driver.write_behind.mode is Mode.DEPOSED
 
     def thaw(self) -> None:
         """Run on."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from emulator.simulation import scenario as scenarios
-from emulator.simulation.checkers import EpochsGrow, LagBounded
+from emulator.simulation.checkers import EpochsGrow, LagBounded, LagIsTrue
 from emulator.simulation.scenario import Scenario
 from emulator.simulation.violation import Violated
 from emulator.simulation.world import World
@@ -35,6 +35,14 @@ class Report:
     acknowledged: int
     committed: int
     blocked_steps: int
+    """Steps at whose end callers had to wait for ZooKeeper."""
+    timed_out: int
+    """Changes answered REQUEST_TIMED_OUT."""
+    lag_max: int
+    pending_max: int
+    """Largest values of the gauges."""
+    taken_over: bool
+    """Every paused controller that woke up found its claim gone and stopped writing."""
 
     @property
     def command(self) -> str:
@@ -74,9 +82,10 @@ def simulate(seed: int, scenario: Scenario | None = None, *, kind: str = "quick"
     if failure:
         world.scheduler.tell("run", failure)
     found = {type(checker): checker for checker in world.checkers}
-    epochs, lag = found[EpochsGrow], found[LagBounded]
+    epochs, bound, lag = found[EpochsGrow], found[LagBounded], found[LagIsTrue]
     assert isinstance(epochs, EpochsGrow)
-    assert isinstance(lag, LagBounded)
+    assert isinstance(bound, LagBounded)
+    assert isinstance(lag, LagIsTrue)
     return Report(
         seed=seed,
         kind=kind,
@@ -88,7 +97,11 @@ def simulate(seed: int, scenario: Scenario | None = None, *, kind: str = "quick"
         claims=tuple(epochs.claims),
         acknowledged=world.load.acknowledged,
         committed=world.ledger.end_offset,
-        blocked_steps=lag.blocked_steps,
+        blocked_steps=bound.blocked_steps,
+        timed_out=world.load.timed_out,
+        lag_max=lag.records_max,
+        pending_max=lag.pending_max,
+        taken_over=bool(world.zombies) and all(z.deposed for z in world.zombies),
     )
 
 

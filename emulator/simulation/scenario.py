@@ -33,6 +33,7 @@ class Scenario:
 CRASHES: Final = ("controller-crash", "controller-crash-in-step", "lost-reply", "lost-replies")
 FAULTS: Final = (
     *CRASHES,
+    "controller-pause",
     "cut",
     "delayed-bytes",
     "zookeeper-freeze",

@@ -95,6 +95,8 @@ class World:
         self.checkers = [checker(self) for checker in checkers.ALL]
         self.disk = Disk(_formatted(scenario))
         self.brokers: dict[int, Broker] = {}
+        self.zombies: list[Process] = []
+        """Controllers that were paused and replaced, and run again."""
         self.process = self._start_process()
         for broker_id in range(scenario.brokers):
             self._start_broker(broker_id)
@@ -207,11 +209,33 @@ class World:
         process.start()
         return process
 
+    def take_over(self) -> Process:
+        """Pause the controller and begin another life from its disk; returns the paused one.
+
+        Brokers lose their connections to it; ZooKeeper does not know.
+        """
+        old = self.process
+        old.freeze()
+        for link in (
+            *self.network.between("broker", old.name),
+            *self.network.between(old.name, "broker"),
+        ):
+            self.network.cut(link)
+        self.disk = Disk(old.disk.files)
+        self.disk.crash(self.rng)
+        self.zombies.append(old)
+        self._start_process()
+        return old
+
     def _died(self, process: Process, exit_code: int | None) -> None:
+        if process is not self.process:
+            return
         ensure(exit_code is None, "keeps-running", f"{process.name} ended with {exit_code}")
         self.after_ms(self.rng.randint(*RESTART_MS), self._start_process)
 
     def _stepped(self, process: Process) -> None:
+        if process is not self.process:
+            return
         appended = self.ledger.observe(process.node)
         images = self.ledger.images
         for image in images[self._known_images :]:
