@@ -11,10 +11,13 @@ from typing import Any, Final
 
 from emulator.metadata.image import Image
 from emulator.migration.driver import MigrationDriver
+from emulator.migration.preconditions import Reason, Why
+from emulator.migration.status import Waiting
 from emulator.node import Node
 from emulator.trace import metrics as metric
 from emulator.trace.exposition import Value
 from emulator.tracing import api_name
+from emulator.zookeeper.client import ZkClient
 from wire.errors import ErrorCode
 
 STATUS_SCHEMA: Final = 1
@@ -69,7 +72,7 @@ def _migration(node: Node, driver: MigrationDriver, now_ms: int) -> dict[str, An
                 "fatal": one.reason.fatal,
                 "since": _iso(one.since_ms),
             }
-            for one in found.waiting
+            for one in (*_no_session(node.zk), *found.waiting)
         ],
         "records_copied": found.records_copied,
         "lag": {
@@ -95,6 +98,15 @@ def _migration(node: Node, driver: MigrationDriver, now_ms: int) -> dict[str, An
             "sessions": node.zk.generation,
         },
     }
+
+
+def _no_session(zk: ZkClient) -> list[Waiting]:
+    """Without ZooKeeper nothing goes on, whatever else is missing."""
+    if zk.servers.down is None:
+        return []
+    since_ms, why = zk.servers.down
+    text = f"no session with ZooKeeper, tried {zk.server} last: {why}"
+    return [Waiting(Reason(Why.NO_SESSION, zk.server, text), since_ms)]
 
 
 def metrics(node: Node, now_ms: int) -> dict[metric.Metric, Any]:

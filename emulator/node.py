@@ -19,9 +19,11 @@ from emulator.connections import Connections, Request, Ticket
 from emulator.controller.context import Call
 from emulator.controller.machine import Controller
 from emulator.controller.registry import advertised
+from emulator.metadata.migration_state import MigrationState
 from emulator.metadata.snapshot import to_records
 from emulator.migration.channels import Channels
 from emulator.migration.driver import MigrationDriver
+from emulator.migration.modes import Mode
 from emulator.migration.settings import Settings
 from emulator.raft.format import MetaProperties
 from emulator.raft.machine import Raft
@@ -54,6 +56,10 @@ HANDSHAKE_MS_MAX: Final = 3_000
 """A starting ZooKeeper may swallow the connect request for ever: dial again after this."""
 DRAIN_MS_MAX: Final = 60_000
 """How long an orderly stop waits for ZooKeeper before it gives up and says so."""
+_OUT_OF_CHARGE: Final = {
+    Mode.STOPPED: "nothing was compared since the start",
+    Mode.DEPOSED: "this controller is no longer in charge;",
+}
 
 
 class Node:
@@ -367,13 +373,18 @@ class Node:
             return []
         if not drained:
             return self._halt("stopped, but changes are missing in ZooKeeper: it did not answer", 1)
-        if self.zk is not None and self.zk.state not in (ZkState.CLOSED, ZkState.CLOSING):
-            return self.zk.close(now_ms)
-        if self.zk is not None and self.zk.state is ZkState.CLOSING and not late:
-            return []
-        if self.raft.dirty and not late:
-            return []
-        return self._halt("everything committed is in ZooKeeper" if self.driver else "stopped", 0)
+        effects = [] if self.zk is None else self.zk.close(now_ms)
+        closing = self.zk is not None and self.zk.state is ZkState.CLOSING
+        if (closing or self.raft.dirty) and not late:
+            return effects
+        behind = None if self.driver is None else self.driver.write_behind
+        if behind is None or self.controller.stable.migration_state != MigrationState.MIGRATION:
+            return effects + self._halt("stopped", 0)
+        why = _OUT_OF_CHARGE.get(behind.mode)
+        if why is None:
+            return effects + self._halt("everything committed is in ZooKeeper", 0)
+        text = f"stopped; changes may be missing in ZooKeeper: {why} {behind.why}".rstrip()
+        return effects + self._halt(text, 1)
 
     def _halt(self, why: str, exit_code: int) -> list[Effect]:
         self._halted = True

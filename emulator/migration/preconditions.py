@@ -26,6 +26,7 @@ from emulator.migration.zk_tree.reader import Tree
 class Why(Enum):
     """Kinds of reasons; the values stand in ``status --json``."""
 
+    NO_SESSION = "no_session"
     METADATA_VERSION = "metadata_version"
     MIGRATION_STATE = "migration_state"
     CONTROLLER_NOT_READY = "controller_not_ready"

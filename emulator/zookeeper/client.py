@@ -85,7 +85,7 @@ class ZkClient:
             raise ValueError("at least one request in flight")
         if chroot and (not chroot.startswith("/") or chroot.endswith("/")):
             raise ValueError(f"chroot {chroot!r} must start with / and not end with it")
-        self._servers = Servers(servers, rng)
+        self.servers = Servers(servers, rng)
         self._chroot = chroot
         self._asked_timeout_ms = session_timeout_ms
         self._connect_timeout_ms = connect_timeout_ms
@@ -134,7 +134,7 @@ class ZkClient:
     @property
     def server(self) -> str:
         """host:port last dialled, or "" before the first attempt."""
-        return self._servers.name
+        return self.servers.name
 
     @property
     def in_flight_count(self) -> int:
@@ -237,7 +237,7 @@ class ZkClient:
         return [Send(self._channel.conn, self._channel.request(Step.CLOSE, CloseSession(), now_ms))]
 
     def _dial(self, now_ms: int) -> list[Effect]:
-        host, port = self._servers.next()
+        host, port = self.servers.next()
         self._channel = Channel(self._new_conn(), self._chroot, now_ms)
         self._phase = Phase.DIALLING
         self._deadline = now_ms + self._connect_timeout_ms
@@ -277,7 +277,7 @@ class ZkClient:
         fields: dict[str, object] = {"session": f"{self._old[0]:#x}", "how": how}
         conn = self._channel.conn
         self._old = None
-        self._servers.stay()
+        self.servers.stay()
         log = Log("info", "zookeeper session fenced", fields)
         return [log, Close(conn), *self._dial(now_ms)]
 
@@ -285,6 +285,7 @@ class ZkClient:
         self._phase = Phase.READY
         self._ready_since_ms = now_ms
         self.generation += 1
+        self.servers.served()
         fields: dict[str, object] = {"server": self.server, "session": f"{self.session_id:#x}"}
         fields |= {"timeout_ms": self._timeout_ms, "fenced": self.fenced}
         return [Log("info", "zookeeper connected", fields)]
@@ -376,12 +377,12 @@ class ZkClient:
             return effects + self._end()
         was_ready = self._phase is Phase.READY
         fields: dict[str, object] = {"server": self.server, "why": why, "in_doubt": lost_count}
-        level = "warning" if was_ready else "debug"
+        level = "warning" if was_ready or self.servers.down is None else "debug"
         effects.append(Log(level, "zookeeper connection lost", fields))
         if self._session is not None:
             self._old, self._session = self._session, None
         served_ms = now_ms - self._ready_since_ms if was_ready else 0
-        delay_ms = self._servers.failed(after_success=served_ms >= SERVED_MS)
+        delay_ms = self.servers.failed(why, now_ms, after_success=served_ms >= SERVED_MS)
         self._channel = None
         self._phase = Phase.IDLE
         self._deadline = now_ms + delay_ms

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 BACKOFF_MS_MIN: Final = 100
 BACKOFF_MS_MAX: Final = 1_000
+
+
+class Down(NamedTuple):
+    """No session: since when, and what the newest try ended with."""
+
+    since_ms: int
+    why: str
 
 
 class Servers:
@@ -23,6 +30,8 @@ class Servers:
         self._servers = rng.sample(list(servers), len(servers))
         self._index = -1
         self._failures = 0
+        self.down: Down | None = None
+        """Since when there is no session, and why; None while one serves or before any try."""
 
     @property
     def name(self) -> str:
@@ -41,11 +50,16 @@ class Servers:
         """Give the same one again next time: it has just answered."""
         self._index -= 1
 
-    def failed(self, *, after_success: bool) -> int:
+    def served(self) -> None:
+        """Note that a session serves."""
+        self.down = None
+
+    def failed(self, why: str, now_ms: int, *, after_success: bool) -> int:
         """Note a connection that failed or was lost; returns how many ms to wait.
 
         ``after_success``: it had served for a while, so the counting begins again.
         """
+        self.down = Down(now_ms if self.down is None else self.down.since_ms, why)
         self._failures = 0 if after_success else self._failures + 1
         rounds, in_round = divmod(self._failures, len(self._servers))
         if not rounds or in_round:
