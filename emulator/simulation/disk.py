@@ -2,8 +2,9 @@
 
 What a crash leaves of bytes appended and not yet synced is any prefix of them, or their number in
 zeros where the file system knew the length and not the content. A replaced file is the old one or
-the new one, never between (the shell writes, syncs and renames); an unlinked one may come back,
-since the shell does not sync the folder after it.
+the new one, never between (the shell writes, syncs and renames). Files unlinked last may come back,
+in the order that a journal keeps: where one stays unlinked, all unlinked before it do. Making a new
+file or replacing one syncs the folder, so nothing unlinked before that comes back.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class Disk:
 
     def append(self, effect: AppendFile) -> None:
         """Append, durable only after a sync that was issued later."""
+        if effect.path not in self._files:
+            self._unlinked.clear()
         self._files.setdefault(effect.path, bytearray()).extend(effect.data)
         self._durable.setdefault(effect.path, 0)
 
@@ -49,7 +52,7 @@ class Disk:
         """Write a file anew, durable at once."""
         self._files[effect.path] = bytearray(effect.data)
         self._durable[effect.path] = len(effect.data)
-        self._unlinked.pop(effect.path, None)
+        self._unlinked.clear()
 
     def truncate(self, effect: TruncateFile) -> None:
         """Cut a file, durable at once, and what is before the cut with it."""
@@ -76,9 +79,11 @@ class Disk:
             data[durable:] = bytes(kept) if zeros else data[durable : durable + kept]
             told.append(f"{kept}{' zeros' if zeros else ''} of {loose} bytes")
             self._durable[path] = len(data)
-        for path, content in self._unlinked.items():
-            if path not in self._files and rng.random() < 0.5:
-                self._files[path] = bytearray(content)
-                self._durable[path] = len(content)
+        for path, content in reversed(self._unlinked.items()):
+            if rng.random() < 0.5:
+                break
+            self._files[path] = bytearray(content)
+            self._durable[path] = len(content)
+            told.append(f"{path} came back")
         self._unlinked.clear()
         return ", ".join(told) or "all"
