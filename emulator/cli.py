@@ -153,6 +153,8 @@ def analyze(
     out: Annotated[Path, typer.Option(help="Folder for report.html and the Parquet behind it.")],
     master: Annotated[str | None, typer.Option(help="local[*], spark://host:7077 …")] = None,
     remote: Annotated[str | None, typer.Option(help="Spark Connect, sc://host:15002.")] = None,
+    *,
+    as_json: Json = False,
 ) -> None:
     """Say how much ZooKeeper blocked KRaft: analyse a trace with Spark (needs [spark], Java)."""
     try:
@@ -161,6 +163,7 @@ def analyze(
         from bench.report import analyze as report
     except ImportError as error:
         raise fail(f"{error}; install it: pip install 'kraft-bridge[spark]'") from error
+    import msgspec
     from rich.console import Console
 
     from bench.analysis.read import TraceVersionError
@@ -172,7 +175,10 @@ def analyze(
         raise fail(str(error)) from error
     except AnalysisException as error:
         raise fail(str(error).splitlines()[0]) from error
-    report.print_summary(done, Console())
+    if as_json:
+        typer.echo(msgspec.json.encode(done, enc_hook=str).decode())
+    else:
+        report.print_summary(done, Console())
 
 
 @zk_app.command(name="start")
