@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from emulator.migration.chain import Chain, Counters, Position, Term
 from emulator.migration.plan import Group
-from emulator.migration.unit import MULTI_BYTES_MAX, Unit, group_size, operations
+from emulator.migration.unit import MULTI_BYTES_MAX, Unit, operations
 from emulator.seam import Effect, Log, Row
 from emulator.trace.distribution import Distribution
 from emulator.trace.rows import MultiResult, MultiRow, RangeRow, Stage
@@ -154,7 +154,7 @@ class Pipeline:
         if groups is None:
             return None
         room = FRAME_BYTES_MAX - self.chain.overhead_bytes
-        if sum(group_size(group) for group in groups) > room:
+        if unit.packed_bytes > room:
             largest = max((op for group in groups for op in group), key=op_size)
             unit.groups.extendleft(reversed(groups))
             unit.packed = False
@@ -231,7 +231,10 @@ class Pipeline:
         assert self.chain is not None
         self._serial += 1
         multi = self.chain.build([op for group in groups for op in group], position)
-        size = MULTI_OVERHEAD_BYTES + sum(op_size(op) for op in multi.ops)
+        chained = (multi.ops[0], *multi.ops[-2:])
+        size = MULTI_OVERHEAD_BYTES + sum(op_size(op) for op in chained)
+        if unit is not None:
+            size += unit.packed_bytes
         stamp = self._stamp()
         flight = _Flight(MultiTag(self._serial), multi, unit, groups, closes, stamp, size)
         self._flights.append(flight)
@@ -244,8 +247,7 @@ class Pipeline:
     def _count(self, flight: _Flight, result: MultiResult) -> list[Effect]:
         self.multis[result] += 1
         stamp = self._stamp()
-        data_bytes = sum(group_size(group) for group in flight.groups)
-        kinds = operations(flight.groups, flight.size - data_bytes)
+        kinds = operations(flight.groups, flight.size)
         if result is MultiResult.OK:
             self.multi_latency_ms.observe((stamp - flight.sent_ns) / 1e6)
             self.multi_bytes += flight.size

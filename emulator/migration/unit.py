@@ -52,6 +52,8 @@ class Unit:
     planned: bool = False
     packed: bool = False
     """Its last multi has been built; cleared when that multi is taken back."""
+    packed_bytes: int = 0
+    """Bytes of the data operations that :meth:`pack` returned last."""
     parts_sent: int = 0
     ops_count: int = 0
 
@@ -107,15 +109,18 @@ class Unit:
         ops = size = 0
         while self.groups:
             group = self.groups[0]
-            ops += len(group)
-            size += group_size(group)
-            if taken and (ops > ops_max or size > bytes_max):
+            group_bytes = group_size(group)
+            if taken and (ops + len(group) > ops_max or size + group_bytes > bytes_max):
+                self.packed_bytes = size
                 return taken
+            ops += len(group)
+            size += group_bytes
             taken.append(self.groups.popleft())
         if not self.planned:
             self.groups.extendleft(reversed(taken))
             return None
         self.packed = True
+        self.packed_bytes = size
         return taken
 
     def put_back(self, groups: Sequence[Group]) -> None:
@@ -125,8 +130,8 @@ class Unit:
         self.parts_sent -= 1
 
 
-def operations(groups: Sequence[Group], chain_bytes: int) -> tuple[MultiOperation, ...]:
-    """Count a multi's operations by kind of work; the chain's three come last."""
+def operations(groups: Sequence[Group], multi_bytes: int) -> tuple[MultiOperation, ...]:
+    """Count a multi's operations by kind of work; the chain's three, the rest, come last."""
     counts: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
     for group in groups:
@@ -135,7 +140,7 @@ def operations(groups: Sequence[Group], chain_bytes: int) -> tuple[MultiOperatio
             counts[kind] += 1
             sizes[kind] += op_size(op)
     rows = [MultiOperation(kind, counts[kind], sizes[kind]) for kind in sorted(counts)]
-    return (*rows, MultiOperation("chain", 3, chain_bytes))
+    return (*rows, MultiOperation("chain", 3, multi_bytes - sizes.total()))
 
 
 def operation_kind(op: ZkOp) -> str:
