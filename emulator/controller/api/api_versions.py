@@ -9,6 +9,7 @@ answered by ``unsupported``, always in the body of version 0. Served before and 
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from emulator.controller.context import Context
 from emulator.controller.registry import advertised, handles
@@ -18,8 +19,8 @@ from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME
 from wire import messages as m
 from wire.errors import ErrorCode
-from wire.schema import spec
 
+_KEY: Final = 18
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _FEATURES_FINALIZED_SINCE = ("3.6", "3.7", "3.8", "3.9")
 _READINESS_SINCE = ("3.5", *_FEATURES_FINALIZED_SINCE)
@@ -34,12 +35,12 @@ def unsupported(release: str) -> m.ApiVersionsResponse:
 
     Source: ApiVersionsRequest.getErrorResponse, Kafka 3.9.
     """
-    key = spec(m.ApiVersionsRequest).key
-    assert key is not None
-    low, high = advertised(release)[key]
+    low, high = advertised(release)[_KEY]
     return m.ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION,
-        api_keys=[m.ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)],
+        api_keys=[
+            m.ApiVersionsResponse.ApiVersion(api_key=_KEY, min_version=low, max_version=high)
+        ],
     )
 
 
@@ -55,10 +56,13 @@ def api_versions(
     image: Image, request: m.ApiVersionsRequest, ctx: Context
 ) -> Result[m.ApiVersionsResponse]:
     """List APIs, supported features, and what is finalised as of the committed image."""
+    release = ctx.config.release
+    low, high = advertised(release)[_KEY]
+    if not low <= ctx.api_version <= high:
+        return Result(unsupported(release))
     names = (request.client_software_name, request.client_software_version)
     if ctx.api_version >= 3 and not all(map(_SOFTWARE.fullmatch, names)):
         return Result(refused(request, ErrorCode.INVALID_REQUEST, None))
-    release = ctx.config.release
     response = m.ApiVersionsResponse(
         api_keys=[
             m.ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
