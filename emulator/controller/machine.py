@@ -238,10 +238,7 @@ class Controller:
         oldest = self.heartbeats.oldest(self.tip)
         if oldest is not None:
             deadlines.append(oldest[1])
-        if self.tip.metadata_version.supports(Feature.NO_OP_RECORD):
-            deadlines.append(
-                self._journal.last_append_ms + self.config.metadata_max_idle_interval_ms
-            )
+        deadlines.append(self._no_op_ms)
         return min((one for one in deadlines if one is not None), default=None)
 
     def tick(self, now_ms: int) -> None:
@@ -259,14 +256,19 @@ class Controller:
         oldest = self.heartbeats.oldest(self.tip)
         if oldest is not None and oldest[1] <= now_ms:
             self._fence(oldest[0], now_ms)
-        idle_ms = now_ms - self._journal.last_append_ms
-        if (
-            idle_ms >= self.config.metadata_max_idle_interval_ms
-            and self.tip.metadata_version.supports(Feature.NO_OP_RECORD)
-        ):
+        no_op_ms = self._no_op_ms
+        if no_op_ms is not None and no_op_ms <= now_ms:
             self._journal.append((r.NoOpRecord(),), now_ms)
 
     # Inside.
+
+    @property
+    def _no_op_ms(self) -> int | None:
+        """When the log has been idle for long enough; None: it may stay so (interval 0)."""
+        idle_ms = self.config.metadata_max_idle_interval_ms
+        if not idle_ms or not self.tip.metadata_version.supports(Feature.NO_OP_RECORD):
+            return None
+        return self._journal.last_append_ms + idle_ms
 
     @property
     def _in_pre_migration(self) -> bool:

@@ -244,6 +244,14 @@ def test_an_idle_log_gets_a_noop_every_500_ms_from_3_3_iv1_on() -> None:
     assert old.controller.deadline_ms is None
 
 
+def test_an_interval_of_0_lets_an_idle_log_be() -> None:
+    world = World(metadata_max_idle_interval_ms=0)
+    offset = world.log.log_end_offset
+    assert world.controller.deadline_ms is None
+    world.controller.tick(world.now_ms + 1_000)
+    assert world.log.log_end_offset == offset
+
+
 @pytest.mark.parametrize("migration", [False, True])
 @pytest.mark.requirement("N05")
 def test_silent_brokers_are_fenced_one_by_one_oldest_first(migration: bool) -> None:
