@@ -98,6 +98,21 @@ def fence(
     return (*moves, change)
 
 
+def abdicate(image: Image, config: ControllerConfig, broker: Broker) -> tuple[Record, ...]:
+    """Take a fenced broker out of what it leads: it was fenced before that was copied.
+
+    Walks every partition. Kafka's timer does not fence before the copy, so it fences, and moves,
+    behind it.
+    """
+    keys = [
+        (topic_id, partition_id)
+        for topic_id, topic in image.topics.items()
+        for partition_id, partition in topic.partitions.items()
+        if partition.leader == broker.id
+    ]
+    return tuple(leave_isr(image, config, keys, broker.id))
+
+
 def unfence(
     image: Image, config: ControllerConfig, index: TipIndex, broker: Broker
 ) -> tuple[Record, ...]:

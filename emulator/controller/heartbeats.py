@@ -6,7 +6,7 @@ business; callers pass it in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -165,10 +165,15 @@ class Heartbeats:
             default=NO_ACTIVE_BROKER,
         )
 
-    def oldest(self, image: Image) -> tuple[int, int] | None:
-        """(broker id, ms at which its session ends) of the unfenced broker silent for longest."""
+    def oldest(
+        self, image: Image, leads: Callable[[int], bool] = lambda _broker_id: False
+    ) -> tuple[int, int] | None:
+        """(broker id, ms at which its session ends) of the broker silent for longest.
+
+        Looked at are unfenced brokers, and fenced ones of which ``leads`` is true.
+        """
         for broker_id, session in self._sessions.items():
             broker = image.brokers.get(broker_id)
-            if broker is not None and not broker.fenced:
+            if broker is not None and (not broker.fenced or leads(broker_id)):
                 return broker_id, session.last_contact_ms + self._session_timeout_ms
         return None

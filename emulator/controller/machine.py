@@ -235,7 +235,7 @@ class Controller:
         if not self.active:
             return None
         deadlines = [self._purgatory.deadline_ms, self._gate.deadline_ms]
-        oldest = self.heartbeats.oldest(self.tip)
+        oldest = self._silent_longest()
         if oldest is not None:
             deadlines.append(oldest[1])
         deadlines.append(self._no_op_ms)
@@ -246,14 +246,14 @@ class Controller:
 
         Brokers are fenced one per call, oldest first; ``deadline_ms`` is already past while more
         are due. That goes on before the metadata copy too: a broker that dies while waiting must
-        not count as ready.
+        not count as ready. What the copy then shows such a broker to lead is given to others.
         """
         if not self.active:
             return
         for call in (*self._purgatory.expired(now_ms), *self._gate.expired(now_ms)):
             text = "The request timed out before it was complete."
             self._refuse(call, ErrorCode.REQUEST_TIMED_OUT, text)
-        oldest = self.heartbeats.oldest(self.tip)
+        oldest = self._silent_longest()
         if oldest is not None and oldest[1] <= now_ms:
             self._fence(oldest[0], now_ms)
         no_op_ms = self._no_op_ms
@@ -352,8 +352,16 @@ class Controller:
 
     def _fence(self, broker_id: int, now_ms: int) -> None:
         broker = self.tip.brokers[broker_id]
-        records = broker_changes.fence(self.tip, self.config, self._journal.index, broker)
+        if broker.fenced:
+            records = broker_changes.abdicate(self.tip, self.config, broker)
+        else:
+            records = broker_changes.fence(self.tip, self.config, self._journal.index, broker)
         self._journal.append(records, now_ms, atomic=False)
+
+    def _silent_longest(self) -> tuple[int, int] | None:
+        if self._in_pre_migration:
+            return self.heartbeats.oldest(self.tip)
+        return self.heartbeats.oldest(self.tip, self._journal.index.leads)
 
     def _fence_if_lapsed(self, broker_id: int, now_ms: int) -> None:
         broker = self.tip.brokers.get(broker_id)

@@ -281,6 +281,42 @@ def test_silent_brokers_are_fenced_one_by_one_oldest_first(migration: bool) -> N
     assert fenced() == [0, 1, 2]
 
 
+@pytest.mark.parametrize("level", [8, 21])
+def test_a_broker_fenced_before_the_copy_leads_nothing_after_it(level: int) -> None:
+    """It died while others were waited for, or in the copy; ZooKeeper still names it as leader."""
+    world = World(migration_enabled=True, metadata_version=level)
+    zk = {"is_migrating_zk_broker": True, "metadata_version": (level, level)}
+    world.join(0, 1, 2, **zk)
+    world.later(8_000)
+    world.heartbeat(0)
+    world.later(1_000)
+    world.heartbeat(2, want_fence=True)
+    assert [one.fenced for one in world.tip.brokers.values()] == [False, True, True]
+    copied = [
+        topic("t", 1),
+        partition(1, 0, replicas=(1, 0), directories=()),
+        partition(1, 1, replicas=(1,), directories=()),
+        partition(1, 2, replicas=(1, 0), isr=(0,), directories=()),
+        partition(1, 3, replicas=(2, 0), directories=()),
+    ]
+    if level >= 13:
+        world.controller.append([r.BeginTransactionRecord(name="ZK Migration")], world.now_ms)
+    world.controller.append(copied, world.now_ms)
+    world.later(0)
+    assert world.tip.topics[uuid(1)].partitions[0].leader == 1, "not before the copy is complete"
+    world.controller.append([state(1), END] if level >= 13 else [state(1)], world.now_ms)
+    world.later(0)
+    found = world.tip.topics[uuid(1)].partitions
+    assert [(one.leader, one.isr, one.leader_epoch) for one in found.values()] == [
+        (0, (0,), 6),
+        (-1, (1,), 6),
+        (0, (0,), 6),
+        (2, (2, 0), 5),
+    ], "broker 2 is fenced and alive: it will soon lead"
+    assert world.controller.deadline_ms is not None
+    assert world.controller.deadline_ms > world.now_ms
+
+
 def test_a_new_leader_gives_every_broker_a_whole_session() -> None:
     world = World()
     world.join(0)
