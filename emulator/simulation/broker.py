@@ -57,7 +57,7 @@ class Broker:
     of the metadata log.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  # who it is, and what it runs in
         self,
         broker_id: int,
         life: int,
@@ -181,9 +181,7 @@ class Broker:
                 broker_id=self.id,
                 cluster_id=self._cluster_id,
                 incarnation_id=self._incarnation,
-                listeners=[
-                    request.Listener(name="PLAINTEXT", host=host_of(self.id), port=PORT)
-                ],
+                listeners=[request.Listener(name="PLAINTEXT", host=host_of(self.id), port=PORT)],
                 features=[
                     request.Feature(
                         name="metadata.version", min_supported_version=1, max_supported_version=25

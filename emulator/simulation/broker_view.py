@@ -3,7 +3,7 @@
 Follows what a real one does with them: an older controller and an older life of the broker are
 refused, lower epochs of a partition are ignored, a FULL request replaces everything.
 
-Source: KafkaApis.{handleLeaderAndIsr,handleUpdateMetadata,handleStopReplica}Request, ReplicaManager,
+Source: KafkaApis.handle{LeaderAndIsr,UpdateMetadata,StopReplica}Request, ReplicaManager,
 ZkMetadataCache, Kafka 3.9.
 """
 
@@ -64,7 +64,9 @@ class View:
                 for p in topic.partition_states
             }
             self.replicas = {
-                key: known for key, known in self.replicas.items() if named.get(key) == known.topic_id
+                key: known
+                for key, known in self.replicas.items()
+                if named.get(key) == known.topic_id
             }
         for topic in request.topic_states:
             failed = []

@@ -11,6 +11,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from emulator.introspection import metrics
+from emulator.migration.modes import Mode
 from emulator.migration.states import State
 from emulator.simulation import tree_check
 from emulator.simulation.broker import Broker
@@ -215,7 +216,8 @@ class LagBounded(Checker):
             ensure(driver.state is not State.DUAL_WRITE or not bound, self.name, "not bounded")
             return
         self.blocked_steps += driver.bound.blocked
-        claimed = self.json(CONTROLLER).get("kraftControllerEpoch") == self._epoch
+        # Until the claim has shown where /migration stands, only what this term appends counts.
+        claimed = driver.write_behind.mode is not Mode.STOPPED
         base = self.offset if claimed else max(self.offset, self._term_tip)
         for batch in appended:
             if batch.is_control or batch.base_offset <= self._term_tip:

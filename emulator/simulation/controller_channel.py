@@ -23,6 +23,13 @@ OnAnswer: TypeAlias = Callable[[object | None], None]
 """Takes the response; None when nobody will ever know what became of the request."""
 
 
+def api_key(request: object) -> int:
+    """API key of a request."""
+    key = spec(type(request)).key
+    assert key is not None, request
+    return key
+
+
 @dataclass(slots=True)
 class _Request:
     message: object
@@ -75,8 +82,7 @@ class ControllerChannel:
         for frame in self._frames.feed(data):
             request, self._in_flight = self._in_flight, None
             assert request is not None, "an answer without a question"
-            kind = spec(type(request.message))
-            _, answer = decode_response(kind.key, request.version, frame)
+            _, answer = decode_response(api_key(request.message), request.version, frame)
             request.on_answer(answer)
         self._pump()
 
@@ -104,10 +110,10 @@ class ControllerChannel:
         request = self._in_flight = self._queue.popleft()
         self._correlation_id += 1
         header = RequestHeader(
-            spec(type(request.message)).key,
-            request.version,
-            self._correlation_id,
-            self._client_id,
+            api_key=api_key(request.message),
+            api_version=request.version,
+            correlation_id=self._correlation_id,
+            client_id=self._client_id,
         )
         data = framed(encode_request(header, request.message))
         self._network.send(self._owner, self.conn, data)

@@ -32,10 +32,20 @@ def controller_pause(world: World) -> None:
     """A machine is paused, another takes over its disk; then the first runs on, knowing nothing.
 
     The same as a second controller with an older epoch: its next write must fail and be its last.
+    It wakes only after a later one has claimed: before that no other voter could have stopped it
+    from committing, and with one voter the two logs would part.
     """
-    if world.process.alive and not world.process.frozen:
-        old = world.take_over()
-        world.after_ms(world.rng.randint(50, 2_000), old.thaw)
+    if not world.process.alive:
+        return
+    old = world.take_over()
+
+    def thaw() -> None:
+        if world.claimed_kraft_epoch > old.node.raft.leader_epoch:
+            old.thaw()
+        else:
+            world.after_ms(100, thaw)
+
+    world.after_ms(world.rng.randint(50, 2_000), thaw)
 
 
 def lost_reply(world: World) -> None:

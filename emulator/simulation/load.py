@@ -16,11 +16,11 @@ from typing import Final
 
 from emulator.metadata.image import Image
 from emulator.simulation.broker import PRINCIPAL, Broker
+from emulator.simulation.controller_channel import api_key
 from emulator.simulation.violation import Violated, ensure
 from wire import messages as m
 from wire.errors import ErrorCode
 from wire.frame import RequestHeader, decode_response, encode_request
-from wire.schema import spec
 
 TIMEOUT_MS: Final = 4_000
 SET: Final = 0
@@ -34,9 +34,7 @@ VERSIONS: Final = {
     m.CreatePartitionsRequest: 3,
     m.IncrementalAlterConfigsRequest: 1,
 }
-HARMLESS: Final = frozenset(
-    {ErrorCode.NOT_CONTROLLER, ErrorCode.INVALID_REPLICATION_FACTOR}
-)
+HARMLESS: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.INVALID_REPLICATION_FACTOR})
 """Answers that say: not now, nothing was done."""
 
 
@@ -66,7 +64,9 @@ class Load:
         image: the newest committed image, as the ledger has it.
     """
 
-    def __init__(self, rng: Random, image: Callable[[], Image], tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, rng: Random, image: Callable[[], Image], tell: Callable[[str], None]
+    ) -> None:
         self._rng = rng
         self._image = image
         self._tell = tell
@@ -165,12 +165,17 @@ class Load:
         self, broker: Broker, request: object, answered: Callable[[int | None], None]
     ) -> None:
         """Plainly, or in an Envelope as a broker passes on what clients ask."""
-        version = VERSIONS[type(request)]  # type: ignore[index]
-        key = spec(type(request)).key
+        version = VERSIONS[type(request)]
+        key = api_key(request)
         if self._rng.random() < 0.5:
             broker.ask(request, version, lambda answer: answered(_error(answer)))
             return
-        header = RequestHeader(key, version, self._rng.randrange(1 << 31), "client")
+        header = RequestHeader(
+            api_key=key,
+            api_version=version,
+            correlation_id=self._rng.randrange(1 << 31),
+            client_id="client",
+        )
         envelope = m.EnvelopeRequest(
             request_data=encode_request(header, request),
             request_principal=PRINCIPAL,
@@ -191,7 +196,10 @@ class Load:
     def _allocate(self, broker: Broker) -> None:
         def answered(answer: object | None) -> None:
             if isinstance(answer, m.AllocateProducerIdsResponse) and not answer.error_code:
-                first, end = answer.producer_id_start, answer.producer_id_start + answer.producer_id_len
+                first, end = (
+                    answer.producer_id_start,
+                    answer.producer_id_start + answer.producer_id_len,
+                )
                 self.acknowledged += 1
                 for one, other in self._blocks:
                     ensure(end <= one or other <= first, "producer-ids-once", f"{first} to {end}")
@@ -288,9 +296,7 @@ def _create(name: str, wanted: TopicState, replication_factor: int) -> m.CreateT
     return request(topics=[topic], timeout_ms=TIMEOUT_MS)
 
 
-def _set(
-    kind: int, name: str, key: str, value: str | None
-) -> m.IncrementalAlterConfigsRequest:
+def _set(kind: int, name: str, key: str, value: str | None) -> m.IncrementalAlterConfigsRequest:
     request = m.IncrementalAlterConfigsRequest
     config = request.AlterableConfig(name=key, config_operation=SET, value=value)
     resource = request.AlterConfigsResource(

@@ -1,9 +1,9 @@
 """Connections between the parts of a simulated cluster, with everything a network may do to them.
 
 A connection has two directions; bytes keep their order in each, take a random time, and may arrive
-in pieces. An end that closes, or whose process dies, lets what it sent arrive first; a ``cut`` loses
-what is under way. A direction can be held, for as long as a fault likes: what it holds arrives even
-after the sender's end is closed, as from a buffer in the network.
+in pieces. An end that closes, or whose process dies, lets what it sent arrive first; a ``cut``
+loses what is under way. A direction can be held, for as long as a fault likes: what it holds
+arrives even after the sender's end is closed, as from a buffer in the network.
 """
 
 from __future__ import annotations
@@ -153,7 +153,8 @@ class Network:
             if party.name in link.open:
                 link.open.discard(party.name)
                 self._scheduler.after(
-                    self._delay(), lambda party=party: party.closed(link.conn, "cut")  # type: ignore[misc]
+                    self._delay(),
+                    lambda party=party: party.closed(link.conn, "cut"),  # type: ignore[misc]
                 )
 
     def mute(self, link: Link, towards: Party) -> None:

@@ -48,10 +48,11 @@ LOOPBACK = b"\x7f\x00\x00\x01"
 class Process:
     """See the module's docstring.
 
-    ``watch`` is called after every step, before its effects are performed; ``died`` once, with the exit code or None for a crash.
+    ``watch`` is called after every step, before its effects are performed; ``died`` once, with the
+    exit code or None for a crash.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  # what a process is made of, and what it runs in
         self,
         name: str,
         config: Config,
@@ -124,6 +125,7 @@ class Process:
     def thaw(self) -> None:
         """Run on."""
         self.frozen = False
+        self._turn_us = None
         self._scheduler.tell(self.name, "thawed")
         self._due(TURN_US)
 

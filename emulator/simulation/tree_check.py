@@ -87,8 +87,8 @@ def covered(path: str) -> bool:
     """Whether a path is one that :func:`expected` speaks of."""
     parts = path.split("/")
     return path == PRODUCER_IDS or (
-        len(parts) >= 4 and parts[1:3] in (["brokers", "topics"], ["config", "topics"],
-                                           ["config", "brokers"])
+        len(parts) >= 4
+        and parts[1:3] in (["brokers", "topics"], ["config", "topics"], ["config", "brokers"])
     )
 
 

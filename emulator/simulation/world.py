@@ -7,6 +7,7 @@ comes to rest and is compared.
 
 from __future__ import annotations
 
+import json
 from random import Random
 from typing import Final
 
@@ -135,6 +136,7 @@ class World:
     @property
     def _done_with_faults(self) -> bool:
         quiet = not self._faults_left and not self.zookeeper.frozen and self.process.alive
+        quiet = quiet and not any(zombie.frozen for zombie in self.zombies)
         alive = all(broker.alive for broker in self.brokers.values())
         return quiet and alive and self._loading and self.load.asked >= self.scenario.changes
 
@@ -163,6 +165,14 @@ class World:
             f"waiting for {[w.reason.text for w in driver.status(0).waiting]}, "
             f"fenced {[b.name for b in self.brokers.values() if b.fenced]}, "
             f"clients {'wait' if self.load.busy else 'do not wait'}"
+        )
+
+    @property
+    def claimed_kraft_epoch(self) -> int:
+        """KRaft epoch of the controller that ``/controller`` names; -1 in ZooKeeper mode."""
+        node = self.tree.nodes.get("/controller")
+        return (
+            -1 if node is None or not node.data else json.loads(node.data)["kraftControllerEpoch"]
         )
 
     # ---------------------------------------------------------------- faults
@@ -297,7 +307,9 @@ class World:
 
 
 def _identity() -> MetaProperties:
-    return MetaProperties(zookeeper_mode.CLUSTER_ID, NODE_ID, uuid_from_text("AAAAAAAAAAAAAAAAAAAAfw"))
+    return MetaProperties(
+        zookeeper_mode.CLUSTER_ID, NODE_ID, uuid_from_text("AAAAAAAAAAAAAAAAAAAAfw")
+    )
 
 
 def _formatted(scenario: Scenario) -> dict[str, bytes]:

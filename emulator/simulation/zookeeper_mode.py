@@ -66,9 +66,7 @@ def fill(tree: Tree, rng: Random, *, brokers: int, topics: int, now_ms: int) -> 
 def _topic(put: object, rng: Random, name: str, brokers: int) -> None:
     assert callable(put)
     copies = rng.randint(1, brokers)
-    replicas = {
-        index: rng.sample(range(brokers), copies) for index in range(rng.randint(1, 4))
-    }
+    replicas = {index: rng.sample(range(brokers), copies) for index in range(rng.randint(1, 4))}
     put(
         f"/brokers/topics/{name}",
         {

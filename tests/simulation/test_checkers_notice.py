@@ -1,0 +1,106 @@
+"""Faults planted in the product: each is noticed, under the name of the promise it breaks."""
+
+import itertools
+
+from emulator.controller.machine import Controller
+from emulator.metadata.history import History
+from emulator.migration import claim, plan, propagation
+from emulator.migration.lag import Lag
+from emulator.simulation.disk import Disk
+from emulator.simulation.scenario import Scenario
+from emulator.zookeeper.ops import Multi, SetData
+
+BUSY = Scenario(
+    faults=("controller-crash", "lost-replies", "controller-crash-in-step"),
+    changes=40,
+    change_every_ms=15,
+    topics=3,
+    multi_ops=3,
+)
+
+
+def broken(simulate, scenario=BUSY, seeds=12):
+    return {simulate(seed, scenario).failure.split(":")[0] for seed in range(seeds)} - {""}
+
+
+def test_nothing_planted_nothing_noticed(simulate):
+    assert broken(simulate) == set()
+
+
+def test_a_disk_that_lies_about_syncs(simulate, monkeypatch):
+    monkeypatch.setattr(Disk, "synced", lambda *_: None)
+    assert broken(simulate) & {"committed-survives", "keeps-running"}
+
+
+def test_a_unit_that_forgets_its_last_operation(simulate, monkeypatch):
+    changes = plan.changes
+
+    def short(*args, **kwargs):
+        for piece in changes(*args, **kwargs):
+            yield piece[:-1]
+
+    monkeypatch.setattr(plan, "changes", short)
+    assert "tree-is-image" in broken(simulate)
+
+
+def test_a_claim_that_leaves_the_epoch(simulate, monkeypatch):
+    real = claim.multi
+
+    def tame(found, *args):
+        ops = real(found, *args).ops
+        return Multi(tuple(op for op in ops if not isinstance(op, SetData)))
+
+    monkeypatch.setattr(claim, "multi", tame)
+    assert broken(simulate, Scenario(faults=("controller-crash",) * 3))
+
+
+def test_a_full_list_one_short(simulate, monkeypatch):
+    real = propagation.all_partitions
+    monkeypatch.setattr(
+        propagation, "all_partitions", lambda image: itertools.islice(real(image), 1, None)
+    )
+    assert broken(simulate) & {"full-lists-all", "brokers-agree"}
+
+
+def test_a_bound_that_binds_nobody(simulate, monkeypatch):
+    real = Controller.hold
+
+    def open_door(self, *, blocked, now_ms, room=None):
+        real(self, blocked=False, now_ms=now_ms, room=None)
+
+    monkeypatch.setattr(Controller, "hold", open_door)
+    frozen = Scenario(faults=("zookeeper-freeze",) * 3, changes=150, bound=15)
+    assert broken(simulate, frozen, seeds=4) == {"lag-bounded"}
+
+
+def test_a_gauge_that_reads_zero(simulate, monkeypatch):
+    monkeypatch.setattr(Lag, "records", property(lambda self: 0))
+    assert broken(simulate, seeds=3) == {"lag-gauge"}
+
+
+def test_a_write_before_the_commit(simulate, monkeypatch):
+    """What is appended counts as committed at once: ZooKeeper and observers get it too early."""
+    real = History.advance
+    monkeypatch.setattr(History, "advance", lambda self, _: real(self, self.tip.offset + 1))
+    assert broken(simulate)
+
+
+def test_an_answer_before_the_sync(simulate, monkeypatch):
+    monkeypatch.setattr(
+        Controller,
+        "_perform",
+        _answering_at_once(Controller._perform),
+    )
+    assert broken(simulate, seeds=40) & {"answered-is-committed"}
+
+
+def _answering_at_once(real):
+    def perform(self, *args):
+        add = self._purgatory.add
+        self._purgatory.add = lambda until, offset, call, reply, deadline: self.answer(reply)
+        try:
+            real(self, *args)
+        finally:
+            self._purgatory.add = add
+
+    return perform

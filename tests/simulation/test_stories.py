@@ -1,0 +1,77 @@
+"""Single faults, each with what it must come to."""
+
+import pytest
+
+from emulator.simulation.scenario import Scenario
+
+
+@pytest.mark.requirement("E07")
+def test_each_life_of_the_controller_raises_both_epochs_by_a_claim_of_its_own(simulate):
+    crashes = ("controller-crash",) * 5
+    report = simulate(5, Scenario(faults=crashes, changes=60, faults_within_ms=8_000))
+    assert not report.failure, str(report)
+    zk_epochs = [zk_epoch for zk_epoch, _ in report.claims]
+    kraft_epochs = [kraft_epoch for _, kraft_epoch in report.claims]
+    assert len(report.claims) >= 5
+    assert zk_epochs == list(range(8, 8 + len(zk_epochs)))
+    assert kraft_epochs == sorted(set(kraft_epochs))
+
+
+@pytest.mark.requirement("Z04", "W05")
+@pytest.mark.parametrize("seed", range(6))
+def test_a_paused_controller_that_runs_on_writes_nothing_more(simulate, seed):
+    report = simulate(seed, Scenario(faults=("controller-pause",), changes=60, topics=2))
+    assert not report.failure, str(report)
+    assert report.taken_over, str(report)
+    assert len(report.claims) == 2
+
+
+@pytest.mark.requirement("W05")
+@pytest.mark.parametrize("seed", range(6))
+def test_bytes_the_network_kept_are_refused_after_the_next_claim(simulate, seed):
+    faults = ("delayed-bytes", "delayed-bytes", "delayed-bytes")
+    report = simulate(seed, Scenario(faults=faults, changes=80, multi_ops=3, topics=2))
+    assert not report.failure, str(report)
+
+
+@pytest.mark.requirement("W02", "U03", "M06", "M12")
+def test_behind_a_frozen_zookeeper_callers_wait_at_the_bound_and_nothing_is_lost(simulate):
+    frozen = Scenario(
+        faults=("zookeeper-freeze",) * 3, changes=150, change_every_ms=80, bound=15, topics=2
+    )
+    reports = [simulate(seed, frozen) for seed in range(4)]
+    for report in reports:
+        assert not report.failure, str(report)
+        assert report.pending_max > 0
+    assert sum(report.blocked_steps > 0 for report in reports) >= 2
+    assert all(report.lag_max >= 15 for report in reports if report.blocked_steps)
+    assert any(report.timed_out for report in reports)
+    free = simulate(0, Scenario(**{**_fields(frozen), "bound": 0}))
+    assert not free.failure
+    assert not free.blocked_steps
+    assert free.lag_max > max(report.lag_max for report in reports)
+
+
+def _fields(scenario):
+    return {name: getattr(scenario, name) for name in scenario.__dataclass_fields__}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_session_that_expires_costs_nothing(simulate, seed):
+    report = simulate(seed, Scenario(faults=("session-expiry",) * 4, changes=40))
+    assert not report.failure, str(report)
+
+
+@pytest.mark.parametrize("metadata_version", ["3.4-IV0", "3.9-IV0"])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_crash_in_the_copy_begins_it_anew(simulate, seed, metadata_version):
+    many = Scenario(
+        faults=("controller-crash-in-step",) * 2,
+        topics=12,
+        changes=4,
+        batch_size=3,
+        faults_within_ms=200,
+        metadata_version=metadata_version,
+    )
+    report = simulate(seed, many)
+    assert not report.failure, str(report)
