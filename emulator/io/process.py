@@ -11,7 +11,8 @@ import random
 import signal
 import socket
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import cast
@@ -20,6 +21,7 @@ import uvloop
 
 from emulator import introspection
 from emulator.config import Config
+from emulator.controller.activation import ActivationRefusedError
 from emulator.io import http, storage
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk, FolderLockedError
@@ -37,6 +39,10 @@ STALL_MS_MIN = 50
 """A turn of the loop that comes later than this is recorded as a stall."""
 GC_THRESHOLD = 50_000
 """Objects between collections: with freeze() a pass stays below 10 ms (default: up to 90 ms)."""
+
+
+class BindError(Exception):
+    """An address of the configuration cannot be bound; the text names the property and why."""
 
 
 class _Process:
@@ -78,10 +84,12 @@ class _Process:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.shell.request_shutdown)
-        for listener in self.config.listeners:
-            await self.shell.listen(listener.name, listener.host, listener.port)
+        for one in self.config.listeners:
+            with _named(f"listeners: {one.name}://{one.host}:{one.port}"):
+                await self.shell.listen(one.name, one.host, one.port)
         server = await self._serve_http()
         housekeeping = loop.create_task(self._housekeeping())
+        housekeeping.add_done_callback(self._housekept)
         gc.collect()
         gc.freeze()
         gc.set_threshold(GC_THRESHOLD, 50, 50)
@@ -89,8 +97,7 @@ class _Process:
             return await self.shell.run()
         finally:
             housekeeping.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await housekeeping
+            await asyncio.wait([housekeeping])
             if server is not None:
                 server.close()
             if self.trace is not None:
@@ -100,7 +107,8 @@ class _Process:
         if self.config.metrics_port < 0:
             return None
         host = self.config.controller_listener.host
-        server, port = await http.serve(self._routes(), host, self.config.metrics_port)
+        with _named(f"kraftbridge.metrics.port={self.config.metrics_port}"):
+            server, port = await http.serve(self._routes(), host, self.config.metrics_port)
         self.log(Log("info", "metrics and status", {"url": f"http://{host}:{port}"}))
         return server
 
@@ -144,6 +152,21 @@ class _Process:
                 flush_due_ns = now_ns + 1_000_000_000
                 self.trace.flush()
 
+    def _housekept(self, task: asyncio.Task[None]) -> None:
+        """A trace that cannot be written ends the run: what it would show is not all there was."""
+        assert self.shell is not None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.shell.fail(error)
+
+
+@contextlib.contextmanager
+def _named(key: str) -> Iterator[None]:
+    """Say which property asked for an address that cannot be had."""
+    try:
+        yield
+    except OSError as error:
+        raise BindError(f"{key}: {error.strerror or error}") from error
+
 
 def _open_trace(config: Config, clock: Clock) -> TraceFile | None:
     if not config.trace_dir:
@@ -165,6 +188,19 @@ def _open_trace(config: Config, clock: Clock) -> TraceFile | None:
     return trace
 
 
+_SAID_PLAINLY = (
+    ActivationRefusedError,
+    BindError,
+    FolderLockedError,
+    RecoveryError,
+    storage.FormatError,
+    TraceFailedError,
+    TraceUnavailableError,
+    OSError,
+)
+"""Failures that an operator can heal: their text is enough."""
+
+
 def run_controller(config: Config, *, log_json: bool) -> int:
     """Run until told to stop or halted; returns the exit code.
 
@@ -177,15 +213,12 @@ def run_controller(config: Config, *, log_json: bool) -> int:
             process = _Process(config, disk, clock, log)
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 halt = runner.run(process.run())
-    except (
-        FolderLockedError,
-        RecoveryError,
-        storage.FormatError,
-        TraceFailedError,
-        TraceUnavailableError,
-        OSError,
-    ) as error:
+    except _SAID_PLAINLY as error:
         sys.stderr.write(f"kraft-bridge: {error}\n")
+        return 1
+    except Exception:  # noqa: BLE001 - the last place that can say so, and end with a code
+        traceback.print_exc()
+        sys.stderr.write("kraft-bridge: stopped by a bug, before anything more was written\n")
         return 1
     log(Log("info" if halt.exit_code == 0 else "error", "stopped", {"why": halt.why}))
     return halt.exit_code

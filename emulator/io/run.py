@@ -33,6 +33,9 @@ from emulator.seam import (
     TruncateFile,
 )
 
+UNSENT_BYTES_MAX = 64 * 1024 * 1024
+"""Above the largest single message: full metadata of 200,000 partitions is some 30 MB."""
+
 
 class Machine(Protocol):
     """What the shell drives."""
@@ -96,29 +99,52 @@ class Shell:
             self.emit(Accepted(peer.conn, name, peer_address(peer.transport)))
 
         def build() -> Peer:
-            return Peer(self.new_conn(), self.emit, accept, self._gone)
+            return Peer(self.new_conn(), self.emit, accept, self._gone, serves=True)
 
         server = await loop.create_server(build, host or None, port)
         self._servers.append(server)
         return int(server.sockets[0].getsockname()[1])
 
     async def run(self, ready: Callable[[], None] | None = None) -> Halt:
-        """Start the machine and serve until it halts."""
-        self._halt = asyncio.get_running_loop().create_future()
-        self._perform(self._machine.start(self._clock.now_ms()))
-        self._arm()
-        if ready is not None:
-            ready()
-        halt = await self._halt
-        await self._stop()
-        return halt
+        """Start the machine and serve until it halts.
+
+        Raises:
+            Exception: whatever the machine, or a callback of the loop, could not go on after.
+        """
+        loop = asyncio.get_running_loop()
+        self._halt = loop.create_future()
+        loop.set_exception_handler(self._unhandled)
+        try:
+            self._perform(self._machine.start(self._clock.now_ms()))
+            self._arm()
+            if ready is not None:
+                ready()
+            return await self._halt
+        finally:
+            await self._stop()
 
     def request_shutdown(self) -> None:
         """Ask for an orderly stop; a second call stops at once."""
         if self._halt is None or self._halt.done():
             return
-        self._perform(self._machine.shutdown(self._clock.now_ms()))
-        self._arm()
+        try:
+            self._perform(self._machine.shutdown(self._clock.now_ms()))
+            self._arm()
+        except Exception as error:  # noqa: BLE001 - as in a turn
+            self.fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        """End :meth:`run` with this error: an invariant is broken, nothing more may be written."""
+        if self._halt is not None and not self._halt.done():
+            self._halt.set_exception(error)
+
+    def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        """A callback raised. Sockets fail one by one (no descriptor left); all else is a bug."""
+        error = context.get("exception")
+        if isinstance(error, OSError) or not isinstance(error, Exception):
+            loop.default_exception_handler(context)
+        else:
+            self.fail(error)
 
     def emit(self, event: Event) -> None:
         """Queue an event for the next step of this turn."""
@@ -137,10 +163,9 @@ class Shell:
         events, self._events = self._events, []
         try:
             self._perform(self._machine.step(events, self._clock.now_ms()))
+            self._arm()
         except Exception as error:  # noqa: BLE001 - an invariant is broken: stop before anything else is written
-            self._halt.set_exception(error)
-            return
-        self._arm()
+            self.fail(error)
 
     def _arm(self) -> None:
         if self._timer is not None:
@@ -178,12 +203,23 @@ class Shell:
                         return
         for conn, parts in outgoing.items():
             peer = self._peers.get(conn)
-            if peer is not None and peer.transport is not None:
-                peer.transport.write(b"".join(parts) if len(parts) > 1 else parts[0])
+            if peer is not None:
+                self._write(peer, b"".join(parts) if len(parts) > 1 else parts[0])
         for conn in closing:
             peer = self._peers.pop(conn, None)
             if peer is not None:
                 peer.close()
+
+    def _write(self, peer: Peer, data: bytes) -> None:
+        """Send; a peer that lets answers pile up is given up rather than kept in memory."""
+        if peer.transport is None:
+            return
+        peer.transport.write(data)
+        unsent = peer.transport.get_write_buffer_size()
+        if unsent > UNSENT_BYTES_MAX:
+            fields: dict[str, object] = {"conn": peer.conn, "unsent_bytes": unsent}
+            self._log(Log("warning", "closing a connection that does not read", fields))
+            peer.transport.abort()
 
     def _file(self, effect: Effect) -> None:
         match effect:

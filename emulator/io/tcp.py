@@ -11,7 +11,10 @@ from emulator.seam import Closed, Event, Received
 
 
 class Peer(asyncio.Protocol):
-    """One TCP connection, accepted or opened by us; knows its id and where events go."""
+    """One TCP connection, accepted or opened by us; knows its id and where events go.
+
+    ``serves``: the peer asks and we answer; it is not read from while it does not read.
+    """
 
     def __init__(
         self,
@@ -19,8 +22,11 @@ class Peer(asyncio.Protocol):
         emit: Callable[[Event], None],
         opened: Callable[[Peer], None],
         gone: Callable[[int], None],
+        *,
+        serves: bool = False,
     ) -> None:
         self.conn = conn
+        self._serves = serves
         self._emit = emit
         self._opened = opened
         self._gone = gone
@@ -43,6 +49,16 @@ class Peer(asyncio.Protocol):
         """Hand the bytes on, cut anywhere."""
         if not self.closing:
             self._emit(Received(self.conn, data))
+
+    def pause_writing(self) -> None:
+        """Read no more requests while the answers to earlier ones are not taken."""
+        if self._serves and self.transport is not None and not self.transport.is_closing():
+            self.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Go on reading."""
+        if self._serves and self.transport is not None and not self.transport.is_closing():
+            self.transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the machines, unless they closed it themselves."""

@@ -1,0 +1,160 @@
+"""The shell: what a failing machine and a peer that does not read do to it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from emulator.io import run
+from emulator.io.clock import Clock
+from emulator.io.disk import Disk
+from emulator.io.run import Shell
+from emulator.seam import Accepted, Closed, Effect, Event, Halt, Log, Received, Send
+
+HALT: list[Effect] = [Halt(0, "done")]
+
+
+class Machine:
+    """Answers each event as ``on_event`` says."""
+
+    def __init__(self, on_event: Callable[[Event], list[Effect]]) -> None:
+        self.on_event = on_event
+        self.seen: list[Event] = []
+        self.deadline: Callable[[], int | None] = lambda: None
+
+    def start(self, _now_ms: int) -> list[Effect]:
+        return []
+
+    def step(self, events: list[Event], _now_ms: int) -> list[Effect]:
+        self.seen += events
+        return [effect for event in events for effect in self.on_event(event)]
+
+    def shutdown(self, _now_ms: int) -> list[Effect]:
+        raise AssertionError("broken while it stops")
+
+    @property
+    def deadline_ms(self) -> int | None:
+        return self.deadline()
+
+
+def serve(
+    machine: Machine, folder: Path, visit: Callable[[Shell, int], None]
+) -> tuple[Halt, list[Log]]:
+    """Run the machine behind one listener; ``visit`` gets the shell and the port."""
+    logs: list[Log] = []
+
+    async def work() -> Halt:
+        disk = Disk(folder)
+        shell = Shell(machine, disk, Clock(), log=logs.append, row=lambda _: None)
+        port = await shell.listen("CONTROLLER", "127.0.0.1", 0)
+        loop = asyncio.get_running_loop()
+        loop.call_soon(visit, shell, port)
+        return await shell.run()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(asyncio.wait_for(work(), 20)), logs
+
+
+def refuse(_event: Event) -> list[Effect]:
+    raise AssertionError("broken in a step")
+
+
+def test_a_machine_that_breaks_ends_the_run(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="broken in a step"):
+        serve(Machine(refuse), tmp_path, lambda shell, _: shell.emit(Closed(1, "")))
+
+
+def test_a_machine_that_breaks_on_a_signal_ends_the_run(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="broken while it stops"):
+        serve(Machine(refuse), tmp_path, lambda shell, _: shell.request_shutdown())
+
+
+def test_a_machine_without_a_deadline_to_tell_ends_the_run(tmp_path: Path) -> None:
+    machine = Machine(lambda _: [])
+
+    def broken() -> int:
+        raise AssertionError("no deadline")
+
+    def visit(shell: Shell, _port: int) -> None:
+        machine.deadline = broken
+        shell.emit(Closed(1, ""))
+
+    with pytest.raises(AssertionError, match="no deadline"):
+        serve(machine, tmp_path, visit)
+
+
+def test_a_callback_that_breaks_ends_the_run(tmp_path: Path) -> None:
+    def visit(_shell: Shell, _port: int) -> None:
+        raise AssertionError("in a callback")
+
+    with pytest.raises(AssertionError, match="in a callback"):
+        serve(Machine(lambda _: []), tmp_path, visit)
+
+
+def test_a_peer_that_does_not_read_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "UNSENT_BYTES_MAX", 100_000)
+    client = socket.socket()
+
+    def on_event(event: Event) -> list[Effect]:
+        match event:
+            case Received(conn=conn):
+                return [Send(conn, bytes(20_000_000))]
+            case Closed():
+                return HALT
+        return []
+
+    def visit(_shell: Shell, port: int) -> None:
+        client.connect(("127.0.0.1", port))
+        client.sendall(b"ask")
+
+    machine = Machine(on_event)
+    with client:
+        halt, logs = serve(machine, tmp_path, visit)
+    assert [halt] == HALT
+    (line,) = logs
+    assert (line.level, line.event) == ("warning", "closing a connection that does not read")
+
+
+def test_nothing_is_read_from_a_peer_that_does_not_read(tmp_path: Path) -> None:
+    """Its second request is seen only when the answer to the first has been taken."""
+    client = socket.socket()
+    answer_bytes = 20_000_000
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    def on_event(event: Event) -> list[Effect]:
+        match event:
+            case Received(conn=conn, data=b"first"):
+                client.sendall(b"second")
+                loops[0].call_later(0.2, take)
+                return [Send(conn, bytes(answer_bytes))]
+            case Received(data=b"second"):
+                return HALT
+        return []
+
+    def take() -> None:
+        assert len(machine.seen) == 2, "only the connection and the first request"
+        client.setblocking(True)
+        loops[0].run_in_executor(None, read_all)
+
+    def read_all() -> None:
+        left = answer_bytes
+        while left:
+            left -= len(client.recv(left))
+
+    def visit(_shell: Shell, port: int) -> None:
+        loops.append(asyncio.get_running_loop())
+        client.connect(("127.0.0.1", port))
+        client.sendall(b"first")
+
+    machine = Machine(on_event)
+    with client:
+        halt, _ = serve(machine, tmp_path, visit)
+    assert [halt] == HALT
+    assert isinstance(machine.seen[0], Accepted)
