@@ -188,6 +188,7 @@ class Node:
         self._stopping_since_ms = now_ms
         effects: list[Effect] = [Log("info", "stopping: writing what is left to ZooKeeper", {})]
         effects += self.raft.shutdown(now_ms)
+        self.controller.end()
         if self.driver is not None:
             effects += self.driver.drain(now_ms)
         effects += self._settle(now_ms)
@@ -369,13 +370,14 @@ class Node:
             return []
         late = now_ms >= self._stopping_since_ms + DRAIN_MS_MAX
         drained = self.driver is None or self.driver.drained
-        if not drained and not late:
+        if not late and (self.raft.dirty or not drained):
+            # What is not committed yet must still go to ZooKeeper.
             return []
         if not drained:
             return self._halt("stopped, but changes are missing in ZooKeeper: it did not answer", 1)
         effects = [] if self.zk is None else self.zk.close(now_ms)
         closing = self.zk is not None and self.zk.state is ZkState.CLOSING
-        if (closing or self.raft.dirty) and not late:
+        if closing and not late:
             return effects
         behind = None if self.driver is None else self.driver.write_behind
         if behind is None or self.controller.stable.migration_state != MigrationState.MIGRATION:

@@ -59,6 +59,7 @@ class Controller:
         self._gate = Gate()
         self._replies: list[Reply] = []
         self._forwarded: list[Call] = []
+        self._ending = False
 
     # What others read.
 
@@ -149,6 +150,10 @@ class Controller:
             self._refuse(call, ErrorCode.NOT_CONTROLLER, self._who_leads())
         self._journal.rewind()
 
+    def end(self) -> None:
+        """Append nothing more but what has been taken on: no new calls, no timers of brokers."""
+        self._ending = True
+
     # Calls.
 
     def request(self, call: Call, now_ms: int) -> None:
@@ -164,6 +169,8 @@ class Controller:
             self._read(handler, call, now_ms)
         elif not self.active:
             self._refuse(call, ErrorCode.NOT_CONTROLLER, self._who_leads())
+        elif self._ending:
+            self._refuse(call, ErrorCode.NOT_CONTROLLER, "The controller is shutting down.")
         elif not handler.pre_migration and self._in_pre_migration:
             text = "The controller is in pre-migration mode."
             self._refuse(call, ErrorCode.NOT_CONTROLLER, text)
@@ -235,7 +242,7 @@ class Controller:
         if not self.active:
             return None
         deadlines = [self._purgatory.deadline_ms, self._gate.deadline_ms]
-        oldest = self._silent_longest()
+        oldest = None if self._ending else self._silent_longest()
         if oldest is not None:
             deadlines.append(oldest[1])
         deadlines.append(self._no_op_ms)
@@ -253,7 +260,7 @@ class Controller:
         for call in (*self._purgatory.expired(now_ms), *self._gate.expired(now_ms)):
             text = "The request timed out before it was complete."
             self._refuse(call, ErrorCode.REQUEST_TIMED_OUT, text)
-        oldest = self._silent_longest()
+        oldest = None if self._ending else self._silent_longest()
         if oldest is not None and oldest[1] <= now_ms:
             self._fence(oldest[0], now_ms)
         no_op_ms = self._no_op_ms
@@ -264,9 +271,13 @@ class Controller:
 
     @property
     def _no_op_ms(self) -> int | None:
-        """When the log has been idle for long enough; None: it may stay so (interval 0)."""
+        """When the log has been idle for long enough; None: it may stay so."""
         idle_ms = self.config.metadata_max_idle_interval_ms
-        if not idle_ms or not self.tip.metadata_version.supports(Feature.NO_OP_RECORD):
+        if (
+            self._ending
+            or not idle_ms
+            or not self.tip.metadata_version.supports(Feature.NO_OP_RECORD)
+        ):
             return None
         return self._journal.last_append_ms + idle_ms
 

@@ -6,23 +6,36 @@ import random
 from collections.abc import Mapping
 from itertools import count
 
+import pytest
+
 from emulator import config, introspection
+from emulator.migration.states import State
 from emulator.node import Node
 from emulator.raft.format import MetaProperties, render_bootstrap_checkpoint
 from emulator.raft.layout import BOOTSTRAP_CHECKPOINT
 from emulator.seam import (
+    Accepted,
     AppendFile,
+    Close,
     Closed,
     Connect,
+    Connected,
     Effect,
     Event,
     Halt,
     Log,
+    Received,
     ReplaceFile,
+    Send,
     Synced,
     SyncFile,
 )
+from emulator.simulation.zookeeper import ZooKeeperModel
+from emulator.zookeeper.ops import Create
+from wire import messages as m
 from wire import records as r
+from wire.errors import ErrorCode
+from wire.frame import RequestHeader, decode_response, encode_request, framed
 from wire.record_serde import encode_record
 
 RAW = {
@@ -36,13 +49,22 @@ RAW = {
     "zookeeper.metadata.migration.enable": "true",
     "zookeeper.connect": "zk:2181",
 }
+CALLER = 1_000_000
 IDENTITY = MetaProperties("MkU3OEVBNTcwNTJENDM2Qg", 3000, bytes(15) + b"x")
 
 
 class World:
-    """A node on files of memory; whoever it dials refuses."""
+    """A node on files of memory; whoever it dials refuses, unless there is a ZooKeeper.
 
-    def __init__(self, files: Mapping[str, bytes] | None = None) -> None:
+    ``held`` keeps bytes for ZooKeeper back, ``answers`` what went to the caller on ``CALLER``.
+    """
+
+    def __init__(
+        self, files: Mapping[str, bytes] | None = None, zookeeper: ZooKeeperModel | None = None
+    ) -> None:
+        self.zookeeper = zookeeper
+        self.held: list[Send] | None = None
+        self.answers: list[bytes] = []
         level = r.FeatureLevelRecord(name="metadata.version", feature_level=21)
         checkpoint = render_bootstrap_checkpoint([encode_record(level, 0)], 0)
         self.files = dict(files or {BOOTSTRAP_CHECKPOINT: checkpoint})
@@ -72,13 +94,51 @@ class World:
                         self.files[path] = data
                     case SyncFile(token=token):
                         events.append(Synced(token))
-                    case Connect(conn=conn):
+                    case Connect(conn=conn) if self.zookeeper is None:
                         events.append(Closed(conn, "Connection refused"))
+                    case Connect(conn=conn):
+                        assert self.zookeeper is not None
+                        self.zookeeper.accepted(conn)
+                        events.append(Connected(conn))
+                    case Send(conn=conn, data=data) if conn == CALLER:
+                        self.answers.append(data)
+                    case Send() if self.held is not None:
+                        self.held.append(effect)
+                    case Send():
+                        events += self.arrived(effect)
                     case Log():
                         self.logs.append(effect)
                     case Halt():
                         self.halt = effect
             effects = self.node.step(events, self.now_ms) if events else []
+
+    def arrived(self, sent: Send) -> list[Event]:
+        """What ZooKeeper answers."""
+        assert self.zookeeper is not None
+        self.zookeeper.received(sent.conn, sent.data, self.now_ms)
+        found: list[Event] = []
+        for effect in self.zookeeper.run(self.now_ms):
+            match effect:
+                case Send(conn=conn, data=data):
+                    found.append(Received(conn, data))
+                case Close(conn=conn):
+                    found.append(Closed(conn, "closed by server"))
+        return found
+
+    def release(self) -> None:
+        """What was held reaches ZooKeeper."""
+        held, self.held = self.held or [], None
+        for one in held:
+            self.perform(self.node.step(self.arrived(one), self.now_ms))
+
+    def call(self, message: object, key: int, version: int) -> None:
+        """A caller sends a request on a connection of its own."""
+        header = RequestHeader(api_key=key, api_version=version, correlation_id=1, client_id="me")
+        events: list[Event] = [
+            Accepted(CALLER, "CONTROLLER", b"\x7f\x00\x00\x01"),
+            Received(CALLER, framed(encode_request(header, message))),
+        ]
+        self.perform(self.node.step(events, self.now_ms))
 
     def advance(self, milliseconds: int) -> None:
         end_ms = self.now_ms + milliseconds
@@ -119,6 +179,63 @@ def test_a_stop_before_zookeeper_was_compared_does_not_say_that_all_is_written()
     world.advance(1_000)
     assert World(world.files).stop().exit_code == 1
     assert "changes may be missing in ZooKeeper" in world.stop().why
+
+
+def dual_writing() -> World:
+    """A node whose log says MIGRATION, on a ZooKeeper that its former life had claimed."""
+    zookeeper = ZooKeeperModel(random.Random(7))
+    tree = {
+        "/cluster": None,
+        "/cluster/id": b'{"version":"1","id":"MkU3OEVBNTcwNTJENDM2Qg"}',
+        "/controller_epoch": b"1",
+        "/controller": b'{"version":2,"brokerid":3000,"timestamp":"5","kraftControllerEpoch":0}',
+    }
+    for path, data in tree.items():
+        zookeeper.tree.write(Create(path, data), 1, 0)
+    before = World()
+    migrated = r.ZkMigrationStateRecord(zk_migration_state=1)
+    before.node.controller.append([migrated], before.now_ms)
+    before.advance(1_000)
+    world = World(before.files, zookeeper)
+    world.advance(2_000)
+    assert world.node.driver is not None
+    assert world.node.driver.state is State.DUAL_WRITE
+    world.advance(499)
+    return world
+
+
+@pytest.mark.requirement("B03")
+def test_a_slow_goodbye_of_zookeeper_does_not_spoil_a_stop() -> None:
+    """Nothing is appended any more, so what was written is still all there is a second later."""
+    world = dual_writing()
+    assert world.node.driver is not None
+    assert world.node.driver.drained
+    world.held = []
+    world.perform(world.node.shutdown(world.now_ms))
+    end = world.node.raft.log_end_offset
+    world.advance(1_000)
+    assert len(world.held) == 1
+    world.release()
+    assert world.halt == Halt(0, "everything committed is in ZooKeeper")
+    assert world.node.raft.log_end_offset == end
+
+
+def test_while_it_stops_callers_are_sent_away_and_brokers_are_not_fenced() -> None:
+    world = dual_writing()
+    ids = m.AllocateProducerIdsRequest(broker_id=1, broker_epoch=5)
+    broker = r.RegisterBrokerRecord(broker_id=1, broker_epoch=5, fenced=False)
+    world.held = []
+    world.node.controller.append([broker], world.now_ms)
+    world.node.controller.heartbeats.register(1, world.now_ms)
+    world.perform(world.node.step([], world.now_ms))
+    world.perform(world.node.shutdown(world.now_ms))
+    world.call(ids, 67, 0)
+    (answer,) = world.answers
+    assert decode_response(67, 0, answer[4:])[1].error_code == ErrorCode.NOT_CONTROLLER
+    world.advance(10_000)
+    world.release()
+    assert world.halt == Halt(0, "everything committed is in ZooKeeper")
+    assert not world.node.controller.tip.brokers[1].fenced
 
 
 def test_a_second_signal_ends_it_at_once() -> None:
