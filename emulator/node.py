@@ -351,7 +351,8 @@ class Node:
     def _maybe_snapshot(self, now_ms: int) -> list[Effect]:
         """Begin a snapshot when enough bytes were appended or enough time passed since the last."""
         new_bytes = self.raft.appended_bytes - self._snapshot_bytes
-        due = new_bytes >= self.config.snapshot_bytes_between or now_ms >= self._snapshot_due_ms
+        old = self.config.snapshot_interval_ms > 0 and now_ms >= self._snapshot_due_ms
+        due = new_bytes >= self.config.snapshot_bytes_between or old
         image = self.history.stable
         latest = self.raft.latest_snapshot
         covered = latest.end_offset if latest is not None else 0

@@ -60,7 +60,10 @@ class World:
     """
 
     def __init__(
-        self, files: Mapping[str, bytes] | None = None, zookeeper: ZooKeeperModel | None = None
+        self,
+        files: Mapping[str, bytes] | None = None,
+        zookeeper: ZooKeeperModel | None = None,
+        **more: str,
     ) -> None:
         self.zookeeper = zookeeper
         self.held: list[Send] | None = None
@@ -73,7 +76,7 @@ class World:
         self.halt: Halt | None = None
         conns = count(1)
         self.node = Node(
-            config.load(RAW)[0],
+            config.load(RAW | {key.replace("_", "."): value for key, value in more.items()})[0],
             IDENTITY,
             self.files,
             rng=random.Random(1),
@@ -179,6 +182,15 @@ def test_a_stop_before_zookeeper_was_compared_does_not_say_that_all_is_written()
     world.advance(1_000)
     assert World(world.files).stop().exit_code == 1
     assert "changes may be missing in ZooKeeper" in world.stop().why
+
+
+@pytest.mark.parametrize(("interval_ms", "count"), [("0", 0), ("1000", 3)])
+def test_snapshots_by_time(interval_ms: str, count: int) -> None:
+    """0 is off, as in Kafka."""
+    world = World(metadata_log_max_snapshot_interval_ms=interval_ms)
+    world.advance(3_900)
+    written = [line for line in world.logs if line.event == "raft.snapshot.written"]
+    assert len(written) == count
 
 
 def dual_writing() -> World:
