@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from emulator.migration.chain import Chain, Counters
+from emulator.migration.chain import Chain, Counters, Position
 from emulator.migration.zk_tree import controller, migration, own
 from emulator.zookeeper.ops import GetData, MultiRead, NodeData, ReadValue, Sync, ZkRequest
 
@@ -35,6 +35,8 @@ class Foreign:
 
     read: Counters
     why: str
+    position: Position | None
+    """What our own znode says ZooKeeper holds; None when it is not of this term."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +69,13 @@ def judge(chain: Chain, values: Sequence[ReadValue]) -> Deposed | Foreign | Appl
         migration=None if migration_node is None else migration_node.stat.version,
     )
     count = chain.applied(read)
+    state = None if own_node is None else own.try_parse(own_node.data)
+    mine = (term.node_id, term.kraft_epoch, term.zk_epoch)
+    ours = state is not None and (state.node_id, state.kraft_epoch, state.zk_epoch) == mine
     if count is None:
-        return Foreign(read, f"{migration.PATH} or {own.PATH} was written by somebody else")
-    if count and own_node is not None:
-        state = own.try_parse(own_node.data)
-        mine = (term.node_id, term.kraft_epoch, term.zk_epoch)
-        if state is None or (state.node_id, state.kraft_epoch, state.zk_epoch) != mine:
-            return Deposed(f"{own.PATH} was written by another controller")
+        why = f"{migration.PATH} or {own.PATH} was written by somebody else"
+        position = Position(state.offset, state.metadata_epoch) if state and ours else None
+        return Foreign(read, why, position)
+    if count and not ours:
+        return Deposed(f"{own.PATH} was written by another controller")
     return Applied(read, count)

@@ -325,8 +325,11 @@ class WriteBehind:
                 self.pipeline.clear()
                 self.mode, self.why = Mode.DEPOSED, why
                 return [Log("error", "deposed", {"why": why})]
-            case settle.Foreign(read=read, why=why):
+            case settle.Foreign(read=read, why=why, position=position):
                 self._untell()
+                # A multi in doubt may have been applied before the foreign write: without this
+                # /migration would go back to what was confirmed before it.
+                self._backlog.confirmed = position or self._backlog.confirmed
                 chain.resume(read)
                 effects: list[Effect] = [Log("warning", "the chain was touched", {"why": why})]
                 if self._resume in (Mode.STARTING, Mode.CLAIMED):
