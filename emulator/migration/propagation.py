@@ -24,7 +24,7 @@ from typing import Final
 from emulator.metadata.brokers import Broker
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Partition, Topic
-from emulator.migration.channels import Peer
+from emulator.migration.channels import TYPE_FULL, Peer
 from wire import messages as m
 
 UpdateTopic = m.UpdateMetadataRequest.UpdateMetadataTopicState
@@ -197,7 +197,8 @@ def leader_and_isr(
 
     Yields:
         None after each :data:`PARTITIONS_PER_STEP` partitions; the request at the end, unless no
-        partition is on ``peer``.
+        partition is on ``peer``. A FULL one goes even then: the broker may have been away when its
+        last topic was deleted, and gives up only what a FULL one does not name.
     """
     request = m.LeaderAndIsrRequest
     by_topic: dict[bytes, m.LeaderAndIsrRequest.LeaderAndIsrTopicState] = {}
@@ -230,7 +231,7 @@ def leader_and_isr(
                 leader_recovery_state=p.leader_recovery_state,
             )
         )
-    if not by_topic:
+    if not by_topic and request_type != TYPE_FULL:
         return
     yield request(
         controller_id=sender.node_id,
