@@ -161,6 +161,7 @@ class MigrationDriver:
         effects = self._deactivate(now_ms)
         self._epoch = epoch
         self._needed_offset = self._controller.tip.offset
+        self.bound.active = self._controller.tip.migration_state == MigrationState.MIGRATION
         if self.state is State.INACTIVE:
             effects += self._enter(State.WAIT_FOR_CONTROLLER_QUORUM, now_ms)
         return self._settle_down(effects, now_ms)
@@ -378,9 +379,8 @@ class MigrationDriver:
             self._task.abort(now_ms)
         effects = self._enter(State.INACTIVE, now_ms) + self.propagator.clear()
         why = self.write_behind.why
-        effects += self._wait_for(
-            [Reason(Why.CONTROLLER_HELD, "/controller", why, fatal=True)], now_ms
-        )
+        held = Reason(Why.CONTROLLER_HELD, "/controller", why, fatal=True)
+        effects += self._wait_for([held], now_ms)
         self._retry_ms = None
         return effects
 

@@ -11,6 +11,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from emulator.introspection import metrics
+from emulator.metadata.migration_state import MigrationState
 from emulator.migration.modes import Mode
 from emulator.migration.states import State
 from emulator.simulation import tree_check
@@ -202,6 +203,8 @@ class LagBounded(Checker):
         super().__init__(world)
         self.blocked_steps = 0
         self._term_tip = -1
+        self._from_the_start = False
+        """The term began in dual write, so the bound binds at once."""
         self._epoch = -1
 
     def stepped(self, process: Process, appended: list[Batch]) -> None:
@@ -212,7 +215,9 @@ class LagBounded(Checker):
         if node.raft.leader_epoch != self._epoch:
             self._epoch = node.raft.leader_epoch
             self._term_tip = node.raft.log_end_offset - 1
-        if not bound or not driver.bound.active:
+            state = self.world.ledger.image.migration_state
+            self._from_the_start = state is MigrationState.MIGRATION
+        if not bound or not (self._from_the_start or driver.bound.active):
             ensure(driver.state is not State.DUAL_WRITE or not bound, self.name, "not bounded")
             return
         self.blocked_steps += driver.bound.blocked

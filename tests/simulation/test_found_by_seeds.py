@@ -1,0 +1,42 @@
+"""Faults of the product that seeds have found, each as the shortest run that shows it."""
+
+import pytest
+
+from emulator.simulation import faults
+from emulator.simulation.scenario import Scenario
+
+
+def test_a_claim_moves_the_offset_forward_only_though_a_write_in_doubt_was_overtaken(simulate):
+    """A multi was applied, its answer lost, then somebody wrote /migration: the reconcile began
+    from the offset confirmed before it, and /migration went back."""
+    story = Scenario(
+        faults=("lost-replies", "foreign-write") * 4, changes=60, change_every_ms=15, multi_ops=3
+    )
+    for seed in range(25):
+        report = simulate(seed, story)
+        assert not report.failure, str(report)
+
+
+def test_a_broker_that_lost_its_last_partition_meanwhile_is_told_so(simulate):
+    """A new claim sent no FULL LeaderAndIsr to a broker with nothing on it, which then kept the
+    replicas of topics deleted in between."""
+    story = Scenario(faults=("controller-crash", "lost-replies"), topics=1, changes=16)
+    for seed in range(25):
+        report = simulate(seed, story)
+        assert not report.failure, str(report)
+
+
+@pytest.mark.requirement("W02")
+def test_the_bound_binds_a_new_life_before_zookeeper_answers(simulate, monkeypatch):
+    """Until the first ZooKeeper session stood, a restarted controller appended without bound."""
+
+    def both(world):
+        faults.zookeeper_freeze(world)
+        faults.controller_crash(world)
+
+    monkeypatch.setitem(faults.RECIPES, "both", both)
+    story = Scenario(faults=("both",), changes=120, change_every_ms=40, bound=15)
+    reports = [simulate(seed, story) for seed in range(6)]
+    for report in reports:
+        assert not report.failure, str(report)
+    assert any(report.blocked_steps for report in reports)
