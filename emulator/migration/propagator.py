@@ -106,6 +106,8 @@ class Propagator:
         joined = [peer for peer in peers.values() if known.get(peer.broker_id) != peer]
         stayed = [peer for peer in peers.values() if known.get(peer.broker_id) == peer]
         effects = self._channels.set_peers(peers)
+        changes = _Changes.between(before, after, touched)
+        self._remade(sender, [*peers.values()], changes)
         if touched.brokers:
             everything = _Shared(after)
             for peer in joined:
@@ -117,14 +119,11 @@ class Propagator:
             for peer in stayed:
                 request = build.update_metadata(sender, peer, [], live, TYPE_UNKNOWN)
                 self._put(peer, [request])
-        self._changes(sender, [*peers.values()], _Changes.between(before, after, touched))
+        self._changes(sender, [*peers.values()], changes)
         return effects
 
     def _changes(self, sender: Sender, peers: Sequence[Peer], changes: _Changes) -> None:
-        remade = [t for t in changes.deleted if changes.after.topic(t.name) is not None]
         gone = [t for t in changes.deleted if changes.after.topic(t.name) is None]
-        if remade:
-            self._deletion(sender, peers, changes, remade)
         if not changes.changed and not gone:
             return
         image = changes.after
@@ -136,9 +135,11 @@ class Propagator:
             self._put_update(sender, peer, shared, TYPE_INCREMENTAL)
             self._put_stops(sender, peer, [*_deleted_on(peer, gone), *changes.dropped_on(peer)])
 
-    def _deletion(
-        self, sender: Sender, peers: Sequence[Peer], changes: _Changes, topics: Sequence[Topic]
-    ) -> None:
+    def _remade(self, sender: Sender, peers: Sequence[Peer], changes: _Changes) -> None:
+        """Delete topics that live again under their name, before anybody hears of the new ones."""
+        topics = [t for t in changes.deleted if changes.after.topic(t.name) is not None]
+        if not topics:
+            return
         states = build.deleted_topics(sender, changes.after, topics)
         live = build.live_brokers(changes.after)
         for peer in peers:

@@ -359,6 +359,40 @@ def test_a_topic_made_again_under_its_name_is_deleted_on_the_brokers_first() -> 
     assert ours[2].topic_states[0].topic_id == new.id
 
 
+def test_a_broker_that_comes_back_deletes_the_old_topic_before_it_hears_of_the_new() -> None:
+    """All in one delta: else what clients wrote to the new one's replica would be deleted again."""
+    image, zk_epoch = recorded_image()
+    old = next(iter(image.topics.values()))
+    host = old.partitions[0].replicas[0]
+    new = Topic(old.name, b"y" * 16, old.partitions)
+    fenced = msgspec.structs.replace(image.brokers[host], fenced=True)
+    before = msgspec.structs.replace(image, brokers=image.brokers.set(host, fenced))
+    after = msgspec.structs.replace(
+        image,
+        topics=image.topics.delete(old.id).set(new.id, new),
+        topic_ids=image.topic_ids.set(new.name, new.id),
+    )
+    touched = Touched(
+        topics={old.id: old.name, new.id: new.name}, deleted_topics={old.id}, brokers={host}
+    )
+    touched.partitions |= {(t.id, index) for t in (old, new) for index in t.partitions}
+    told = Told()
+    told.run(told.propagator.full(before, zk_epoch))
+    sent = told.run(told.propagator.delta(before, after, touched, zk_epoch))
+    ours = [q for to, q in sent if to == host]
+    stopped = [i for i, q in enumerate(ours) if isinstance(q, m.StopReplicaRequest)]
+    made = [
+        i
+        for i, q in enumerate(ours)
+        if isinstance(q, m.LeaderAndIsrRequest)
+        and new.id in {state.topic_id for state in q.topic_states}
+    ]
+    assert len(stopped) == 1
+    assert stopped[0] < min(made)
+    assert isinstance(ours[0], m.UpdateMetadataRequest)
+    assert host in {one.id for one in ours[0].live_brokers}
+
+
 def test_an_unassigned_or_unregistered_replica_is_offline() -> None:
     image, zk_epoch = recorded_image()
     image = msgspec.structs.replace(image, brokers=image.brokers.delete(2))
