@@ -115,6 +115,8 @@ class Propagator:
                 # FULL where Kafka sends INCREMENTAL: it was away when topics were deleted, and only
                 # a request that names everything makes it give up the replicas of those.
                 self._put_leaders(sender, peer, everything, TYPE_FULL)
+                # Nor would it forget their metadata, if it is the same process that was fenced.
+                self._put_update(sender, peer, everything, TYPE_FULL)
             live = build.live_brokers(after)
             for peer in stayed:
                 request = build.update_metadata(sender, peer, [], live, TYPE_UNKNOWN)

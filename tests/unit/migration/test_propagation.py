@@ -310,6 +310,8 @@ def test_a_broker_that_comes_back_gets_everything_the_others_the_broker_list() -
     assert kinds[2] == [
         (m.UpdateMetadataRequest, channels.TYPE_UNKNOWN),
         (m.LeaderAndIsrRequest, channels.TYPE_FULL),
+        # What was deleted while it was fenced is gone from its metadata too.
+        (m.UpdateMetadataRequest, channels.TYPE_FULL),
     ]
     [leaders] = [q for to, q in sent if isinstance(q, m.LeaderAndIsrRequest)]
     named = {
