@@ -245,7 +245,7 @@ class WriteBehind:
             case Acknowledged(closed=unit):
                 self._careful = False
                 if self.mode is Mode.STARTING:
-                    self.mode = Mode.CLAIMED
+                    self.mode, self.verified = Mode.CLAIMED, True
                 if unit is not None:
                     effects += self._confirmed(unit)
                 return effects + self._pump(now_ms)

@@ -142,6 +142,26 @@ def test_the_connection_is_lost_at_each_request(frame: int, how: str) -> None:
     assert differences(world) == {}
 
 
+def test_a_foreign_write_of_migration_does_not_hold_the_copy_up() -> None:
+    """The claim is asked for once more before the copy ends, and then the chain is not ours."""
+    world = waiting_world()
+    append = world.journal.append
+
+    def meddling(records: list[object], now_ms: int, *, atomic: bool = True) -> int:
+        if records == [r.BeginTransactionRecord(name="ZK Migration")]:
+            world.put("/migration", world.data("/migration"))
+        return append(records, now_ms, atomic=atomic)
+
+    world.journal.append = meddling  # type: ignore[method-assign]
+    world.start()
+    world.register(1)
+    world.register(2)
+    world.advance(1_000)
+    assert [log.event for log in world.logs].count("the chain was touched") == 1
+    assert world.driver.state is State.DUAL_WRITE
+    assert differences(world) == {}
+
+
 @pytest.mark.requirement("S03", "S04")
 def test_the_phases_have_names() -> None:
     world = waiting_world()
