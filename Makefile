@@ -44,8 +44,8 @@ laws: $(ENV) ## the algebraic laws, with more examples than in a test run
 mutants: $(ENV) $(JARS) ## plant known faults; every one must turn its test red
 	$(PY) -m tools.mutants
 
-bench: $(ENV) $(JARS) ## speed of the codec beside construct, Java and kio
-	$(PY) -m bench.codec
+bench: $(ENV) $(JARS) ## speed: the codec beside construct, Java and kio, the controller beside Kafka's
+	$(PY) -m bench
 
 requirements: $(ENV) ## which requirement the last `make test` proved, and by what kind of test
 	$(PY) -m tools.requirements

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.beside.contenders import Contender
 from bench.beside.machine import description
-from bench.beside.row import MEASURES, Row, median, ratio
+from bench.beside.row import MEASURES, Ratio, Row, median, ratio
 from bench.beside.stage import Plan
 
 
@@ -25,17 +25,11 @@ def table(rows: Sequence[Row], contenders: Sequence[Contender], plan: Plan) -> s
         for one in contenders:
             value = median(rows, one.name, measure)
             line.append("void" if value is None else _number(value))
-        for one in rest:
-            found = ratio(rows, first.name, one.name, measure)
-            line.append(
-                "void"
-                if found is None
-                else f"{found.median:.2f} ({found.lowest:.2f} - {found.highest:.2f})"
-            )
+        line += [_ratio(ratio(rows, first.name, one.name, measure)) for one in rest]
         lines.append(line)
     printed = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     void = "".join(f"\nvoid: {reason}" for reason in sorted({row.void for row in rows} - {""}))
-    return f"{_intro(rows, contenders, plan)}\n\n{printed}\n{void}"
+    return f"{_intro(rows, contenders, plan)}\n\n{printed}\n\n{_quiet(rows, contenders)}\n{void}"
 
 
 def _intro(rows: Sequence[Row], contenders: Sequence[Contender], plan: Plan) -> str:
@@ -56,8 +50,28 @@ def _intro(rows: Sequence[Row], contenders: Sequence[Contender], plan: Plan) -> 
     )
 
 
+def _quiet(rows: Sequence[Row], contenders: Sequence[Contender]) -> str:
+    """The first measure once more, from rounds in which both rows were quiet."""
+    first, *rest = contenders
+    name, measure = next(iter(MEASURES.items()))
+    said = []
+    for one in rest:
+        found = ratio(rows, first.name, one.name, measure, quiet=True)
+        rounds = 0 if found is None else found.rounds
+        said.append(f"{first.name} / {one.name} {_ratio(found)} in {rounds}")
+    return f"{name}, only rounds with both rows quiet: {'; '.join(said) or '-'}."
+
+
+def _ratio(found: Ratio | None) -> str:
+    if found is None:
+        return "none"
+    return f"{_number(found.median)} ({_number(found.lowest)} - {_number(found.highest)})"
+
+
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
 
 
 def save(path: Path, rows: Sequence[Row], text: str) -> None:

@@ -97,14 +97,16 @@ class Ratio:
     rounds: int
 
 
-def ratio(rows: Sequence[Row], above: str, below: str, measure: Measure) -> Ratio | None:
+def ratio(
+    rows: Sequence[Row], above: str, below: str, measure: Measure, *, quiet: bool = False
+) -> Ratio | None:
     """Divide what two contenders did in the same round; None if no round has both.
 
-    Void rows do not count. Rows of different rounds are never divided by each other: the machine
-    was another one.
+    Void rows do not count, and with ``quiet`` only quiet ones do. Rows of different rounds are
+    never divided by each other: the machine was another one.
     """
     found: dict[tuple[int, str], Row] = {
-        (row.round, row.contender): row for row in rows if not row.void
+        (row.round, row.contender): row for row in rows if not row.void and (row.quiet or not quiet)
     }
     quotients = [
         measure(row) / measure(found[number, below])

@@ -38,6 +38,7 @@ async def _serve(brokers: list[StandIn], client: KazooClient, options: argparse.
         for session in sessions:
             session.cancel()
     for broker in brokers:
+        await broker.close()
         _say(f"broker {broker.broker_id}: received {dict(broker.received)}")
 
 

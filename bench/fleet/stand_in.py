@@ -36,9 +36,15 @@ _API_VERSIONS: Final = spec(m.ApiVersionsRequest).key
 class _Listener(asyncio.Protocol):
     """One connection from the controller. Bodies stay bytes: what they say is not judged here."""
 
-    def __init__(self, received: Counter[str], versions: m.ApiVersionsResponse) -> None:
+    def __init__(
+        self,
+        received: Counter[str],
+        versions: m.ApiVersionsResponse,
+        held: set[asyncio.Transport],
+    ) -> None:
         self._received = received
         self._versions = versions
+        self._held = held
         self._frames = FrameReader()
         self._transport: asyncio.Transport | None = None
 
@@ -46,6 +52,12 @@ class _Listener(asyncio.Protocol):
         """Keep the transport."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self._held.add(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's protocol
+        """Forget the transport."""
+        assert self._transport is not None
+        self._held.discard(self._transport)
 
     def data_received(self, data: bytes) -> None:
         """Answer each whole frame; what is no control request ends the connection."""
@@ -89,6 +101,8 @@ class StandIn:
         self._say = say
         self._incarnation = uuid.uuid4().bytes
         self._log_dir = uuid.uuid4().bytes
+        self._server: asyncio.Server | None = None
+        self._held: set[asyncio.Transport] = set()
         self._versions = m.ApiVersionsResponse(
             api_keys=[
                 m.ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
@@ -97,14 +111,23 @@ class StandIn:
         )
 
     async def listen(self) -> asyncio.Server:
-        """Open the listener; it is open until the server returned is closed.
+        """Open the listener; it is open until ``close``, or until the server returned is closed.
 
         Raises:
             OSError: its port is taken.
         """
-        return await asyncio.get_running_loop().create_server(
-            lambda: _Listener(self.received, self._versions), HOST, self.port
+        self._server = await asyncio.get_running_loop().create_server(
+            lambda: _Listener(self.received, self._versions, self._held), HOST, self.port
         )
+        return self._server
+
+    async def close(self) -> None:
+        """Close the listener and what is connected to it."""
+        for transport in self._held:
+            transport.abort()
+        if self._server is not None:
+            self._server.close()
+            await self._server.wait_closed()
 
     async def attend(self, controller: tuple[str, int], cluster_id: str) -> None:
         """Stay registered with the controller until cancelled, whatever becomes of it."""
