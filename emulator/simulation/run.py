@@ -41,6 +41,8 @@ class Report:
     lag_max: int
     pending_max: int
     """Largest values of the gauges."""
+    topics: tuple[tuple[str, int], ...]
+    """Name and number of partitions of every topic in the newest image."""
     taken_over: bool
     """Every paused controller that woke up found its claim gone and stopped writing."""
 
@@ -99,6 +101,9 @@ def simulate(seed: int, scenario: Scenario | None = None, *, kind: str = "quick"
         timed_out=world.load.timed_out,
         lag_max=lag.records_max,
         pending_max=lag.pending_max,
+        topics=tuple(
+            sorted((t.name, len(t.partitions)) for t in world.ledger.image.topics.values())
+        ),
         taken_over=bool(world.zombies) and all(z.deposed for z in world.zombies),
     )
 

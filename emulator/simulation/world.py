@@ -258,7 +258,8 @@ class World:
         if not self._loading and driver is not None and driver.state is State.DUAL_WRITE:
             self._loading = True
             self.load.begin(self.ledger.image)
-            self._change()
+            if self.scenario.changes:
+                self._change()
 
     # ---------------------------------------------------------------- ZooKeeper, brokers, clients
     def _served(self) -> None:

@@ -56,22 +56,8 @@ def _fields(scenario):
     return {name: getattr(scenario, name) for name in scenario.__dataclass_fields__}
 
 
+@pytest.mark.requirement("U11")
 @pytest.mark.parametrize("seed", range(4))
 def test_a_session_that_expires_costs_nothing(simulate, seed):
     report = simulate(seed, Scenario(faults=("session-expiry",) * 4, changes=40))
-    assert not report.failure, str(report)
-
-
-@pytest.mark.parametrize("metadata_version", ["3.4-IV0", "3.9-IV0"])
-@pytest.mark.parametrize("seed", range(6))
-def test_a_crash_in_the_copy_begins_it_anew(simulate, seed, metadata_version):
-    many = Scenario(
-        faults=("controller-crash-in-step",) * 2,
-        topics=12,
-        changes=4,
-        batch_size=3,
-        faults_within_ms=200,
-        metadata_version=metadata_version,
-    )
-    report = simulate(seed, many)
     assert not report.failure, str(report)
