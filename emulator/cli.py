@@ -1,11 +1,13 @@
 """``kraft-bridge <verb>``: the top layer, the only one that may import bench.
 
 Data goes to stdout, progress and complaints to stderr. Exit codes: 0 good, 1 a check did not hold
-or the work failed, 2 the command line or the configuration is wrong.
+or the work failed, 2 the command line or the configuration is wrong, or what was to be compared
+cannot be read.
 """
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -38,6 +40,8 @@ def main() -> None:
     """Entry point: refuses ``python -O``, since assertions guard the invariants."""
     if not __debug__:
         sys.exit("kraft-bridge: do not run with python -O: assertions guard the invariants")
+    # What kazoo has to say of each refused connection is said once, by the command that failed.
+    logging.getLogger("kazoo").addHandler(logging.NullHandler())
     app()
 
 
@@ -158,8 +162,6 @@ def analyze(
 ) -> None:
     """Say how much ZooKeeper blocked KRaft: analyse a trace with Spark (needs [spark], Java)."""
     try:
-        from pyspark.errors import AnalysisException
-
         from bench.report import analyze as report
     except ImportError as error:
         raise fail(f"{error}; install it: pip install 'kraft-bridge[spark]'") from error
@@ -171,10 +173,8 @@ def analyze(
 
     try:
         done = report.analyze(trace, out, master, remote)
-    except (JavaNotFoundError, TraceVersionError, OSError) as error:
+    except (JavaNotFoundError, TraceVersionError, report.TraceUnreadableError, OSError) as error:
         raise fail(str(error)) from error
-    except AnalysisException as error:
-        raise fail(str(error).splitlines()[0]) from error
     if as_json:
         typer.echo(msgspec.json.encode(done, enc_hook=str).decode())
     else:
@@ -202,10 +202,15 @@ def zk_dump(
 ) -> None:
     """Print the whole tree as JSON; secrets are left out unless asked for."""
     import msgspec
+    from kazoo.exceptions import KazooException
+    from kazoo.handlers.threading import KazooTimeoutError
 
     from bench.cluster.zk_dump import dump
 
-    tree = dump(zookeeper, with_secrets=with_secrets)
+    try:
+        tree = dump(zookeeper, with_secrets=with_secrets)
+    except (KazooException, KazooTimeoutError, ValueError) as error:
+        raise fail(f"ZooKeeper at {zookeeper}: {error or type(error).__name__}") from error
     typer.echo(msgspec.json.format(msgspec.json.encode(tree), indent=1))
 
 

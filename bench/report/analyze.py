@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
@@ -17,6 +18,10 @@ from bench.report.page import page
 
 _NOT_SHOWN = {"lag_series"}
 """As long as the trace itself; ``lag_chart`` is what a page needs of it."""
+
+
+class TraceUnreadableError(Exception):
+    """There is no trace where one was said to be; Spark's first line says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +50,14 @@ def analyze(
     Raises:
         JavaNotFoundError: a local session needs Java and there is none.
         TraceVersionError: the trace has another schema version.
-        AnalysisException: Spark cannot find or read the trace.
+        TraceUnreadableError: Spark cannot find or read the trace.
     """
     spark = session(master, remote)
     try:
         return report(spark, str(trace_dir), Path(out_dir))
+    except AnalysisException as error:
+        # Its text comes from the session, which ends here.
+        raise TraceUnreadableError(str(error).splitlines()[0]) from error
     finally:
         end(spark)
 

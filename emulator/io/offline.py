@@ -103,7 +103,10 @@ def read_tree(hosts: str) -> Tree:
     Raises:
         OfflineError: ZooKeeper does not answer.
     """
-    client = KazooClient(hosts=hosts, timeout=CONNECT_TIMEOUT_S, read_only=True)
+    try:
+        client = KazooClient(hosts=hosts, timeout=CONNECT_TIMEOUT_S, read_only=True)
+    except ValueError as error:
+        raise OfflineError(f"{hosts} is not host:port[,…][/chroot]: {error}") from error
     try:
         client.start(timeout=CONNECT_TIMEOUT_S)
         client.sync("/")

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
+from bench.report import analyze
 from bench.report.analyze import print_summary, report
 from bench.report.findings import findings
 from bench.report.page import page
@@ -86,3 +87,12 @@ def test_an_attribution_off_by_more_than_one_percent_is_refused() -> None:
     assert "no multi in flight" not in page(tables, "nowhere")
     tables["blocking"] = [whole | {"unexplained_share": 0.001}]
     assert "no multi in flight" in page(tables, "nowhere")
+
+
+def test_a_trace_that_is_not_there_is_named(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(analyze, "session", lambda *_: spark)
+    monkeypatch.setattr(analyze, "end", lambda _: None)
+    with pytest.raises(analyze.TraceUnreadableError, match="no-such-trace"):
+        analyze.analyze(tmp_path / "no-such-trace", tmp_path / "out")

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from kazoo.client import KazooClient
 from typer.testing import CliRunner
 
 from emulator.cli import app
@@ -95,6 +96,20 @@ def test_a_missing_configuration_is_named(tmp_path: Path) -> None:
 def test_a_folder_that_is_none_is_named(verb: tuple[str, ...], tmp_path: Path) -> None:
     code, _, complaint = run(*verb, "--log-dir", tmp_path)
     assert (code, "not a formatted controller's folder" in complaint) == (2, True)
+
+
+@pytest.mark.parametrize("hosts", ["127.0.0.1:1", "a:b"])
+@pytest.mark.parametrize("verb", ["dump", "diff"])
+def test_a_zookeeper_that_does_not_answer_is_named(
+    verb: str, hosts: str, properties: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = KazooClient.start
+    monkeypatch.setattr(KazooClient, "start", lambda client, timeout: start(client, timeout / 100))
+    run("format", "-c", properties, "-t", CLUSTER)
+    log_dir = () if verb == "dump" else ("--log-dir", tmp_path / "data")
+    code, out, complaint = run("zk", verb, "--zookeeper", hosts, *log_dir)
+    assert (code, out) == ({"dump": 1, "diff": 2}[verb], "")
+    assert hosts in complaint
 
 
 def test_status_of_nobody() -> None:
