@@ -8,7 +8,7 @@ ENV    := $(VENV)/.installed
 JARS   := .cache/jars/.verified
 JOBS   ?= 2
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup
-QUICK  := not jvm and not spark and not slow
+QUICK  := not jars and not jvm and not spark and not slow
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test quick fmt lint type laws mutants bench requirements docs jars clean

@@ -20,6 +20,8 @@ from wire.releases import RELEASES as LINES
 from wire.releases import broker_ranges, controller_ranges
 from wire.schema import layout, spec, versions_of
 
+pytestmark = pytest.mark.jars
+
 NOT_ON_THE_WIRE = {"ConsumerProtocolSubscription", "ConsumerProtocolAssignment", "QuorumStateData"}
 """What group members tell each other inside JoinGroup, never read by brokers; a file in JSON."""
 
