@@ -131,6 +131,8 @@ class Clients:
             self._loop.set_exception_handler(lambda _loop, _context: None)
             asyncio.run_coroutine_threadsafe(self._cancel_all(), self._loop)
             self._thread.join(_ABANDON_S)
+        if not self._thread.is_alive():
+            self._loop.close()
 
     async def _cancel_all(self) -> None:
         own = asyncio.current_task()

@@ -1,0 +1,83 @@
+"""Brokers of the oldest bridge release, 3.4.1, prepared before any controller was there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from bench.cluster.bridge import Bridge
+from bench.cluster.waiting import wait_for
+from bench.cluster.zk_dump import contents, dump
+from bench.demo import cluster_api as api
+from bench.demo.judge import differences, dump_log, from_log, from_tree
+
+pytestmark = [pytest.mark.jvm, pytest.mark.slow]
+
+RELEASE = "3.4.1"
+LEVEL = 8
+
+
+@pytest.fixture(scope="module")
+def run(module_brokers, tmp_path_factory):
+    """One run to its orderly end; returns what was seen on the way."""
+    folder = tmp_path_factory.mktemp("bridge")
+    cluster = module_brokers(RELEASE, count=2)
+    bridge = Bridge(folder, cluster.zk, release=RELEASE)
+    try:
+        yield migrate(cluster, bridge)
+    finally:
+        bridge.kill()
+
+
+def migrate(cluster, bridge):
+    first, second = (broker.bootstrap for broker in cluster.brokers)
+
+    def shape(address=first):
+        return asyncio.run(api.shape(address))
+
+    before = shape()
+    old = [api.topic("old", 3, 2, {"retention.ms": "1234567"}), api.topic("gone", 2, 2, {})]
+    asyncio.run(api.create_topics(before.brokers[before.controller_id], old))
+    cluster.migrate(bridge.port, rolling=False)
+    nodes = contents(dump(cluster.zk))
+    bridge.format(json.loads(nodes["/cluster/id"])["id"]).start().wait_started()
+    status = bridge.wait_dual_write()
+    wait_for("replicas in sync", lambda: not shape().short() and len(shape().brokers) == 2)
+    asyncio.run(api.create_topics(first, [api.topic("new", 2, 2, {"cleanup.policy": "compact"})]))
+    asyncio.run(api.set_configs(second, api.TOPIC, "old", {"retention.ms": "7654321"}))
+    asyncio.run(api.delete_topic(second, "gone"))
+    wait_for(
+        "changes on both brokers",
+        lambda: all("new" in s.topics and "gone" not in s.topics for s in (shape(), shape(second))),
+    )
+    bridge.wait_drained()
+    cluster.stop()
+    code = bridge.stop()
+    tree = from_tree(contents(dump(cluster.zk)))
+    records = dump_log(bridge.data)
+    return {"status": status, "code": code, "tree": tree, "records": records, "old": nodes}
+
+
+@pytest.mark.requirement("T06", "P08")
+def test_brokers_that_were_prepared_first_migrate_when_the_controller_comes(run):
+    assert "/migration" not in run["old"], "no controller had been there"
+    assert run["status"]["metadata_version"]["level"] == LEVEL
+    assert [one["kind"] for one in run["status"]["brokers"]] == ["zookeeper", "zookeeper"]
+
+
+def test_below_metadata_version_13_the_copy_needs_no_transaction(run):
+    kinds = [record["type"] for record in run["records"]]
+    assert "BEGIN_TRANSACTION_RECORD" not in kinds
+    assert kinds.index("ZK_MIGRATION_STATE_RECORD") < kinds.index("TOPIC_RECORD")
+
+
+def test_both_stores_are_equal_after_an_orderly_end(run):
+    assert run["code"] == 0
+    log = from_log(run["records"])
+    assert differences(run["tree"], log) == []
+    assert {"old", "new"} <= log.topics.keys()
+    assert "gone" not in log.topics
+    assert log.configs["topics/old"] == {"retention.ms": "7654321"}
+    assert log.configs["topics/new"] == {"cleanup.policy": "compact"}

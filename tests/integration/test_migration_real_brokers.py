@@ -1,0 +1,560 @@
+"""Three unmodified 3.9.2 brokers, migrated once by our controller, seen from many sides."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from bench.demo.judge import differences, from_log, from_tree
+from emulator.io import offline
+from tests.integration.migrated import (
+    OLD_EPOCH,
+    PAUSED,
+    ZK_DELAY_MS,
+    folders,
+    tell,
+    wired,
+)
+from tests.integration.zookeeper_frames import CHECK, CREATE, DELETE, MULTI, SET_DATA, decode
+from wire import messages as m
+from wire.codec import decode as decode_message
+from wire.frame import decode_request, split_request
+
+pytestmark = [pytest.mark.jvm, pytest.mark.slow]
+
+BROKERS = (0, 1, 2)
+NODE = 3000
+IBP_LEVEL = 21
+EXISTS, GET_DATA = 3, 4
+WRITES = {CREATE, DELETE, SET_DATA, MULTI, 15, 19, 20, 21}
+OWNED = ("/brokers/topics", "/config/", "/controller", "/migration", "/latest_producer_id_block")
+
+
+@pytest.fixture(scope="module")
+def story(module_brokers, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("migrated")
+    cluster = module_brokers(start=False)
+    with wired(cluster, folder) as found:
+        tell(found, folder)
+        yield found
+
+
+def waiting(status):
+    return {one["subject"]: one["text"] for one in status["migration"]["waiting"]}
+
+
+def zk_ops(tap):
+    """(seconds, operation code of the request, operations) of each ZooKeeper request."""
+    return [(at, *decode(frame)) for at, frame in tap.kept]
+
+
+def the_claim(story):
+    """(seconds, operations) of the multis that write /controller_epoch."""
+    return [
+        (at, ops)
+        for at, code, ops in zk_ops(story.zk_tap)
+        if code == MULTI and any(o.code == SET_DATA and o.path == "/controller_epoch" for o in ops)
+    ]
+
+
+def last_registration(story):
+    """When the last broker asked to be registered, in seconds."""
+    return next(
+        at
+        for at, _, message in story.controller_tap.decoded
+        if isinstance(message, m.BrokerRegistrationRequest) and message.broker_id == 2
+    )
+
+
+def envelopes(story):
+    """(header, message, envelope) of each forwarded request."""
+    for envelope in story.controller_tap.of(m.EnvelopeRequest):
+        header, message = decode_request(envelope.request_data)
+        yield header, message, envelope
+
+
+# --- before the claim
+
+
+@pytest.mark.requirement("A02")
+def test_before_the_take_over_brokers_name_zookeepers_controller(story):
+    assert story.seen["controllers_before"] == [story.seen["controller_before"]["brokerid"]] * 3
+
+
+@pytest.mark.requirement("P06", "Q01")
+def test_it_waits_for_every_known_broker_and_says_where_each_is_known_from(story):
+    missing = waiting(story.seen["waiting_for_all"])
+    assert set(missing) == {"0", "1", "2"}
+    for text in missing.values():
+        assert "/brokers/ids" in text
+        assert "replica assignments" in text
+    assert ["/config/brokers" in missing[id_] for id_ in "012"] == [False, True, False]
+
+
+@pytest.mark.requirement("C02", "T02")
+def test_a_broker_without_the_flag_is_named_and_holds_the_migration(story):
+    status = story.seen["waiting_for_plain"]
+    assert status["migration"]["driver_state"] == "WAIT_FOR_BROKERS"
+    assert [one["id"] for one in status["brokers"] if not one["fenced"]] == [0, 1]
+    [(subject, text)] = waiting(status).items()
+    assert subject == "2"
+    assert "/brokers/ids" in text
+    assert "zookeeper.metadata.migration.enable=true" in text
+
+
+@pytest.mark.requirement("T04", "P02")
+def test_a_broker_that_only_assignments_know_blocks_the_start_by_name(story):
+    [(subject, text)] = waiting(story.seen["waiting_for_absent"]).items()
+    assert subject == "2"
+    assert "replica assignments" in text
+    assert "/brokers/ids" not in text
+
+
+@pytest.mark.requirement("T07")
+def test_while_it_waits_it_leaves_the_controller_znodes_alone(story):
+    registered = last_registration(story)
+    before = {
+        op.path
+        for at, code, ops in zk_ops(story.zk_tap)
+        if at < registered and code in WRITES
+        for op in ops
+        if op.code in (CREATE, DELETE, SET_DATA)
+    }
+    assert not before & {"/controller", "/controller_epoch"}
+    assert "/migration" in before
+
+
+@pytest.mark.requirement("P07")
+def test_it_claims_within_a_second_of_the_last_registration(story):
+    registered = last_registration(story)
+    assert 0 < the_claim(story)[0][0] - registered < 1.0
+
+
+# --- the claim and the copy
+
+
+@pytest.mark.requirement("P10")
+def test_the_claim_comes_before_the_copy_reads(story):
+    [(claimed, ops)] = the_claim(story)
+    [created] = [op for op in ops if op.path == "/controller" and op.code == CREATE]
+    assert created.json["brokerid"] == NODE
+    assert created.version == 0, "flags: persistent"
+    reads = [
+        (at, op.path)
+        for at, _, ops in zk_ops(story.zk_tap)
+        for op in ops
+        if op.code == GET_DATA and re.fullmatch(r"/brokers/topics/.*/state", op.path)
+    ]
+    after = {path for at, path in reads if at > claimed}
+    assert "/brokers/topics/kept/partitions/5/state" in after
+
+
+@pytest.mark.requirement("E02", "E03", "E04", "Z06")
+def test_the_controller_znode_is_ours_persistent_and_of_a_version_brokers_parse(story):
+    data, stat = story.seen["controller_after"]
+    value = json.loads(data)
+    assert value["version"] == 2
+    assert value["brokerid"] == NODE
+    assert value["kraftControllerEpoch"] == 1
+    assert stat.ephemeralOwner == 0
+    assert story.look.get("/controller")[1].czxid == stat.czxid, "it outlives a killed controller"
+    [(claimed, _)] = the_claim(story)
+    for tap in story.broker_zk_taps:
+        frames = [(at, frame) for at, frame in tap.kept if at >= claimed]
+        looked = [
+            f for _, f in frames if f[4:8] == EXISTS.to_bytes(4, "big") and b"/controller" in f
+        ]
+        assert looked, "the watch on /controller fired"
+
+
+@pytest.mark.requirement("E06", "E08")
+def test_the_epoch_rises_by_one_in_one_write(story):
+    before, old = story.seen["epoch_before"]
+    after, new = story.seen["epoch_after"]
+    assert int(after) == int(before) + 1 > OLD_EPOCH
+    assert new.version == old.version + 1
+
+
+@pytest.mark.requirement("P09")
+def test_the_copy_holds_as_many_entities_as_zookeeper_did(story):
+    tree = from_tree(story.seen["tree_before"])
+    copy = from_log(story.copied)
+    del tree.topics["leaving"], tree.configs["topics/leaving"]
+    assert tree.topics.keys() == copy.topics.keys() >= {"kept", "two", "alone"}
+    for name, topic in tree.topics.items():
+        assert topic["id"] == copy.topics[name]["id"]
+        assert topic["partitions"].keys() == copy.topics[name]["partitions"].keys()
+    assert tree.configs == copy.configs
+    assert copy.configs["topics/kept"] == {"retention.ms": "1234567", "cleanup.policy": "compact"}
+    assert {"brokers/1", "brokers/<default>"} <= copy.configs.keys()
+    assert tree.next_producer_id == copy.next_producer_id
+
+
+@pytest.mark.requirement("S04")
+def test_the_state_is_migration_from_the_end_of_the_copy(story):
+    states = [
+        r["data"]["zkMigrationState"] for r in story.records if "MIGRATION_STATE" in r["type"]
+    ]
+    assert states == [2, 1]
+    metrics = {
+        sample.name: sample.value
+        for family in text_string_to_metric_families(story.seen["metrics"])
+        for sample in family.samples
+    }
+    assert metrics["kraft_bridge_zk_migration_state"] == 1
+    assert story.seen["status_at_the_end"]["migration"]["migration_state"] == "MIGRATION"
+
+
+@pytest.mark.requirement("D01", "D02", "D03")
+def test_a_pending_deletion_is_finished_everywhere(story):
+    _, claimed = story.seen["controller_after"]
+    assert story.seen["deletions_pzxid"] > claimed.czxid, "void: it was gone before the claim"
+    tree, log = story.seen["stores"]
+    assert "leaving" not in tree.topics.keys() | log.topics.keys()
+    assert not [r for r in story.records if r["data"].get("name") == "leaving"]
+    for path in ("/admin/delete_topics/leaving", "/config/topics/leaving"):
+        assert story.look.exists(path) is None
+    assert folders(story, "leaving") == []
+
+
+# --- brokers at our listener
+
+
+@pytest.mark.requirement("R08", "N02", "V09", "N03")
+def test_brokers_register_as_migrating_at_exactly_their_inter_broker_protocol(story):
+    registrations = story.controller_tap.of(m.BrokerRegistrationRequest)
+    assert {one.broker_id for one in registrations} == set(BROKERS)
+    for one in registrations:
+        assert one.is_migrating_zk_broker
+        [level] = [f for f in one.features if f.name == "metadata.version"]
+        assert (level.min_supported_version, level.max_supported_version) == (IBP_LEVEL,) * 2
+
+
+@pytest.mark.requirement("R09")
+def test_registrations_alone_made_it_ready(story):
+    """The claim followed the third registration, though that broker was fenced still."""
+    [(claimed, _)] = the_claim(story)
+    heartbeats = [
+        at
+        for at, _, message in story.controller_tap.decoded
+        if isinstance(message, m.BrokerHeartbeatRequest)
+        and message.broker_id == 2
+        and not message.want_fence
+    ]
+    assert claimed < heartbeats[0]
+
+
+@pytest.mark.requirement("N05")
+def test_a_broker_that_stops_its_heartbeats_is_fenced_after_the_session(story):
+    beats = {one.broker_id for one in story.controller_tap.of(m.BrokerHeartbeatRequest)}
+    assert beats == set(BROKERS)
+    # Session 9 s, counted from the last heartbeat, of which there is one each 2 s.
+    assert 6.5 < story.seen["fenced_after_s"] < 14
+    shape = story.seen["shape_while_paused"]
+    assert shape.led()[PAUSED] == 0
+    shared = [isr for _, replicas, isr in shape.partitions if len(replicas) > 1]
+    assert all(PAUSED not in isr for isr in shared)
+
+
+@pytest.mark.requirement("A04", "A06")
+def test_isr_changes_come_straight_to_the_controllers_listener(story):
+    assert story.controller_tap.proxy.connections >= 6
+    changes = story.controller_tap.of(m.AlterPartitionRequest)
+    assert {one.broker_id for one in changes} >= {0, 1}
+    forwarded = {header.api_key for header, _, _ in envelopes(story)}
+    assert not forwarded & {7, 56}
+
+
+@pytest.mark.requirement("A08", "I08")
+def test_an_admin_request_arrives_in_an_envelope_with_its_sender(story):
+    found = {
+        topic.name: (header, envelope)
+        for header, message, envelope in envelopes(story)
+        if isinstance(message, m.CreateTopicsRequest)
+        for topic in message.topics
+    }
+    header, envelope = found["made"]
+    assert header.client_id == "demo"
+    assert envelope.client_host_address == bytes([127, 0, 0, 1])
+    principal = decode_message(m.DefaultPrincipalData, 0, envelope.request_principal[2:])
+    assert (principal.type, principal.name) == ("User", "ANONYMOUS")
+    inner, body = split_request(envelope.request_data)
+    assert (inner.api_key, inner.api_version) == (19, 7)
+    assert b"made" in body
+    assert not [
+        x for x in story.controller_tap.of(m.CreateTopicsRequest) if x.topics[0].name == "made"
+    ]
+
+
+@pytest.mark.requirement("A03")
+def test_in_dual_write_any_live_broker_may_be_named_as_controller(story):
+    named = story.seen["controllers_after"]
+    assert named <= set(BROKERS)
+    assert len(named) > 1
+
+
+@pytest.mark.requirement("A07")
+def test_the_flag_tells_a_broker_which_kind_of_controller_it_has(story):
+    told = story.seen["controller_by_flag"]
+    error, controller = told[False]
+    assert error == 0
+    assert controller not in BROKERS, "3000 taken for a broker: nobody can be asked"
+    error, controller = told[True]
+    assert error == 0
+    assert controller in BROKERS
+
+
+# --- what brokers are told
+
+
+@pytest.mark.requirement("R01", "L04")
+def test_every_control_request_says_that_it_is_from_a_kraft_controller(story):
+    [(claimed, _)] = the_claim(story)
+    kinds = set()
+    for tap in story.broker_taps:
+        for at, header, message in tap.decoded:
+            if header.client_id == str(NODE):
+                assert at > claimed
+                assert message.is_kraft_controller
+                kinds.add(type(message))
+    assert kinds == {m.LeaderAndIsrRequest, m.UpdateMetadataRequest, m.StopReplicaRequest}
+
+
+@pytest.mark.requirement("L05")
+def test_their_epoch_is_the_claimed_one_above_every_zookeeper_controllers(story):
+    claimed = int(story.seen["epoch_after"][0])
+    ours, theirs = set(), set()
+    for tap in story.broker_taps:
+        for _, header, message in tap.decoded:
+            (ours if header.client_id == str(NODE) else theirs).add(message.controller_epoch)
+    assert ours == {claimed}
+    assert max(theirs) < claimed
+
+
+@pytest.mark.requirement("P16")
+def test_brokers_learn_of_the_controller_by_update_metadata(story):
+    for broker, tap in zip(story.cluster.brokers, story.broker_taps, strict=True):
+        first = next(x for _, h, x in tap.decoded if h.client_id == str(NODE))
+        assert isinstance(first, m.UpdateMetadataRequest)
+        assert (first.controller_id, first.is_kraft_controller) == (NODE, True)
+        epoch = int(story.seen["epoch_after"][0])
+        line = f"UpdateMetadata request sent by controller {NODE} epoch {epoch}"
+        assert line in broker.log.read_text()
+
+
+@pytest.mark.requirement("N06")
+def test_brokers_learn_of_each_other_with_every_listener(story):
+    for tap in story.broker_taps:
+        last = [u for u in tap.of(m.UpdateMetadataRequest) if u.controller_id == NODE][-1]
+        assert {
+            one.id: sorted(endpoint.listener for endpoint in one.endpoints)
+            for one in last.live_brokers
+        } == {broker: ["CLIENT", "INTERNAL"] for broker in BROKERS}
+
+
+@pytest.mark.requirement("P15")
+def test_brokers_accept_what_they_are_told(story):
+    said = story.bridge.out.read_text()
+    assert "broker refused a control request" not in said
+    assert "broker failed a full" not in said
+    for tap in story.broker_taps:
+        assert [x for x in tap.of(m.LeaderAndIsrRequest) if x.controller_id == NODE]
+
+
+@pytest.mark.requirement("L01", "P17")
+def test_changes_of_leader_isr_and_topics_work_on_the_brokers(story):
+    shape = story.seen["shape_while_paused"]
+    assert set(shape.topics["made"]) == set(range(5))
+    assert "doomed" not in shape.topics
+    led = {
+        (topic.topic_name, p.partition_index): p.leader
+        for request in story.broker_taps[0].of(m.LeaderAndIsrRequest)
+        if request.controller_id == NODE
+        for topic in request.topic_states
+        for p in topic.partition_states
+        if PAUSED not in p.isr
+    }
+    moved = {
+        (name, number)
+        for name, topic in shape.topics.items()
+        for number, (leader, replicas, _) in topic.items()
+        if 0 in replicas and PAUSED in replicas and leader >= 0
+    }
+    assert moved
+    assert moved <= led.keys()
+    assert all(shape.topics[name][number][0] == led[name, number] for name, number in moved)
+    assert folders(story, "doomed") == []
+
+
+@pytest.mark.requirement("L02")
+def test_clients_of_every_broker_see_a_change_soon(story):
+    assert story.seen["shown_after_s"] < 3
+    for tap in story.broker_taps:
+        told = [
+            topic.topic_name
+            for request in tap.of(m.UpdateMetadataRequest)
+            if request.controller_id == NODE
+            for topic in request.topic_states
+        ]
+        assert "made" in told
+
+
+# --- both stores
+
+
+@pytest.mark.requirement("G10", "P18")
+def test_both_stores_hold_every_change_once_the_lag_is_gone(story):
+    tree, log = story.seen["stores"]
+    assert differences(tree, log) == []
+    assert story.seen["equal_after_s"] < 10
+    for store in (tree, log):
+        assert len(store.topics["made"]["partitions"]) == 5
+        assert store.configs["topics/made"] == {"retention.ms": "99999"}
+        assert {"after-loss", "quick-2", "delayed-2"} <= store.topics.keys()
+        assert "doomed" not in store.topics
+
+
+@pytest.mark.requirement("W01")
+def test_clients_do_not_wait_for_zookeeper(story):
+    assert min(story.seen["delayed_s"]) < ZK_DELAY_MS / 1000
+    assert sorted(story.seen["delayed_s"])[1] < ZK_DELAY_MS / 1000
+    assert story.seen["lag_while_delayed"] > 0, "the delay did hold ZooKeeper back"
+
+
+@pytest.mark.requirement("W03")
+def test_every_multi_in_dual_write_is_conditional_on_the_migration_znode(story):
+    [(claimed, _)] = the_claim(story)
+    multis = [ops for at, code, ops in zk_ops(story.zk_tap) if code == MULTI and at > claimed]
+    versions = []
+    for ops in multis:
+        [update] = [op for op in ops if op.path == "/migration"]
+        assert update.code in (SET_DATA, CHECK)
+        assert update.version >= 0
+        versions.append(update.version)
+    assert versions == sorted(versions)
+    assert len(multis) > 20
+
+
+@pytest.mark.requirement("W04", "Z02")
+def test_the_migration_znode_follows_what_was_written(story):
+    assert story.offsets == sorted(story.offsets)
+    assert len(set(story.offsets)) > 3
+    status = story.seen["status_at_the_end"]
+    assert story.offsets[-1] <= status["migration"]["confirmed_offset"]
+    tree, log = story.seen["stores"]
+    assert tree.offset <= log.offset
+    written = {}
+    for _, code, ops in zk_ops(story.zk_tap):
+        if code != MULTI:
+            continue
+        offsets = [
+            o.json["kraft_metadata_offset"] for o in ops if o.path == "/migration" and o.data
+        ]
+        for op in ops:
+            if op.code == CREATE and op.path.startswith("/brokers/topics/") and offsets:
+                written[op.path] = offsets[0]
+    made = next(
+        r["offset"]
+        for r in story.records
+        if r["type"] == "TOPIC_RECORD" and r["data"]["name"] == "made"
+    )
+    assert written["/brokers/topics/made"] >= made
+
+
+@pytest.mark.requirement("I01")
+def test_brokers_write_no_metadata_to_zookeeper_after_the_claim(story):
+    [(claimed, _)] = the_claim(story)
+    settled = claimed + 1.0  # a broker may have had a request under way
+    written = set()
+    for tap in story.broker_zk_taps:
+        for at, frame in tap.kept:
+            if at > settled and int.from_bytes(frame[4:8], "big") in WRITES:
+                written |= {path for path in OWNED if path.encode() in frame}
+    assert written <= {"/config/"}, "but for the notifications they tidy up"
+
+
+@pytest.mark.requirement("Z05")
+def test_a_foreign_hand_on_the_epoch_ends_its_rule(story):
+    assert "/controller_epoch" in story.seen["deposed"]
+
+
+# --- clients
+
+
+@pytest.mark.requirement("G02", "X01")
+def test_three_client_libraries_go_through_all_phases_without_an_error(story):
+    produced, consumed, verdict, confluent, java = story.seen["clients"]
+    assert not produced.failed
+    assert not consumed.failed
+    assert verdict.held
+    assert min(len(produced.acknowledged), consumed.consumed, confluent.acknowledged) > 100
+    assert confluent.errors == []
+    names = [json.loads(line)["name"] for line in java if line.startswith("{")]
+    assert names.count("producer_send_success") > 100
+    assert "producer_send_error" not in names
+
+
+# --- the tool that compares
+
+
+def named(story):
+    found, _ = offline.compare(story.cluster.zk, story.bridge.data)
+    return {difference.path for difference in found}
+
+
+def other(data):
+    """The same JSON with every number in it one higher."""
+    raised = re.sub(rb'(?<=[":\[,])\d+(?=["\],}])', lambda found: b"%d" % (int(found[0]) + 1), data)
+    assert raised != data
+    return raised
+
+
+def test_zk_diff_finds_nothing_where_nothing_differs(story):
+    assert story.seen["compared"] == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/brokers/topics/kept",
+        "/brokers/topics/kept/partitions/0/state",
+        "/config/topics/kept",
+        "/config/brokers/1",
+        "/config/brokers/<default>",
+        "/latest_producer_id_block",
+        "/controller",
+        "/controller_epoch",
+        "/migration",
+    ],
+)
+def test_a_znode_changed_by_a_foreign_hand_is_named(story, path):
+    assert path not in named(story)
+    data, _ = story.look.get(path)
+    story.look.set(path, other(data) if data.startswith(b"{") else b"%d" % (int(data) + 7))
+    try:
+        assert path in named(story)
+    finally:
+        story.look.set(path, data)
+
+
+@pytest.mark.parametrize("like", ["/brokers/topics/alone", "/config/topics/alone"])
+def test_a_znode_made_by_a_foreign_hand_is_named(story, like):
+    path = like.replace("alone", "foreign")
+    story.look.create(path, story.look.get(like)[0])
+    try:
+        assert path in named(story)
+    finally:
+        story.look.delete(path)
+
+
+def test_a_znode_removed_by_a_foreign_hand_is_named(story):
+    path = "/config/topics/alone"
+    data, _ = story.look.get(path)
+    story.look.delete(path)
+    try:
+        assert path in named(story)
+    finally:
+        story.look.create(path, data)
