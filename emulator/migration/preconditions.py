@@ -151,6 +151,7 @@ def _broker_ids(names: Iterable[str]) -> set[int]:
 def _topics(tree: Tree, assigned: dict[int, list[str]]) -> Iterator[Reason | None]:
     """Check every topic that would be copied, and collect which broker is assigned what."""
     pending = set(tree.children("/admin/delete_topics"))
+    names: dict[bytes, str] = {}
     for name in sorted(tree.children("/brokers/topics")):
         if name in pending:
             continue
@@ -162,6 +163,10 @@ def _topics(tree: Tree, assigned: dict[int, list[str]]) -> Iterator[Reason | Non
                 topics.read_state(tree, name, partition_id)
         except ZnodeError as error:
             yield _malformed(error)
+            continue
+        if names.setdefault(topic.topic_id, name) != name:
+            why = f"has the same topic_id as {names[topic.topic_id]}"
+            yield _malformed(ZnodeError(topics.topic_path(name), why))
             continue
         for broker_id in sorted({r for replicas in topic.partitions.values() for r in replicas}):
             assigned.setdefault(broker_id, []).append(name)

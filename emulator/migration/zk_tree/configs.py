@@ -26,6 +26,8 @@ TOPICS: Final = "/config/topics"
 BROKERS: Final = "/config/brokers"
 CHANGES: Final = "/config/changes"
 DEFAULT: Final = "<default>"
+TEXT_BYTES_MAX: Final = 32_767
+"""What a ConfigRecord can hold; a znode can hold more."""
 
 
 class _ConfigJson(msgspec.Struct):
@@ -89,7 +91,7 @@ def read_topic_config(tree: Tree, name: str) -> ItemsView[str, str]:
     """Keys and values of a topic's config; none when the znode is absent.
 
     Raises:
-        ZnodeError: malformed.
+        ZnodeError: malformed, or more than a record holds.
     """
     return _read(tree, topic_config_path(name))
 
@@ -98,7 +100,8 @@ def read_broker_config(tree: Tree, entity: str) -> ItemsView[str, str]:
     """Keys and values of a broker's config, by the name of its znode.
 
     Raises:
-        ZnodeError: malformed, or the name is neither a broker id nor ``<default>``.
+        ZnodeError: malformed, more than a record holds, or the name is neither a broker id nor
+            ``<default>``.
     """
     path = f"{BROKERS}/{entity}"
     if entity != DEFAULT and not (entity.isascii() and entity.isdigit()):
@@ -108,7 +111,12 @@ def read_broker_config(tree: Tree, entity: str) -> ItemsView[str, str]:
 
 def _read(tree: Tree, path: str) -> ItemsView[str, str]:
     node = tree.node(path)
-    return (parse(path, node.data) if node is not None else {}).items()
+    config = parse(path, node.data) if node is not None else {}
+    for key, value in config.items():
+        if len(value.encode()) > TEXT_BYTES_MAX or len(key.encode()) > TEXT_BYTES_MAX:
+            why = f"{key[:100]}: more than {TEXT_BYTES_MAX} bytes, which no metadata record holds"
+            raise ZnodeError(path, why)
+    return config.items()
 
 
 def same(path: str, one: bytes | None, other: bytes | None) -> bool:

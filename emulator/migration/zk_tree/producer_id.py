@@ -54,7 +54,7 @@ def parse(data: bytes | None) -> Block | None:
         block = Block(found.broker, int(found.block_start), int(found.block_end))
     except ValueError as error:
         raise ZnodeError(PATH, str(error)) from error
-    if not 0 <= block.block_start <= block.block_end:
+    if not 0 <= block.block_start <= block.block_end < 2**63 - 1:
         raise ZnodeError(PATH, f"{block.block_start} to {block.block_end} is no block")
     return block
 

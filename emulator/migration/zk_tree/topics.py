@@ -8,9 +8,10 @@ as Kafka does it; readers do not look at it, so two states that differ in it alo
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+from msgspec import Meta
 
 from emulator.metadata.topics import Partition, Topic
 from emulator.migration.zk_tree.errors import ZnodeError
@@ -21,7 +22,9 @@ from wire.text import uuid_from_text, uuid_text
 ROOT: Final = "/brokers/topics"
 NO_ID: Final = bytes(16)
 
-Replicas = dict[int, tuple[int, ...]]
+Number = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+"""What a record has an int32 for; more could be read, and then not be copied."""
+Replicas = dict[Number, tuple[Number, ...]]
 
 
 class ZkTopic(msgspec.Struct, frozen=True):
@@ -61,11 +64,11 @@ class _IdJson(msgspec.Struct):
 
 class _StateJson(msgspec.Struct, omit_defaults=True):
     controller_epoch: int
-    leader: int
+    leader: Annotated[int, Meta(ge=-1, le=2**31 - 1)]
     version: int
-    leader_epoch: int
-    isr: tuple[int, ...]
-    leader_recovery_state: int = 0
+    leader_epoch: Number
+    isr: tuple[Number, ...]
+    leader_recovery_state: Annotated[int, Meta(ge=0, le=1)] = 0
 
 
 def topic_path(name: str) -> str:
@@ -95,10 +98,6 @@ def parse_topic(path: str, data: bytes | None) -> ZkTopic:
         ZnodeError: malformed, a negative partition or broker, or a topic id that is none.
     """
     found = decode(path, data, _TopicJson)
-    for replicas in (found.partitions, found.adding_replicas, found.removing_replicas):
-        for index, brokers in replicas.items():
-            if index < 0 or any(broker < 0 for broker in brokers):
-                raise ZnodeError(path, f"partition {index} on brokers {list(brokers)}")
     return ZkTopic(
         _topic_id(path, found.topic_id),
         found.partitions,

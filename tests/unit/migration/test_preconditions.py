@@ -17,6 +17,10 @@ from tests.unit.migration.stories import (
 from tests.unit.migration.world import NODE_ID
 from wire import records as r
 
+LONG_CONFIG = b'{"version":1,"config":{"follower.replication.throttled.replicas":"%s"}}' % (
+    b"0:1," * 10_000
+)
+
 
 @pytest.mark.requirement("T07", "P06", "Q01")
 def test_nothing_is_claimed_while_a_broker_is_missing() -> None:
@@ -77,6 +81,26 @@ def test_a_broker_in_kraft_mode_blocks() -> None:
         ("/config/topics/a", b"[]", Why.MALFORMED_ZNODE),
         ("/config/brokers/1", b"[]", Why.MALFORMED_ZNODE),
         ("/latest_producer_id_block", b"[]", Why.MALFORMED_ZNODE),
+        # Read well enough, but no record can hold it.
+        ("/config/topics/a", LONG_CONFIG, Why.MALFORMED_ZNODE),
+        ("/config/brokers/1", LONG_CONFIG, Why.MALFORMED_ZNODE),
+        ("/brokers/topics/a", TOPIC_A.replace(b'"0":[1,2]', b'"0":[1,-2]'), Why.MALFORMED_ZNODE),
+        ("/brokers/topics/a", TOPIC_A.replace(b'"1":', b'"2147483648":'), Why.MALFORMED_ZNODE),
+        (
+            "/brokers/topics/a/partitions/0/state",
+            STATE.replace(b"}", b',"leader_recovery_state":2}'),
+            Why.MALFORMED_ZNODE,
+        ),
+        (
+            "/brokers/topics/a/partitions/0/state",
+            STATE.replace(b'"leader_epoch":4', b'"leader_epoch":2147483648'),
+            Why.MALFORMED_ZNODE,
+        ),
+        (
+            "/latest_producer_id_block",
+            b'{"version":1,"broker":1,"block_start":"0","block_end":"9223372036854775807"}',
+            Why.MALFORMED_ZNODE,
+        ),
         ("/controller", b"[]", Why.MIGRATION_ZNODE),
         ("/controller_epoch", b"x", Why.MIGRATION_ZNODE),
     ],
@@ -104,6 +128,17 @@ def test_what_cannot_be_copied_is_named_before_anything_is_claimed(
         world.put(path, good.get(path))
     world.advance(10_000)
     assert world.driver.state is State.DUAL_WRITE, "healed by the operator, it goes on by itself"
+
+
+def test_two_topics_of_one_id_are_named() -> None:
+    world = waiting_world()
+    world.put("/brokers/topics/b", TOPIC_A)
+    world.start()
+    world.register(1)
+    world.register(2)
+    world.advance(10_000)
+    assert waiting(world) == {(Why.MALFORMED_ZNODE, "/brokers/topics/b")}
+    assert "/kraft_bridge" not in world.paths
 
 
 @pytest.mark.parametrize("data", [None, b"", b"{", b'{"version":1}'])
