@@ -14,7 +14,7 @@ from emulator.controller import broker_changes
 from emulator.controller.context import ControllerConfig
 from emulator.controller.index import TipIndex
 from emulator.controller.result import Record
-from emulator.metadata.brokers import Broker
+from emulator.metadata.brokers import Broker, registration
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature
 from wire import records as r
@@ -48,28 +48,9 @@ def unkept(
 
 
 def _registration(broker: Broker, image: Image) -> r.RegisterBrokerRecord:
-    directories = image.metadata_version.supports(Feature.DIRECTORIES)
-    return r.RegisterBrokerRecord(
-        broker_id=broker.id,
-        is_migrating_zk_broker=broker.is_migrating_zk_broker,
-        incarnation_id=broker.incarnation_id,
-        broker_epoch=broker.epoch,
-        end_points=[
-            r.RegisterBrokerRecord.BrokerEndpoint(
-                name=endpoint.name,
-                host=endpoint.host,
-                port=endpoint.port,
-                security_protocol=endpoint.security_protocol,
-            )
-            for endpoint in broker.endpoints
-        ],
-        features=[
-            r.RegisterBrokerRecord.BrokerFeature(
-                name=name, min_supported_version=low, max_supported_version=high
-            )
-            for name, (low, high) in broker.features.items()
-        ],
-        rack=broker.rack,
-        fenced=True,
-        log_dirs=broker.log_dirs if directories else (),
-    )
+    record = registration(broker)
+    record.fenced = True
+    record.in_controlled_shutdown = False
+    if not image.metadata_version.supports(Feature.DIRECTORIES):
+        record.log_dirs = ()
+    return record

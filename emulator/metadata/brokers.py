@@ -63,6 +63,34 @@ class Broker(msgspec.Struct, frozen=True, gc=False):
 Brokers = PMap[int, Broker]
 
 
+def registration(broker: Broker) -> r.RegisterBrokerRecord:
+    """Return the record that :func:`register` makes such a broker of."""
+    record = r.RegisterBrokerRecord
+    return record(
+        broker_id=broker.id,
+        is_migrating_zk_broker=broker.is_migrating_zk_broker,
+        incarnation_id=broker.incarnation_id,
+        broker_epoch=broker.epoch,
+        end_points=[
+            record.BrokerEndpoint(
+                name=one.name,
+                host=one.host,
+                port=one.port,
+                security_protocol=one.security_protocol,
+            )
+            for one in broker.endpoints
+        ],
+        features=[
+            record.BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in broker.features.items()
+        ],
+        rack=broker.rack,
+        fenced=broker.fenced,
+        in_controlled_shutdown=broker.in_controlled_shutdown,
+        log_dirs=broker.log_dirs,
+    )
+
+
 def register(brokers: Brokers, record: r.RegisterBrokerRecord) -> Brokers:
     """A registration takes the place of any before it under the same id."""
     return brokers.set(

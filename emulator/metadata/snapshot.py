@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from emulator.metadata.brokers import Broker
+from emulator.metadata.brokers import Broker, registration
 from emulator.metadata.controllers import Controller
 from emulator.metadata.errors import ReplayError
 from emulator.metadata.image import Image
@@ -103,31 +103,7 @@ def _broker(broker: Broker, version: MetadataVersion) -> object:
         _only_empty(version, is_migrating_zk_broker=broker.is_migrating_zk_broker)
     if not version.supports(Feature.DIRECTORIES):
         _only_empty(version, log_dirs=broker.log_dirs)
-    return r.RegisterBrokerRecord(
-        broker_id=broker.id,
-        is_migrating_zk_broker=broker.is_migrating_zk_broker,
-        incarnation_id=broker.incarnation_id,
-        broker_epoch=broker.epoch,
-        end_points=[
-            r.RegisterBrokerRecord.BrokerEndpoint(
-                name=one.name,
-                host=one.host,
-                port=one.port,
-                security_protocol=one.security_protocol,
-            )
-            for one in broker.endpoints
-        ],
-        features=[
-            r.RegisterBrokerRecord.BrokerFeature(
-                name=name, min_supported_version=low, max_supported_version=high
-            )
-            for name, (low, high) in broker.features.items()
-        ],
-        rack=broker.rack,
-        fenced=broker.fenced,
-        in_controlled_shutdown=broker.in_controlled_shutdown,
-        log_dirs=broker.log_dirs,
-    )
+    return registration(broker)
 
 
 def _controller(controller: Controller) -> object:
