@@ -8,21 +8,15 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import Final
 
-from bench.beside.contenders import KAFKA, KAFKA_TUNED, OURS, Contender, ours
+from bench.beside import recording
+from bench.beside.contenders import KAFKA, KAFKA_TUNED, OURS, Contender
+from bench.beside.recording import TRACED, UNTRACED
 from bench.beside.report import save, table
 from bench.beside.row import Row
 from bench.beside.scenario import Burst
 from bench.beside.stage import Plan, play
 from bench.cluster.process import interrupt_on_terminate, kill_all
-
-_TRACED: Final = ours(
-    "trace on",
-    "kraft-bridge, recording",
-    lambda folder: {"kraftbridge.trace.dir": folder / "trace"},
-)
-_UNTRACED: Final = ours("trace off", "kraft-bridge, not recording")
 
 
 def _say(line: str) -> None:
@@ -46,20 +40,21 @@ def _options() -> argparse.Namespace:
 
 def _plan(options: argparse.Namespace) -> Plan:
     topics, partitions, clients = options.topics, options.partitions, options.clients
-    # One burst of two seconds is too short to show a few percent; five show it better.
-    bursts = 5 if options.recording else 1
+    if options.recording:
+        topics = max(1, topics // 2)  # of many bursts in one ZooKeeper
     return Plan(
         cold=Burst("cold", topics, partitions, clients),
         small=Burst("small", 3 * topics, 5, clients),
-        bursts=[Burst(f"burst{number}", topics, partitions, clients) for number in range(bursts)],
+        bursts=[Burst("burst", topics, partitions, clients)],
         patience_s=0.0 if options.quick else options.patience,
     )
 
 
 def _contenders(options: argparse.Namespace) -> list[Contender]:
-    known = [_UNTRACED, _TRACED] if options.recording else [OURS, KAFKA, KAFKA_TUNED]
+    if options.recording:
+        return [TRACED, UNTRACED]
     wanted = [name for name in options.only.split(",") if name]
-    return [one for one in known if not wanted or one.name in wanted]
+    return [one for one in (OURS, KAFKA, KAFKA_TUNED) if not wanted or one.name in wanted]
 
 
 def main() -> int:
@@ -74,7 +69,10 @@ def main() -> int:
         for number in range(1 if options.quick else options.repetitions):
             servers = folder / f"round-{number + 1}"
             shutil.rmtree(servers, ignore_errors=True)
-            rows += play(plan, contenders, number, servers, _say)
+            if options.recording:
+                rows += recording.play(plan, number, servers, _say)
+            else:
+                rows += play(plan, contenders, number, servers, _say)
             shutil.rmtree(servers)  # kept only if the round failed
     finally:
         kill_all()

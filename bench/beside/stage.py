@@ -48,6 +48,11 @@ class Plan:
     bursts: Sequence[Burst]
     patience_s: float
 
+    @property
+    def unread(self) -> set[str]:
+        """Prefixes of topics that are not compared: reading them takes longer than writing."""
+        return {f"{self.cold.prefix}-", f"{self.small.prefix}-"}
+
 
 def play(
     plan: Plan, contenders: Sequence[Contender], number: int, folder: Path, say: Say
@@ -64,16 +69,16 @@ def play(
         order.reverse()
     rows: list[Row] = []
     trees: dict[str, tree.Tree] = {}
-    with _zookeeper(folder, order) as zk:
+    with zookeeper(folder, order) as zk:
         for position, contender in enumerate(order):
-            hosts = f"{zk.hosts}{_chroot(contender)}"
-            with _connected(hosts) as client:
-                row = _row(plan, contender, zk, client, folder)
-                trees[contender.name] = tree.read(client, {plan.cold.prefix, plan.small.prefix})
+            with started(plan, contender, zk, folder) as running:
+                wait_quiet(plan.patience_s, running.pids().values())
+                row = measure(plan.bursts, running)
+                trees[contender.name] = tree.read(running.client, plan.unread)
             row.round, row.position = number, position
             _judge(row, plan, trees[contender.name])
             rows.append(row)
-            say(_line(row))
+            say(line(row))
     _compare(rows, trees)
     return rows
 
@@ -83,7 +88,7 @@ def _chroot(contender: Contender) -> str:
 
 
 @contextlib.contextmanager
-def _zookeeper(folder: Path, contenders: Sequence[Contender]) -> Iterator[ZooKeeper]:
+def zookeeper(folder: Path, contenders: Sequence[Contender]) -> Iterator[ZooKeeper]:
     """A ZooKeeper that writes through to the disk and has compiled what it is about to do."""
     zk = ZooKeeper(folder / "zookeeper", tick_ms=2_000)
     zk.heap = "512m"
@@ -115,16 +120,19 @@ def _connected(hosts: str) -> Iterator[KazooClient]:
         client.close()
 
 
-@dataclass(frozen=True, slots=True)
-class _Set:
-    """Everything that runs for one row."""
+@dataclass(slots=True)
+class Running:
+    """A contender with its fleet on its own tree, warmed up, and a client of that tree."""
 
+    contender: Contender
     zk: ZooKeeper
     client: KazooClient
     controller: Controller
     fleet: Fleet
+    cold_zk_rate: float = 0.0
 
     def pids(self) -> dict[str, int]:
+        """Name -> process id of the servers that are measured."""
         found = {
             "zookeeper": self.zk.pid,
             "controller": self.controller.pid,
@@ -133,46 +141,57 @@ class _Set:
         return {name: pid for name, pid in found.items() if pid is not None}
 
 
-def _row(plan: Plan, contender: Contender, zk: ZooKeeper, client: KazooClient, folder: Path) -> Row:
-    """Start a contender and its fleet on an empty tree, warm it up, measure it, end both."""
-    seed(client, CLUSTER_ID)
+@contextlib.contextmanager
+def started(plan: Plan, contender: Contender, zk: ZooKeeper, folder: Path) -> Iterator[Running]:
+    """Start a contender and its fleet on an empty tree and warm it up; end both afterwards.
+
+    Raises:
+        ProcessError: a server did not start or did not get there in time.
+        RefusedError: the controller refused a request.
+    """
     hosts = f"{zk.hosts}{_chroot(contender)}"
     own = folder / contender.name.replace(" ", "-")
-    controller = contender.begin(own, hosts, CLUSTER_ID)
-    fleet = Fleet(own, hosts, controller.port, CLUSTER_ID)
-    try:
-        fleet.start().wait_announced()
-        controller.await_dual_write()
-        committed = run(plan.cold, controller.port)
-        cold_s = _drain(client, committed) - committed.began_s
-        _drain(client, run(plan.small, controller.port))
-        running = _Set(zk, client, controller, fleet)
-        wait_quiet(plan.patience_s, running.pids().values())
-        row = _measure(plan, contender.name, running)
-        row.cold_zk_rate = plan.cold.topics * plan.cold.partitions / cold_s
-        return row
-    finally:
-        controller.stop()
-        fleet.stop()  # not killed: its ephemeral znodes would vanish in the next row
+    with _connected(hosts) as client:
+        seed(client, CLUSTER_ID)
+        controller = contender.begin(own, hosts, CLUSTER_ID)
+        fleet = Fleet(own, hosts, controller.port, CLUSTER_ID)
+        try:
+            fleet.start().wait_announced()
+            controller.await_dual_write()
+            running = Running(contender, zk, client, controller, fleet)
+            committed = run(plan.cold, controller.port)
+            cold_s = _drain(client, committed) - committed.began_s
+            running.cold_zk_rate = plan.cold.topics * plan.cold.partitions / cold_s
+            _drain(client, run(plan.small, controller.port))
+            yield running
+        finally:
+            controller.stop()
+            fleet.stop()  # not killed: its ephemeral znodes would vanish in the next row
 
 
-def _measure(plan: Plan, name: str, running: _Set) -> Row:
+def measure(bursts: Sequence[Burst], running: Running) -> Row:
+    """Ask for bursts, one after the other, each until ZooKeeper holds it.
+
+    Raises:
+        RefusedError: the controller refused a request.
+        TimeoutError: ZooKeeper does not get there.
+    """
     commit_s = zk_s = 0.0
     latencies: list[float] = []
     transactions, znodes = _transactions(running.zk), _znodes(running.zk)
     meter = Meter(running.pids())
-    for burst in plan.bursts:
+    for burst in bursts:
         committed = run(burst, running.controller.port)
         drained_s = _drain(running.client, committed)
         commit_s += committed.ended_s - committed.began_s
         zk_s += drained_s - committed.began_s
         latencies += committed.latencies_ms
     usage = meter.usage()
-    return Row(
-        contender=name,
+    row = Row(
+        contender=running.contender.name,
         round=0,
         position=0,
-        partitions=sum(burst.topics * burst.partitions for burst in plan.bursts),
+        partitions=sum(burst.topics * burst.partitions for burst in bursts),
         commit_s=commit_s,
         zk_s=zk_s,
         latencies_ms=latencies,
@@ -184,7 +203,12 @@ def _measure(plan: Plan, name: str, running: _Set) -> Row:
         client_cpu_s=usage.cpu_s["client"],
         others_cores=usage.others_cores,
         load_1_min=os.getloadavg()[0],
+        cold_zk_rate=running.cold_zk_rate,
     )
+    wanted = sum(burst.topics * (3 + 2 * burst.partitions) for burst in bursts)
+    if row.znodes < wanted:
+        row.void = f"{row.znodes} znodes written when the offset said all of {wanted}"
+    return row
 
 
 def _drain(client: KazooClient, committed: Committed) -> float:
@@ -224,10 +248,7 @@ def _znodes(zk: ZooKeeper) -> int:
 
 
 def _judge(row: Row, plan: Plan, found: tree.Tree) -> None:
-    """A row is void if ZooKeeper did not hold everything when it was said to."""
-    wanted = sum(burst.topics * (3 + 2 * burst.partitions) for burst in plan.bursts)
-    if row.znodes < wanted:
-        row.void = f"{row.znodes} znodes written when the offset said all of {wanted}"
+    """A row is void if a partition has no state in the end."""
     for burst in plan.bursts:
         states = tree.partitions(found, f"{burst.prefix}-")
         if states != burst.topics * burst.partitions:
@@ -247,7 +268,8 @@ def _compare(rows: Sequence[Row], trees: dict[str, tree.Tree]) -> None:
                 )
 
 
-def _line(row: Row) -> str:
+def line(row: Row) -> str:
+    """A row in one line."""
     return (
         f"round {row.round + 1}, {row.contender}: ZooKeeper {row.zk_rate:,.0f} partitions/s, "
         f"commit {row.commit_rate:,.0f}, p50 {row.p50_ms:.1f} ms, p99 {row.p99_ms:.1f} ms, "
