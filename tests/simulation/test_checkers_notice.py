@@ -20,16 +20,18 @@ BUSY = Scenario(
 
 
 def broken(simulate, scenario=BUSY, seeds=12):
-    return {simulate(seed, scenario).failure.split(":")[0] for seed in range(seeds)} - {""}
+    """Name of the first promise that a few seeds find broken; empty when all held."""
+    failures = (simulate(seed, scenario).failure for seed in range(seeds))
+    return next((failure.split(":")[0] for failure in failures if failure), "")
 
 
 def test_nothing_planted_nothing_noticed(simulate):
-    assert broken(simulate) == set()
+    assert broken(simulate, seeds=4) == ""
 
 
 def test_a_disk_that_lies_about_syncs(simulate, monkeypatch):
     monkeypatch.setattr(Disk, "synced", lambda *_: None)
-    assert broken(simulate) & {"committed-survives", "keeps-running"}
+    assert broken(simulate) in {"committed-survives", "keeps-running"}
 
 
 def test_a_unit_that_forgets_its_last_operation(simulate, monkeypatch):
@@ -40,7 +42,7 @@ def test_a_unit_that_forgets_its_last_operation(simulate, monkeypatch):
             yield piece[:-1]
 
     monkeypatch.setattr(plan, "changes", short)
-    assert "tree-is-image" in broken(simulate)
+    assert broken(simulate) == "tree-is-image"
 
 
 def test_a_claim_that_leaves_the_epoch(simulate, monkeypatch):
@@ -59,7 +61,7 @@ def test_a_full_list_one_short(simulate, monkeypatch):
     monkeypatch.setattr(
         propagation, "all_partitions", lambda image: itertools.islice(real(image), 1, None)
     )
-    assert broken(simulate) & {"full-lists-all", "brokers-agree"}
+    assert broken(simulate) in {"full-lists-all", "brokers-agree"}
 
 
 def test_a_bound_that_binds_nobody(simulate, monkeypatch):
@@ -70,12 +72,12 @@ def test_a_bound_that_binds_nobody(simulate, monkeypatch):
 
     monkeypatch.setattr(Controller, "hold", open_door)
     frozen = Scenario(faults=("zookeeper-freeze",) * 3, changes=150, bound=15)
-    assert broken(simulate, frozen, seeds=4) == {"lag-bounded"}
+    assert broken(simulate, frozen, seeds=4) == "lag-bounded"
 
 
 def test_a_gauge_that_reads_zero(simulate, monkeypatch):
     monkeypatch.setattr(Lag, "records", property(lambda self: 0))
-    assert broken(simulate, seeds=3) == {"lag-gauge"}
+    assert broken(simulate, seeds=3) == "lag-gauge"
 
 
 def test_a_write_before_the_commit(simulate, monkeypatch):
@@ -91,7 +93,7 @@ def test_an_answer_before_the_sync(simulate, monkeypatch):
         "_perform",
         _answering_at_once(Controller._perform),
     )
-    assert broken(simulate, seeds=40) & {"answered-is-committed"}
+    assert broken(simulate, seeds=40) == "answered-is-committed"
 
 
 def _answering_at_once(real):

@@ -39,6 +39,7 @@ def strike(monkeypatch):
     return register
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("U01")
 @pytest.mark.parametrize("metadata_version", ["3.4-IV0", "3.9-IV0"])
 @pytest.mark.parametrize("effects", range(1, 31, 3))
@@ -62,6 +63,7 @@ def test_a_crash_in_the_copy_begins_it_anew(simulate, strike, effects, metadata_
     assert len(whole.topics) >= 11
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("U13")
 @pytest.mark.parametrize("state", PASSED, ids=lambda state: state.value)
 @pytest.mark.parametrize("seed", range(3))
@@ -72,6 +74,7 @@ def test_zookeeper_stops_in_any_state_and_the_end_is_the_same(simulate, strike, 
     assert not report.failure, str(report)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", PASSED, ids=lambda state: state.value)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_session_ends_in_any_state_and_the_end_is_the_same(simulate, strike, state, seed):
