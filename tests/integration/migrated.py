@@ -9,25 +9,19 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
-import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import confluent_kafka
 from kazoo.client import KazooClient
 
 from bench.cluster.bridge import Bridge
 from bench.cluster.cluster import Cluster
 from bench.cluster.fault_proxy import FaultProxy, FrameProtocol, Kind
-from bench.cluster.jars import kafka_jars
-from bench.cluster.java import QUICK_START, find_java
-from bench.cluster.java_tools import class_path
-from bench.cluster.process import Process
 from bench.cluster.waiting import wait_for
 from bench.cluster.zk_dump import contents, dump
 from bench.demo import cluster_api as api
@@ -35,87 +29,15 @@ from bench.demo.clients import Clients
 from bench.demo.judge import Entities, dump_log, from_log, from_tree
 from bench.load.records import Verdict
 from emulator.io import offline
+from tests.integration.taps import Confluent, Tap, java_producer, key_of
 from tests.integration.zookeeper_frames import MULTI
 from wire import messages as m
-from wire.frame import RequestHeader, decode_request
+from wire.frame import decode_request
 
 FETCH, CONTROL = 1, {4, 5, 6}
 OLD_EPOCH = 40
 ZK_DELAY_MS = 200
 PAUSED = 2
-
-
-@dataclass
-class Tap:
-    """A proxy that keeps the requests that pass: (monotonic seconds, frame)."""
-
-    proxy: FaultProxy
-    kept: list[tuple[float, bytes]] = field(default_factory=list)
-
-    def keep(self, wanted: Callable[[bytes], bool] = lambda _: True) -> Tap:
-        def watch(frame: bytes) -> None:
-            if wanted(frame):
-                self.kept.append((time.monotonic(), frame))
-
-        self.proxy.watch = watch
-        return self
-
-    @functools.cached_property
-    def decoded(self) -> list[tuple[float, RequestHeader, Any]]:
-        """Kafka requests, once no more come."""
-        return [(at, *decode_request(frame)) for at, frame in self.kept]
-
-    def of(self, kind: type) -> list[Any]:
-        return [message for _, _, message in self.decoded if isinstance(message, kind)]
-
-
-class Confluent:
-    """librdkafka, producing and counting."""
-
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        self.acknowledged = 0
-        self.errors: list[str] = []
-        self._topic = topic
-        self._producer = confluent_kafka.Producer(
-            {"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0}
-        )
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _note(self, error: Any, _message: Any) -> None:
-        if error is None:
-            self.acknowledged += 1
-        else:
-            self.errors.append(str(error))
-
-    def _run(self) -> None:
-        while not self._stop.wait(0.05):
-            self._producer.produce(self._topic, b"x" * 100, callback=self._note)
-            self._producer.poll(0)
-        self._producer.flush(60)
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join()
-
-
-def java_producer(cluster: Cluster, folder: Path, topic: str) -> Process:
-    """Kafka's own Java client, by kafka-verifiable-producer."""
-    release = cluster.brokers[0].release
-    process = Process("java-producer", folder)
-    # That tool, alone among Kafka's producers, does not retry unless told to.
-    config = folder / "java-producer.properties"
-    config.write_text("retries=2147483647\n")
-    return process.launch(
-        [
-            *(find_java().executable, *QUICK_START, "-Xmx128m"),
-            *("-cp", class_path(kafka_jars(release))),
-            "org.apache.kafka.tools.VerifiableProducer",
-            *("--bootstrap-server", cluster.bootstrap, "--topic", topic),
-            *("--throughput", "20", "--acks", "-1", "--producer.config", config),
-        ]
-    )
 
 
 @dataclass
@@ -190,10 +112,6 @@ class Story:
         return time.monotonic() - begin
 
 
-def _key(frame: bytes) -> int:
-    return int(struct.unpack_from(">h", frame)[0])
-
-
 @contextmanager
 def wired(cluster: Cluster, folder: Path) -> Iterator[Story]:
     """Proxies everywhere; nothing started yet."""
@@ -216,7 +134,7 @@ def wired(cluster: Cluster, folder: Path) -> Iterator[Story]:
             broker_zk_taps.append(tap(zk_port, FrameProtocol.ZOOKEEPER).keep())
             broker.zk = broker_zk_taps[-1].proxy.hosts
             internal = tap(broker.internal_port, FrameProtocol.KAFKA)
-            broker_taps.append(internal.keep(lambda frame: _key(frame) in CONTROL))
+            broker_taps.append(internal.keep(lambda frame: key_of(frame) in CONTROL))
             broker.extra["advertised.listeners"] = (
                 f"INTERNAL://{internal.proxy.hosts},CLIENT://{broker.bootstrap}"
             )
@@ -229,7 +147,7 @@ def wired(cluster: Cluster, folder: Path) -> Iterator[Story]:
             cluster,
             bridge,
             look,
-            controller_tap.keep(lambda frame: _key(frame) != FETCH),
+            controller_tap.keep(lambda frame: key_of(frame) != FETCH),
             broker_taps,
             zk_tap,
             broker_zk_taps,
