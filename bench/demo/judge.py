@@ -96,9 +96,7 @@ def from_log(  # noqa: C901, PLR0912 - one arm per record type
             case "BEGIN_TRANSACTION_RECORD":
                 saved = json.dumps([topics, [[*k, v] for k, v in configs.items()], producer_id])
             case "ABORT_TRANSACTION_RECORD" if saved is not None:
-                topics, listed, producer_id = json.loads(saved)
-                configs = {(kind, name): values for kind, name, values in listed}
-                topics = {i: _numbered(t) for i, t in topics.items()}
+                topics, configs, producer_id = _restored(saved)
                 saved = None
             case "END_TRANSACTION_RECORD":
                 saved = None
@@ -120,6 +118,8 @@ def from_log(  # noqa: C901, PLR0912 - one arm per record type
             case "PRODUCER_IDS_RECORD":
                 producer_id = data["nextProducerId"]
         shown.offset = record["offset"]
+    if saved is not None:
+        topics, configs, producer_id = _restored(saved)
     for topic_id, topic in topics.items():
         shown.topics[topic["name"]] = {"id": topic_id, "partitions": topic["partitions"]}
     for (kind, name), values in configs.items():
@@ -127,6 +127,14 @@ def from_log(  # noqa: C901, PLR0912 - one arm per record type
             shown.configs[_config_name(kind, name)] = values
     shown.next_producer_id = producer_id
     return shown
+
+
+def _restored(
+    saved: str,
+) -> tuple[dict[str, dict[str, Any]], dict[tuple[int, str], dict[str, str]], int | None]:
+    topics, listed, producer_id = json.loads(saved)
+    configs = {(kind, name): values for kind, name, values in listed}
+    return {id_: _numbered(topic) for id_, topic in topics.items()}, configs, producer_id
 
 
 def _numbered(topic: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,95 @@
+"""The judge sees what differs, and only that."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+
+from bench.demo.judge import differences, from_log, from_tree
+
+ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+def record(kind, **data):
+    return {"type": kind, "data": data}
+
+
+def log(*more):
+    partition = {
+        "partitionId": 0,
+        "topicId": ID,
+        "replicas": [0, 1],
+        "isr": [0, 1],
+        "addingReplicas": [],
+        "removingReplicas": [],
+        "leader": 0,
+        "leaderEpoch": 3,
+    }
+    records = [
+        record("TOPIC_RECORD", name="t", topicId=ID),
+        record("PARTITION_RECORD", **partition),
+        record("CONFIG_RECORD", resourceType=2, resourceName="t", name="a", value="1"),
+        record("CONFIG_RECORD", resourceType=4, resourceName="", name="b", value="2"),
+        record("PRODUCER_IDS_RECORD", nextProducerId=1000),
+        *more,
+    ]
+    return from_log({**one, "offset": offset} for offset, one in enumerate(records))
+
+
+def nodes():
+    state = {"isr": [0, 1], "leader": 0, "leader_epoch": 3, "version": 1, "controller_epoch": 1}
+    found = {
+        "/brokers/topics/t": {"topic_id": ID, "partitions": {"0": [0, 1]}, "version": 3},
+        "/brokers/topics/t/partitions/0/state": state,
+        "/config/topics/t": {"version": 1, "config": {"a": "1"}},
+        "/config/brokers/<default>": {"version": 1, "config": {"b": "2"}},
+        "/latest_producer_id_block": {"block_start": "0", "block_end": "999"},
+    }
+    return {path: json.dumps(value).encode() for path, value in found.items()}
+
+
+def test_equal_stores_differ_in_nothing():
+    assert differences(from_tree(nodes()), log()) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "change", "named"),
+    [
+        ("/brokers/topics/t", {"partitions": {"0": [1, 0]}}, "topic t partitions 0 replicas"),
+        ("/brokers/topics/t", {"topic_id": "B"}, "topic t id"),
+        ("/brokers/topics/t/partitions/0/state", {"isr": [0]}, "topic t partitions 0 isr"),
+        ("/brokers/topics/t/partitions/0/state", {"leader_epoch": 4}, "leader_epoch"),
+        ("/config/topics/t", {"config": {"a": "2"}}, "config topics/t a"),
+        ("/config/topics/t", {"config": {}}, "config topics/t"),
+        ("/config/brokers/<default>", {"config": {"b": "2", "c": "3"}}, "brokers/<default> c"),
+        ("/latest_producer_id_block", {"block_end": "1999"}, "next producer id"),
+    ],
+)
+def test_each_difference_is_named(path, change, named):
+    tree = nodes()
+    tree[path] = json.dumps({**json.loads(tree[path]), **change}).encode()
+    [line] = differences(from_tree(tree), log())
+    assert named in line
+
+
+def test_changes_of_partitions_and_deletions_are_replayed():
+    changed = record("PARTITION_CHANGE_RECORD", topicId=ID, partitionId=0, leader=1, isr=[1])
+    partition = log(changed).topics["t"]["partitions"][0]
+    assert (partition["leader"], partition["leader_epoch"], partition["isr"]) == (1, 4, [1])
+    gone = log(record("REMOVE_TOPIC_RECORD", topicId=ID))
+    assert gone.topics == {}
+    assert set(gone.configs) == {"brokers/<default>"}
+
+
+@pytest.mark.parametrize("ends", [[], ["ABORT_TRANSACTION_RECORD"]])
+def test_a_transaction_that_did_not_end_well_leaves_no_trace(ends):
+    inside = record("CONFIG_RECORD", resourceType=2, resourceName="t", name="a", value="9")
+    found = log(
+        record("BEGIN_TRANSACTION_RECORD", name="x"),
+        copy.deepcopy(inside),
+        *(record(one) for one in ends),
+    )
+    before = log()
+    assert (found.topics, found.configs) == (before.topics, before.configs)

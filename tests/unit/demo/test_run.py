@@ -1,0 +1,70 @@
+"""However a demonstration ends, it says how, and nothing that it started is left."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.cluster.process import Process, ProcessError
+from bench.demo import run as demo
+from bench.demo.narrator import Narrator
+from bench.demo.stage import Options
+
+
+@pytest.fixture
+def ends(monkeypatch, tmp_path):
+    """Run a demonstration whose first step starts a child and then ends as given."""
+    monkeypatch.setattr(demo, "interrupt_on_terminate", lambda: None)
+    child = Process("child", tmp_path)
+
+    def run(how):
+        def seed(_stage, narrator):
+            child.launch(["sleep", "60"])
+            narrator.check("something", held=how is None, figures="1 of 2")
+            if how is not None:
+                raise how
+
+        monkeypatch.setattr(demo, "seed", seed)
+        for step in ("migrate", "strain", "judge_and_stop", "analyse"):
+            monkeypatch.setattr(demo, step, lambda *_: None)
+        return demo.run(Options(tmp_path / "out"))
+
+    yield run
+    assert not child.alive
+    child.kill()
+
+
+def test_every_check_held(ends, capsys):
+    assert ends(None) == 0
+    assert "demo OK: 2 of 2 checks held" in capsys.readouterr().out
+
+
+def test_a_failed_step(ends, capsys):
+    assert ends(ProcessError("broker-1 ended with 1")) == 1
+    out = capsys.readouterr().out
+    assert "FAILED  something: 1 of 2" in out
+    assert "FAILED  the step came to its end: broker-1 ended with 1" in out
+    assert "OK      no process is left behind" in out
+    assert "demo FAILED" in out
+
+
+def test_a_fault_of_ours_shows_where(ends, capsys):
+    assert ends(KeyError("surprise")) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_ctrl_c(ends, capsys):
+    assert ends(KeyboardInterrupt()) == 130
+    assert "interrupted" in capsys.readouterr().err
+
+
+def test_figures_go_to_stdout_progress_to_stderr_without_colour(capsys, monkeypatch):
+    monkeypatch.setenv("CI", "true")
+    narrator = Narrator()
+    assert not narrator.live
+    narrator.step(1, "A step")
+    narrator.say("going on")
+    narrator.check("it held", held=True, figures="3")
+    seen = capsys.readouterr()
+    assert seen.out == "OK      it held: 3\n"
+    assert "1. A step" in seen.err
+    assert "going on" in seen.err
