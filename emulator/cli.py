@@ -145,9 +145,11 @@ def demo(
     rate: Annotated[float, typer.Option(min=1, help="Administrative changes per second.")] = 25,
 ) -> None:
     """Migrate a real cluster under load, judge, measure and report it (needs Java 17+)."""
-    from bench.demo.run import run
-    from bench.demo.stage import Options, new_folder
-
+    try:
+        from bench.demo.run import run
+        from bench.demo.stage import Options, new_folder
+    except ImportError as error:
+        raise fail(f"{error}; the demo needs: pip install 'kraft-bridge[spark,java]'") from error
     raise typer.Exit(run(Options(new_folder(out), seconds, rate)))
 
 
@@ -202,15 +204,13 @@ def zk_dump(
 ) -> None:
     """Print the whole tree as JSON; secrets are left out unless asked for."""
     import msgspec
-    from kazoo.exceptions import KazooException
-    from kazoo.handlers.threading import KazooTimeoutError
 
-    from bench.cluster.zk_dump import dump
+    from bench.cluster.zk_dump import UnreadableError, dump
 
     try:
         tree = dump(zookeeper, with_secrets=with_secrets)
-    except (KazooException, KazooTimeoutError, ValueError) as error:
-        raise fail(f"ZooKeeper at {zookeeper}: {error or type(error).__name__}") from error
+    except UnreadableError as error:
+        raise fail(str(error)) from error
     typer.echo(msgspec.json.format(msgspec.json.encode(tree), indent=1))
 
 

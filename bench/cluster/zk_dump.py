@@ -11,7 +11,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import NoNodeError
+from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.handlers.threading import KazooTimeoutError
+
+
+class UnreadableError(Exception):
+    """ZooKeeper does not answer, or not as it should; the text says which and why."""
+
 
 REDACTED = "<redacted>"
 
@@ -122,20 +128,23 @@ def dump(
         that is written to meanwhile is seen in part.
 
     Raises:
-        KazooTimeoutError: ZooKeeper cannot be reached.
+        UnreadableError: ZooKeeper cannot be reached, or not be read.
     """
-    client = KazooClient(hosts=hosts, timeout=timeout_s)
     try:
-        client.start(timeout=timeout_s)
-        nodes = {
-            path: node
-            for child in sorted(client.get_children("/"))
-            if child != "zookeeper"
-            for path, node in _walk(client, f"/{child}", secrets=with_secrets)
-        }
-    finally:
-        client.stop()
-        client.close()
+        client = KazooClient(hosts=hosts, timeout=timeout_s)
+        try:
+            client.start(timeout=timeout_s)
+            nodes = {
+                path: node
+                for child in sorted(client.get_children("/"))
+                if child != "zookeeper"
+                for path, node in _walk(client, f"/{child}", secrets=with_secrets)
+            }
+        finally:
+            client.stop()
+            client.close()
+    except (KazooException, KazooTimeoutError, ValueError) as error:
+        raise UnreadableError(f"ZooKeeper at {hosts}: {error or type(error).__name__}") from error
     return {"note": note, "time": time.time(), "count": len(nodes), "nodes": nodes}
 
 

@@ -154,8 +154,7 @@ class RecoverTask(Task):
     def _answered(self, outcomes: Sequence[ZkOutcome], now_ms: int) -> list[Effect]:
         if not self._asked_whose:
             self._asked_whose = True
-            other = recover.other_cluster(outcomes[-1], self._cluster_id)
-            if other is None:
+            if (other := recover.other_cluster(outcomes[-1], self._cluster_id)) is None:
                 return self._ask(recover.REQUESTS, now_ms)
             self.result = Missing((other,))
             return []
