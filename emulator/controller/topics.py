@@ -6,8 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from emulator.controller.directories import default_directory
-from emulator.controller.leader_election import is_active
+from emulator.controller.directories import directory_on
 from emulator.controller.result import ApiError
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature
@@ -57,23 +56,26 @@ def assignment_error(
 
     Source: ReplicationControlManager.validateManualPartitionAssignment, Kafka 3.9.
     """
+    brokers = [image.brokers.get(replica) for replica in replicas]
     why = None
     if not replicas:
         why = "The manual partition assignment includes an empty replica list."
-    elif unknown := [replica for replica in sorted(replicas) if replica not in image.brokers]:
+    elif None in brokers:
+        unknown = min(replica for replica in replicas if replica not in image.brokers)
         why = (
-            f"The manual partition assignment includes broker {unknown[0]}, but no such broker "
+            f"The manual partition assignment includes broker {unknown}, but no such broker "
             "is registered."
         )
-    elif twice := [replica for replica in sorted(replicas) if replicas.count(replica) > 1]:
-        why = f"The manual partition assignment includes the broker {twice[0]} more than once."
+    elif len(set(replicas)) < len(replicas):
+        twice = min(replica for replica in replicas if replicas.count(replica) > 1)
+        why = f"The manual partition assignment includes the broker {twice} more than once."
     elif replication_factor is not None and len(replicas) != replication_factor:
         why = (
             f"The manual partition assignment includes a partition with {len(replicas)} "
             "replica(s), but this is not consistent with previous partitions, which have "
             f"{replication_factor} replica(s)."
         )
-    elif not any(is_active(image, replica) for replica in replicas):
+    elif not any(broker is not None and broker.active for broker in brokers):
         why = (
             "All brokers specified in the manual partition assignment for partition "
             f"{partition_id} are fenced or in controlled shutdown."
@@ -88,12 +90,19 @@ def partition_record(
 
     Inactive replicas stay in the assignment and out of the ISR.
     """
-    isr = tuple(replica for replica in replicas if is_active(image, replica))
+    brokers = [image.brokers.get(replica) for replica in replicas]
+    isr = tuple(
+        [
+            replica
+            for replica, broker in zip(replicas, brokers, strict=True)
+            if broker is not None and broker.active
+        ]
+    )
     if not isr:
         return None
     directories: tuple[bytes, ...] = ()
     if image.metadata_version.supports(Feature.DIRECTORIES):
-        directories = tuple(default_directory(image, replica) for replica in replicas)
+        directories = tuple([directory_on(broker) for broker in brokers])
     return r.PartitionRecord(
         partition_id=partition_id,
         topic_id=topic_id,
