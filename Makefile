@@ -39,7 +39,7 @@ type: $(ENV) ## mypy --strict
 	$(PY) -m mypy
 
 laws: $(ENV) ## the algebraic laws, with more examples than in a test run
-	$(PYTEST) tests/laws --hypothesis-profile=thorough
+	HYPOTHESIS_PROFILE=thorough LAWS_FACTOR=20 $(PYTEST) --timeout 3600 tests/laws
 
 mutants: $(ENV) $(JARS) ## plant known faults; every one must turn its test red
 	$(PY) -m tools.mutants

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from emulator.metadata import EMPTY, Feature, Image, MetadataVersion, MigrationState, replay
+from tests.kit.laws import examples
 from wire import records as r
 
 IDS = [bytes(15) + bytes([n]) for n in range(1, 7)]
 NAMES = ["a", "b", "c"]
 BROKERS = [1, 2, 3, 1000]
-LAW = settings(max_examples=40, deadline=None)
-"""A log is drawn record by record, each on the image before it; 40 of them take a second."""
+LAW = examples(25)
+"""A log is drawn record by record, each on the image before it: no cheap examples."""
 
 LEVELS = st.sampled_from([1, 4, 6, 7, 8, 13, 15, 17, 21])
 

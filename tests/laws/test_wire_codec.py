@@ -6,8 +6,9 @@ from typing import Any
 import construct
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
+from tests.kit.laws import examples
 from tests.laws.wire_values import (
     all_layouts,
     cases,
@@ -113,7 +114,7 @@ def test_trailing_bytes_are_refused(form: Layout, seed: int, tail: bytes) -> Non
     assert outcome_of_codec(form, data + tail) == "refused"
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(any_layout, seeds)
 def test_damaged_bytes_are_judged_as_the_reference_does(form: Layout, seed: int) -> None:
     """Generated code, reference and walk refuse the same bytes, and read the others alike."""

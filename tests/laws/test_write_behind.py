@@ -5,11 +5,12 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.migration.modes import Mode
 from emulator.migration.states import State
+from tests.kit.laws import examples
 from tests.unit.migration.world import World, differences, migration_offset
 from wire import records as r
 
@@ -163,7 +164,7 @@ class Story:
 
 
 @pytest.mark.requirement("W07", "Z02", "G10")
-@settings(max_examples=150)
+@examples(100)
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(STEPS), min_size=5, max_size=40))
 def test_every_story_ends_with_equal_stores(seed: int, steps: list[str]) -> None:
     story = Story(seed)
