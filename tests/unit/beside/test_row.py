@@ -6,7 +6,7 @@ import pytest
 
 from bench.beside.contenders import KAFKA, OURS
 from bench.beside.report import table
-from bench.beside.row import MEASURES, Row, median, percentile, ratio
+from bench.beside.row import MEASURES, Row, interval, median, percentile, ratio
 from bench.beside.scenario import Burst
 from bench.beside.stage import Plan
 
@@ -54,6 +54,11 @@ def test_a_ratio_divides_rows_of_the_same_round_only():
     ]
     found = ratio(rows, "ours", "kafka", ZK_RATE)
     assert (found.median, found.lowest, found.highest, found.rounds) == (4.0, 3.0, 5.0, 3)
+
+
+def test_the_interval_of_a_median_leaves_out_what_chance_seldom_does():
+    assert interval([1.0, 2.0, 3.0, 4.0, 5.0]) is None
+    assert interval([float(value) for value in range(24, 0, -1)]) == (7.0, 18.0)
 
 
 def test_what_is_void_counts_neither_in_ratios_nor_in_medians():
