@@ -91,6 +91,8 @@ class Config:
     metrics_port: int = -1
     """-1: no HTTP endpoint; 0: any free port."""
     trace_dir: str = ""
+    trace_run_id: str = ""
+    """Joins the traces of several processes; empty: the time of the start."""
     static: Mapping[str, str] = field(default_factory=dict)
     """Every property as given: the source of static config values in CreateTopics answers."""
 
@@ -250,6 +252,7 @@ _PLAIN: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "write_behind_multi_ops": ("kraftbridge.zk.write.behind.multi.ops", _int(1, 1000)),
     "metrics_port": ("kraftbridge.metrics.port", _int(0, 65_535)),
     "trace_dir": ("kraftbridge.trace.dir", str),
+    "trace_run_id": ("kraftbridge.trace.run.id", str),
 }
 """Field of :class:`Config` -> its property and how it is read; the default is the field's."""
 DEFAULTS: Final[Mapping[str, Any]] = {

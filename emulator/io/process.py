@@ -172,7 +172,7 @@ def _open_trace(config: Config, clock: Clock) -> TraceFile | None:
     if not config.trace_dir:
         return None
     process = f"controller-{config.node_id}"
-    run_id = config.static.get("kraftbridge.trace.run.id", str(clock.wall_anchor_ms))
+    run_id = config.trace_run_id or str(clock.wall_anchor_ms)
     trace = TraceFile(Path(config.trace_dir), run_id, process)
     trace.append(
         RunRow(

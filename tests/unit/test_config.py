@@ -123,3 +123,10 @@ def test_properties_and_overrides() -> None:
     assert properties.parse(text, ["a=2", "c = 3"]) == {"a": "2", "b": "two lines", "c": "3"}
     with pytest.raises(ValueError, match="not key=value"):
         properties.parse("", ["nonsense"])
+
+
+def test_our_own_keys_are_known() -> None:
+    ours = {"kraftbridge.trace.dir": "trace", "kraftbridge.trace.run.id": "run-7"}
+    found, warnings = config.load(GOOD | ours)
+    assert warnings == ()
+    assert (found.trace_dir, found.trace_run_id) == ("trace", "run-7")
