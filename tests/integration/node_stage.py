@@ -12,13 +12,12 @@ import json
 import threading
 import time
 from collections.abc import Coroutine, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import NoNodeError
 from kazoo.protocol.states import ZnodeStat
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -124,6 +123,7 @@ class Stage:
         self.zookeeper = zookeeper
         self.proxy = proxy
         self.trace = folder / "trace"
+        self._first = 0
         self.seen: list[tuple[float, bytes]] = []
         """Requests to ZooKeeper, when and what, as the proxy saw them."""
         proxy.watch = lambda frame: self.seen.append((time.monotonic(), frame))
@@ -156,10 +156,12 @@ class Stage:
             self.loop.begin(broker.attend(address, CLUSTER_ID))
             self.brokers.append(broker)
         self.bridge.start().wait_dual_write()
+        self._first = len(self.seen)
         self.settle()
 
     def close(self) -> None:
         """End everything but ZooKeeper and the proxy."""
+        self._heal()
         self.bridge.kill()
         self.loop.run(self._close_servers())
         self.loop.close()
@@ -172,16 +174,18 @@ class Stage:
 
     def revive(self) -> None:
         """Whatever a test before did: healthy, nothing behind, brokers there."""
-        self.proxy.refuse(on=False)
-        self.proxy.delay()
-        self.proxy.thaw()
+        self._heal()
         if not self.zookeeper.alive:
             self.zookeeper.start()
-        self.zookeeper.resume()
         if not self.bridge.alive:
             self.bridge.start()
         self.bridge.wait_dual_write()
         self.settle()
+
+    def _heal(self) -> None:
+        self.proxy.delay()
+        self.proxy.thaw()
+        self.zookeeper.resume()
 
     def settle(self, timeout_s: float = 30) -> dict[str, Any]:
         """Wait until the stores agree and all brokers are unfenced; returns the status."""
@@ -236,11 +240,10 @@ class Stage:
         return [await self._one(await self._open(), request) for request in requests]
 
     async def _until_broken(self, requests: Iterable[Any], answers: list[Answered]) -> None:
-        try:
+        with suppress(OSError):
             for request in requests:
-                answers.append(await self._one(await self._open(), request))
-        except OSError:
-            return
+                answered = await self._one(await self._open(), request)
+                answers.append(answered)  # one by one: the test looks on
 
     # ------------------------------------------------------------- looking
     def scrape(self) -> dict[str, float]:
@@ -276,15 +279,49 @@ class Stage:
         """Names in ZooKeeper."""
         return set(self.client.get_children("/brokers/topics"))
 
+    def first_requests(self) -> list[list[Op]]:
+        """What the controller asked of ZooKeeper until its first dual write, in order."""
+        return [decode(frame)[1] for _, frame in self.seen[: self._first]]
+
+    def troubles(self) -> int:
+        """How often the controller has noticed that something between it and ZooKeeper broke."""
+        signs = ("zookeeper connection lost", "the chain was touched")
+        return sum(any(sign in line for sign in signs) for line in self.bridge.lines())
+
+    def updates(self) -> list[int]:
+        """UpdateMetadata requests that came to each broker."""
+        return [broker.received["UpdateMetadata"] for broker in self.brokers]
+
+    @contextmanager
+    def listening(self) -> Iterator[tuple[int, list[object]]]:
+        """A port of its own, and a list that grows by each connection to it."""
+        connections: list[object] = []
+
+        async def accepted(reader: object, writer: asyncio.StreamWriter) -> None:
+            connections.append(reader)
+            writer.close()
+
+        async def listen() -> asyncio.Server:
+            return await asyncio.start_server(accepted, HOST)
+
+        async def close() -> None:
+            server.close()
+
+        server = self.loop.run(listen())
+        try:
+            yield server.sockets[0].getsockname()[1], connections
+        finally:
+            self.loop.run(close())
+
     def multis(self, since: int = 0) -> list[list[Op]]:
         """The multis among what the proxy saw, from index ``since`` of `seen`."""
         decoded = [decode(frame) for _, frame in self.seen[since:]]
         return [ops for code, ops in decoded if code == 14]
 
     @contextmanager
-    def frozen(self) -> Iterator[None]:
-        """Nothing passes between the controller and ZooKeeper; connections stay."""
-        self.proxy.freeze()
+    def frozen(self, *, answers: bool = False) -> Iterator[None]:
+        """Nothing passes between the controller and ZooKeeper, or ``answers`` only."""
+        self.proxy.freeze(to_client=not answers)
         try:
             yield
         finally:
@@ -310,13 +347,16 @@ class Stage:
                 assert (stat.version, stat.mzxid) == (0, stat.czxid), path
 
 
-def absent(client: KazooClient, path: str) -> bool:
-    """Whether a znode is not there."""
-    try:
-        client.get(path)
-    except NoNodeError:
-        return True
-    return False
+@contextmanager
+def staged(zookeeper: ZooKeeper, folder: Path) -> Iterator[Stage]:
+    """A cluster in dual write for the length of a ``with`` block."""
+    with FaultProxy(zookeeper.port) as proxy:
+        stage = Stage(folder, zookeeper, proxy)
+        try:
+            stage.start()
+            yield stage
+        finally:
+            stage.close()
 
 
 def until(what: str, ready: Any, timeout_s: float = 20) -> None:

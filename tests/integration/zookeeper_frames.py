@@ -36,39 +36,39 @@ class Cursor:
         self._frame = frame
         self._at = at
 
-    def int(self) -> int:
+    def read_int(self) -> int:
         (value,) = struct.unpack_from(">i", self._frame, self._at)
         self._at += 4
         return int(value)
 
-    def bool(self) -> bool:
+    def read_bool(self) -> bool:
         self._at += 1
         return self._frame[self._at - 1] != 0
 
-    def buffer(self) -> bytes | None:
-        size = self.int()
+    def read_buffer(self) -> bytes | None:
+        size = self.read_int()
         if size < 0:
             return None
         self._at += size
         return self._frame[self._at - size : self._at]
 
-    def text(self) -> str:
-        return (self.buffer() or b"").decode()
+    def read_text(self) -> str:
+        return (self.read_buffer() or b"").decode()
 
-    def op(self, code: int) -> Op:
-        path = self.text()
+    def read_op(self, code: int) -> Op:
+        path = self.read_text()
         match code:
             case 1:
-                data = self.buffer()
-                for _ in range(self.int()):
-                    self.int(), self.text(), self.text()
-                return Op(code, path, data, self.int())
+                data = self.read_buffer()
+                for _ in range(self.read_int()):
+                    self.read_int(), self.read_text(), self.read_text()
+                return Op(code, path, data, self.read_int())
             case 5:
-                return Op(code, path, self.buffer(), self.int())
+                return Op(code, path, self.read_buffer(), self.read_int())
             case 2 | 13:
-                return Op(code, path, None, self.int())
+                return Op(code, path, None, self.read_int())
             case 4 | 8:
-                self.bool()
+                self.read_bool()
                 return Op(code, path)
         raise ValueError(f"operation {code} on {path}")
 
@@ -76,17 +76,17 @@ class Cursor:
 def decode(frame: bytes) -> tuple[int, list[Op]]:
     """Operation code of a request, and its operations: one, or those inside a multi."""
     cursor = Cursor(frame, 4)
-    code = cursor.int()
+    code = cursor.read_int()
     if code in (MULTI, MULTI_READ):
         return code, list(_inside(cursor))
     if code in (CREATE, DELETE, GET_DATA, SET_DATA, GET_CHILDREN):
-        return code, [cursor.op(code)]
+        return code, [cursor.read_op(code)]
     return code, []
 
 
 def _inside(cursor: Cursor) -> Iterator[Op]:
     while True:
-        code, done, _error = cursor.int(), cursor.bool(), cursor.int()
+        code, done, _error = cursor.read_int(), cursor.read_bool(), cursor.read_int()
         if done:
             return
-        yield cursor.op(code)
+        yield cursor.read_op(code)
