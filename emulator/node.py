@@ -122,6 +122,7 @@ class Node:
         self.counters = Counters()
         self.blocking_ms = Distribution()
         self._causes = Causes()
+        self._unsettled = False
         self._seen_end = self.raft.log_end_offset
         self._seen_high_watermark = -1
         self._seen_generation = 0
@@ -138,6 +139,8 @@ class Node:
     @property
     def deadline_ms(self) -> int | None:
         """When ``step`` is due even if nothing happens."""
+        if self._unsettled:
+            return 0
         times = [self.raft.deadline_ms, self.controller.deadline_ms]
         if self.zk is not None and self.driver is not None:
             times += [self.zk.deadline_ms, self.driver.deadline_ms]
@@ -282,9 +285,10 @@ class Node:
             moved += self._appended(now_ms)
             moved += self._committed(now_ms)
             moved += self._answers()
+            effects += moved
+            self._unsettled = bool(moved)
             if not moved:
                 break
-            effects += moved
         return effects
 
     def _zookeeper(self, now_ms: int) -> list[Effect]:
