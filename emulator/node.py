@@ -3,8 +3,7 @@
 Where to start reading. Bytes come in as events, become requests (``connections``), are answered by
 the Raft machine or the controller; the controller's records go to the log (``raft``), are durable,
 then committed; what is committed and stable goes to the migration driver, which writes it to
-ZooKeeper and tells the ZooKeeper-mode brokers. ``_settle`` is that path in order, repeated until
-nothing moves.
+ZooKeeper and tells the brokers. ``_settle`` is that path in order, repeated until nothing moves.
 """
 
 from __future__ import annotations
@@ -351,7 +350,6 @@ class Node:
             self.counters.request_errors[key] = self.counters.request_errors.get(key, 0) + 1
         return [*effects, Row(row)]
 
-    # ---------------------------------------------------------------- snapshots and the end
     def _maybe_snapshot(self, now_ms: int) -> list[Effect]:
         """Begin a snapshot when enough bytes were appended or enough time passed since the last."""
         new_bytes = self.raft.appended_bytes - self._snapshot_bytes
