@@ -6,6 +6,7 @@ import asyncio
 import json
 
 import pytest
+from kazoo.client import KazooClient
 
 from bench.cluster.bridge import Bridge
 from bench.cluster.waiting import wait_for
@@ -57,7 +58,28 @@ def migrate(cluster, bridge):
     code = bridge.stop()
     tree = from_tree(contents(dump(cluster.zk)))
     records = dump_log(bridge.data)
-    return {"status": status, "code": code, "tree": tree, "records": records, "old": nodes}
+    found = {"status": status, "code": code, "tree": tree, "records": records, "old": nodes}
+    return found | roll_back(cluster, shape, second)
+
+
+def roll_back(cluster, shape, second):
+    """The controller is gone: free /controller, start the brokers as they were before."""
+    client = KazooClient(cluster.zk)
+    client.start()
+    client.delete("/controller")
+    client.stop()
+    client.close()
+    for broker in cluster.brokers:
+        broker.migration, broker.controller_port = False, None
+    cluster.start().wait_ready()
+    back = shape()
+    controller = back.brokers[back.controller_id]
+    asyncio.run(api.create_topics(controller, [api.topic("back", 2, 2, {})]))
+    wait_for(
+        "the topic on both brokers",
+        lambda: all("back" in one.topics for one in (shape(), shape(second))),
+    )
+    return {"shape": shape(), "rolled_back": contents(dump(cluster.zk))}
 
 
 @pytest.mark.requirement("T06", "P08")
@@ -81,3 +103,16 @@ def test_both_stores_are_equal_after_an_orderly_end(run):
     assert "gone" not in log.topics
     assert log.configs["topics/old"] == {"retention.ms": "7654321"}
     assert log.configs["topics/new"] == {"cleanup.policy": "compact"}
+
+
+@pytest.mark.requirement("A05")
+def test_after_a_rollback_a_zookeeper_controller_rules_on_the_tree_we_wrote(run):
+    nodes = run["rolled_back"]
+    holder = json.loads(nodes["/controller"])
+    assert holder["kraftControllerEpoch"] == -1
+    assert holder["brokerid"] in run["shape"].brokers
+    assert int(nodes["/controller_epoch"]) > int(run["old"]["/controller_epoch"]) + 1
+    assert {"old", "new", "back"} <= set(run["shape"].topics)
+    assert json.loads(nodes["/config/topics/new"])["config"] == {"cleanup.policy": "compact"}
+    state = json.loads(nodes["/brokers/topics/back/partitions/0/state"])
+    assert state["controller_epoch"] == int(nodes["/controller_epoch"])

@@ -1,0 +1,41 @@
+"""What a real broker asks for before it takes part in a migration: without it, it ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.cluster.kafka import Broker
+
+pytestmark = [pytest.mark.jvm]
+
+NOBODY = "127.0.0.1:1"
+
+
+@pytest.mark.requirement("T03", "C05", "C06")
+@pytest.mark.parametrize(
+    ("missing", "word"),
+    [
+        ({"controller.quorum.voters": ""}, "controller.quorum.voters"),
+        ({"controller.listener.names": ""}, "controller.listener.names"),
+    ],
+)
+def test_a_migrating_broker_without_its_controllers_settings_refuses_to_start(
+    missing, word, tmp_path
+):
+    broker = Broker(
+        "3.9.2",
+        0,
+        tmp_path,
+        NOBODY,
+        controller_port=2,
+        migration=True,
+        properties=missing | {"zookeeper.connection.timeout.ms": 500},
+    )
+    try:
+        broker.start()
+        broker.wait_until("end", lambda: not broker.alive, 60)
+        text = broker.tail() + broker.log.read_text(errors="replace")
+        assert broker.exit_code != 0
+        assert word in text
+    finally:
+        broker.kill()
