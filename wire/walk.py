@@ -130,6 +130,8 @@ class Walker:
             return
         start = self.position
         count = self.length(entry, "i", "array count")
+        if count < 0:
+            return
         if count > self.limit - self.position:
             raise self.wrong(f"array count {count} is above the bytes left", start)
         if entry.kind in FORMATS and self.report is None:
