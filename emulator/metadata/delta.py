@@ -11,7 +11,9 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from emulator.metadata import configs
+from emulator.metadata import acls, client_quotas, configs
+from emulator.metadata.acls import Resource
+from emulator.metadata.client_quotas import Entity
 from emulator.metadata.image import Image
 from wire import records as r
 
@@ -33,6 +35,12 @@ class Touched:
     """Topic id and partition number."""
     configs: set[tuple[int, str]] = field(default_factory=set)
     """Resource type and name."""
+    client_quotas: set[Entity] = field(default_factory=set)
+    scram_credentials: set[tuple[str, int]] = field(default_factory=set)
+    """User name and number of the mechanism."""
+    acls: set[Resource] = field(default_factory=set)
+    """Resources whose entries records name."""
+    delegation_tokens: set[str] = field(default_factory=set)
     brokers: set[int] = field(default_factory=set)
     controllers: set[int] = field(default_factory=set)
     features: set[str] = field(default_factory=set)
@@ -57,6 +65,10 @@ _COLLECTIONS: Final = (
     "deleted_topics",
     "partitions",
     "configs",
+    "client_quotas",
+    "scram_credentials",
+    "acls",
+    "delegation_tokens",
     "brokers",
     "controllers",
     "features",
@@ -127,6 +139,34 @@ def _config(touched: Touched, _image: Image, record: r.ConfigRecord) -> None:
     touched.configs.add((record.resource_type, record.resource_name))
 
 
+def _client_quota(touched: Touched, _image: Image, record: r.ClientQuotaRecord) -> None:
+    touched.client_quotas.add(client_quotas.of_record(record))
+
+
+def _scram(
+    touched: Touched,
+    _image: Image,
+    record: r.UserScramCredentialRecord | r.RemoveUserScramCredentialRecord,
+) -> None:
+    touched.scram_credentials.add((record.name, record.mechanism))
+
+
+def _acl(touched: Touched, _image: Image, record: r.AccessControlEntryRecord) -> None:
+    touched.acls.add(acls.of_record(record).resource)
+
+
+def _remove_acl(touched: Touched, image: Image, record: r.RemoveAccessControlEntryRecord) -> None:
+    touched.acls.add(image.acls[record.id].resource)
+
+
+def _token(
+    touched: Touched,
+    _image: Image,
+    record: r.DelegationTokenRecord | r.RemoveDelegationTokenRecord,
+) -> None:
+    touched.delegation_tokens.add(record.token_id)
+
+
 def _broker(
     touched: Touched,
     _image: Image,
@@ -164,6 +204,13 @@ _COLLECT: Final[Mapping[type, Collect]] = MappingProxyType(
         r.PartitionChangeRecord: _partition,
         r.RemoveTopicRecord: _remove_topic,
         r.ConfigRecord: _config,
+        r.ClientQuotaRecord: _client_quota,
+        r.UserScramCredentialRecord: _scram,
+        r.RemoveUserScramCredentialRecord: _scram,
+        r.AccessControlEntryRecord: _acl,
+        r.RemoveAccessControlEntryRecord: _remove_acl,
+        r.DelegationTokenRecord: _token,
+        r.RemoveDelegationTokenRecord: _token,
         r.RegisterBrokerRecord: _broker,
         r.UnregisterBrokerRecord: _broker,
         r.BrokerRegistrationChangeRecord: _broker,

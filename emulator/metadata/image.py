@@ -6,23 +6,27 @@ from typing import Final
 
 import msgspec
 
-from emulator.metadata import configs
+from emulator.metadata import acls, configs
+from emulator.metadata.acls import Acls, AclsByResource, Resource, ResourceAcls
 from emulator.metadata.brokers import Brokers
+from emulator.metadata.client_quotas import ClientQuotas
 from emulator.metadata.configs import Config, Configs
 from emulator.metadata.controllers import Controllers
+from emulator.metadata.delegation_tokens import DelegationTokens
 from emulator.metadata.features import Features
 from emulator.metadata.metadata_version import FEATURE_NAME, MINIMUM, MetadataVersion
 from emulator.metadata.migration_state import MigrationState
 from emulator.metadata.pmap import PMap
 from emulator.metadata.producer_ids import ProducerIds
+from emulator.metadata.scram import Credentials
 from emulator.metadata.topics import Partition, Topic
 
 
 class Image(msgspec.Struct, frozen=True, gc=False):
     """Metadata after the record at ``offset``, appended in leader epoch ``epoch``; -1 before any.
 
-    ``topics`` and ``topic_ids`` hold the same topics, by id and id by name. Every map iterates by
-    ascending key.
+    ``topics`` and ``topic_ids`` hold the same topics, by id and id by name; ``acls`` and
+    ``acls_by_resource`` the same entries. Every map iterates by ascending key.
     """
 
     offset: int = -1
@@ -32,6 +36,11 @@ class Image(msgspec.Struct, frozen=True, gc=False):
     brokers: Brokers = PMap()
     controllers: Controllers = PMap()
     configs: Configs = PMap()
+    client_quotas: ClientQuotas = PMap()
+    scram_credentials: Credentials = PMap()
+    acls: Acls = PMap()
+    acls_by_resource: AclsByResource = PMap()
+    delegation_tokens: DelegationTokens = PMap()
     producer_ids: ProducerIds = ProducerIds()
     features: Features = PMap()
     migration_state: MigrationState = MigrationState.NONE
@@ -54,6 +63,10 @@ class Image(msgspec.Struct, frozen=True, gc=False):
     def config(self, resource_type: int, name: str) -> Config:
         """Dynamic config of one resource, by key; empty if it has none."""
         return self.configs.get((resource_type, name), configs.NONE)
+
+    def resource_acls(self, resource: Resource) -> ResourceAcls:
+        """Access control entries of one resource, by id; empty if it has none."""
+        return self.acls_by_resource.get(resource, acls.NONE)
 
 
 EMPTY: Final = Image()

@@ -9,12 +9,16 @@ from typing import Any, Final, TypeAlias
 from msgspec.structs import replace
 
 from emulator.metadata import (
+    acls,
     brokers,
+    client_quotas,
     configs,
     controllers,
+    delegation_tokens,
     features,
     migration_state,
     producer_ids,
+    scram,
     topics,
 )
 from emulator.metadata.errors import ReplayError
@@ -40,9 +44,8 @@ def replay(image: Image, record: object, offset: int, epoch: int) -> Image:
         epoch: the leader epoch of its batch.
 
     Raises:
-        ReplayError: the record does not fit the image, is of a class this product does not keep
-            (quotas, SCRAM, ACLs, delegation tokens), or aborts a transaction, which needs a
-            History.
+        ReplayError: the record does not fit the image, is of a class that no Kafka writes (such as
+            AccessControlRecord), or aborts a transaction, which needs a History.
 
     Source: the replay methods of QuorumController's managers, Kafka 3.9.
     """
@@ -131,6 +134,38 @@ def _config(image: Image, record: r.ConfigRecord) -> Image:
     return replace(image, configs=configs.alter(image.configs, record))
 
 
+def _client_quota(image: Image, record: r.ClientQuotaRecord) -> Image:
+    return replace(image, client_quotas=client_quotas.alter(image.client_quotas, record))
+
+
+def _scram(image: Image, record: r.UserScramCredentialRecord) -> Image:
+    return replace(image, scram_credentials=scram.upsert(image.scram_credentials, record))
+
+
+def _remove_scram(image: Image, record: r.RemoveUserScramCredentialRecord) -> Image:
+    return replace(image, scram_credentials=scram.remove(image.scram_credentials, record))
+
+
+def _acl(image: Image, record: r.AccessControlEntryRecord) -> Image:
+    by_id, by_resource = acls.add(image.acls, image.acls_by_resource, record)
+    return replace(image, acls=by_id, acls_by_resource=by_resource)
+
+
+def _remove_acl(image: Image, record: r.RemoveAccessControlEntryRecord) -> Image:
+    by_id, by_resource = acls.remove(image.acls, image.acls_by_resource, record)
+    return replace(image, acls=by_id, acls_by_resource=by_resource)
+
+
+def _token(image: Image, record: r.DelegationTokenRecord) -> Image:
+    return replace(image, delegation_tokens=delegation_tokens.put(image.delegation_tokens, record))
+
+
+def _remove_token(image: Image, record: r.RemoveDelegationTokenRecord) -> Image:
+    return replace(
+        image, delegation_tokens=delegation_tokens.remove(image.delegation_tokens, record)
+    )
+
+
 def _producer_ids(image: Image, record: r.ProducerIdsRecord) -> Image:
     return replace(image, producer_ids=producer_ids.allocate(image.producer_ids, record))
 
@@ -164,6 +199,13 @@ _APPLY: Final[Mapping[type, Apply]] = MappingProxyType(
         r.BrokerRegistrationChangeRecord: _registration_change,
         r.RegisterControllerRecord: _register_controller,
         r.ConfigRecord: _config,
+        r.ClientQuotaRecord: _client_quota,
+        r.UserScramCredentialRecord: _scram,
+        r.RemoveUserScramCredentialRecord: _remove_scram,
+        r.AccessControlEntryRecord: _acl,
+        r.RemoveAccessControlEntryRecord: _remove_acl,
+        r.DelegationTokenRecord: _token,
+        r.RemoveDelegationTokenRecord: _remove_token,
         r.ProducerIdsRecord: _producer_ids,
         r.FeatureLevelRecord: _feature_level,
         r.ZkMigrationStateRecord: _migration_state,

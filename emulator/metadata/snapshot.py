@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from emulator.metadata import acls, client_quotas, delegation_tokens, scram
 from emulator.metadata.brokers import Broker, registration
 from emulator.metadata.controllers import Controller
 from emulator.metadata.errors import ReplayError
@@ -73,6 +74,9 @@ def _records(image: Image, version: MetadataVersion) -> Iterator[object]:
             yield r.ConfigRecord(
                 resource_type=resource_type, resource_name=name, name=key, value=value
             )
+    for entity, limits in image.client_quotas.items():
+        for key, limit in limits.items():
+            yield client_quotas.record_of(entity, key, limit)
     ids = image.producer_ids
     if ids != ProducerIds():
         yield r.ProducerIdsRecord(
@@ -80,6 +84,7 @@ def _records(image: Image, version: MetadataVersion) -> Iterator[object]:
             broker_epoch=ids.broker_epoch,
             next_producer_id=ids.next_producer_id,
         )
+    yield from _security(image, version)
 
 
 def _features(image: Image, version: MetadataVersion) -> Iterator[object]:
@@ -94,6 +99,19 @@ def _features(image: Image, version: MetadataVersion) -> Iterator[object]:
         yield r.ZkMigrationStateRecord(zk_migration_state=int(image.migration_state))
     else:
         _only_empty(version, migration_state=int(image.migration_state))
+
+
+def _security(image: Image, version: MetadataVersion) -> Iterator[object]:
+    for acl_id, acl in image.acls.items():
+        yield acls.record_of(acl_id, acl)
+    if not version.supports(Feature.SCRAM):
+        _only_empty(version, scram_credentials=image.scram_credentials)
+    for key, credential in image.scram_credentials.items():
+        yield scram.record_of(key, credential)
+    if not version.supports(Feature.DELEGATION_TOKENS):
+        _only_empty(version, delegation_tokens=image.delegation_tokens)
+    for token in image.delegation_tokens.values():
+        yield delegation_tokens.record_of(token)
 
 
 def _broker(broker: Broker, version: MetadataVersion) -> object:

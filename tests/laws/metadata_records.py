@@ -7,11 +7,20 @@ from collections.abc import Callable
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from emulator.metadata import EMPTY, Feature, Image, MetadataVersion, MigrationState, replay
+from emulator.metadata import (
+    EMPTY,
+    Feature,
+    Image,
+    MetadataVersion,
+    MigrationState,
+    client_quotas,
+    replay,
+)
 from tests.kit.laws import examples
 from wire import records as r
 
 IDS = [bytes(15) + bytes([n]) for n in range(1, 7)]
+ACL_IDS = [bytes(14) + bytes([1, n]) for n in range(1, 7)]
 NAMES = ["a", "b", "c"]
 BROKERS = [1, 2, 3, 1000]
 LAW = examples(25)
@@ -45,7 +54,15 @@ Kind = Callable[[Image], SearchStrategy[object]]
 
 def _possible(image: Image) -> list[Kind]:
     version = image.metadata_version
-    kinds: list[Kind] = [_registration, _config, _producer_ids]
+    kinds: list[Kind] = [_registration, _config, _producer_ids, _client_quota, _acl]
+    if image.acls:
+        kinds += [_remove_acl]
+    if version.supports(Feature.SCRAM):
+        kinds += [_scram]
+    if image.scram_credentials:
+        kinds += [_remove_scram]
+    if version.supports(Feature.DELEGATION_TOKENS):
+        kinds += [_token, _remove_token]
     if len(image.topics) < len(NAMES):
         kinds += [_topic] * 2
     if image.topics:
@@ -149,6 +166,76 @@ def _config(_image: Image) -> SearchStrategy[object]:
             value=st.none() | st.text(max_size=3),
         )
     )
+
+
+def _client_quota(_image: Image) -> SearchStrategy[object]:
+    name = st.sampled_from([None, "a", "b c", "d%e"])
+    return st.builds(
+        client_quotas.record_of,
+        st.sampled_from([("user",), ("client-id",), ("user", "client-id"), ("ip",)])
+        .flatmap(lambda types: st.tuples(*(name.map(lambda n, t=t: (t, n)) for t in types)))
+        .map(client_quotas.entity),
+        st.sampled_from(["producer_byte_rate", "consumer_byte_rate", "request_percentage"]),
+        st.none() | st.integers(1, 9).map(float),
+    )
+
+
+def _scram(_image: Image) -> SearchStrategy[object]:
+    return st.builds(
+        r.UserScramCredentialRecord,
+        name=st.sampled_from(["a", "b c"]),
+        mechanism=st.sampled_from([1, 2]),
+        salt=st.binary(max_size=2),
+        stored_key=st.binary(max_size=2),
+        server_key=st.binary(max_size=2),
+        iterations=st.integers(4096, 4099),
+    )
+
+
+def _remove_scram(image: Image) -> SearchStrategy[object]:
+    return st.sampled_from(list(image.scram_credentials)).map(
+        lambda one: r.RemoveUserScramCredentialRecord(name=one[0], mechanism=one[1])
+    )
+
+
+def _acl(image: Image) -> SearchStrategy[object]:
+    free = [one for one in ACL_IDS if one not in image.acls]
+    if not free:
+        return _remove_acl(image)
+    return st.builds(
+        r.AccessControlEntryRecord,
+        id=st.sampled_from(free),
+        resource_type=st.sampled_from([2, 3, 4, 5, 6, 7]),
+        resource_name=st.sampled_from(["a", "*", "b:c"]),
+        pattern_type=st.sampled_from([3, 4]),
+        principal=st.sampled_from(["User:a", "User:*"]),
+        host=st.sampled_from(["*", "10.0.0.1"]),
+        operation=st.integers(2, 14),
+        permission_type=st.sampled_from([2, 3]),
+    )
+
+
+def _remove_acl(image: Image) -> SearchStrategy[object]:
+    return st.sampled_from(list(image.acls)).map(
+        lambda one: r.RemoveAccessControlEntryRecord(id=one)
+    )
+
+
+def _token(_image: Image) -> SearchStrategy[object]:
+    return st.builds(
+        r.DelegationTokenRecord,
+        owner=st.just("User:a"),
+        requester=st.sampled_from(["User:a", "User:b c"]),
+        renewers=st.lists(st.sampled_from(["User:c", "User:d,e"]), max_size=2, unique=True),
+        issue_timestamp=st.just(1),
+        max_timestamp=st.just(9),
+        expiration_timestamp=st.integers(1, 9),
+        token_id=st.sampled_from(["t1", "t2"]),
+    )
+
+
+def _remove_token(_image: Image) -> SearchStrategy[object]:
+    return st.builds(r.RemoveDelegationTokenRecord, token_id=st.sampled_from(["t1", "t2"]))
 
 
 def _registration(image: Image) -> SearchStrategy[object]:

@@ -81,6 +81,11 @@ def patched(before: Image, after: Image, touched: Touched) -> Image:
         ("brokers", touched.brokers),
         ("controllers", touched.controllers),
         ("configs", touched.configs),
+        ("client_quotas", touched.client_quotas),
+        ("scram_credentials", touched.scram_credentials),
+        ("acls", {one for side in (before, after) for one in _acl_ids(side, touched)}),
+        ("acls_by_resource", touched.acls),
+        ("delegation_tokens", touched.delegation_tokens),
         ("features", touched.features),
     ):
         one, target = getattr(before, field), getattr(after, field)
@@ -100,6 +105,10 @@ def patched(before: Image, after: Image, touched: Touched) -> Image:
         ),
         **maps,
     )
+
+
+def _acl_ids(image: Image, touched: Touched) -> list[bytes]:
+    return [one for resource in touched.acls for one in image.resource_acls(resource)]
 
 
 @LAW
