@@ -9,10 +9,13 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Final, Protocol
 from uuid import UUID
 
 from emulator.controller.heartbeats import Heartbeats
 from emulator.controller.index import TipIndex
+from emulator.metadata.acls import Operation, ResourceType
+from emulator.metadata.image import Image
 from wire.frame import RequestHeader
 
 EMPTY: Mapping[str, str] = MappingProxyType({})
@@ -76,6 +79,24 @@ class Call:
     deadline_ms: int | None = None
 
 
+class Authorizer(Protocol):
+    """Decides on the metadata itself who may do what (KIP-801)."""
+
+    def allows(
+        self,
+        image: Image,
+        call: Call,
+        operation: Operation,
+        resource_type: ResourceType,
+        name: str,
+    ) -> bool:
+        """Whether the principal of a call may do this, from its address, to that resource."""
+
+
+CLUSTER_NAME: Final = "kafka-cluster"
+"""The only resource of type CLUSTER (Resource.CLUSTER_NAME)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """Surroundings of one handler call.
@@ -93,6 +114,15 @@ class Context:
     rng: random.Random
     features_epoch: int = -1
     leader_id: int = -1
+    authorizer: Authorizer | None = None
+
+    def allowed(
+        self, image: Image, operation: Operation, resource_type: ResourceType, name: str
+    ) -> bool:
+        """Whether the caller may do this to that resource; always, without an authorizer."""
+        return self.authorizer is None or self.authorizer.allows(
+            image, self.call, operation, resource_type, name
+        )
 
     @property
     def api_version(self) -> int:
