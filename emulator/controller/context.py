@@ -67,6 +67,8 @@ class Call:
     ``ticket`` comes back with the reply and means nothing here. ``client_address`` is 4 or 16 raw
     bytes, ``principal`` Kafka's ``Type:name``. ``deadline_ms``: after it the caller is answered
     REQUEST_TIMED_OUT; None takes the request's own ``timeout_ms`` if it has one, else no limit.
+    ``forwarded``: it came in an Envelope, and principal and address are those found in there.
+    ``token_authenticated``: the principal logged in with a delegation token.
     """
 
     ticket: object
@@ -77,6 +79,8 @@ class Call:
     listener: str = "CONTROLLER"
     received_ms: int = 0
     deadline_ms: int | None = None
+    forwarded: bool = False
+    token_authenticated: bool = False
 
 
 class Authorizer(Protocol):

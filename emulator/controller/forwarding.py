@@ -8,6 +8,7 @@ Source: EnvelopeUtils and RequestContext.buildResponseEnvelopePayload, Kafka 3.9
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from emulator.controller.context import Call
 from emulator.controller.registry import advertised
@@ -28,6 +29,13 @@ class Enveloped:
 
     outer: object
     header: RequestHeader
+
+
+class Principal(NamedTuple):
+    """Who sent a request first: ``Type:name``, and whether a delegation token proved it."""
+
+    name: str
+    token_authenticated: bool
 
 
 def opened(call: Call, release: str) -> Call | ErrorCode:
@@ -65,11 +73,13 @@ def opened(call: Call, release: str) -> Call | ErrorCode:
         ticket=Enveloped(call.ticket, header),
         header=header,
         message=message,
-        principal=principal,
+        principal=principal.name,
         client_address=envelope.client_host_address,
         listener=call.listener,
         received_ms=call.received_ms,
         deadline_ms=call.deadline_ms,
+        forwarded=True,
+        token_authenticated=principal.token_authenticated,
     )
 
 
@@ -112,13 +122,13 @@ def says(message: object, code: ErrorCode) -> bool:
     return False
 
 
-def decode_principal(data: bytes | None) -> str | None:
-    """Kafka's ``Type:name`` of a serialised principal; None if it cannot be read.
+def decode_principal(data: bytes | None) -> Principal | None:
+    """A serialised principal; None if it cannot be read.
 
     The form of DefaultKafkaPrincipalBuilder: a version (16 bit), then DefaultPrincipalData.
 
     >>> decode_principal(bytes.fromhex("0000 05 55736572 0a 414e4f4e594d4f5553 00 00"))
-    'User:ANONYMOUS'
+    Principal(name='User:ANONYMOUS', token_authenticated=False)
     """
     if data is None or len(data) < PRINCIPAL_VERSION_BYTES:
         return None
@@ -129,4 +139,4 @@ def decode_principal(data: bytes | None) -> str | None:
         principal = decode(m.DefaultPrincipalData, version, data[PRINCIPAL_VERSION_BYTES:])
     except DecodeError:
         return None
-    return f"{principal.type}:{principal.name}"
+    return Principal(f"{principal.type}:{principal.name}", principal.token_authenticated)

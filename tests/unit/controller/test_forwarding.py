@@ -24,7 +24,8 @@ def test_an_api_without_handler_is_not_spoken_inside_either() -> None:
 
 def test_the_principal_and_address_of_the_client_go_inside() -> None:
     admin = bytes.fromhex("0000 05 55736572 06 61646d696e 00 00")
-    assert decode_principal(admin) == "User:admin"
+    assert decode_principal(admin) == ("User:admin", False)
+    assert decode_principal(admin[:-2] + b"\x01\x00") == ("User:admin", True)
     inner = encode_request(
         RequestHeader(api_key=55, api_version=2, correlation_id=9, client_id="adm"),
         m.DescribeQuorumRequest(),
@@ -34,10 +35,15 @@ def test_the_principal_and_address_of_the_client_go_inside() -> None:
     assert world.send(enveloped(inner, request_principal=admin, client_host_address=address)) == []
     (call,) = world.controller.take_forwarded()
     assert (call.principal, call.client_address) == ("User:admin", address)
+    assert (call.forwarded, call.token_authenticated) == (True, False)
     assert (call.header.client_id, call.header.correlation_id) == ("adm", 9)
     world.controller.answer(Reply(call.ticket, m.DescribeQuorumResponse()))
     (answer,) = world.answers()
     assert decode_response(55, 2, answer.response_data) == (9, m.DescribeQuorumResponse())
+    token = admin[:-2] + b"\x01\x00"
+    assert world.send(enveloped(inner, request_principal=token)) == []
+    (call,) = world.controller.take_forwarded()
+    assert (call.principal, call.token_authenticated) == ("User:admin", True)
 
 
 def test_a_forwarded_describe_quorum_that_met_no_leader_comes_out_as_not_controller() -> None:
