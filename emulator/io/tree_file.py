@@ -1,0 +1,28 @@
+"""A dumped ZooKeeper tree from a file, for the commands that work offline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from emulator.migration.zk_tree import dump
+from emulator.migration.zk_tree.reader import Tree
+
+
+class TreeFileError(Exception):
+    """The file cannot be read, or is no dump; the text is one sentence that names it."""
+
+
+def load(path: Path) -> Tree:
+    """Read what ``kraft-bridge zk dump`` printed, secrets left out or not.
+
+    ``zk_tree.dump.redacted`` says where they were.
+
+    Raises:
+        TreeFileError: no such file, not readable, no JSON, or no dump of a tree.
+    """
+    try:
+        return dump.parse(path.read_bytes())
+    except OSError as error:
+        raise TreeFileError(f"{path}: {error.strerror or error}") from error
+    except dump.DumpError as error:
+        raise TreeFileError(f"{path}: {error}") from error
