@@ -6,12 +6,13 @@ VENV   ?= .venv
 PY     := $(VENV)/bin/python
 ENV    := $(VENV)/.installed
 JARS   := .cache/jars/.verified
+MATRIX := .cache/jars/.matrix
 JOBS   ?= 2
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup
 QUICK  := not jars and not jvm and not spark and not slow
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick fmt lint type laws mutants bench requirements docs jars clean
+.PHONY: help demo test quick fmt lint type laws mutants bench matrix requirements docs jars clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r t d; \
@@ -47,6 +48,9 @@ mutants: $(ENV) $(JARS) ## plant known faults; every one must turn its test red
 bench: $(ENV) $(JARS) ## speed: the codec beside construct, Java and kio, the controller beside Kafka's
 	$(PY) -m bench
 
+matrix: $(ENV) $(JARS) $(MATRIX) ## migrate real brokers of all six bridge releases, beside Kafka's own controller
+	$(PY) -m bench.matrix
+
 requirements: $(ENV) ## which requirement the last `make test` proved, and by what kind of test
 	$(PY) -m tools.requirements
 
@@ -63,6 +67,11 @@ $(ENV): requirements.lock tools/bootstrap.py
 $(JARS): $(ENV) jars/ivy.xml jars/jars.sha256 jars/settings.xml
 	$(PY) -m tools.jars
 	$(PY) -m tools.class_archive
+	@touch $@
+
+$(MATRIX): $(JARS)
+	$(PY) -m tools.jars matrix
+	$(PY) -m tools.class_archive 3.5.2 3.6.2 3.7.2 3.8.1
 	@touch $@
 
 clean: ## remove the environment and everything cached

@@ -1,5 +1,6 @@
 """Fetch the pinned jars into the cache: ``python -m tools.jars``, a no-op when they are there.
 
+With ``matrix`` also the servers of the releases that only ``make matrix`` runs.
 Ivy, itself a jar of the pyspark wheel, downloads an exact list; sha256 sums decide what is kept.
 No host is named here: Ivy's default applies, or the mirror in ``KRAFT_BRIDGE_MAVEN_MIRROR``.
 """
@@ -21,7 +22,7 @@ from xml.etree import ElementTree as ET
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 
-from bench.cluster.jars import JarsMissingError, cache_dir, pyspark_jars
+from bench.cluster.jars import MATRIX_CONFS, JarsMissingError, cache_dir, pyspark_jars
 from bench.cluster.java import Java, JavaNotFoundError, find_java
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -31,10 +32,11 @@ UNREACHABLE = r"UnknownHost|Connection|Network is unreachable|timed out|not foun
 BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
 
 
-def pins() -> dict[str, str]:
-    """Path below the jar cache -> sha256, hexadecimal."""
+def pins(*, matrix: bool = True) -> dict[str, str]:
+    """Path below the jar cache -> sha256, hexadecimal; without those of the matrix if so asked."""
     lines = (line.split() for line in PINS.read_text().splitlines())
-    return {path: digest for digest, path in lines}
+    found = {path: digest for digest, path in lines}
+    return {p: d for p, d in found.items() if matrix or p.split("/")[0] not in MATRIX_CONFS}
 
 
 def digest(path: Path) -> str:
@@ -46,10 +48,9 @@ def digest(path: Path) -> str:
         return "absent"
 
 
-def wrong(jars: Path) -> dict[str, str]:
+def wrong(jars: Path, wanted: dict[str, str]) -> dict[str, str]:
     """Pinned jars that are absent or differ: path -> ``absent`` or the sum found."""
     with ThreadPoolExecutor() as pool:
-        wanted = pins()
         found = dict(zip(wanted, pool.map(lambda rel: digest(jars / rel), wanted), strict=True))
     return {path: found[path] for path in wanted if found[path] != wanted[path]}
 
@@ -156,10 +157,11 @@ def reason(printed: str, left: dict[str, str]) -> str:
 def main() -> str | None:
     """Make the cache hold exactly what is pinned; returns one sentence on failure."""
     cache = cache_dir()
+    wanted = pins(matrix="matrix" in sys.argv[1:])
     jars = cache / "jars"
     jars.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()
-    if not (missing := wrong(jars)):
+    if not (missing := wrong(jars, wanted)):
         return None
     for path in missing:
         forget(path, jars, cache / "ivy")
@@ -169,13 +171,13 @@ def main() -> str | None:
     except (JavaNotFoundError, JarsMissingError) as error:
         return str(error)
     (cache / "ivy.log").write_text(printed)
-    if left := wrong(jars):
+    if left := wrong(jars, wanted):
         for path in left:
             forget(path, jars, cache / "ivy")
-        count, why = f"{len(left)} of {len(pins())}", reason(printed, left)
+        count, why = f"{len(left)} of {len(wanted)}", reason(printed, left)
         return f"{count} pinned jars could not be had ({why}); first: {min(left)}"
     seconds = time.monotonic() - begun
-    sys.stderr.write(f"jars: {len(pins())} verified in {seconds:.1f} s (Java: {java.source})\n")
+    sys.stderr.write(f"jars: {len(wanted)} verified in {seconds:.1f} s (Java: {java.source})\n")
     return None
 
 

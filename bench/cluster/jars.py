@@ -8,10 +8,19 @@ import os
 from pathlib import Path
 
 RELEASES = ("3.9.2", "3.4.1")
-"""Kafka releases of which whole servers are at hand; the newest and oldest bridge release."""
+"""Kafka releases with servers and tools; the newest and oldest bridge release."""
 
 SCHEMA_RELEASES = ("3.5.2", "3.6.2", "3.7.2", "3.8.1")
-"""Releases of which only the message definitions are at hand."""
+"""Releases of which the tests have only the message definitions; servers too for the matrix."""
+
+BRIDGE_RELEASES = ("3.4.1", "3.5.2", "3.6.2", "3.7.2", "3.8.1", "3.9.2")
+"""Every release that can migrate, oldest first."""
+
+BEFORE_THE_BRIDGE = "3.3.2"
+"""The last release that cannot: its servers only."""
+
+MATRIX_CONFS = frozenset(f"kafka-{release}" for release in SCHEMA_RELEASES)
+"""Configurations of ``jars/ivy.xml`` that only ``make matrix`` needs."""
 
 # Without metrics-core the server ends in ClassNotFoundException; the rest is what it logs with.
 _ZOOKEEPER = (
@@ -45,15 +54,16 @@ def cache_dir() -> Path:
 def _conf(name: str) -> list[Path]:
     jars = sorted((cache_dir() / "jars" / name).glob("*.jar"))
     if not jars:
-        raise JarsMissingError(f"The jars of {name} are not in {cache_dir()}: run 'make jars'")
+        target = "matrix" if name in MATRIX_CONFS else "jars"
+        raise JarsMissingError(f"The jars of {name} are not in {cache_dir()}: run 'make {target}'")
     return jars
 
 
 def kafka_jars(release: str) -> list[Path]:
-    """Class path of Kafka's servers and command-line tools.
+    """Class path of Kafka's servers, and of its command-line tools for one of `RELEASES`.
 
     Args:
-        release: one of `RELEASES`.
+        release: one of `BRIDGE_RELEASES`, or `BEFORE_THE_BRIDGE`.
 
     Raises:
         JarsMissingError: they were not fetched.
