@@ -229,22 +229,19 @@ class Node:
         return effects
 
     def _request(self, request: Request, now_ms: int) -> None:
-        ticket, message = request.ticket, request.message
-        if self._raft_request(message, ticket.header.api_version, ticket, now_ms):
-            return
         call = Call(
-            ticket=ticket,
-            header=ticket.header,
-            message=message,
+            ticket=request.ticket,
+            header=request.ticket.header,
+            message=request.message,
             client_address=request.peer_address,
             listener=request.listener,
             received_ms=now_ms,
         )
         self.controller.request(call, now_ms)
-        for inner in self.controller.take_forwarded():
-            self._raft_request(inner.message, inner.header.api_version, inner.ticket, now_ms)
+        for one in self.controller.take_forwarded():
+            self._raft_request(one.message, one.header.api_version, one.ticket, now_ms)
 
-    def _raft_request(self, message: object, version: int, ticket: object, now_ms: int) -> bool:
+    def _raft_request(self, message: object, version: int, ticket: object, now_ms: int) -> None:
         match message:
             case m.FetchRequest():
                 self.raft.fetch(message, version, now_ms, ticket)
@@ -259,8 +256,7 @@ class Node:
             case m.EndQuorumEpochRequest():
                 self.raft.end_quorum_epoch(message, version, ticket)
             case _:
-                return False
-        return True
+                raise AssertionError("no request of the Raft machine")
 
     # ---------------------------------------------------------------- the path, in order
     def _timers(self, now_ms: int) -> list[Effect]:

@@ -39,7 +39,8 @@ class ControllerConfig:
 
     ``release`` is the Kafka line whose dialect is spoken ("3.4" ... "3.9"); ``metadata_version``
     the level written into an empty log. ``properties`` are the controller's own server.properties,
-    the source of static values of topic configs. Times in milliseconds.
+    the source of static values of topic configs. Without ``authorizer`` everybody may do
+    everything, and there are no ACLs to manage. Times in milliseconds.
     """
 
     node_id: int
@@ -57,7 +58,10 @@ class ControllerConfig:
     num_partitions: int = 1
     default_replication_factor: int = 1
     delete_topic_enable: bool = True
+    auto_leader_rebalance_enable: bool = True
+    leader_imbalance_check_interval_seconds: int = 300
     properties: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+    authorizer: Authorizer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,9 @@ class Call:
 
 class Authorizer(Protocol):
     """Decides on the metadata itself who may do what (KIP-801)."""
+
+    def is_super_user(self, principal: str) -> bool:
+        """Whether ACLs do not matter for this principal."""
 
     def allows(
         self,
@@ -118,13 +125,13 @@ class Context:
     rng: random.Random
     features_epoch: int = -1
     leader_id: int = -1
-    authorizer: Authorizer | None = None
 
     def allowed(
         self, image: Image, operation: Operation, resource_type: ResourceType, name: str
     ) -> bool:
         """Whether the caller may do this to that resource; always, without an authorizer."""
-        return self.authorizer is None or self.authorizer.allows(
+        authorizer = self.config.authorizer
+        return authorizer is None or authorizer.allows(
             image, self.call, operation, resource_type, name
         )
 

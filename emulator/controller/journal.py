@@ -97,6 +97,11 @@ class Journal:
         return self._log.high_watermark - 1
 
     @property
+    def loaded(self) -> bool:
+        """Whether the log has said what is committed; ``stable`` shows it from then on."""
+        return self._log.high_watermark >= 0
+
+    @property
     def stable_offset(self) -> int:
         """Offset of the last record that may be shown."""
         return self._history.stable_offset

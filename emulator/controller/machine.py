@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from emulator.controller import broker_changes, promises
+from emulator.controller import access, broker_changes, promises
 from emulator.controller.activation import activation, registration
 from emulator.controller.batches import encoded, too_large
 from emulator.controller.context import Call, Context, ControllerConfig
@@ -100,7 +100,7 @@ class Controller:
         return taken
 
     def take_forwarded(self) -> list[Call]:
-        """Calls found in Envelopes that the Raft machine answers.
+        """Calls that the Raft machine answers, direct ones and those found in Envelopes.
 
         Give its answer, under the call's ticket, to ``answer``.
         """
@@ -162,6 +162,13 @@ class Controller:
         Raises:
             ValueError: an API without handler; it was never advertised.
         """
+        refusal = access.refusal(call, self._journal, self.config.authorizer)
+        if refusal is not None:
+            self.answer(Reply(call.ticket, refusal))
+            return
+        if call.header.api_key in _RAFT_KEYS:
+            self._forwarded.append(call)
+            return
         handler = handlers().get(call.header.api_key)
         if handler is None:
             raise ValueError(f"api key {call.header.api_key} has no handler")
@@ -302,12 +309,10 @@ class Controller:
         result = handler.function(self.stable, call.message, self._context(call, now_ms))
         assert not result.records, "a read appends nothing"
         inner = result.response
-        if not isinstance(inner, Call):
-            self.answer(Reply(call.ticket, inner))
-        elif inner.header.api_key in _RAFT_KEYS:
-            self._forwarded.append(inner)
-        else:
+        if isinstance(inner, Call):
             self.request(inner, now_ms)
+        else:
+            self.answer(Reply(call.ticket, inner))
 
     def _write(self, handler: Handler, call: Call, now_ms: int) -> None:
         if isinstance(call.message, m.BrokerRegistrationRequest):

@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from emulator.controller import api
 from emulator.controller.context import Context
 from emulator.controller.result import Result
+from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from wire import messages as m
 from wire import releases
@@ -26,15 +27,17 @@ HandlerFunction = Callable[[Image, Any, Context], Result[Any]]
 Refusal = Callable[[Any, ErrorCode, str | None], Any]
 FunctionT = TypeVar("FunctionT", bound=HandlerFunction)
 
-RAFT_REQUESTS = (
-    m.FetchRequest,
-    m.VoteRequest,
-    m.BeginQuorumEpochRequest,
-    m.EndQuorumEpochRequest,
-    m.DescribeQuorumRequest,
-    m.FetchSnapshotRequest,
+RAFT_REQUESTS: Final[Mapping[type, Operation]] = MappingProxyType(
+    {
+        m.FetchRequest: Operation.CLUSTER_ACTION,
+        m.VoteRequest: Operation.CLUSTER_ACTION,
+        m.BeginQuorumEpochRequest: Operation.CLUSTER_ACTION,
+        m.EndQuorumEpochRequest: Operation.CLUSTER_ACTION,
+        m.DescribeQuorumRequest: Operation.DESCRIBE,
+        m.FetchSnapshotRequest: Operation.CLUSTER_ACTION,
+    }
 )
-"""Answered on the same listener by the Raft machine."""
+"""Answered on the same listener by the Raft machine; what its callers must be allowed to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,8 @@ class Handler:
     records are committed, even inside an open metadata transaction.
     ``unbounded``: its records are appended even while ZooKeeper lags behind.
     ``read``: sees the committed image, appends nothing, is answered at once, active or not.
+    ``needs``: what the caller must be allowed to do to the cluster before anything is looked at;
+    None leaves all of it to the function.
     """
 
     key: int
@@ -55,6 +60,7 @@ class Handler:
     pre_migration: bool
     unbounded: bool
     read: bool
+    needs: Operation | None
 
 
 _HANDLERS: dict[int, Handler] = {}
@@ -67,6 +73,7 @@ def handles(
     pre_migration: bool = False,
     unbounded: bool = False,
     read: bool = False,
+    needs: Operation | None = None,
 ) -> Callable[[FunctionT], FunctionT]:
     """Register a pure function ``(image, request, context) -> Result`` as the handler of an API.
 
@@ -79,7 +86,9 @@ def handles(
     def register(function: FunctionT) -> FunctionT:
         if key in _HANDLERS:
             raise ValueError(f"two handlers for api key {key}")
-        _HANDLERS[key] = Handler(key, request, function, refused, pre_migration, unbounded, read)
+        _HANDLERS[key] = Handler(
+            key, request, function, refused, pre_migration, unbounded, read, needs
+        )
         return function
 
     return register

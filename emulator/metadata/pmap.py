@@ -97,6 +97,21 @@ class PMap(Mapping[K, V]):
         chunk: dict[K, Any] = self._chunks[_bisect_right(self._lows, key, 1) - 1]
         return chunk.get(key, default)
 
+    def floor(self, key: K) -> K | None:
+        """Return the greatest key that is not above ``key``, or None.
+
+        >>> PMap({"b": 1, "d": 2}).floor("c")
+        'b'
+        """
+        for at in range(self._at(key), -1, -1):
+            chunk: dict[Any, V] = self._chunks[at]
+            if key in chunk:
+                return key
+            found: K | None = max((one for one in chunk if one < key), default=None)
+            if found is not None:
+                return found
+        return None
+
     def items(self) -> ItemsView[K, V]:
         """Entries by ascending key."""
         return _Items(self)

@@ -1,0 +1,136 @@
+"""Who may do what, decided on the ACLs of an image.
+
+Everything that guards a resource counts: entries of its own name, of ``*``, and of every prefix of
+its name. One DENY that matches outweighs any ALLOW. Nothing found for the resource at all: the
+configured default; something found, but nothing that matches: no.
+
+Source: StandardAuthorizer, StandardAuthorizerData, Kafka 3.9; KIP-11, KIP-290, KIP-801.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from types import MappingProxyType
+from typing import Final
+
+from emulator.controller.context import Call
+from emulator.metadata.acls import (
+    WILDCARD,
+    AclsByResource,
+    Operation,
+    PatternType,
+    Permission,
+    Resource,
+    ResourceAcls,
+    ResourceType,
+)
+from emulator.metadata.image import Image
+
+ANYBODY: Final = "User:*"
+"""Matches principals of every type."""
+IMPLIED: Final[Mapping[int, frozenset[int]]] = MappingProxyType(
+    {
+        Operation.DESCRIBE: frozenset(
+            {
+                Operation.DESCRIBE,
+                Operation.READ,
+                Operation.WRITE,
+                Operation.DELETE,
+                Operation.ALTER,
+            }
+        ),
+        Operation.DESCRIBE_CONFIGS: frozenset(
+            {Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS}
+        ),
+    }
+)
+"""Operation -> what an ALLOW may say to allow it; a DENY must say the operation itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class StandardAuthorizer:
+    """The authorizer of a KRaft controller, with its two settings.
+
+    ``super_users`` are ``Type:name``; they may do everything, whatever the ACLs say.
+    """
+
+    super_users: frozenset[str] = frozenset()
+    allow_everyone_if_no_acl_found: bool = False
+
+    def is_super_user(self, principal: str) -> bool:
+        """Whether ACLs do not matter for this principal."""
+        return principal in self.super_users
+
+    def allows(
+        self,
+        image: Image,
+        call: Call,
+        operation: Operation,
+        resource_type: ResourceType,
+        name: str,
+    ) -> bool:
+        """Whether the caller may do this to that resource, from the caller's address."""
+        if call.principal in self.super_users:
+            return True
+        host = host_address(call.client_address)
+        guarded = allowed = False
+        for group in guards(image.acls_by_resource, resource_type, name):
+            guarded = True
+            for acl in group.values():
+                if acl.principal not in {call.principal, ANYBODY}:
+                    continue
+                if acl.host not in {host, WILDCARD}:
+                    continue
+                if acl.permission == Permission.DENY:
+                    if acl.operation in {operation, Operation.ALL}:
+                        return False
+                elif acl.operation in IMPLIED.get(operation, {operation}) | {Operation.ALL}:
+                    allowed = True
+        return allowed if guarded else self.allow_everyone_if_no_acl_found
+
+
+def guards(acls: AclsByResource, resource_type: int, name: str) -> Iterator[ResourceAcls]:
+    """The entries of every resource pattern that covers a name.
+
+    Prefixes are found by stepping down the sorted keys: the greatest one not above the name either
+    is a prefix of it or bounds the length of all that are left. So the cost depends on how many
+    prefixes match, not on how many entries there are.
+    """
+    kind = int(resource_type)
+    for literal in dict.fromkeys((name, WILDCARD)):
+        group = acls.get(Resource(kind, int(PatternType.LITERAL), literal))
+        if group is not None:
+            yield group
+    rest = name
+    while rest:
+        below = acls.floor(Resource(kind, int(PatternType.PREFIXED), rest))
+        if below is None or below[:2] != (kind, PatternType.PREFIXED):
+            return
+        if rest.startswith(below.name):
+            yield acls[below]
+            rest = below.name[:-1]
+        else:
+            rest = rest[: _shared(rest, below.name)]
+
+
+def host_address(address: bytes) -> str:
+    r"""4 or 16 raw bytes as ACLs name hosts: as InetAddress.getHostAddress, Java 17.
+
+    >>> host_address(bytes([10, 0, 0, 7])), host_address(bytes(15) + b"\x01")
+    ('10.0.0.7', '0:0:0:0:0:0:0:1')
+    >>> host_address(bytes(10) + b"\xff\xff" + bytes([10, 0, 0, 7]))
+    '10.0.0.7'
+    """
+    if len(address) == 4:
+        return str(ip_address(address))
+    if address[:12] == bytes(10) + b"\xff\xff":
+        return str(ip_address(address[12:]))
+    return ":".join(f"{int.from_bytes(address[at : at + 2], 'big'):x}" for at in range(0, 16, 2))
+
+
+def _shared(one: str, other: str) -> int:
+    """How many characters two different strings begin with in common."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
