@@ -17,11 +17,12 @@ class Cluster:
     """Brokers 0 to ``count`` - 1 in ZooKeeper mode; as a context manager started, then killed.
 
     Args:
-        release: ``3.9.2`` or ``3.4.1``.
+        release: one of `bench.cluster.jars.BRIDGE_RELEASES`.
         folder: where all of them keep their files.
         zk: a started ZooKeeper, or a connect string (then with a chroot, if wanted).
         count: number of brokers.
         properties: more server properties of every broker.
+        sasl, authorizer: as of `Broker`.
     """
 
     def __init__(
@@ -32,11 +33,22 @@ class Cluster:
         *,
         count: int = 3,
         properties: Mapping[str, object] | None = None,
+        sasl: bool = False,
+        authorizer: bool = False,
     ) -> None:
         self.zk = zk.hosts if isinstance(zk, ZooKeeper) else zk
         self.brokers = [
-            Broker(release, id, folder, self.zk, properties=properties, broker_count=count)
-            for id in range(count)  # noqa: A001 - Kafka's name for it
+            Broker(
+                release,
+                number,
+                folder,
+                self.zk,
+                properties=properties,
+                broker_count=count,
+                sasl=sasl,
+                authorizer=authorizer,
+            )
+            for number in range(count)
         ]
 
     @property

@@ -56,6 +56,15 @@ def java(
     return done.stdout
 
 
+def quiet_log4j() -> Path:
+    """A log4j file for tools: errors only, to standard error."""
+    log = cache_dir() / "tool-log4j.properties"
+    if not log.exists():
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text(_QUIET)
+    return log
+
+
 def kafka_tool(
     release: str, main: str, *arguments: str | Path, stdin: bytes = b"", timeout_s: float = 60
 ) -> str:
@@ -72,11 +81,7 @@ def kafka_tool(
     Raises:
         JavaToolError: its exit code is not 0.
     """
-    log = cache_dir() / "tool-log4j.properties"
-    if not log.exists():
-        log.parent.mkdir(parents=True, exist_ok=True)
-        log.write_text(_QUIET)
-    flags = [f"-Dlog4j.configuration=file:{log}", *archive_flags(release)]
+    flags = [f"-Dlog4j.configuration=file:{quiet_log4j()}", *archive_flags(release)]
     printed = java(
         kafka_jars(release), main, *arguments, flags=flags, stdin=stdin, timeout_s=timeout_s
     )

@@ -56,6 +56,11 @@ _SMALL = {
 }
 _PROTOCOLS = "INTERNAL:PLAINTEXT,CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT"
 
+USERS = {"admin": "admin-secret", "reader": "reader-secret"}
+"""Users of the SASL listener by mechanism PLAIN, with their passwords."""
+SUPER_USERS = "User:ANONYMOUS;User:admin"
+TOKEN_SECRET = "of-the-tokens"  # noqa: S105 - of no one but the loopback address
+
 
 def ibp(release: str) -> str:
     """The inter.broker.protocol.version of a release: ``3.9.2`` -> ``3.9``."""
@@ -146,11 +151,40 @@ class _Server(Process):
         self.kill()
 
 
+def authorizer(*, kraft: bool) -> dict[str, object]:
+    """Properties of a server that enforces ACLs, of brokers and controllers."""
+    name = (
+        "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+        if kraft
+        else "kafka.security.authorizer.AclAuthorizer"
+    )
+    return {"authorizer.class.name": name, "super.users": SUPER_USERS}
+
+
+def _sasl() -> dict[str, object]:
+    """Properties of the SASL listener of a broker, but for ``listeners``."""
+    users = " ".join(f'user_{name}="{password}"' for name, password in USERS.items())
+    name, password = next(iter(USERS.items()))
+    module = "org.apache.kafka.common.security"
+    scram = f"{module}.scram.ScramLoginModule required;"
+    login = f'username="{name}" password="{password}"'
+    return {
+        "listener.security.protocol.map": f"{_PROTOCOLS},SASL:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "listener.name.sasl.plain.sasl.jaas.config": (
+            f"{module}.plain.PlainLoginModule required {login} {users};"
+        ),
+        "listener.name.sasl.scram-sha-256.sasl.jaas.config": scram,
+        "listener.name.sasl.scram-sha-512.sasl.jaas.config": scram,
+        "delegation.token.secret.key": TOKEN_SECRET,
+    }
+
+
 class Broker(_Server):
     """One broker with two listeners, INTERNAL (between brokers) and CLIENT.
 
     Args:
-        release: ``3.9.2`` or ``3.4.1``.
+        release: one of `bench.cluster.jars.BRIDGE_RELEASES`.
         id: broker id.
         folder: its data, properties, log and output; brokers may share one.
         zk: ZooKeeper, or its connect string; None for a KRaft broker.
@@ -158,6 +192,9 @@ class Broker(_Server):
         migration: whether ``zookeeper.metadata.migration.enable`` is set.
         properties: more server properties; they win over ours.
         broker_count: how many brokers the cluster has: replication of the internal topics.
+        sasl: whether there is a third listener, SASL, for `USERS`, SCRAM users and tokens.
+        authorizer: whether ACLs are enforced, by the authorizer that fits the mode; `SUPER_USERS`
+            may everything.
 
     Attributes may be changed while it is stopped; they hold from the next start on.
     """
@@ -173,8 +210,12 @@ class Broker(_Server):
         migration: bool = False,
         properties: Mapping[str, object] | None = None,
         broker_count: int = 3,
+        sasl: bool = False,
+        authorizer: bool = False,
     ) -> None:
         super().__init__(f"broker-{id}", release, folder)
+        self.authorizer = authorizer
+        self.sasl_port = free_port() if sasl else None
         self.id = id
         self.zk = zk.hosts if isinstance(zk, ZooKeeper) else zk
         self.controller_port = controller_port
@@ -216,6 +257,11 @@ class Broker(_Server):
             found["controller.listener.names"] = "CONTROLLER"
         if self.migration:
             found["zookeeper.metadata.migration.enable"] = "true"
+        if self.sasl_port is not None:
+            found |= _sasl()
+            found["listeners"] = f"{listeners},SASL://{HOST}:{self.sasl_port}"
+        if self.authorizer:
+            found |= authorizer(kraft=self.zk is None)
         return found | self.extra
 
     def migrate(self, controller_port: int) -> Self:
@@ -225,7 +271,8 @@ class Broker(_Server):
 
     def new_ports(self) -> Self:
         """Choose other ports, after a `PortTakenError`."""
-        self.internal_port, self.client_port = free_ports(2)
+        self.internal_port, self.client_port, sasl = free_ports(3)
+        self.sasl_port = self.sasl_port and sasl
         return self
 
 
@@ -233,7 +280,7 @@ class KraftController(_Server):
     """Kafka's own KRaft controller, a quorum of one, to be measured beside ours.
 
     Args:
-        release: ``3.9.2`` or ``3.4.1``.
+        release: one of `bench.cluster.jars.BRIDGE_RELEASES`.
         folder: its data, properties, log and output.
         zk: ZooKeeper to migrate from, or its connect string; None for plain KRaft.
         cluster_id: ``/cluster/id`` of the brokers, base64url.
