@@ -6,6 +6,8 @@ import random
 from collections.abc import Mapping
 
 from emulator.config import SECURITY_PROTOCOLS, Config
+from emulator.config_security import AuthorizerSettings
+from emulator.controller.authorizer import StandardAuthorizer
 from emulator.controller.context import ControllerConfig, Listener
 from emulator.raft.config import RaftConfig
 from emulator.raft.format import MetaProperties, parse_bootstrap_checkpoint
@@ -64,4 +66,12 @@ def controller_config(
         default_replication_factor=config.default_replication_factor,
         delete_topic_enable=config.delete_topic_enable,
         properties=config.static,
+        authorizer=_authorizer(config),
     )
+
+
+def _authorizer(config: Config) -> StandardAuthorizer | None:
+    settings = AuthorizerSettings.of(config.static)
+    if settings is None:
+        return None
+    return StandardAuthorizer(settings.super_users, settings.allow_everyone_if_no_acl_found)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, Final, TypeVar
 
+from emulator import config_security
 from emulator.config_names import KAFKA_CONFIG_NAMES
 from wire.releases import RELEASES
 
@@ -365,18 +366,18 @@ def _cross_checks(config: Config, raw: Mapping[str, str]) -> list[str]:
         problems.append("zookeeper.set.acl=true is not supported yet")
     if raw.get("zookeeper.ssl.client.enable", "false").strip().lower() == "true":
         problems.append("zookeeper.ssl.client.enable=true is not supported yet")
-    if raw.get("authorizer.class.name", "").strip():
-        problems.append("authorizer.class.name is not supported yet: ACLs are not enforced")
+    problems += config_security.problems(
+        raw, release=config.release, migration=config.migration_enabled
+    )
     return problems
 
 
 def _unknown(r: _Reader) -> tuple[str, ...]:
-    authorizer_keys = {"super.users", "allow.everyone.if.no.acl.found"}
     prefixes = ("listener.name.", "sasl.", "ssl.", "log4j.", "zookeeper.ssl.")
     return tuple(
         f"unknown configuration key {key}"
         for key in sorted(r.raw)
         if key not in r.used
-        and key not in KAFKA_CONFIG_NAMES | authorizer_keys
+        and key not in KAFKA_CONFIG_NAMES | config_security.AUTHORIZER_KEYS
         and not key.startswith(prefixes)
     )

@@ -27,5 +27,8 @@ def test_it_is_a_sorted_dict_whose_older_versions_stay(
             assert list(one.values()) == [model[key] for key in one]
             assert len(one) == len(model)
             assert [one.get(key) for key in range(41)] == [model.get(key) for key in range(41)]
+            assert [one.floor(key) for key in range(-1, 42)] == [
+                max((low for low in model if low <= key), default=None) for key in range(-1, 42)
+            ]
             assert one == PMap(model)
             assert (one == versions[-1][0]) is (model == versions[-1][1])

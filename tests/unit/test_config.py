@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from emulator import config, properties
+from emulator.config_security import STANDARD, AuthorizerSettings
 
 GOOD = {
     "process.roles": "controller",
@@ -64,7 +65,20 @@ def test_zookeeper_settings_are_optional_and_have_kafkas_defaults() -> None:
         ({"controller.quorum.voters": ""}, "controller.quorum.voters is required"),
         ({"log.dirs": " , "}, "metadata.log.dir or log.dirs is required"),
         ({"zookeeper.set.acl": "true"}, "zookeeper.set.acl=true is not supported yet"),
-        ({"authorizer.class.name": "a.B"}, "authorizer.class.name is not supported yet"),
+        (
+            {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"},
+            "needs org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        ),
+        (
+            {
+                "authorizer.class.name": STANDARD,
+                "kraftbridge.release": "3.4",
+                "zookeeper.metadata.migration.enable": "true",
+            },
+            "Kafka 3.4 does not migrate ACLs",
+        ),
+        ({"super.users": "User:a;b"}, "super.users: b is not Type:name"),
+        ({"allow.everyone.if.no.acl.found": "yes"}, "must be true or false"),
         ({"kraftbridge.release": "3.3"}, "must be one of 3.4"),
         ({"broker.session.timeout.ms": "0"}, "must be between 1"),
         ({"delete.topic.enable": "yes"}, "must be true or false"),
@@ -74,6 +88,19 @@ def test_a_wrong_value_is_named(changes: dict[str, str], problem: str) -> None:
     with pytest.raises(config.ConfigError) as error:
         config.load(GOOD | changes)
     assert problem in str(error.value)
+
+
+def test_an_authorizer_is_configured_by_its_class() -> None:
+    raw = GOOD | {"super.users": " User:a,O=b ; User:c;", "allow.everyone.if.no.acl.found": "TRUE"}
+    for given in (raw, raw | {"authorizer.class.name": ""}):
+        found, warnings = config.load(given)
+        assert AuthorizerSettings.of(found.static) is None
+        assert warnings == ()
+    found, _ = config.load(raw | {"authorizer.class.name": STANDARD})
+    users = frozenset({"User:a,O=b", "User:c"})
+    assert AuthorizerSettings.of(found.static) == AuthorizerSettings(
+        users, allow_everyone_if_no_acl_found=True
+    )
 
 
 def test_all_wrong_values_are_reported_at_once() -> None:
