@@ -65,6 +65,8 @@ def controller_config(
         num_partitions=config.num_partitions,
         default_replication_factor=config.default_replication_factor,
         delete_topic_enable=config.delete_topic_enable,
+        auto_leader_rebalance_enable=config.auto_leader_rebalance_enable,
+        leader_imbalance_check_interval_seconds=config.leader_imbalance_check_interval_seconds,
         properties=config.static,
         authorizer=_authorizer(config),
     )

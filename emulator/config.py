@@ -85,6 +85,8 @@ class Config:
     socket_request_max_bytes: int = 16 * 1024 * 1024
     """Kafka takes 100 MiB; nobody is authenticated here, and decoded it is many times as much."""
     delete_topic_enable: bool = True
+    auto_leader_rebalance_enable: bool = True
+    leader_imbalance_check_interval_seconds: int = 300
     release: str = "3.9"
     write_behind_max_records: int = 10_000
     write_behind_poison: str = "block"
@@ -247,6 +249,8 @@ _PLAIN: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "segment_bytes": ("metadata.log.segment.bytes", _int(12)),
     "socket_request_max_bytes": ("socket.request.max.bytes", _int(1)),
     "delete_topic_enable": ("delete.topic.enable", _bool),
+    "auto_leader_rebalance_enable": ("auto.leader.rebalance.enable", _bool),
+    "leader_imbalance_check_interval_seconds": ("leader.imbalance.check.interval.seconds", _int(1)),
     "release": ("kraftbridge.release", _one_of(*RELEASES)),
     "write_behind_max_records": ("kraftbridge.zk.write.behind.max.records", _int(0)),
     "write_behind_poison": ("kraftbridge.zk.write.behind.poison", _one_of("block", "skip")),

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from emulator.controller.config_defs import unclean_election_allowed
 from emulator.controller.context import ControllerConfig
-from emulator.controller.directories import default_directory
+from emulator.controller.directories import default_directory, replica_online
 from emulator.controller.index import PartitionKey, TipIndex
 from emulator.controller.leader_election import PartitionChange, is_active
 from emulator.controller.result import Record
@@ -35,18 +35,23 @@ def partition_change(
 ) -> PartitionChange:
     """A change of one partition that never elects ``without`` and may elect ``joining``.
 
-    ``joining`` counts as active although the image still shows it fenced.
+    ``joining`` counts as active although the image still shows it fenced. Nobody leads from a
+    directory that is offline.
+
+    Source: ReplicationControlManager.LeaderAcceptor, Kafka 3.9.
     """
     topic_id, partition_id = key
     topic = image.topics[topic_id]
+    partition = topic.partitions[partition_id]
 
     def may_lead(replica: int) -> bool:
-        return replica != without and (replica == joining or is_active(image, replica))
+        alive = replica == joining or is_active(image, replica)
+        return replica != without and alive and replica_online(image, partition, replica)
 
     return PartitionChange(
         topic_id=topic_id,
         partition_id=partition_id,
-        partition=topic.partitions[partition_id],
+        partition=partition,
         may_lead=may_lead,
         metadata_version=image.metadata_version,
         migrating=migrating(image, config),

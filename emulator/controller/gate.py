@@ -60,6 +60,11 @@ class Gate:
         """
         return self._held or (self._room is not None and self._room <= 0)
 
+    @property
+    def room(self) -> int | None:
+        """Records that may still be admitted; None for no limit."""
+        return self._room
+
     def hold(self, *, blocked: bool, room: int | None) -> None:
         """Set what may pass from now on."""
         self._held = blocked

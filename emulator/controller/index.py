@@ -6,7 +6,7 @@ batch. Losing it costs a rebuild, never correctness.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from emulator.controller.result import Record
 from emulator.metadata.image import Image
@@ -28,15 +28,18 @@ def collision_key(name: str) -> str:
 
 
 class TipIndex:
-    """Partitions by broker in ISR, partitions without leader, topic names by collision key.
+    """Partitions by broker in ISR and by what they lack, topic names by collision key.
 
-    Source: BrokersToIsrs and ReplicationControlManager.topicsWithCollisionChars, Kafka 3.9.
+    Source: BrokersToIsrs; imbalancedPartitions, reassigningTopics and topicsWithCollisionChars of
+    ReplicationControlManager, Kafka 3.9.
     """
 
     def __init__(self, image: Image) -> None:
         self._in_isr: dict[int, dict[PartitionKey, None]] = {}
         self._leads: dict[int, int] = {}
         self._leaderless: dict[PartitionKey, None] = {}
+        self._imbalanced: dict[PartitionKey, None] = {}
+        self._reassigning: dict[PartitionKey, None] = {}
         self._names: dict[str, dict[str, None]] = {}
         for topic_id, topic in image.topics.items():
             self._names.setdefault(collision_key(topic.name), {})[topic.name] = None
@@ -78,6 +81,16 @@ class TipIndex:
         """Every partition without a leader."""
         yield from tuple(self._leaderless)
 
+    @property
+    def imbalanced(self) -> Collection[PartitionKey]:
+        """Every partition whose leader is not its preferred replica, a live view."""
+        return self._imbalanced.keys()
+
+    @property
+    def reassigning(self) -> Collection[PartitionKey]:
+        """Every partition with replicas being added or removed, a live view."""
+        return self._reassigning.keys()
+
     def colliding(self, name: str) -> str | None:
         """An existing topic, other than ``name`` itself, whose name collides with it."""
         names = self._names.get(collision_key(name), ())
@@ -97,6 +110,10 @@ class TipIndex:
             return
         for broker_id in partition.isr:
             self._in_isr.setdefault(broker_id, {})[key] = None
+        if partition.leader not in partition.replicas[:1]:
+            self._imbalanced[key] = None
+        if partition.adding_replicas or partition.removing_replicas:
+            self._reassigning[key] = None
         if partition.leader == NO_LEADER:
             self._leaderless[key] = None
         else:
@@ -107,6 +124,8 @@ class TipIndex:
             return
         for broker_id in partition.isr:
             self._in_isr.get(broker_id, {}).pop(key, None)
+        self._imbalanced.pop(key, None)
+        self._reassigning.pop(key, None)
         if partition.leader == NO_LEADER:
             self._leaderless.pop(key, None)
         else:

@@ -6,8 +6,8 @@ partition epoch rises with every record, the leader epoch with every record that
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from emulator.metadata.image import Image
@@ -24,7 +24,10 @@ from wire import records as r
 
 
 class Election(Enum):
-    """What may be elected: the preferred replica, any ISR member, or at worst any live replica."""
+    """What may be elected: the preferred replica, any ISR member, or at worst any live replica.
+
+    PREFERRED falls back to the ISR, never to other replicas, whatever the topic allows.
+    """
 
     PREFERRED = auto()
     ONLINE = auto()
@@ -44,7 +47,8 @@ class PartitionChange:
     ``migrating``: ZooKeeper-mode brokers may be registered. They compare leader epochs only, so
     every ISR shrink must raise it, as it must below metadata.version 3.6-IV0 (KAFKA-15021).
     ``unclean_allowed`` is asked when no member of the ISR can lead and none was asked for.
-    ``default_directory`` tells where a replica new to the partition will live.
+    ``default_directory`` tells where a replica new to the partition will live, and
+    ``target_directories`` where brokers say that theirs does.
 
     Source: PartitionChangeBuilder and PartitionReassignmentReplicas, Kafka 3.9.
     """
@@ -62,6 +66,7 @@ class PartitionChange:
     target_adding: tuple[int, ...] | None = None
     target_removing: tuple[int, ...] | None = None
     target_recovery_state: int | None = None
+    target_directories: Mapping[int, bytes] = field(default_factory=dict)
     default_directory: Callable[[int], bytes] = lambda _replica: MIGRATING
 
     def build(self) -> r.PartitionChangeRecord | None:
@@ -129,7 +134,8 @@ class PartitionChange:
         for replica in replicas:
             if valid(replica):
                 return replica, False
-        if self.election is Election.UNCLEAN or self.unclean_allowed():
+        unclean = self.election is Election.UNCLEAN
+        if unclean or (self.election is Election.ONLINE and self.unclean_allowed()):
             for replica in replicas:
                 if self.may_lead(replica):
                     return replica, True
@@ -147,6 +153,7 @@ class PartitionChange:
         was = self.partition
         known_directories = was.directories or (MIGRATING,) * len(was.replicas)
         known = dict(zip(was.replicas, known_directories, strict=True))
+        known.update(self.target_directories)
         wanted = tuple(
             known[replica] if replica in known else self.default_directory(replica)
             for replica in replicas

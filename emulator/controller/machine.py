@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from emulator.controller import access, broker_changes, promises
+from emulator.controller import access, promises
 from emulator.controller.activation import activation, registration
 from emulator.controller.batches import encoded, too_large
 from emulator.controller.context import Call, Context, ControllerConfig
@@ -22,9 +22,12 @@ from emulator.controller.forwarding import sealed
 from emulator.controller.gate import Blocked, Gate
 from emulator.controller.heartbeats import Heartbeats
 from emulator.controller.journal import Appended, Journal, Log
-from emulator.controller.purgatory import Purgatory, Until
+from emulator.controller.periodic import Periodic
+from emulator.controller.purgatory import Purgatory, Until, deadline_of
 from emulator.controller.registry import RAFT_REQUESTS, Handler, handlers
 from emulator.controller.result import Contact, Record, Result
+from emulator.controller.session_timer import SessionTimer
+from emulator.controller.sweeps import SWEEPS
 from emulator.metadata.delta import Delta
 from emulator.metadata.history import History
 from emulator.metadata.image import EMPTY, Image
@@ -54,6 +57,8 @@ class Controller:
         self.leader_id = -1
         self.heartbeats = Heartbeats(config.broker_session_timeout_ms)
         self._journal = Journal(log, history, self.heartbeats)
+        self._sessions = SessionTimer(config, self._journal, self.heartbeats)
+        self._periodic = Periodic(config, SWEEPS)
         self._rng = rng
         self._purgatory = Purgatory()
         self._gate = Gate()
@@ -133,6 +138,7 @@ class Controller:
         self.active = True
         self.leader_id = self.config.node_id
         self._gate = Gate()
+        self._periodic.reset(now_ms)
         self._journal.reindex()
         for batch in began.batches:
             self._append(batch, now_ms)
@@ -249,14 +255,13 @@ class Controller:
         if not self.active:
             return None
         deadlines = [self._purgatory.deadline_ms, self._gate.deadline_ms]
-        oldest = None if self._ending else self._silent_longest()
-        if oldest is not None:
-            deadlines.append(oldest[1])
+        if not self._ending:
+            deadlines += [self._sessions.deadline_ms, self._sweep_ms]
         deadlines.append(self._no_op_ms)
         return min((one for one in deadlines if one is not None), default=None)
 
     def tick(self, now_ms: int) -> None:
-        """Do what is due: time out calls, fence the one broker silent for longest, append a NoOp.
+        """Do what is due: time out calls, fence the one broker silent for longest, sweep, NoOp.
 
         Brokers are fenced one per call, oldest first; ``deadline_ms`` is already past while more
         are due. That goes on before the metadata copy too: a broker that dies while waiting must
@@ -267,9 +272,9 @@ class Controller:
         for call in (*self._purgatory.expired(now_ms), *self._gate.expired(now_ms)):
             text = "The request timed out before it was complete."
             self._refuse(call, ErrorCode.REQUEST_TIMED_OUT, text)
-        oldest = None if self._ending else self._silent_longest()
-        if oldest is not None and oldest[1] <= now_ms:
-            self._fence(oldest[0], now_ms)
+        if not self._ending:
+            self._sessions.tick(now_ms)
+            self._sweep(now_ms)
         no_op_ms = self._no_op_ms
         if no_op_ms is not None and no_op_ms <= now_ms:
             self._journal.append((r.NoOpRecord(),), now_ms)
@@ -287,6 +292,25 @@ class Controller:
         ):
             return None
         return self._journal.last_append_ms + idle_ms
+
+    @property
+    def _sweep_ms(self) -> int | None:
+        """When periodic work is due; None while it has to wait, as callers have to."""
+        if self._in_pre_migration:
+            return None
+        journal = self._journal
+        due_ms = self._periodic.deadline_ms(journal.tip, journal.index, journal.last_append_ms)
+        return None if self._gate.closed else due_ms
+
+    def _sweep(self, now_ms: int) -> None:
+        due_ms = self._sweep_ms
+        if due_ms is None or due_ms > now_ms:
+            return
+        journal = self._journal
+        records = self._periodic.next(journal.tip, journal.index, now_ms, self._gate.room)
+        if records:
+            journal.append(records, now_ms)
+            self._gate.passed(len(records))
 
     @property
     def _in_pre_migration(self) -> bool:
@@ -317,8 +341,8 @@ class Controller:
     def _write(self, handler: Handler, call: Call, now_ms: int) -> None:
         if isinstance(call.message, m.BrokerRegistrationRequest):
             # Its session may be over before the timer noticed: out of the ISRs it goes first.
-            self._fence_if_lapsed(call.message.broker_id, now_ms)
-        deadline_ms = _deadline(call)
+            self._sessions.fence_if_lapsed(call.message.broker_id, now_ms)
+        deadline_ms = deadline_of(call)
         result = handler.function(self.tip, call.message, self._context(call, now_ms))
         if result.records and self._gate.closed and not handler.unbounded:
             self._gate.wait(call, deadline_ms, now_ms)
@@ -366,26 +390,6 @@ class Controller:
         if contact.shutting_down:
             self.heartbeats.begin_controlled_shutdown(contact.broker_id, self.tip.offset)
 
-    def _fence(self, broker_id: int, now_ms: int) -> None:
-        broker = self.tip.brokers[broker_id]
-        if broker.fenced:
-            records = broker_changes.abdicate(self.tip, self.config, broker)
-        else:
-            records = broker_changes.fence(self.tip, self.config, self._journal.index, broker)
-        self._journal.append(records, now_ms, atomic=False)
-
-    def _silent_longest(self) -> tuple[int, int] | None:
-        if self._in_pre_migration:
-            return self.heartbeats.oldest(self.tip)
-        return self.heartbeats.oldest(self.tip, self._journal.index.leads)
-
-    def _fence_if_lapsed(self, broker_id: int, now_ms: int) -> None:
-        broker = self.tip.brokers.get(broker_id)
-        if broker is None or broker.fenced:
-            return
-        if not self.heartbeats.has_valid_session(self.tip, broker_id, now_ms):
-            self._fence(broker_id, now_ms)
-
     def _refuse(self, call: Call, code: ErrorCode, message: str) -> None:
         handler = handlers()[call.header.api_key]
         self.answer(Reply(call.ticket, handler.refused(call.message, code, message)))
@@ -394,11 +398,3 @@ class Controller:
         if self.leader_id < 0:
             return "No controller appears to be active."
         return f"The active controller appears to be node {self.leader_id}."
-
-
-def _deadline(call: Call) -> int | None:
-    """The caller's own limit, else the one inside the request."""
-    if call.deadline_ms is not None:
-        return call.deadline_ms
-    timeout_ms = getattr(call.message, "timeout_ms", None)
-    return None if timeout_ms is None else call.received_ms + int(timeout_ms)

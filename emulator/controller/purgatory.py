@@ -25,6 +25,14 @@ class Until(IntEnum):
     STABLE = 1
 
 
+def deadline_of(call: Call) -> int | None:
+    """The caller's own limit, else the one inside the request."""
+    if call.deadline_ms is not None:
+        return call.deadline_ms
+    timeout_ms = getattr(call.message, "timeout_ms", None)
+    return None if timeout_ms is None else call.received_ms + int(timeout_ms)
+
+
 @dataclass(slots=True, eq=False)
 class _Waiting:
     offset: int

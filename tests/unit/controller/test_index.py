@@ -21,6 +21,8 @@ def contents(index: TipIndex) -> Any:
         {broker: set(index.in_isr(broker)) for broker in range(5)},
         {broker: index.leads(broker) for broker in range(5)},
         set(index.leaderless()),
+        set(index.imbalanced),
+        set(index.reassigning),
         {name: index.colliding(name) is not None for name in ("a.b", "a_b", "c")},
     )
 
@@ -43,9 +45,14 @@ def batch_of(draw: st.DrawFn, image: Image) -> list[object]:
             isr = draw(st.none() | REPLICAS)
             leader = draw(st.sampled_from([-2, -1, 0, 1, 2, 3]))
             index = draw(st.integers(0, counts[number] - 1))
+            adding = draw(st.none() | st.sampled_from([(), (3,)]))
             records.append(
                 r.PartitionChangeRecord(
-                    partition_id=index, topic_id=uuid(number), isr=isr, leader=leader
+                    partition_id=index,
+                    topic_id=uuid(number),
+                    isr=isr,
+                    leader=leader,
+                    adding_replicas=adding,
                 )
             )
         elif draw(st.integers(0, 3)) == 0:

@@ -1,0 +1,130 @@
+"""Work that no call asks for: sweeps over what the metadata shows to be due, piece by piece.
+
+A sweep names its candidates and what becomes of one of them, both as pure functions of the newest
+image. The runner decides when: ``interval_ms`` after the first candidate is there, then again and
+again while any is. It looks at a few candidates per tick, so no step of the controller is long, and
+appends only what the bound on unwritten ZooKeeper work leaves room for. To add one, write its two
+functions and list it in ``sweeps.py``.
+
+Source: QuorumController.maybeScheduleNextBalancePartitionLeaders and its kin, Kafka 3.9, which do a
+round in one event.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from emulator.controller.context import ControllerConfig
+from emulator.controller.index import TipIndex
+from emulator.controller.result import Record
+from emulator.metadata.image import Image
+
+LOOKS_PER_TICK: Final = 32
+"""Candidates looked at in one tick, by one sweep: well below 5 ms with what follows each."""
+PAUSE_MS: Final = 10
+"""Between two rounds when the first was cut short, as in Kafka."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """One kind of periodic work.
+
+    ``interval_ms``: from there being candidates to looking at them; None: never.
+    ``candidates``: whom to look at; called often, so it must not walk anything.
+    ``visit``: ``(image, config, candidate, now_ms)`` -> records of one change; none if it is not
+    due after all, or gone by now. ``records_max``: after so many a round is over, and the next one
+    begins :data:`PAUSE_MS` later.
+    """
+
+    name: str
+    interval_ms: Callable[[ControllerConfig], int | None]
+    candidates: Callable[[Image, TipIndex], Collection[Any]]
+    visit: Callable[[Image, ControllerConfig, Any, int], Sequence[Record]]
+    records_max: int = 1_000
+
+
+@dataclass(slots=True)
+class _Round:
+    sweep: Sweep
+    due_ms: int | None = None
+    left: deque[Any] = field(default_factory=deque)
+    appended: int = 0
+
+
+class Periodic:
+    """Runs sweeps. Invariant: a sweep without candidates has no deadline."""
+
+    def __init__(self, config: ControllerConfig, sweeps: Sequence[Sweep]) -> None:
+        self._config = config
+        self._rounds = [_Round(sweep) for sweep in sweeps if sweep.interval_ms(config) is not None]
+        self._begun_ms = 0
+
+    def reset(self, now_ms: int) -> None:
+        """Forget every deadline: a new leader begins anew."""
+        self._begun_ms = now_ms
+        for one in self._rounds:
+            one.due_ms, one.left, one.appended = None, deque(), 0
+
+    def deadline_ms(self, image: Image, index: TipIndex, since_ms: int) -> int | None:
+        """When :meth:`next` has something to do.
+
+        Args:
+            image: the newest.
+            index: over that image.
+            since_ms: when it became so; intervals that begin now count from then.
+        """
+        for one in self._rounds:
+            if not one.left and not one.sweep.candidates(image, index):
+                one.due_ms = None
+            elif one.due_ms is None:
+                begin_ms = max(since_ms, self._begun_ms)
+                one.due_ms = begin_ms + (one.sweep.interval_ms(self._config) or 0)
+        return min((one.due_ms for one in self._rounds if one.due_ms is not None), default=None)
+
+    def next(
+        self, image: Image, index: TipIndex, now_ms: int, room: int | None
+    ) -> list[Record]:
+        """Go on with the first sweep that is due.
+
+        Args:
+            image: the newest; every change of this call is judged on it, so none may depend on
+                another.
+            index: over that image.
+            now_ms: the clock.
+            room: records that may be appended; None for any number. The last change may exceed it,
+                as an operation may.
+
+        Returns:
+            Records for one batch; empty if none was due.
+        """
+        for one in self._rounds:
+            if one.due_ms is not None and one.due_ms <= now_ms:
+                return self._go_on(one, image, index, now_ms, room)
+        return []
+
+    def _go_on(
+        self, one: _Round, image: Image, index: TipIndex, now_ms: int, room: int | None
+    ) -> list[Record]:
+        sweep = one.sweep
+        if not one.left:
+            one.left = deque(sweep.candidates(image, index))
+            one.appended = 0
+        records: list[Record] = []
+        for _look in range(LOOKS_PER_TICK):
+            full = room is not None and len(records) >= room
+            if not one.left or full or one.appended >= sweep.records_max:
+                break
+            change = sweep.visit(image, self._config, one.left.popleft(), now_ms)
+            records += change
+            one.appended += len(change)
+        if one.appended >= sweep.records_max:
+            one.left.clear()
+            one.due_ms = now_ms + PAUSE_MS
+        elif not one.left:
+            one.due_ms = now_ms + (sweep.interval_ms(self._config) or 0)
+        else:
+            one.due_ms = now_ms
+        return records

@@ -1,0 +1,57 @@
+"""Brokers that fall silent are fenced, one at a time, oldest contact first.
+
+Source: QuorumController.maybeFenceReplicas and ReplicationControlManager.maybeFenceOneStaleBroker,
+Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from emulator.controller import broker_changes
+from emulator.controller.context import ControllerConfig
+from emulator.controller.heartbeats import Heartbeats
+from emulator.controller.journal import Journal
+from emulator.metadata.migration_state import MigrationState
+
+
+class SessionTimer:
+    """Who was silent for longest, and what becomes of him."""
+
+    def __init__(self, config: ControllerConfig, journal: Journal, heartbeats: Heartbeats) -> None:
+        self._config = config
+        self._journal = journal
+        self._heartbeats = heartbeats
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When the next session ends; None if nobody has one that could."""
+        oldest = self._silent_longest()
+        return None if oldest is None else oldest[1]
+
+    def tick(self, now_ms: int) -> None:
+        """Fence the one broker silent for longest, if its session is over."""
+        oldest = self._silent_longest()
+        if oldest is not None and oldest[1] <= now_ms:
+            self._fence(oldest[0], now_ms)
+
+    def fence_if_lapsed(self, broker_id: int, now_ms: int) -> None:
+        """Fence a broker whose session is over, although the timer has not come to it yet."""
+        broker = self._journal.tip.brokers.get(broker_id)
+        if broker is None or broker.fenced:
+            return
+        if not self._heartbeats.has_valid_session(self._journal.tip, broker_id, now_ms):
+            self._fence(broker_id, now_ms)
+
+    def _fence(self, broker_id: int, now_ms: int) -> None:
+        tip = self._journal.tip
+        broker = tip.brokers[broker_id]
+        if broker.fenced:
+            records = broker_changes.abdicate(tip, self._config, broker)
+        else:
+            records = broker_changes.fence(tip, self._config, self._journal.index, broker)
+        self._journal.append(records, now_ms, atomic=False)
+
+    def _silent_longest(self) -> tuple[int, int] | None:
+        tip = self._journal.tip
+        if tip.migration_state is MigrationState.PRE_MIGRATION:
+            return self._heartbeats.oldest(tip)
+        return self._heartbeats.oldest(tip, self._journal.index.leads)

@@ -1,0 +1,10 @@
+"""Every kind of periodic work there is; a new one is a line here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from emulator.controller.periodic import Sweep
+from emulator.controller.preferred_leaders import PREFERRED_LEADERS
+
+SWEEPS: Final[tuple[Sweep, ...]] = (PREFERRED_LEADERS,)
