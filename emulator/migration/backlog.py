@@ -14,8 +14,10 @@ from emulator.metadata.delta import Delta, Touched
 from emulator.metadata.image import EMPTY, Image
 from emulator.migration import plan
 from emulator.migration.chain import Position
-from emulator.migration.plan import Piece
+from emulator.migration.plan import Known, Piece
 from emulator.migration.unit import Unit
+from emulator.migration.zk_tree.entities import ENTITIES
+from emulator.migration.zk_tree.entity import Entities
 from emulator.migration.zk_tree.reader import Tree
 
 
@@ -34,10 +36,13 @@ class Backlog:
 
     Args:
         keep: leaves out of a piece of work what must not be written.
+        entities: the classes beside topics.
     """
 
-    def __init__(self, keep: Callable[[Piece], Piece]) -> None:
+    def __init__(self, keep: Callable[[Piece], Piece], entities: Entities = ENTITIES) -> None:
         self._keep = keep
+        self._entities = entities
+        self._known = Known()
         self.target = EMPTY
         self.planned = EMPTY
         self.confirmed = Position(-1, -1)
@@ -70,13 +75,24 @@ class Backlog:
     def delta_unit(self, kraft_epoch: int, begun_ns: int) -> Unit:
         """Make a unit of everything that waits."""
         source = plan.changes(
-            self.planned, self.target, self._pending, controller_epoch=kraft_epoch
+            self.planned,
+            self.target,
+            self._pending,
+            controller_epoch=kraft_epoch,
+            known=self._known,
+            entities=self._entities,
         )
         return self._unit(self._base, source, begun_ns)
 
     def full_unit(self, tree: Tree, kraft_epoch: int, begun_ns: int) -> Unit:
         """Make a unit that turns ``tree``, whatever it holds, into the newest stable image."""
-        source = plan.compare(tree, self.target, controller_epoch=kraft_epoch)
+        source = plan.compare(
+            tree,
+            self.target,
+            controller_epoch=kraft_epoch,
+            known=self._known,
+            entities=self._entities,
+        )
         unit = self._unit(self.confirmed, source, begun_ns)
         unit.full = True
         return unit

@@ -5,10 +5,9 @@ Pure: a tree in, pages of records out. Pages are made one by one, since no step 
 (13 and above). Below, what an unfinished copy has left in the log is removed first, so that the
 copy can be started over (Kafka 3.4-3.6 duplicates records then).
 
-Order, as in Kafka: per topic its TopicRecord, ConfigRecords, PartitionRecords; broker configs;
-producer ids. Source: KIP-866 "Initial Data Migration"; ZkMigrationClient.readAllMetadata,
-ZkTopicMigrationClient.iterateTopics, ZkConfigMigrationClient.iterateBrokerConfigs,
-ZkMigrationClient.migrateProducerId, Kafka 3.9.
+Order, as in Kafka: per topic its TopicRecord, ConfigRecords, PartitionRecords; then the other
+classes in the order of ``zk_tree.entities``. Source: KIP-866 "Initial Data Migration";
+ZkMigrationClient.readAllMetadata, ZkTopicMigrationClient.iterateTopics, Kafka 3.9.
 """
 
 from __future__ import annotations
@@ -19,7 +18,9 @@ from typing import Final, TypeAlias
 from emulator.metadata import configs as config_types
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature, MetadataVersion
-from emulator.migration.zk_tree import configs, producer_id, topics
+from emulator.migration.zk_tree import configs, topics
+from emulator.migration.zk_tree.entities import ENTITIES
+from emulator.migration.zk_tree.entity import Entities
 from emulator.migration.zk_tree.reader import Tree
 from wire import records as r
 
@@ -29,19 +30,19 @@ PAGE_RECORDS_MAX: Final = 1_000
 TRANSACTION_NAME: Final = "ZK Migration"
 
 
-def pages(tree: Tree, image: Image, min_batch_size: int) -> Iterator[list[Record]]:
+def pages(
+    tree: Tree, image: Image, min_batch_size: int, entities: Entities = ENTITIES
+) -> Iterator[list[Record]]:
     """Yield the records that bring ``image`` to what ``tree`` holds, cut into pages.
 
     Args:
         tree: read after the claim, so that nobody else writes to it; every entity in it is
-            supported and well formed
-            (``preconditions.reasons`` said so).
+            supported and well formed (``preconditions.reasons`` said so).
         image: the newest stable image; not empty only when an unfinished copy below
-            metadata.version 13 left
-            something.
+            metadata.version 13 left something.
         min_batch_size: ``zookeeper.metadata.migration.min.batch.size``: a page holds at least so
-            many records, the
-            last one excepted.
+            many records, the last one excepted.
+        entities: the classes beside topics.
 
     Yields:
         Pages of at least ``min_batch_size`` and, inside one topic, at most :data:`PAGE_RECORDS_MAX`
@@ -51,8 +52,8 @@ def pages(tree: Tree, image: Image, min_batch_size: int) -> Iterator[list[Record
         ZnodeError: a znode changed into something unreadable since it was checked.
     """
     page: list[Record] = []
-    for entity in _entities(tree, image):
-        for record in entity:
+    for one in _each(tree, image, entities):
+        for record in one:
             page.append(record)
             if len(page) >= PAGE_RECORDS_MAX:
                 yield page
@@ -84,20 +85,18 @@ def abort(reason: str) -> list[Record]:
     return [r.AbortTransactionRecord(reason=reason)]
 
 
-def leftovers(image: Image) -> Iterator[Record]:
-    """Yield what removes an unfinished copy from the log; nothing on a log where none was begun.
-
-    Producer ids stay: they may only grow.
-    """
+def leftovers(image: Image, entities: Entities = ENTITIES) -> Iterator[Record]:
+    """Yield what removes an unfinished copy from the log; nothing on a log where none was begun."""
     for topic_id in image.topics:
         yield r.RemoveTopicRecord(topic_id=topic_id)
     for (resource_type, name), config in image.configs.items():
-        if resource_type == config_types.TOPIC and image.topic(name) is not None:
-            continue
-        for key in config:
-            yield r.ConfigRecord(
-                resource_type=resource_type, resource_name=name, name=key, value=None
-            )
+        if resource_type == config_types.TOPIC and image.topic(name) is None:
+            for key in config:
+                yield r.ConfigRecord(
+                    resource_type=resource_type, resource_name=name, name=key, value=None
+                )
+    for entity in entities:
+        yield from entity.leftovers(image)
 
 
 def topic_records(tree: Tree, name: str) -> Iterator[Record]:
@@ -144,18 +143,10 @@ def migrated_topics(tree: Tree) -> list[str]:
     return [name for name in sorted(tree.children("/brokers/topics")) if name not in pending]
 
 
-def _entities(tree: Tree, image: Image) -> Iterator[Iterable[Record]]:
-    for record in leftovers(image):
+def _each(tree: Tree, image: Image, entities: Entities) -> Iterator[Iterable[Record]]:
+    for record in leftovers(image, entities):
         yield (record,)
     for name in migrated_topics(tree):
         yield topic_records(tree, name)
-    for name in sorted(tree.children("/config/brokers")):
-        resource = configs.resource_name(name)
-        yield config_records(config_types.BROKER, resource, configs.read_broker_config(tree, name))
-    block = producer_id.read(tree)
-    if block is not None and block.block_end + 1 > image.producer_ids.next_producer_id:
-        yield (
-            r.ProducerIdsRecord(
-                broker_id=block.broker, broker_epoch=-1, next_producer_id=block.block_end + 1
-            ),
-        )
+    for entity in entities:
+        yield from entity.records(tree, image)

@@ -18,19 +18,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final
 
-from emulator.metadata.configs import BROKER, TOPIC
+from emulator.metadata.configs import TOPIC
 from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Topic
+from emulator.migration.entity_plan import Group, Known, Piece, entity_changes, entity_compare
 from emulator.migration.zk_tree import admin, configs, producer_id, topics
+from emulator.migration.zk_tree.entities import ENTITIES
+from emulator.migration.zk_tree.entity import Entities, Nodes
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.migration.zk_tree.projection import (
-    Nodes,
-    broker_configs,
     partition_nodes,
-    producer_ids,
     same,
     topic_config,
     topic_head,
@@ -40,9 +40,7 @@ from emulator.zookeeper.ops import Create, Delete, SetData, ZkOp
 
 PARTITIONS_PER_PIECE: Final = 25
 
-Group: TypeAlias = tuple[ZkOp, ...]
-"""Ops that go into one multi: a config and its notification."""
-Piece: TypeAlias = list[Group]
+__all__ = ["Group", "Known", "Piece", "changes", "compare", "plan"]
 
 
 def plan(before: Mapping[str, bytes | None], after: Mapping[str, bytes | None]) -> list[ZkOp]:
@@ -140,15 +138,21 @@ def _groups(ops: list[ZkOp]) -> Piece:
 
 
 def _notifies(op: ZkOp) -> bool:
-    if not op.path.startswith((configs.TOPICS + "/", configs.BROKERS + "/")):
+    if not op.path.startswith(configs.TOPICS + "/"):
         return False
     if isinstance(op, Create):
         return not configs.is_empty(op.path, op.data)
-    return isinstance(op, SetData) or op.path.startswith(configs.BROKERS)
+    return isinstance(op, SetData)
 
 
 def changes(
-    before: Image, after: Image, touched: Touched, *, controller_epoch: int
+    before: Image,
+    after: Image,
+    touched: Touched,
+    *,
+    controller_epoch: int,
+    known: Known,
+    entities: Entities = ENTITIES,
 ) -> Iterator[Piece]:
     """Writes that carry a tree from one image to a later one, looking only at what records touched.
 
@@ -157,10 +161,11 @@ def changes(
         after: what it shall hold.
         touched: everything the records between the two name.
         controller_epoch: KRaft leader epoch, written into partition states.
+        known: which znodes of the other classes are there; kept up to date.
+        entities: the classes beside topics.
 
     Yields:
-        Pieces of some 50 znodes, possibly empty: topics by name, then broker configs, then producer
-        ids.
+        Pieces of some 50 znodes, possibly empty: topics by name, then the other classes in order.
     """
     indexes: dict[bytes, set[int]] = {}
     for topic_id, index in touched.partitions:
@@ -177,17 +182,7 @@ def changes(
             have = None if old is None else _whole(before, old, controller_epoch)
             want = None if new is None else _whole(after, new, controller_epoch)
             yield from _topic_pieces(have, want)
-    paths = {configs.broker_config_path(name) for kind, name in touched.configs if kind == BROKER}
-    if paths:
-        yield _groups(
-            plan(_only(broker_configs(before), paths), _only(broker_configs(after), paths))
-        )
-    if touched.producer_ids:
-        yield _groups(plan(producer_ids(before), producer_ids(after)))
-
-
-def _only(nodes: Nodes, paths: set[str]) -> Nodes:
-    return {path: data for path, data in nodes.items() if path in paths}
+    yield from entity_changes(entities, before, after, touched, known)
 
 
 def _assigned_alike(old: Topic, new: Topic, index: int) -> bool:
@@ -233,7 +228,14 @@ def _image_partitions(topic: Topic, controller_epoch: int) -> Callable[[str], No
     return partition
 
 
-def compare(tree: Tree, image: Image, *, controller_epoch: int) -> Iterator[Piece]:
+def compare(
+    tree: Tree,
+    image: Image,
+    *,
+    controller_epoch: int,
+    known: Known | None = None,
+    entities: Entities = ENTITIES,
+) -> Iterator[Piece]:
     """Writes that make a tree what an image says, whatever the tree is like: the full reconcile.
 
     Missing, extra, changed and malformed znodes, missing and surplus partitions, topics made again
@@ -243,25 +245,22 @@ def compare(tree: Tree, image: Image, *, controller_epoch: int) -> Iterator[Piec
         tree: read after the claim.
         image: stable; it is right wherever the two differ.
         controller_epoch: KRaft leader epoch, written into partition states.
+        known: begun anew from the tree, for the changes that follow.
+        entities: the classes beside topics.
 
     Yields:
         Pieces of some 50 znodes, possibly empty: top-level znodes, topics and their
-        configs by name, broker configs, producer ids, pending deletions last: their topic must be
+        configs by name, the other classes in order, pending deletions last: their topic must be
         gone before its mark is.
     """
-    wanted = [path for path in TOP_LEVEL if path != producer_id.PATH]
-    yield _groups(plan(_existing(tree, wanted), dict.fromkeys(wanted)))
+    missing = [path for path in TOP_LEVEL if not tree.exists(path) and path != producer_id.PATH]
+    yield [(Create(path, None),) for path in missing]
     named = (*tree.children(topics.ROOT), *tree.children(configs.TOPICS), *image.topic_ids)
     for name in sorted({*named}):
         topic = image.topic(name)
         want = None if topic is None else _whole(image, topic, controller_epoch)
         yield from _topic_pieces(_found_topic(tree, name), want)
-    found = _existing(tree, [f"{configs.BROKERS}/{n}" for n in tree.children(configs.BROKERS)])
-    kept = broker_configs(image)
-    yield _groups(
-        plan({p: d for p, d in found.items() if p in kept or not configs.is_empty(p, d)}, kept)
-    )
-    yield _groups(plan(_existing(tree, [producer_id.PATH]), producer_ids(image)))
+    yield from entity_compare(entities, tree, image, Known() if known is None else known)
     pending = [f"{admin.DELETE_TOPICS}/{name}" for name in admin.pending_deletions(tree)]
     yield _groups(plan(dict.fromkeys(pending), {}))
 

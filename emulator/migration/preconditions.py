@@ -17,8 +17,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from emulator.metadata.image import Image
-from emulator.metadata.metadata_version import Feature
-from emulator.migration.zk_tree import configs, migration, producer_id, topics
+from emulator.metadata.metadata_version import Feature, MetadataVersion
+from emulator.migration.zk_tree import configs, topics
+from emulator.migration.zk_tree.entities import ENTITIES
+from emulator.migration.zk_tree.entity import Entities, Kind, Refusal
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.migration.zk_tree.reader import Tree
 
@@ -43,6 +45,7 @@ class Why(Enum):
     CONTROLLER_HELD = "controller_held"
     ZOOKEEPER_MODE_TOOK_OVER = "zookeeper_mode_took_over"
     UNREADABLE = "unreadable"
+    ENCODED = "encoded_value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +58,17 @@ class Reason:
     fatal: bool = False
 
 
-def check(tree: Tree, image: Image) -> Iterator[Reason | None]:
+def check(tree: Tree, image: Image, entities: Entities = ENTITIES) -> Iterator[Reason | None]:
     """Yield why the copy cannot begin, and None after each piece of work that found nothing.
 
     Args:
         tree: everything the copy would read.
         image: the newest stable image.
+        entities: the classes beside topics.
     """
     assigned: dict[int, list[str]] = {}
     yield from _version(image)
-    yield from unreadable(tree, assigned)
+    yield from unreadable(tree, image.metadata_version, assigned, entities)
     alive = _broker_ids(tree.children("/brokers/ids"))
     configured = _broker_ids(tree.children("/config/brokers"))
     yield from _brokers(image, alive, assigned, configured)
@@ -75,17 +79,32 @@ def reasons(tree: Tree, image: Image) -> list[Reason]:
     return [reason for reason in check(tree, image) if reason is not None]
 
 
-def unreadable(tree: Tree, assigned: dict[int, list[str]] | None = None) -> Iterator[Reason | None]:
-    """Yield what in the tree cannot be copied: entities not supported yet, and malformed znodes.
+def unreadable(
+    tree: Tree,
+    version: MetadataVersion,
+    assigned: dict[int, list[str]] | None = None,
+    entities: Entities = ENTITIES,
+) -> Iterator[Reason | None]:
+    """Yield what in the tree cannot be copied, and None after each piece that can.
 
     Args:
         tree: everything the copy would read.
+        version: metadata.version, which not every entity can be recorded at.
         assigned: takes, per broker, the names of the topics it has replicas of.
+        entities: the classes beside topics.
     """
-    yield from _unsupported(tree)
     yield from _topics(tree, {} if assigned is None else assigned)
-    yield from _broker_configs(tree)
-    yield from _producer_ids(tree)
+    for entity in entities:
+        for refusal in entity.refusals(tree, version):
+            yield None if refusal is None else reason_of(refusal)
+
+
+def reason_of(refusal: Refusal) -> Reason:
+    """A znode that cannot be copied, as a reason."""
+    text = f"{refusal.path}: {refusal.why}"
+    if refusal.kind is Kind.UNSUPPORTED:
+        text += " cannot be migrated by this version"
+    return Reason(Why(refusal.kind.value), refusal.path, text)
 
 
 def _version(image: Image) -> Iterator[Reason]:
@@ -173,28 +192,5 @@ def _topics(tree: Tree, assigned: dict[int, list[str]]) -> Iterator[Reason | Non
         yield None
 
 
-def _broker_configs(tree: Tree) -> Iterator[Reason]:
-    for name in sorted(tree.children("/config/brokers")):
-        try:
-            for _ in configs.read_broker_config(tree, name):
-                pass
-        except ZnodeError as error:
-            yield _malformed(error)
-
-
-def _producer_ids(tree: Tree) -> Iterator[Reason]:
-    try:
-        producer_id.read(tree)
-    except ZnodeError as error:
-        yield _malformed(error)
-
-
 def _malformed(error: ZnodeError) -> Reason:
     return Reason(Why.MALFORMED_ZNODE, error.path, str(error))
-
-
-def _unsupported(tree: Tree) -> Iterator[Reason]:
-    for path, what in migration.unsupported(tree):
-        yield Reason(
-            Why.UNSUPPORTED_ENTITY, path, f"{path}: {what} cannot be migrated by this version"
-        )

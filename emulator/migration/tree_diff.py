@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 from emulator.metadata.image import Image
 from emulator.migration.plan import compare
-from emulator.migration.zk_tree import configs, controller, migration, own
+from emulator.migration.zk_tree import controller, migration, own
+from emulator.migration.zk_tree.entities import ENTITIES
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.migration.zk_tree.projection import same
 from emulator.migration.zk_tree.reader import Tree
-from emulator.zookeeper.ops import Create, Delete, ZkOp
+from emulator.zookeeper.ops import SEQUENTIAL, Create, Delete, ZkOp
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +48,17 @@ def differences(tree: Tree, image: Image, claim: Claim | None) -> Iterator[Diffe
     """
     epoch = 0 if claim is None else claim.kraft_epoch
     for piece in compare(tree, image, controller_epoch=epoch):
-        ops = [op for group in piece for op in group if not op.path.startswith(configs.CHANGES)]
+        ops = [op for group in piece for op in group if not _notifies(op)]
         made = {op.path for op in ops if isinstance(op, Create)}
         for op in ops:
             if not (isinstance(op, Delete) and op.path in made):
                 yield _difference(tree, op)
     if claim is not None:
         yield from _claim_differences(tree, claim)
+
+
+def _notifies(op: ZkOp) -> bool:
+    return isinstance(op, Create) and bool(op.flags & SEQUENTIAL)
 
 
 def _difference(tree: Tree, op: ZkOp) -> Difference:
@@ -63,6 +68,8 @@ def _difference(tree: Tree, op: ZkOp) -> Difference:
     want = getattr(op, "data", None)
     if isinstance(op, Create):
         return Difference(op.path, "recreated" if tree.exists(op.path) else "missing", have, want)
+    if any(entity.owns(op.path) and entity.gone(op.path, have) == op for entity in ENTITIES):
+        return Difference(op.path, "extra", have, want)
     malformed = not same(op.path, have and have + b" ", have)
     return Difference(op.path, "malformed" if malformed else "differs", have, want)
 

@@ -10,7 +10,7 @@ from kazoo.client import KazooClient
 
 from bench.cluster.zookeeper import ZooKeeper
 from emulator.metadata import EMPTY, Image, Touched, replay, touch
-from emulator.migration.plan import Piece, changes, compare
+from emulator.migration.plan import Known, Piece, changes, compare
 from emulator.migration.tree_diff import differences
 from emulator.migration.zk_tree.reader import TOP_LEVEL, Tree, TreeReader
 from emulator.zookeeper.ops import Multi, ZkResult
@@ -98,7 +98,8 @@ def test_an_image_and_its_changes_in_a_real_zookeeper(
 ) -> None:
     wire = Wire(zookeeper.port)
     image, _ = apply(EMPTY, *BEGINNING)
-    write(wire, compare(read(wire), image, controller_epoch=EPOCH))
+    known = Known()
+    write(wire, compare(read(wire), image, controller_epoch=EPOCH, known=known))
     assert list(differences(read(wire), image, None)) == []
     found = zk_tree()
     assert set(TOP_LEVEL) <= set(found)
@@ -106,7 +107,7 @@ def test_an_image_and_its_changes_in_a_real_zookeeper(
     assert json.loads(found["/config/topics/one"] or b"")["config"] == {"k": "ü"}
 
     after, touched = apply(image, *LATER)
-    write(wire, changes(image, after, touched, controller_epoch=EPOCH))
+    write(wire, changes(image, after, touched, controller_epoch=EPOCH, known=known))
     assert list(differences(read(wire), after, None)) == []
     state = "/brokers/topics/one/partitions/3/state"
     assert json.loads(zk_client.get(state)[0]) == {

@@ -15,13 +15,14 @@ from emulator.metadata.configs import BROKER
 from emulator.migration import importer
 from emulator.migration.plan import PARTITIONS_PER_PIECE, changes, compare, plan
 from emulator.migration.tree_diff import differences
-from emulator.migration.zk_tree.projection import znodes
+from emulator.migration.zk_tree.projection import same, znodes
 from emulator.simulation.zookeeper_tree import Tree
 from emulator.zookeeper.ops import Create, Delete, SetData
 from tests.laws.metadata_records import LAW
 from tests.laws.zk_trees import (
     EPOCH,
     differing,
+    known,
     ops_of,
     owned,
     read,
@@ -37,17 +38,21 @@ from tests.laws.zk_trees import (
 def test_a_plan_turns_one_tree_into_another_and_can_be_cut_anywhere(
     one: list[object], other: list[object], data: DataObject
 ) -> None:
-    """Parents precede children and children go first, or the tree would refuse."""
-    a = znodes(replayed(one)[0], controller_epoch=EPOCH)
-    image, _ = replayed(other)
-    b = znodes(image, controller_epoch=EPOCH)
+    """Of topics. Parents precede children and children go first, or the tree would refuse."""
+    a, b = _topics_of(replayed(one)[0]), _topics_of(replayed(other)[0])
     ops = plan(a, b)
     tree = tree_of(a)
     cut = data.draw(st.integers(0, len(ops)))
     write(tree, ops[:cut])
     write(tree, plan(owned(tree), b))
-    assert differing(tree, image) == []
-    assert plan(owned(tree), b) == []
+    have = owned(tree)
+    assert have.keys() == b.keys()
+    assert all(same(path, have[path], b[path]) for path in b)
+    assert plan(have, b) == []
+
+
+def _topics_of(image: Image) -> dict[str, bytes | None]:
+    return znodes(image, controller_epoch=EPOCH, entities=())
 
 
 @LAW
@@ -59,7 +64,7 @@ def test_changes_follow_the_records(records: list[object], data: DataObject) -> 
     before, _ = replayed(records[:cut])
     after, touched = replayed(records[cut:], before)
     tree = tree_of(znodes(before, controller_epoch=EPOCH))
-    pieces = list(changes(before, after, touched, controller_epoch=EPOCH))
+    pieces = list(changes(before, after, touched, controller_epoch=EPOCH, known=known(tree)))
     write(tree, ops_of(pieces))
     assert differing(tree, after) == []
     assert all(len(piece) <= 2 * PARTITIONS_PER_PIECE for piece in pieces)
@@ -72,10 +77,11 @@ def test_changes_one_by_one_and_all_at_once_end_in_the_same_tree(
 ) -> None:
     steps = sorted({0, len(records), *data.draw(st.lists(st.integers(0, len(records))))})
     tree = tree_of({})
+    there = known(tree)
     image, _ = replayed([])
     for low, high in pairwise(steps):
         after, touched = replayed(records[low:high], image)
-        write(tree, ops_of(changes(image, after, touched, controller_epoch=EPOCH)))
+        write(tree, ops_of(changes(image, after, touched, controller_epoch=EPOCH, known=there)))
         image = after
     assert differing(tree, image) == []
 
@@ -97,7 +103,7 @@ def test_a_reconcile_mends_any_tree_and_can_be_cut_anywhere(
     cut = data.draw(st.integers(0, len(ops)))
     write(tree, ops[:cut])
     write(tree, ops_of(compare(read(tree), image, controller_epoch=EPOCH)))
-    assert _essential(tree, image) == []
+    assert differing(tree, image) == []
     assert ops_of(compare(read(tree), image, controller_epoch=EPOCH)) == []
     assert list(differences(read(tree), image, None)) == []
 
@@ -115,15 +121,6 @@ def _tamper(tree: Tree, path: str, how: str) -> None:
         write(tree, [Delete(p) for p in sorted(below, reverse=True)])
     elif path.endswith("/partitions") and f"{path}/99" not in tree.nodes:
         write(tree, [Create(f"{path}/99", None), Create(f"{path}/99/state", b"{}")])
-
-
-def _essential(tree: Tree, image: Image) -> list[str]:
-    """A broker's config that holds nothing is as good as none."""
-    return [
-        path
-        for path in differing(tree, image)
-        if not (path.startswith("/config/brokers/") and not tree.nodes[path].data)
-    ]
 
 
 @LAW

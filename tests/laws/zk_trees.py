@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from hypothesis.strategies import SearchStrategy
 
 from emulator.metadata import EMPTY, Image, Touched, replay, touch
-from emulator.migration.plan import Piece
+from emulator.migration.plan import Known, Piece
+from emulator.migration.zk_tree.entities import ENTITIES
+from emulator.migration.zk_tree.entity import EntityClass
 from emulator.migration.zk_tree.projection import same, znodes
 from emulator.migration.zk_tree.reader import TOP_LEVEL, TreeReader
 from emulator.migration.zk_tree.reader import Tree as ReadTree
@@ -26,7 +29,7 @@ from tests.laws.metadata_records import logs
 from wire import records as r
 
 EPOCH = 7
-OWNED = ("/brokers/topics/", "/config/topics/", "/config/brokers/", "/latest_producer_id_block")
+TOPICS = ("/brokers/topics/", "/config/topics/")
 Nodes = dict[str, bytes | None]
 
 
@@ -52,6 +55,10 @@ def tree_of(nodes: Nodes) -> Tree:
     """A tree that holds ``nodes`` beside the top-level ones."""
     tree = empty_tree()
     for path in sorted(nodes):
+        parts = path.split("/")
+        for parent in ("/".join(parts[:end]) for end in range(2, len(parts))):
+            if parent not in tree.nodes:
+                tree.write(Create(parent, None), 0, 0)
         if path in tree.nodes:
             tree.nodes[path].data = nodes[path]
         else:
@@ -61,7 +68,20 @@ def tree_of(nodes: Nodes) -> Tree:
 
 def owned(tree: Tree) -> Nodes:
     """Every znode that follows an image."""
-    return {path: node.data for path, node in tree.nodes.items() if path.startswith(OWNED)}
+    return {
+        path: node.data
+        for path, node in tree.nodes.items()
+        if path.startswith(TOPICS) or _entities(path)
+    }
+
+
+def _entities(path: str) -> list[EntityClass[Any]]:
+    return [entity for entity in ENTITIES if entity.owns(path)]
+
+
+def known(tree: Tree) -> Known:
+    """What a plan may know of a tree."""
+    return Known(tree.nodes)
 
 
 def write(tree: Tree, ops: Iterable[ZkOp]) -> None:
@@ -95,11 +115,19 @@ def _answer(tree: Tree, one: ZkRead) -> ReadValue:
 
 
 def differing(tree: Tree, image: Image) -> list[str]:
-    """Paths at which the tree is not what the image says."""
+    """Paths at which the tree is not what the image says.
+
+    A znode may outlive its entity if it says that nothing is left.
+    """
     have, want = owned(tree), znodes(image, controller_epoch=EPOCH)
+    gone = {
+        path
+        for path in have.keys() - want.keys()
+        if any(entity.gone(path, have[path]) is None for entity in _entities(path))
+    }
     return sorted(
         path
-        for path in {*have, *want}
+        for path in {*have, *want} - gone
         if path not in have or path not in want or not same(path, have[path], want[path])
     )
 

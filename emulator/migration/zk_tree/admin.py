@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from emulator.migration.zk_tree.reader import Tree
+from emulator.migration.zk_tree.tree import Tree
 from emulator.migration.zk_tree.znode_json import decode
 
 DELETE_TOPICS: Final = "/admin/delete_topics"

@@ -12,7 +12,7 @@ import msgspec
 
 from emulator.metadata.brokers import Endpoint
 from emulator.migration.zk_tree.errors import ZnodeError
-from emulator.migration.zk_tree.reader import Tree
+from emulator.migration.zk_tree.tree import Tree
 from emulator.migration.zk_tree.znode_json import decode
 
 ROOT: Final = "/brokers/ids"

@@ -18,7 +18,7 @@ from urllib.parse import quote
 import msgspec
 
 from emulator.migration.zk_tree.errors import ZnodeError
-from emulator.migration.zk_tree.reader import Tree
+from emulator.migration.zk_tree.tree import Tree
 from emulator.migration.zk_tree.znode_json import decode, encode
 from emulator.zookeeper.ops import SEQUENTIAL, Create
 

@@ -11,14 +11,21 @@ Source: kafka.zk.ProducerIdBlockZNode, ZkMigrationClient.{migrateProducerId,writ
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
+from emulator.metadata.delta import Touched
+from emulator.metadata.image import Image
+from emulator.metadata.metadata_version import MetadataVersion
 from emulator.metadata.producer_ids import ProducerIds
+from emulator.migration.zk_tree.entity import NO_FOLDERS, Nodes, Record, Refusal
 from emulator.migration.zk_tree.errors import ZnodeError
-from emulator.migration.zk_tree.reader import Tree
+from emulator.migration.zk_tree.tree import Tree
 from emulator.migration.zk_tree.znode_json import decode, encode
+from emulator.zookeeper.ops import Delete, SetData, ZkOp
+from wire import records as r
 
 PATH: Final = "/latest_producer_id_block"
 BLOCK_SIZE: Final = 1_000
@@ -92,3 +99,60 @@ def same(one: bytes | None, other: bytes | None) -> bool:
     if a is None or b is None:
         return a is b
     return a.block_end == b.block_end
+
+
+class ProducerIdBlock:
+    """The one znode of producer ids, there from the beginning. Its key is its path."""
+
+    name = "producer_ids"
+    roots = ()
+    folders = NO_FOLDERS
+
+    def owns(self, path: str) -> bool:
+        """The znode itself."""
+        return path == PATH
+
+    def refusals(self, tree: Tree, _version: MetadataVersion) -> Iterator[Refusal | None]:
+        """A malformed block."""
+        try:
+            read(tree)
+        except ZnodeError as error:
+            yield Refusal.of(error)
+
+    def records(self, tree: Tree, image: Image) -> Iterator[Iterable[Record]]:
+        """The next id to hand out, unless the log is further."""
+        block = read(tree)
+        if block is not None and block.block_end + 1 > image.producer_ids.next_producer_id:
+            yield (
+                r.ProducerIdsRecord(
+                    broker_id=block.broker, broker_epoch=-1, next_producer_id=block.block_end + 1
+                ),
+            )
+
+    def leftovers(self, _image: Image) -> Iterator[Record]:
+        """None: producer ids may only grow."""
+        return iter(())
+
+    def keys(self, _image: Image) -> Iterable[str]:
+        """The path."""
+        return (PATH,)
+
+    def touched(self, touched: Touched) -> Iterable[str]:
+        """The path, if ids were handed out."""
+        return (PATH,) if touched.producer_ids else ()
+
+    def nodes(self, image: Image, _key: str) -> Nodes:
+        """The block handed out last."""
+        return {PATH: block_data(image.producer_ids)}
+
+    def same(self, _path: str, one: bytes | None, other: bytes | None) -> bool:
+        """Whether the same id would be handed out next."""
+        return same(one, other)
+
+    def gone(self, _path: str, _data: bytes | None) -> Delete | SetData | None:
+        """It never goes."""
+        return None
+
+    def notifications(self, _op: ZkOp) -> Sequence[ZkOp]:
+        """Nobody watches it."""
+        return ()

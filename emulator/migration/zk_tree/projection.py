@@ -1,19 +1,18 @@
 """The znodes an image stands for, and when two values of a znode are the same.
 
-Only what follows the image is here: topics, their configs, configs of brokers, producer ids.
+Only what follows the image is here: topics, their configs, and the classes of ``entities``.
 ``/controller``, ``/migration`` and our own znode belong to a claim, not to an image.
 """
 
 from __future__ import annotations
 
-from emulator.metadata.configs import BROKER, TOPIC
+from emulator.metadata.configs import TOPIC
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Partition, Topic
-from emulator.migration.zk_tree import configs, producer_id, topics
+from emulator.migration.zk_tree import configs, topics
+from emulator.migration.zk_tree.entities import ENTITIES
+from emulator.migration.zk_tree.entity import Entities, Nodes, equal
 from emulator.migration.zk_tree.errors import ZnodeError
-
-Nodes = dict[str, bytes | None]
-"""Data by path; None is null data."""
 
 
 def topic_head(image: Image, topic: Topic) -> Nodes:
@@ -40,36 +39,26 @@ def partition_nodes(
     }
 
 
-def broker_configs(image: Image) -> Nodes:
-    """Config znodes of brokers and of their default: only those that hold something."""
-    return {
-        configs.broker_config_path(name): configs.config_data(config)
-        for (kind, name), config in image.configs.items()
-        if kind == BROKER
-    }
-
-
-def producer_ids(image: Image) -> Nodes:
-    """The producer id block."""
-    return {producer_id.PATH: producer_id.block_data(image.producer_ids)}
-
-
-def znodes(image: Image, *, controller_epoch: int) -> Nodes:
-    """Every znode that follows from an image.
+def znodes(image: Image, *, controller_epoch: int, entities: Entities = ENTITIES) -> Nodes:
+    """Every znode that follows from an image, without the folders of its classes.
 
     Args:
         image: any image.
         controller_epoch: KRaft leader epoch, written into partition states.
+        entities: the classes beside topics.
     """
-    nodes = {**broker_configs(image), **producer_ids(image)}
+    nodes: Nodes = {}
     for topic in image.topics.values():
         nodes |= topic_head(image, topic)
         for index, partition in topic.partitions.items():
             nodes |= partition_nodes(topic.name, index, partition, controller_epoch)
+    for entity in entities:
+        for key in entity.keys(image):
+            nodes |= entity.nodes(image, key)
     return nodes
 
 
-def same(path: str, one: bytes | None, other: bytes | None) -> bool:
+def same(path: str, one: bytes | None, other: bytes | None, entities: Entities = ENTITIES) -> bool:
     """Whether two values of a znode mean the same to Kafka.
 
     Keys may stand in any order, unknown ones are ignored, and so are the ``controller_epoch`` in a
@@ -87,10 +76,8 @@ def same(path: str, one: bytes | None, other: bytes | None) -> bool:
                 return topics.same_state(path, one, other)
             case ["brokers", "topics", *_]:
                 return True
-            case ["config", "topics" | "brokers", _]:
+            case ["config", "topics", _]:
                 return configs.same(path, one, other)
-            case ["latest_producer_id_block"]:
-                return producer_id.same(one, other)
     except ZnodeError:
-        pass
-    return False
+        return False
+    return any(entity.owns(path) and equal(entity, path, one, other) for entity in entities)

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
-
+from emulator.migration.zk_tree.entities import ENTITIES
+from emulator.migration.zk_tree.tree import Node, Tree
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import (
     GetChildren,
@@ -63,64 +63,13 @@ LISTED: Final = (
     TOPICS,
     "/admin/delete_topics",
     "/brokers/ids",
-    "/config/brokers",
     "/config/topics",
 )
-WALKED: Final = (
-    "/config/users",
-    "/config/clients",
-    "/config/ips",
-    "/kafka-acl",
-    "/kafka-acl-extended",
-    "/delegation_token/tokens",
-)
-"""Read whole, whatever is there: entity classes that are refused."""
+WALKED: Final = tuple(root for entity in ENTITIES for root in entity.roots)
+"""Read whole, whatever is there."""
+FOLDERS: Final = tuple(dict.fromkeys(path for entity in ENTITIES for path in entity.folders))
 
-
-class Node(msgspec.Struct, frozen=True, gc=False):
-    """One znode as read; ``data`` None is null data. ``ephemeral_owner`` 0: persistent."""
-
-    data: bytes | None
-    version: int = 0
-    czxid: int = 0
-    ephemeral_owner: int = 0
-
-
-class Tree:
-    """Znodes by path and children by parent, as far as they were read."""
-
-    def __init__(self) -> None:
-        self.nodes: dict[str, Node] = {}
-        self.lists: dict[str, tuple[str, ...]] = {}
-        self.unreadable: dict[str, int] = {}
-        """Result code of every read that failed for another reason than absence."""
-
-    def node(self, path: str) -> Node | None:
-        """The znode at ``path``; None when it is absent or its data was not read."""
-        return self.nodes.get(path)
-
-    def data(self, path: str) -> bytes | None:
-        """Data at ``path``; None as well when there is none."""
-        node = self.nodes.get(path)
-        return None if node is None else node.data
-
-    def children(self, path: str) -> tuple[str, ...]:
-        """Names below ``path``, ascending; none when it is absent."""
-        return self.lists.get(path, ())
-
-    def exists(self, path: str) -> bool:
-        """Whether the znode was there, read or only listed."""
-        if path in self.nodes or path in self.lists:
-            return True
-        parent, _, name = path.rpartition("/")
-        return name in self.lists.get(parent, ())
-
-    def below(self, path: str) -> Iterator[str]:
-        """Every path known below ``path``, parents before children."""
-        for name in self.children(path):
-            child = f"{path}/{name}"
-            yield child
-            yield from self.below(child)
+__all__ = ["TOP_LEVEL", "Node", "Tree", "TreeReader", "TreeTag"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,7 +94,7 @@ class TreeReader:
         self._reads_max = reads_max
         self._in_flight_max = in_flight_max
         self._in_flight = 0
-        self._todo: deque[ZkRead] = deque(GetData(path) for path in (*TOP_LEVEL, *SINGLE))
+        self._todo: deque[ZkRead] = deque(GetData(path) for path in (*TOP_LEVEL, *SINGLE, *FOLDERS))
         self._todo.extend(GetChildren(path) for path in (*LISTED, *WALKED))
 
     @property
@@ -194,7 +143,7 @@ class TreeReader:
     def _is_odd(self, path: str, children_count: int) -> bool:
         """Whether children of a znode whose data was read are wanted."""
         parts = path.split("/")
-        if path in TOP_LEVEL:
+        if path in TOP_LEVEL or path in FOLDERS:
             return False
         if path.startswith(TOPICS + "/"):
             folder = len(parts) == 4 or parts[4] == "partitions"

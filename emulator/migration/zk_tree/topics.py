@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from emulator.metadata.topics import Partition, Topic
 from emulator.migration.zk_tree.errors import ZnodeError
-from emulator.migration.zk_tree.reader import Tree
+from emulator.migration.zk_tree.tree import Tree
 from emulator.migration.zk_tree.znode_json import decode, encode
 from wire.text import uuid_from_text, uuid_text
 

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from emulator.metadata import EMPTY, Image, replay
+from emulator.metadata.metadata_version import LATEST
 from emulator.migration import importer
 from emulator.migration.plan import compare
 from emulator.migration.tree_diff import Claim, differences
 from emulator.migration.zk_tree import brokers, controller, migration, own, producer_id, topics
+from emulator.migration.zk_tree.entities import ENTITIES
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.migration.zk_tree.reader import Node, Tree
 from emulator.simulation.zookeeper_tree import Tree as ModelTree
@@ -53,6 +55,12 @@ def image_of(tree: Tree) -> Image:
         for record in page:
             image = replay(image, record, image.offset + 1, 1)
     return image
+
+
+def refusals(tree: Tree) -> list[tuple[str, str]]:
+    """What cannot be copied, by path."""
+    found = (one for entity in ENTITIES for one in entity.refusals(tree, LATEST))
+    return [(one.path, one.why) for one in found if one is not None]
 
 
 def test_there_are_trees() -> None:
@@ -121,13 +129,11 @@ def test_encoded_passwords_are_refused_by_name() -> None:
     )
     tree.nodes["/config/brokers/0"] = Node(secret)
     tree.lists["/config/brokers"] = (*{*tree.children("/config/brokers"), "0"},)
-    assert ("/config/brokers/0", "broker configs with encoded passwords") in set(
-        migration.unsupported(tree)
-    )
+    assert ("/config/brokers/0", "broker configs with encoded passwords") in refusals(tree)
 
 
 def test_unsupported_entities_are_named() -> None:
-    found = dict(migration.unsupported(tree_of("3.9.2-full", "2-16-producer-id")))
+    found = dict(refusals(tree_of("3.9.2-full", "2-16-producer-id")))
     assert sorted(found) == [
         "/config/clients/<default>",
         "/config/clients/app2",

@@ -1,0 +1,160 @@
+"""Writes of the entity classes beside topics: what differs, one znode after the other.
+
+A znode of these classes may outlive its entity (a removed quota leaves an empty config), so what an
+image says does not tell whether a write makes a znode or sets it. ``Known`` does: which znodes are
+there, from the last reading of the tree on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, Final, TypeAlias, TypeVar
+
+from emulator.metadata.delta import Touched
+from emulator.metadata.image import Image
+from emulator.migration.zk_tree import producer_id
+from emulator.migration.zk_tree.entity import Entities, EntityClass, Nodes, equal
+from emulator.migration.zk_tree.reader import TOP_LEVEL, Tree
+from emulator.zookeeper.ops import Create, Delete, SetData, ZkOp
+
+Group: TypeAlias = tuple[ZkOp, ...]
+"""Ops that go into one multi: a config and its notification."""
+Piece: TypeAlias = list[Group]
+T = TypeVar("T")
+
+ENTITIES_PER_PIECE: Final = 25
+LISTED_PER_PIECE: Final = 500
+
+
+class Known:
+    """Paths that are in ZooKeeper once all that was planned is written.
+
+    It is right as long as plans are drawn in the order they are written in. A plan that is given up
+    makes it wrong, so a comparison with the tree, which begins it anew, must follow.
+    """
+
+    def __init__(self, paths: Iterable[str] = ()) -> None:
+        self._paths = {"", *paths}
+
+    def __contains__(self, path: str) -> bool:
+        """Whether the znode is there."""
+        return path in self._paths
+
+    def restart(self) -> None:
+        """Forget everything."""
+        self._paths = {""}
+
+    def add(self, paths: Iterable[str]) -> None:
+        """These are there."""
+        self._paths.update(paths)
+
+    def remove(self, path: str) -> None:
+        """It is not there any more."""
+        self._paths.discard(path)
+
+
+def entity_changes(
+    entities: Entities, before: Image, after: Image, touched: Touched, known: Known
+) -> Iterator[Piece]:
+    """Writes that carry a tree from one image to a later one, looking only at what was touched.
+
+    Args:
+        entities: the classes, in order.
+        before: what the tree holds.
+        after: what it shall hold.
+        touched: everything the records between the two name.
+        known: of the tree; kept up to date.
+
+    Yields:
+        Pieces of some 25 entities.
+    """
+    for entity in entities:
+        for keys in _batches(entity.touched(touched), ENTITIES_PER_PIECE):
+            yield _piece(entity, _nodes(entity, before, keys), _nodes(entity, after, keys), known)
+
+
+def entity_compare(entities: Entities, tree: Tree, image: Image, known: Known) -> Iterator[Piece]:
+    """Writes that make a tree what an image says: missing, changed, malformed, surplus znodes.
+
+    Args:
+        entities: the classes, in order.
+        tree: read after the claim.
+        image: it is right wherever the two differ.
+        known: begun anew from the tree.
+
+    Yields:
+        Pieces of some 25 entities, possibly empty.
+    """
+    known.restart()
+    known.add(path for path in TOP_LEVEL if tree.exists(path) or path != producer_id.PATH)
+    for entity in entities:
+        known.add(path for path in entity.folders if tree.exists(path))
+        listed: list[str] = []
+        for root in entity.roots:
+            known.add(_with_parents(root) if tree.exists(root) else ())
+            for paths in _batches(tree.below(root), LISTED_PER_PIECE):
+                known.add(paths)
+                listed += paths
+                yield []
+        wanted: set[str] = set()
+        for keys in _batches(entity.keys(image), ENTITIES_PER_PIECE):
+            want = _nodes(entity, image, keys)
+            wanted.update(want)
+            yield _piece(entity, {p: tree.data(p) for p in want if tree.exists(p)}, want, known)
+        # Children before parents.
+        for paths in _batches(reversed(listed), LISTED_PER_PIECE):
+            surplus = [path for path in paths if path not in wanted and entity.owns(path)]
+            yield []
+            for some in _batches(surplus, 2 * ENTITIES_PER_PIECE):
+                yield _piece(entity, {p: tree.data(p) for p in some}, {}, known)
+
+
+def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch
+
+
+def _nodes(entity: EntityClass[Any], image: Image, keys: Iterable[Any]) -> Nodes:
+    nodes: Nodes = {}
+    for key in keys:
+        nodes |= entity.nodes(image, key)
+    return nodes
+
+
+def _piece(entity: EntityClass[Any], have: Nodes, want: Nodes, known: Known) -> Piece:
+    piece: Piece = []
+    for path in have:
+        if path in want or path not in known:
+            continue
+        gone = entity.gone(path, have[path])
+        if gone is not None:
+            if isinstance(gone, Delete):
+                known.remove(path)
+            _put(piece, entity, gone, known)
+    for path, data in sorted(want.items()):
+        if path not in known:
+            _put(piece, entity, Create(path, data), known)
+        elif path not in have or not equal(entity, path, have[path], data):
+            _put(piece, entity, SetData(path, data), known)
+    return piece
+
+
+def _put(piece: Piece, entity: EntityClass[Any], op: ZkOp, known: Known) -> None:
+    """Add an op with what goes into one multi with it, behind the parents it lacks."""
+    group = (op, *entity.notifications(op))
+    for one in group:
+        if isinstance(one, Create):
+            missing = [path for path in _with_parents(one.path)[:-1] if path not in known]
+            piece += [(Create(path, None),) for path in missing]
+            known.add(missing)
+    if isinstance(op, Create):
+        known.add((op.path,))
+    piece.append(group)
+
+
+def _with_parents(path: str) -> list[str]:
+    """A path and those above it, from the top."""
+    parts = path.split("/")
+    return ["/".join(parts[:end]) for end in range(2, len(parts) + 1)]

@@ -1,0 +1,24 @@
+"""The classes of entities beside topics, in the order they are copied and written.
+
+Source: ZkMigrationClient.readAllMetadata, KRaftMigrationZkWriter.handleSnapshot, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from emulator.migration.zk_tree.broker_configs import BrokerConfigs
+from emulator.migration.zk_tree.entity import Entities
+from emulator.migration.zk_tree.producer_id import ProducerIdBlock
+from emulator.migration.zk_tree.unsupported import Unsupported
+
+ENTITIES: Final[Entities] = (
+    BrokerConfigs(),
+    Unsupported(
+        "client configs (quotas, SCRAM credentials)",
+        {"/config/users": 3, "/config/clients": 3, "/config/ips": 3},
+    ),
+    ProducerIdBlock(),
+    Unsupported("ACLs", {"/kafka-acl": 3, "/kafka-acl-extended": 4}),
+    Unsupported("delegation tokens", {"/delegation_token/tokens": 3}),
+)

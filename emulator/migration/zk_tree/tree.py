@@ -1,0 +1,53 @@
+"""A ZooKeeper tree as far as it was read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+
+class Node(msgspec.Struct, frozen=True, gc=False):
+    """One znode as read; ``data`` None is null data. ``ephemeral_owner`` 0: persistent."""
+
+    data: bytes | None
+    version: int = 0
+    czxid: int = 0
+    ephemeral_owner: int = 0
+
+
+class Tree:
+    """Znodes by path and children by parent, as far as they were read."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.lists: dict[str, tuple[str, ...]] = {}
+        self.unreadable: dict[str, int] = {}
+        """Result code of every read that failed for another reason than absence."""
+
+    def node(self, path: str) -> Node | None:
+        """The znode at ``path``; None when it is absent or its data was not read."""
+        return self.nodes.get(path)
+
+    def data(self, path: str) -> bytes | None:
+        """Data at ``path``; None as well when there is none."""
+        node = self.nodes.get(path)
+        return None if node is None else node.data
+
+    def children(self, path: str) -> tuple[str, ...]:
+        """Names below ``path``, ascending; none when it is absent."""
+        return self.lists.get(path, ())
+
+    def exists(self, path: str) -> bool:
+        """Whether the znode was there, read or only listed."""
+        if path in self.nodes or path in self.lists:
+            return True
+        parent, _, name = path.rpartition("/")
+        return name in self.lists.get(parent, ())
+
+    def below(self, path: str) -> Iterator[str]:
+        """Every path known below ``path``, parents before children."""
+        for name in self.children(path):
+            child = f"{path}/{name}"
+            yield child
+            yield from self.below(child)
