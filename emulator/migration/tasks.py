@@ -331,8 +331,7 @@ class CopyTask(Task):
         elif self._reading.failure is not None:
             self.result = Missing((self._reading.failure,))
         elif self._reading.tree is not None:
-            image = self._controller.stable
-            self._checks = preconditions.unreadable(self._reading.tree, image.metadata_version)
+            self._checks = preconditions.unreadable(self._reading.tree, self._controller.stable)
         return effects
 
     def tick(self, now_ms: int) -> list[Effect]:
