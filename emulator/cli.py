@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -134,6 +135,49 @@ def status(
         typer.echo(body, nl=False)
     else:
         status_client.show(body, Console())
+
+
+@app.command()
+def preflight(
+    zookeeper: Annotated[
+        str | None, typer.Option("--zookeeper", help="host:port[,…][/chroot], read only.")
+    ] = None,
+    dump: Annotated[Path | None, typer.Option(help="A tree as zk dump printed it.")] = None,
+    configs: Annotated[
+        list[Path] | None,
+        typer.Option("--config", "-c", help="server.properties of brokers and controllers."),
+    ] = None,
+    identities: Annotated[
+        list[str] | None,
+        typer.Option("--identity", help="scheme:id the controller will have in ZooKeeper."),
+    ] = None,
+    *,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if there are warnings.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Say what would hold up or spoil a migration: exit 2 with a blocker, 3 if nothing was read."""
+    from rich.console import Console
+
+    from bench.cluster import zk_dump
+    from emulator.io import preflight as looking
+    from emulator.preflight import report as judging
+
+    if (zookeeper is None) == (dump is None):
+        raise fail("preflight needs --zookeeper or --dump, one of them", 3)
+    try:
+        if dump is not None:
+            survey = looking.offline(dump, configs or ())
+        else:
+            tree = zk_dump.dump(zookeeper or "", with_secrets=True)
+            survey = looking.live(zookeeper or "", tree, configs or ())
+    except (looking.PreflightError, zk_dump.UnreadableError) as error:
+        raise fail(str(error), 3) from error
+    report = judging.run(replace(survey, identities=frozenset(identities or ())))
+    if as_json:
+        typer.echo(looking.to_json(report).decode())
+    else:
+        looking.show(report, Console())
+    raise typer.Exit(report.exit_code(strict=strict))
 
 
 @app.command()

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from emulator.cli import app
 from emulator.io import status_client
+from tests import data
 
 RUNNER = CliRunner()
 PROPERTIES = """
@@ -49,7 +50,7 @@ def test_every_verb_explains_itself(verb: str) -> None:
 def test_no_verb_starts_or_ends_a_migration() -> None:
     _, out, _ = run("--help")
     verbs = {line.split()[0] for line in out.partition("Commands:")[2].splitlines() if line.strip()}
-    known = {"format", "controller", "status", "demo", "analyze", "zk", "log", "wire"}
+    known = {"format", "controller", "status", "preflight", "demo", "analyze", "zk", "log", "wire"}
     assert verbs == known
 
 
@@ -150,3 +151,50 @@ def test_status_shows_what_an_operator_asks(monkeypatch: pytest.MonkeyPatch) -> 
         assert word in out
     code, out, _ = run("status", "--json")
     assert json.loads(out) == STATUS
+
+
+def test_preflight_of_a_dump_says_what_it_found_by_exit_code(tmp_path: Path) -> None:
+    folder = "3.9.2-rollback-and-stale-migration-znode"
+    before = data.extract("3.9.2-full/tree-0-before.json", tmp_path)
+    code, out, _ = run("preflight", "--dump", before)
+    assert code == 0
+    assert "W03 warning  /brokers/topics/moving" in out
+    assert "B11: no server.properties given" in out
+    assert run("preflight", "--dump", before, "--strict")[0] == 1
+    rolled_back = data.extract(f"{folder}/tree-5-rolled-back.json", tmp_path)
+    code, out, _ = run("preflight", "--dump", rolled_back, "--json")
+    assert code == 2
+    found = json.loads(out)
+    assert found["counts"]["blocker"] == 1
+    (blocker,) = (one for one in found["findings"] if one["severity"] == "blocker")
+    assert (blocker["code"], blocker["znode"]) == ("B02", "/migration")
+    assert blocker["fact"]
+    assert blocker["remedy"]
+    assert {one["code"] for one in found["not_run"]} >= {"B05", "I02"}
+
+
+def test_preflight_reads_properties_and_the_folder_they_name(
+    tmp_path: Path, properties: Path
+) -> None:
+    dump = data.extract("3.9.2-full/tree-0-before.json", tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "meta.properties").write_text("cluster.id=another\n")
+    code, out, _ = run("preflight", "--dump", dump, "-c", properties, "--json")
+    assert code == 2
+    codes = {one["code"] for one in json.loads(out)["findings"]}
+    assert {"B04", "B12"} <= codes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ((), "needs --zookeeper or --dump"),
+        (("--dump", "a", "--zookeeper", "h:1"), "needs --zookeeper or --dump"),
+        (("--dump", "no-such-file"), "no-such-file"),
+        (("--dump", __file__), "test_cli.py"),
+    ],
+)
+def test_preflight_that_cannot_look_exits_with_3(arguments: tuple[str, ...], why: str) -> None:
+    code, out, err = run("preflight", *arguments)
+    assert (code, out) == (3, "")
+    assert why in err

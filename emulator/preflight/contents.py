@@ -1,0 +1,297 @@
+"""What znodes hold: whether it can be read, decoded, written, and whether the target knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from emulator.metadata.acls import Operation, ResourceType
+from emulator.preflight.engine import NotRun, Outcome, Severity, finding, rule
+from emulator.preflight.survey import REDACTED, WRITE, Survey, Znode
+
+JSON_ROOTS: Final = (
+    "/brokers/ids",
+    "/brokers/topics",
+    "/config/brokers",
+    "/config/clients",
+    "/config/ips",
+    "/config/topics",
+    "/config/users",
+    "/delegation_token/tokens",
+    "/kafka-acl",
+    "/kafka-acl-extended",
+)
+JSON_ALONE: Final = ("/controller", "/feature", "/latest_producer_id_block")
+WRITTEN: Final = (
+    "/admin/delete_topics",
+    "/brokers/topics",
+    "/config",
+    "/controller",
+    "/controller_epoch",
+    "/delegation_token",
+    "/kafka-acl",
+    "/kafka-acl-changes",
+    "/kafka-acl-extended",
+    "/kafka-acl-extended-changes",
+    "/latest_producer_id_block",
+    "/migration",
+)
+"""Trees that a migration writes to."""
+JUTE_MAX_BYTES: Final = 1_048_575
+ZNODES_MANY: Final = 800_000
+ACL_BACKLOG_MANY: Final = 1_000
+ACL_RELEASES: Final = ("3.5", "3.6")
+"""Kafka lines with releases that CVE-2024-27309 hits."""
+DEFAULT_ENTITY: Final = "<default>"
+
+
+def _migrated(survey: Survey) -> Iterator[tuple[str, Znode]]:
+    for root in JSON_ROOTS:
+        yield from survey.below(root)
+    for path in JSON_ALONE:
+        if path in survey.nodes:
+            yield path, survey.nodes[path]
+
+
+@rule("B07", "what is migrated can be read")
+def readable(survey: Survey) -> Iterator[Outcome]:
+    """JSON objects in every znode of a migrated tree that holds anything."""
+    for path, node in _migrated(survey):
+        if not node.data:
+            if _needs_data(path):
+                yield _unreadable(path, "no data")
+            continue
+        if node.data == REDACTED:
+            yield NotRun("B07", f"{path} was left out of the dump as a secret")
+            continue
+        try:
+            found = msgspec.json.decode(node.data)
+        except msgspec.DecodeError as error:
+            yield _unreadable(path, f"no JSON: {error}")
+            continue
+        if not isinstance(found, dict):
+            yield _unreadable(path, "no JSON object")
+
+
+def _needs_data(path: str) -> bool:
+    return path.endswith("/state") or (path.startswith("/brokers/topics/") and path.count("/") == 3)
+
+
+def _unreadable(path: str, fact: str) -> Outcome:
+    return finding(
+        "B07",
+        path,
+        fact,
+        "kraft-bridge refuses the copy; Kafka's controller fails on it again and again",
+        "mend or delete the znode; kraft-bridge plan --dump names every refusal",
+        "KIP-866, Initial Data Migration",
+    )
+
+
+@rule("B08", "encoded passwords can be decoded")
+def passwords(survey: Survey) -> Iterator[Outcome]:
+    """Encoded values of dynamic broker configs need the brokers' secret on the controllers."""
+    controllers = survey.controllers or survey.properties
+    secret = any(one.get("password.encoder.secret") for one in controllers)
+    for name in survey.children("/config/brokers"):
+        path = f"/config/brokers/{name}"
+        for key, value in sorted(survey.config(path).items()):
+            if value == REDACTED.decode():
+                if not secret:
+                    yield NotRun("B08", f"{path}: {key} was left out of the dump as a secret")
+            elif "encryptedPassword:" in str(value) and not secret:
+                yield finding(
+                    "B08",
+                    path,
+                    f"{key} is encoded, and no password.encoder.secret is given",
+                    "it cannot be copied; Kafka's controller would copy the encoded text as if it "
+                    "were the password",
+                    "set password.encoder.secret on the controllers as on the brokers",
+                    "KAFKA-14801",
+                )
+
+
+@rule("B09", "every znode can be written")
+def writable(survey: Survey) -> Iterator[Outcome]:
+    """ACLs of znodes against the credentials that the controller will have."""
+    shut: dict[str, list[str]] = {}
+    for path, node in survey.nodes.items():
+        if not path.startswith(WRITTEN) or not node.acl:
+            continue
+        if any(_lets_write(entry, survey.identities) for entry in node.acl):
+            continue
+        owners = sorted({f"{scheme}:{name}" for _, scheme, name in node.acl if scheme != "world"})
+        shut.setdefault(", ".join(owners) or "nobody", []).append(path)
+    for owner, paths in sorted(shut.items()):
+        given = ", ".join(sorted(survey.identities)) or "no credentials"
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        yield finding(
+            "B09",
+            paths[0],
+            f"{owner} may write it{more}, and the controller has {given}",
+            "the claim or a later write fails with NoAuth",
+            "give the controller the brokers' own ZooKeeper credentials",
+            "KIP-866, Configurations",
+        )
+
+
+def _lets_write(entry: tuple[int, str, str], identities: frozenset[str]) -> bool:
+    permissions, scheme, name = entry
+    if permissions & WRITE != WRITE:
+        return False
+    # A dump shows of a digest only whose it is.
+    return scheme == "world" or f"{scheme}:{name.partition(':')[0]}" in identities
+
+
+@rule("W05", "ACLs mean the same to the target")
+def acls(survey: Survey) -> Iterator[Outcome]:
+    """Entries that no target knows, and those that releases are known to get wrong."""
+    releases = {one.get("kraftbridge.release") for one in survey.controllers}
+    affected = bool(releases.intersection(ACL_RELEASES))
+    prefixed = 0
+    for root in ("/kafka-acl", "/kafka-acl-extended"):
+        for path, node in survey.below(root):
+            if not node.data:
+                continue
+            prefixed += root == "/kafka-acl-extended"
+            entries = survey.json(path).get("acls")
+            entries = [one for one in entries if isinstance(one, dict)] if entries else []
+            yield from _acl_entries(path, entries, affected=affected)
+    if prefixed:
+        yield finding(
+            "W05",
+            "/kafka-acl-extended",
+            f"{prefixed} resources with prefixed ACLs",
+            "copied; brokers older than 2.0 do not look at them",
+            "none",
+            "KIP-290",
+            Severity.INFO,
+        )
+    for root in ("/kafka-acl-changes", "/kafka-acl-extended-changes"):
+        count = len(survey.children(root))
+        if count >= ACL_BACKLOG_MANY:
+            yield finding(
+                "W05",
+                root,
+                f"{count} notifications",
+                "brokers read them all when they start; they should go after 15 minutes",
+                "find out why no broker removes them",
+                "ZkNodeChangeNotificationListener",
+            )
+
+
+def _acl_entries(
+    path: str, entries: list[dict[str, object]], *, affected: bool
+) -> Iterator[Outcome]:
+    kind = path.split("/")[-2]
+    if kind.upper() not in {one.name.replace("_", "") for one in ResourceType}:
+        yield finding(
+            "W05",
+            path,
+            f"resource type {kind} is unknown",
+            "not copied",
+            "delete the znode",
+            "AclAuthorizer",
+        )
+    operations = {one.name.replace("_", "") for one in Operation}
+    for entry in entries:
+        operation, principal = str(entry.get("operation")), str(entry.get("principal"))
+        if operation.upper() not in operations or ":" not in principal:
+            yield finding(
+                "W05",
+                path,
+                f"entry of {principal} for {operation}: unknown to Kafka 3.9",
+                "refused by the copy",
+                "remove the entry",
+                "AclAuthorizer",
+            )
+    denies = any(entry.get("permissionType") == "Deny" for entry in entries)
+    if affected and (denies or len(entries) > 2):
+        yield finding(
+            "W05",
+            path,
+            f"{len(entries)} entries{', some of them Deny' if denies else ''}",
+            "after one is removed during the migration, Kafka up to 3.6.1 may ignore the others",
+            "use 3.6.2 or later",
+            "CVE-2024-27309",
+        )
+
+
+@rule("W06", "users, clients and addresses are told apart")
+def entities(survey: Survey) -> Iterator[Outcome]:
+    """Quotas and credentials on one user, defaults, quotas of addresses."""
+    for name in survey.children("/config/users"):
+        path = f"/config/users/{name}"
+        keys = survey.config(path)
+        scram = sorted(key for key in keys if key.startswith("SCRAM-"))
+        if scram and len(keys) > len(scram):
+            yield finding(
+                "W06",
+                path,
+                f"holds {', '.join(scram)} beside quotas",
+                "one znode, two kinds of records: both are copied",
+                "none",
+                "KAFKA-14970",
+                Severity.INFO,
+            )
+        if scram and name == DEFAULT_ENTITY:
+            yield finding(
+                "W06",
+                path,
+                f"{', '.join(scram)} of the default user",
+                "nobody can log in as the default user; Kafka would make a user of that name",
+                "remove the credential",
+                "ZkConfigMigrationClient",
+            )
+    for root in ("/config/users", "/config/clients", "/config/ips"):
+        for path, node in survey.below(root):
+            if node.data and path.endswith(DEFAULT_ENTITY) and survey.config(path):
+                yield finding(
+                    "W06",
+                    path,
+                    "a default",
+                    "copied; it limits everybody who has no quota of his own",
+                    "none",
+                    "KIP-546",
+                    Severity.INFO,
+                )
+    for name in survey.children("/config/ips"):
+        if survey.config(f"/config/ips/{name}"):
+            yield finding(
+                "W06",
+                f"/config/ips/{name}",
+                "a quota of an address",
+                "in Kafka's dual write its removal does not reach ZooKeeper",
+                "none with kraft-bridge",
+                "KIP-612",
+                Severity.INFO,
+            )
+
+
+@rule("W12", "no znode is too large, and there are not too many")
+def sizes(survey: Survey) -> Iterator[Outcome]:
+    """Half of ``jute.maxbuffer`` for one znode; near a million znodes in all."""
+    told = [one.get("jute.maxbuffer") for one in survey.properties]
+    limit = min([int(one) for one in told if one.isdigit()] or [JUTE_MAX_BYTES])
+    for path, node in survey.nodes.items():
+        size = len(node.data or b"")
+        if size > limit // 2:
+            yield finding(
+                "W12",
+                path,
+                f"{size:,} bytes; jute.maxbuffer is {limit:,}",
+                "a little more, and neither broker nor controller can read or write it",
+                "raise jute.maxbuffer on ZooKeeper, brokers and controllers",
+                "ZooKeeper, jute.maxbuffer",
+            )
+    if len(survey.nodes) > ZNODES_MANY:
+        yield finding(
+            "W12",
+            "/",
+            f"{len(survey.nodes):,} znodes",
+            "reading them all takes long, and each claim reads them all",
+            "remove what nobody needs",
+            "KIP-866, Initial Data Migration",
+        )

@@ -1,0 +1,165 @@
+"""How much there is, and how long it will take: counts and estimates, no judgement."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from emulator.preflight.engine import NotRun, Outcome, finding, rule
+from emulator.preflight.survey import Survey
+
+READS_PER_REQUEST: Final = 500
+OPS_PER_MULTI: Final = 400
+READ_US: Final = 12
+"""Per znode, server and client together, beside the round trip (docs/benchmarks.md)."""
+WRITE_US: Final = 80
+"""Per znode written in a large multi: some 12,000 partition states a second were measured."""
+RECORD_US: Final = 40
+"""Per record appended in the copy, with its replay."""
+MIN_BATCH: Final = 200
+"""``zookeeper.metadata.migration.min.batch.size``."""
+KAFKA_BATCH_MS: Final = 30
+"""Kafka waits for each batch's commit: 1,002 batches took 32.2 s in KAFKA-16007."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Entities of a tree; ``configs``, ``quotas`` and ``acls`` count entries, not znodes."""
+
+    topics: int
+    partitions: int
+    topic_configs: int
+    broker_configs: int
+    quotas: int
+    scram: int
+    acls: int
+    tokens: int
+    producer_ids: int
+    replicas_by_broker: Counter[int]
+
+    @property
+    def records(self) -> int:
+        """Metadata records of the copy, without those that open and close it."""
+        return sum(
+            (
+                self.topics,
+                self.partitions,
+                self.topic_configs,
+                self.broker_configs,
+                self.quotas,
+                self.scram,
+                self.acls,
+                self.tokens,
+                self.producer_ids,
+            )
+        )
+
+
+def count(survey: Survey) -> Counts:
+    """Count what would be copied; what cannot be read counts for nothing."""
+    pending = set(survey.children("/admin/delete_topics"))
+    names = [one for one in survey.children("/brokers/topics") if one not in pending]
+    replicas: Counter[int] = Counter()
+    partitions = 0
+    for name in names:
+        found = survey.json(f"/brokers/topics/{name}").get("partitions")
+        for brokers in found.values() if isinstance(found, dict) else ():
+            partitions += 1
+            replicas.update(brokers if isinstance(brokers, list) else ())
+    scram, quotas = 0, 0
+    for root in ("/config/users", "/config/clients", "/config/ips"):
+        for path, _ in survey.below(root):
+            keys = survey.config(path)
+            of_user = sum(key.startswith("SCRAM-") for key in keys)
+            scram, quotas = scram + of_user, quotas + len(keys) - of_user
+    return Counts(
+        topics=len(names),
+        partitions=partitions,
+        topic_configs=sum(len(survey.config(f"/config/topics/{one}")) for one in names),
+        broker_configs=sum(
+            len(survey.config(f"/config/brokers/{one}"))
+            for one in survey.children("/config/brokers")
+        ),
+        quotas=quotas,
+        scram=scram,
+        acls=sum(
+            len(survey.json(path).get("acls") or ())
+            for root in ("/kafka-acl", "/kafka-acl-extended")
+            for path, node in survey.below(root)
+            if node.data
+        ),
+        tokens=len(survey.children("/delegation_token/tokens")),
+        producer_ids=int(bool(survey.data("/latest_producer_id_block"))),
+        replicas_by_broker=replicas,
+    )
+
+
+@rule("I01", "how much there is")
+def amounts(survey: Survey) -> Iterator[Outcome]:
+    """Entities by class."""
+    found = count(survey)
+    block = survey.json("/latest_producer_id_block").get("block_end", "none handed out")
+    yield finding(
+        "I01",
+        "/",
+        f"{len(survey.nodes):,} znodes: {found.topics:,} topics, {found.partitions:,} partitions, "
+        f"{found.topic_configs:,} topic configs, {found.broker_configs:,} broker configs, "
+        f"{found.acls:,} ACLs, {found.scram:,} SCRAM credentials, {found.quotas:,} quotas, "
+        f"{found.tokens:,} delegation tokens, producer ids up to {block}",
+    )
+
+
+@rule("I02", "how long it takes")
+def durations(survey: Survey) -> Iterator[Outcome]:
+    """Copy and full comparison, from measured round trips."""
+    found = count(survey)
+    batches = -(-found.records // MIN_BATCH)
+    yield finding(
+        "I02", "/", f"{found.records:,} records in about {batches:,} batches of {MIN_BATCH}"
+    )
+    trips = survey.round_trips
+    if trips is None:
+        yield NotRun("I02", "times need measured round trips: use --zookeeper")
+        return
+    znodes = len(survey.nodes)
+    reading_ms = -(-znodes // READS_PER_REQUEST) * trips.read_ms + znodes * READ_US / 1e3
+    copy_ms = reading_ms + found.records * RECORD_US / 1e3 + batches * trips.sync_ms
+    writing_ms = -(-znodes // OPS_PER_MULTI) * trips.sync_ms + znodes * WRITE_US / 1e3
+    kafka_ms = znodes * trips.read_ms / 10 + batches * KAFKA_BATCH_MS
+    yield finding(
+        "I02",
+        "/",
+        f"round trips: {trips.read_ms:.2f} ms to read, {trips.sync_ms:.2f} ms through the leader; "
+        f"estimated: copy {_time(copy_ms)}; reading all znodes after a failover "
+        f"{_time(reading_ms)}, writing all of them, if all differed, {_time(writing_ms)}; "
+        f"Apache Kafka's copy by the model of KAFKA-16007 {_time(kafka_ms)}",
+        "during the copy no administrative change is accepted; produce and consume go on",
+        reference="KAFKA-16007",
+    )
+
+
+def _time(ms: float) -> str:
+    return f"{ms / 1e3:.1f} s" if ms < 120_000 else f"{ms / 60e3:.1f} min"
+
+
+@rule("I03", "what a change costs")
+def costs(survey: Survey) -> Iterator[Outcome]:
+    """Operations in ZooKeeper of one administrative change in dual write."""
+    yield finding(
+        "I03",
+        "/",
+        "znodes written in dual write: a config, quota, credential or ACL 2 (with its "
+        "notification); a topic of p partitions 3 + 2p to make or to delete; a leader or ISR "
+        "change 1 for each partition",
+    )
+    found = count(survey).replicas_by_broker
+    if found:
+        broker_id, replicas = max(found.items(), key=lambda one: (one[1], -one[0]))
+        yield finding(
+            "I03",
+            f"/brokers/ids/{broker_id}",
+            f"its loss changes up to {replicas:,} partition states: as many writes, in about "
+            f"{-(-replicas // OPS_PER_MULTI)} multis",
+        )

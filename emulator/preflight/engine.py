@@ -1,0 +1,93 @@
+"""Rules by code, what they find, and running them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from emulator.preflight.survey import Survey
+
+
+class Severity(Enum):
+    """How bad: a blocker stops the migration or loses something, a warning asks for a decision."""
+
+    BLOCKER = "blocker"
+    WARNING = "warning"
+    INFO = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing found.
+
+    ``znode`` is a path, or the name of a properties file with its key. ``reference``: a KIP, an
+    issue of Kafka's, or Kafka's own check.
+    """
+
+    code: str
+    severity: Severity
+    znode: str
+    fact: str
+    consequence: str = ""
+    remedy: str = ""
+    reference: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NotRun:
+    """A rule that could not look, or only at a part, and why."""
+
+    code: str
+    why: str
+
+
+Outcome: TypeAlias = Finding | NotRun
+Check: TypeAlias = Callable[[Survey], Iterator[Outcome]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: its code, its title, and the function that looks."""
+
+    code: str
+    title: str
+    check: Check
+
+
+_RULES: dict[str, Rule] = {}
+RULES: Final = MappingProxyType(_RULES)
+"""By code; filled when ``report`` is imported."""
+_LETTERS: Final = {"B": Severity.BLOCKER, "W": Severity.WARNING, "I": Severity.INFO}
+
+
+def rule(code: str, title: str) -> Callable[[Check], Check]:
+    """Register a rule.
+
+    Raises:
+        ValueError: two rules under one code.
+    """
+
+    def register(check: Check) -> Check:
+        if code in _RULES:
+            raise ValueError(f"two rules {code}")
+        _RULES[code] = Rule(code, title, check)
+        return check
+
+    return register
+
+
+def finding(  # noqa: PLR0917 - the columns of the report
+    code: str,
+    znode: str,
+    fact: str,
+    consequence: str = "",
+    remedy: str = "",
+    reference: str = "",
+    severity: Severity | None = None,
+) -> Finding:
+    """A finding as severe as its code's letter says, unless told otherwise."""
+    found = _LETTERS[code[0]] if severity is None else severity
+    return Finding(code, found, znode, fact, consequence, remedy, reference)

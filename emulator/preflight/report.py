@@ -1,0 +1,45 @@
+"""All rules over one survey."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from emulator.preflight import cluster, contents, counts, settings, topics
+from emulator.preflight.engine import RULES, Finding, NotRun, Severity
+from emulator.preflight.survey import Survey
+
+MODULES = (cluster, topics, contents, settings, counts)
+"""Imported for the rules they register."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What all rules found, by code and znode, and which of them could not look."""
+
+    findings: tuple[Finding, ...]
+    not_run: tuple[NotRun, ...]
+
+    def count(self, severity: Severity) -> int:
+        """Findings of one severity."""
+        return sum(one.severity is severity for one in self.findings)
+
+    def exit_code(self, *, strict: bool) -> int:
+        """2 with a blocker; 1 with a warning, if those count; else 0."""
+        if self.count(Severity.BLOCKER):
+            return 2
+        return 1 if strict and self.count(Severity.WARNING) else 0
+
+
+def run(survey: Survey) -> Report:
+    """Run every rule."""
+    findings: list[Finding] = []
+    not_run: list[NotRun] = []
+    for code in sorted(RULES, key=lambda code: ("BWI".index(code[0]), code)):
+        for one in RULES[code].check(survey):
+            if isinstance(one, Finding):
+                findings.append(one)
+            else:
+                not_run.append(one)
+    order = list(Severity)
+    findings.sort(key=lambda one: order.index(one.severity))
+    return Report(tuple(findings), tuple(not_run))

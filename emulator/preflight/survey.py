@@ -1,0 +1,186 @@
+"""Everything a rule may look at, and nothing else: no rule asks ZooKeeper or a file by itself."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+import msgspec
+
+REDACTED: Final = b"<redacted>"
+"""What ``zk dump`` prints instead of a secret."""
+WRITE: Final = 4 | 2
+"""Permissions WRITE and CREATE, both of which a dual write needs, as ZooKeeper numbers them."""
+OPEN: Final = ("world", "anyone")
+
+
+@dataclass(frozen=True, slots=True)
+class Znode:
+    """One znode of a dump. ``acl`` entries are (permissions, scheme, id); times in ms."""
+
+    data: bytes | None
+    version: int = 0
+    ctime_ms: int = 0
+    ephemeral: bool = False
+    acl: tuple[tuple[int, str, str], ...] = ((31, *OPEN),)
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """One ``server.properties``: its name, what it says, and the folder's ``meta.properties``."""
+
+    name: str
+    values: Mapping[str, str]
+    meta: Mapping[str, str] = field(default_factory=dict)
+
+    def get(self, key: str, default: str = "") -> str:
+        """Value of a key, without blanks around it."""
+        return self.values.get(key, default).strip()
+
+    def names(self, key: str) -> tuple[str, ...]:
+        """Entries of a comma separated value."""
+        return tuple(part.strip() for part in self.get(key).split(",") if part.strip())
+
+    def flag(self, key: str) -> bool:
+        """Whether a boolean is set."""
+        return self.get(key).lower() == "true"
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether it is a KRaft controller's."""
+        return "controller" in self.names("process.roles")
+
+    @property
+    def is_zookeeper_broker(self) -> bool:
+        """Whether it is a ZooKeeper-mode broker's."""
+        return not self.get("process.roles")
+
+    @property
+    def node_id(self) -> int | None:
+        """``node.id``, or else ``broker.id``; None when neither is a number."""
+        text = self.get("node.id") or self.get("broker.id")
+        return int(text) if text.isdigit() else None
+
+    @property
+    def voters(self) -> frozenset[int]:
+        """Ids in ``controller.quorum.voters``."""
+        ids = (one.partition("@")[0] for one in self.names("controller.quorum.voters"))
+        return frozenset(int(one) for one in ids if one.isdigit())
+
+
+@dataclass(frozen=True, slots=True)
+class RoundTrips:
+    """Measured against the live ensemble, median, in milliseconds.
+
+    ``read_ms``: one read answered by the server connected to; ``sync_ms``: one that its leader
+    must answer.
+    """
+
+    read_ms: float
+    sync_ms: float
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What is known of a cluster: every path absolute and below the chroot."""
+
+    nodes: Mapping[str, Znode]
+    properties: Sequence[Properties] = ()
+    chroot: str = ""
+    round_trips: RoundTrips | None = None
+    identities: frozenset[str] = frozenset()
+    """``scheme:id`` of the credentials the controller will have, such as ``sasl:kafka``."""
+
+    @cached_property
+    def _children(self) -> Mapping[str, tuple[str, ...]]:
+        found: dict[str, list[str]] = {}
+        for path in sorted(self.nodes):
+            parent, _, name = path.rpartition("/")
+            found.setdefault(parent, []).append(name)
+        return {parent: tuple(names) for parent, names in found.items()}
+
+    def children(self, path: str) -> tuple[str, ...]:
+        """Names below a path, ascending."""
+        return self._children.get(path, ())
+
+    def below(self, path: str) -> Iterator[tuple[str, Znode]]:
+        """Every znode below a path, ascending."""
+        for name in self.children(path):
+            child = f"{path}/{name}"
+            yield child, self.nodes[child]
+            yield from self.below(child)
+
+    def data(self, path: str) -> bytes | None:
+        """Data of a znode; None as well when it is absent."""
+        node = self.nodes.get(path)
+        return None if node is None else node.data
+
+    def json(self, path: str) -> dict[str, Any]:
+        """A znode's JSON object; empty when there is none that can be read."""
+        try:
+            found = msgspec.json.decode(self.data(path) or b"{}")
+        except msgspec.DecodeError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def config(self, path: str) -> dict[str, str]:
+        """Entries of a config znode; empty when there are none that can be read."""
+        found = self.json(path).get("config")
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def redacted(self) -> bool:
+        """Whether a secret was left out of the dump."""
+        return any(REDACTED in (node.data or b"") for node in self.nodes.values())
+
+    @property
+    def controllers(self) -> tuple[Properties, ...]:
+        """Properties of KRaft controllers."""
+        return tuple(one for one in self.properties if one.is_controller)
+
+    @property
+    def brokers(self) -> tuple[Properties, ...]:
+        """Properties of ZooKeeper-mode brokers."""
+        return tuple(one for one in self.properties if one.is_zookeeper_broker)
+
+    @cached_property
+    def controller_ids(self) -> frozenset[int]:
+        """Node ids of the quorum, as far as any properties file tells."""
+        ids = {one.node_id for one in self.controllers if one.node_id is not None}
+        return frozenset(ids.union(*(one.voters for one in self.properties)))
+
+    @cached_property
+    def live_brokers(self) -> frozenset[int]:
+        """Ids in ``/brokers/ids``."""
+        return frozenset(int(name) for name in self.children("/brokers/ids") if name.isdigit())
+
+
+def of_dump(dump: Mapping[str, Any], properties: Sequence[Properties] = ()) -> Survey:
+    """Read the document that ``kraft-bridge zk dump`` prints.
+
+    Raises:
+        ValueError: it is none, or a znode in it is not as it should be.
+    """
+    nodes = dump.get("nodes")
+    if not isinstance(nodes, Mapping):
+        raise ValueError("no 'nodes': not a tree that kraft-bridge zk dump wrote")  # noqa: TRY004
+    try:
+        return Survey({path: _znode(node) for path, node in nodes.items()}, properties)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"a znode is not as zk dump writes it: {error!r}") from error
+
+
+def _znode(node: Mapping[str, Any]) -> Znode:
+    data = None
+    if not node.get("null"):
+        data = node["text"].encode() if "text" in node else base64.b64decode(node["b64"])
+    return Znode(
+        data,
+        int(node.get("version", 0)),
+        int(node.get("ctime", 0)),
+        bool(node.get("ephemeral", False)),
+        tuple((int(one[0]), str(one[1]), str(one[2])) for one in node.get("acl", ())),
+    )

@@ -1,0 +1,208 @@
+"""Topics and their partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from emulator.controller.config_defs import topic_configs as known_topic_configs
+from emulator.preflight.engine import Outcome, finding, rule
+from emulator.preflight.survey import Survey
+
+ROOT: Final = "/brokers/topics"
+DEPRECATED: Final = {
+    "message.format.version": "KIP-724: ignored since inter.broker.protocol.version 3.0",
+    "message.timestamp.difference.max.ms": "KIP-937: replaced by message.timestamp.before/after",
+    "message.downconversion.enable": "KIP-724: gone in Kafka 4.0",
+}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+@rule("B06", "every topic has an id of its own")
+def topic_ids(survey: Survey) -> Iterator[Outcome]:
+    """Topics that no controller of 2.8 or later has seen; two with one id."""
+    pending = set(survey.children("/admin/delete_topics"))
+    names: dict[str, str] = {}
+    for name in survey.children(ROOT):
+        path = f"{ROOT}/{name}"
+        if name in pending or not survey.json(path):
+            continue
+        topic_id = survey.json(path).get("topic_id")
+        if not isinstance(topic_id, str) or not topic_id:
+            yield finding(
+                "B06",
+                path,
+                "no topic_id",
+                "the copy refuses the topic; Kafka's controller fails on it again and again",
+                "set inter.broker.protocol.version to 2.8 or above and change the controller once",
+                "KIP-516",
+            )
+        elif names.setdefault(topic_id, name) != name:
+            yield finding(
+                "B06",
+                path,
+                f"has the topic_id of {names[topic_id]}",
+                "one of the two would be lost in the copy",
+                "delete one of them, or give it another id while all brokers are down",
+                "KIP-516",
+            )
+
+
+@rule("W02", "every partition is healthy")
+def unhealthy(survey: Survey) -> Iterator[Outcome]:
+    """No leader, an empty ISR, an ISR beside the replicas, or no state yet."""
+    for name in survey.children(ROOT):
+        for index, replicas in sorted(
+            _dict(survey.json(f"{ROOT}/{name}").get("partitions")).items()
+        ):
+            path = f"{ROOT}/{name}/partitions/{index}/state"
+            if path not in survey.nodes:
+                fact = "no state yet"
+            else:
+                state = survey.json(path)
+                fact = _sick(state, _list(replicas)) if state else ""
+            if fact:
+                yield finding(
+                    "W02",
+                    path,
+                    fact,
+                    "copied as it is; a broken partition is no healthier afterwards",
+                    "start the brokers that hold its replicas, or elect a leader",
+                    "ZkTopicMigrationClient",
+                )
+
+
+def _sick(state: dict[str, Any], replicas: list[Any]) -> str:
+    isr, leader = _list(state.get("isr")), state.get("leader")
+    if leader in (-1, None):
+        return "no leader"
+    if not isr:
+        return "empty ISR"
+    strange = [one for one in isr if one not in replicas]
+    if strange:
+        return f"ISR members {strange} are no replicas ({replicas})"
+    if leader not in isr:
+        return f"leader {leader} is not in the ISR {isr}"
+    return ""
+
+
+@rule("W03", "no reassignment is under way")
+def reassigning(survey: Survey) -> Iterator[Outcome]:
+    """Adding or removing replicas in a topic's znode."""
+    for name in survey.children(ROOT):
+        topic = survey.json(f"{ROOT}/{name}")
+        moving = {
+            *(p for p, some in _dict(topic.get("adding_replicas")).items() if some),
+            *(p for p, some in _dict(topic.get("removing_replicas")).items() if some),
+        }
+        if moving:
+            yield finding(
+                "W03",
+                f"{ROOT}/{name}",
+                f"partitions {', '.join(sorted(moving))} are being reassigned",
+                "the reassignment goes on under the KRaft controller; throttles stay set",
+                "wait for it: kafka-reassign-partitions --list",
+                "KIP-455",
+            )
+
+
+@rule("W07", "configs mean something to the target")
+def topic_configs(survey: Survey) -> Iterator[Outcome]:
+    """Topic configs unknown to 3.9 or deprecated; dynamic configs of brokers."""
+    known = known_topic_configs("3.9")
+    for name in survey.children("/config/topics"):
+        path = f"/config/topics/{name}"
+        for key in sorted(survey.config(path)):
+            if key in DEPRECATED:
+                yield finding(
+                    "W07",
+                    path,
+                    f"{key} is deprecated",
+                    "copied; it will be refused or ignored by Kafka 4",
+                    f"kafka-configs --alter --topic {name} --delete-config {key}",
+                    DEPRECATED[key],
+                )
+            elif key not in known:
+                yield finding(
+                    "W07",
+                    path,
+                    f"{key} is no topic config of Kafka 3.9",
+                    "copied as it is; the next change of this topic's configs is refused for it",
+                    f"kafka-configs --alter --topic {name} --delete-config {key}",
+                    "LogConfig",
+                )
+    for name in survey.children("/config/brokers"):
+        keys = sorted(survey.config(f"/config/brokers/{name}"))
+        if keys:
+            yield finding(
+                "W07",
+                f"/config/brokers/{name}",
+                f"dynamic broker configs: {', '.join(keys)}",
+                "copied; they win over server.properties, in KRaft too. Log levels set at run time "
+                "are in no store and last until the broker restarts",
+                "none, if they are meant",
+                "KIP-226",
+            )
+
+
+@rule("W08", "nothing is left over from topics")
+def orphans(survey: Survey) -> Iterator[Outcome]:
+    """A config without a topic, partitions without an assignment, a topic without partitions."""
+    existing = set(survey.children(ROOT))
+    for name in survey.children("/config/topics"):
+        if name not in existing:
+            yield finding(
+                "W08",
+                f"/config/topics/{name}",
+                "a config without a topic",
+                "not copied; removed when the stores are made equal",
+                "none",
+                "ZkTopicMigrationClient",
+            )
+    for name in sorted(existing):
+        path = f"{ROOT}/{name}"
+        topic = survey.json(path)
+        assigned = _dict(topic.get("partitions"))
+        if topic and not assigned:
+            yield finding(
+                "W08",
+                path,
+                "no partitions",
+                "copied as a topic that nobody can use",
+                f"delete it: kafka-topics --delete --topic {name}",
+                "TopicZNode",
+            )
+        for index in survey.children(f"{path}/partitions"):
+            if index not in assigned:
+                yield finding(
+                    "W08",
+                    f"{path}/partitions/{index}",
+                    "a partition that is assigned to nobody",
+                    "not copied; removed when the stores are made equal",
+                    "none",
+                    "TopicPartitionZNode",
+                )
+
+
+@rule("W09", "topic names do not collide")
+def collisions(survey: Survey) -> Iterator[Outcome]:
+    """Names that differ by ``.`` and ``_`` alone share their metrics."""
+    seen: dict[str, str] = {}
+    for name in survey.children(ROOT):
+        other = seen.setdefault(name.replace(".", "_"), name)
+        if other != name:
+            yield finding(
+                "W09",
+                f"{ROOT}/{name}",
+                f"collides with {other}",
+                "both are copied, but a KRaft controller would not create the second again",
+                "none, unless the topic is to be made anew",
+                "Topic.hasCollision",
+            )

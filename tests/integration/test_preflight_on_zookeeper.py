@@ -1,0 +1,67 @@
+"""The preflight on a live ensemble: the same findings as on its dump, and nothing written."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+
+import pytest
+from kazoo.client import KazooClient
+from typer.testing import CliRunner
+
+from bench.cluster.zookeeper import ZooKeeper
+from emulator.cli import app
+from tests import data
+
+CHROOT = "/clusters/one"
+
+
+@pytest.fixture(scope="module")
+def cluster(zookeeper: ZooKeeper) -> Iterator[KazooClient]:
+    """A recorded cluster's tree below a chroot."""
+    client = KazooClient(hosts=zookeeper.hosts)
+    client.start()
+    client.ensure_path(CHROOT)
+    nodes = data.tree("3.9.2-full", "0-before")["nodes"]
+    for path in sorted(nodes):
+        node = nodes[path]
+        value = node.get("text", "").encode() or base64.b64decode(node.get("b64", ""))
+        client.create(f"{CHROOT}{path}", None if node.get("null") else value)
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
+
+
+def mzxids(client: KazooClient, path: str = CHROOT) -> dict[str, int]:
+    found = {path: client.exists(path).mzxid}
+    for name in client.get_children(path):
+        found |= mzxids(client, f"{path}/{name}")
+    return found
+
+
+def test_a_live_tree_is_looked_at_and_left_alone(
+    zookeeper: ZooKeeper, cluster: KazooClient
+) -> None:
+    before = mzxids(cluster)
+    run = CliRunner().invoke(
+        app, ["preflight", "--zookeeper", f"{zookeeper.hosts}{CHROOT}", "--json"]
+    )
+    assert run.exit_code == 0, run.stderr
+    found = json.loads(run.stdout)
+    assert found["counts"]["blocker"] == 0
+    facts = {one["code"]: one["fact"] for one in found["findings"]}
+    assert facts["I01"].startswith("151 znodes: 6 topics, 18 partitions, ")
+    assert facts["I02"].startswith("round trips: ")
+    assert "I02" not in {one["code"] for one in found["not_run"]}
+    assert mzxids(cluster) == before
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_forgotten_chroot_is_named(zookeeper: ZooKeeper) -> None:
+    run = CliRunner().invoke(app, ["preflight", "--zookeeper", zookeeper.hosts, "--json"])
+    assert run.exit_code == 2
+    found = {(one["code"], one["znode"]) for one in json.loads(run.stdout)["findings"]}
+    assert {("B04", "/cluster/id"), ("W10", CHROOT)} <= found

@@ -1,0 +1,416 @@
+"""Every rule of the preflight: silent on a good tree, loud on a bad one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from emulator.preflight.engine import RULES, Severity
+from emulator.preflight.report import Report, run
+from emulator.preflight.survey import (
+    REDACTED,
+    Properties,
+    RoundTrips,
+    Survey,
+    Znode,
+    of_dump,
+)
+from tests import data
+
+CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
+STATE = {"controller_epoch": 3, "leader": 1, "version": 1, "leader_epoch": 0, "isr": [1, 2]}
+IDS = ["AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"]
+
+
+def topic(topic_id: str | None, **more: Any) -> bytes:
+    found = {"version": 3, "partitions": {"0": [1, 2]}, "topic_id": topic_id, **more}
+    found.setdefault("adding_replicas", {})
+    return js({key: value for key, value in found.items() if value is not None})
+
+
+def js(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+def config(**entries: str) -> bytes:
+    return js({"version": 1, "config": {k.replace("_", "."): v for k, v in entries.items()}})
+
+
+def good_nodes() -> dict[str, bytes | None]:
+    nodes: dict[str, bytes | None] = {
+        "/admin": None,
+        "/admin/delete_topics": None,
+        "/cluster/id": js({"version": "1", "id": CLUSTER}),
+        "/controller": js({"version": 2, "brokerid": 1, "timestamp": "1"}),
+        "/controller_epoch": b"3",
+        "/feature": js({"version": 2, "status": 1, "features": {}}),
+        "/kafka-acl/Topic/t": acls(["User:a", "Read", "Allow"]),
+        "/kafka-acl-changes": None,
+        "/latest_producer_id_block": None,
+        "/config/users/alice": config(producer_byte_rate="1"),
+        "/config/brokers/1": config(),
+    }
+    for broker in (1, 2):
+        nodes[f"/brokers/ids/{broker}"] = js({"version": 5, "host": "h", "port": 1})
+    for name, topic_id in zip(("t", "u"), IDS, strict=True):
+        nodes[f"/brokers/topics/{name}"] = topic(topic_id)
+        nodes[f"/brokers/topics/{name}/partitions"] = None
+        nodes[f"/brokers/topics/{name}/partitions/0"] = None
+        nodes[f"/brokers/topics/{name}/partitions/0/state"] = js(STATE)
+        nodes[f"/config/topics/{name}"] = config(retention_ms="1")
+    return with_parents(nodes)
+
+
+def acls(*entries: list[str]) -> bytes:
+    keys = ("principal", "operation", "permissionType")
+    return js({"version": 1, "acls": [dict(zip(keys, one, strict=True)) for one in entries]})
+
+
+def with_parents(nodes: Mapping[str, bytes | None]) -> dict[str, bytes | None]:
+    found = dict(nodes)
+    for path in nodes:
+        parent = path.rpartition("/")[0]
+        while parent:
+            found.setdefault(parent, None)
+            parent = parent.rpartition("/")[0]
+    return found
+
+
+BROKER = {
+    "broker.id": "1",
+    "inter.broker.protocol.version": "3.9",
+    "zookeeper.metadata.migration.enable": "true",
+    "zookeeper.connect": "zk:2181",
+    "controller.quorum.voters": "3000@c:9093",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+}
+CONTROLLER = {
+    **{key: value for key, value in BROKER.items() if not key.startswith(("broker", "inter.b"))},
+    "process.roles": "controller",
+    "node.id": "3000",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "password.encoder.secret": "s",
+}
+META = {"cluster.id": CLUSTER}
+
+
+def survey(
+    nodes: Mapping[str, bytes | None] | None = None,
+    *,
+    broker: Mapping[str, str | None] | None = None,
+    controller: Mapping[str, str | None] | None = None,
+    **more: Any,
+) -> Survey:
+    tree = {path: Znode(one) for path, one in with_parents(nodes or good_nodes()).items()}
+    files = (changed("b", BROKER, broker), changed("c", CONTROLLER, controller))
+    return Survey(tree, files, **more)
+
+
+def changed(
+    name: str, base: Mapping[str, str], changes: Mapping[str, str | None] | None
+) -> Properties:
+    values = {**base, **(changes or {})}
+    return Properties(name, {k: v for k, v in values.items() if v is not None}, META)
+
+
+def tree(**changes: bytes | None) -> Survey:
+    """The good tree with some znodes changed; ``...`` in a keyword stands for a slash."""
+    nodes = good_nodes()
+    nodes.update({path.replace("__", "/"): value for path, value in changes.items()})
+    return survey(nodes)
+
+
+def without(*paths: str) -> Survey:
+    nodes = {k: v for k, v in good_nodes().items() if not k.startswith(paths)}
+    return survey(nodes)
+
+
+def found(report: Report, code: str) -> list[str]:
+    return [one.znode for one in report.findings if one.code == code]
+
+
+def at(path: str, value: bytes | None) -> Survey:
+    return survey({**good_nodes(), path: value})
+
+
+def locked() -> Survey:
+    nodes = {path: Znode(one) for path, one in good_nodes().items()}
+    nodes["/config/users"] = Znode(None, acl=((31, "sasl", "kafka"), (1, "world", "anyone")))
+    return replace(survey(), nodes=nodes)
+
+
+STALE = js(
+    {
+        "version": 0,
+        "kraft_controller_id": 3000,
+        "kraft_controller_epoch": 2,
+        "kraft_metadata_offset": 247,
+        "kraft_metadata_epoch": 2,
+    }
+)
+KRAFT = js({"version": 2, "brokerid": 4000, "timestamp": "1", "kraftControllerEpoch": 1})
+SICK: tuple[dict[str, Any], ...] = (
+    {"leader": -1},
+    {"isr": []},
+    {"isr": [1, 9]},
+    {"leader": 9},
+)
+BAD: list[tuple[str, str, Survey]] = [
+    ("B01", "/migration", at("/migration", None)),
+    ("B01", "/migration", at("/migration", b"{")),
+    ("B02", "/migration", at("/migration", STALE)),
+    ("B03", "/controller", at("/controller", KRAFT)),
+    ("B04", "/cluster/id", without("/cluster")),
+    ("B04", "/cluster/id", at("/cluster/id", js({"version": "1", "id": "another"}))),
+    ("B05", "/brokers/ids/3000", at("/brokers/ids/3000", js({"version": 5}))),
+    ("B06", "/brokers/topics/t", at("/brokers/topics/t", topic(None))),
+    ("B06", "/brokers/topics/u", at("/brokers/topics/u", topic(IDS[0]))),
+    ("B07", "/config/topics/t", at("/config/topics/t", b"{oops")),
+    ("B07", "/brokers/topics/t", at("/brokers/topics/t", None)),
+    (
+        "B08",
+        "/config/brokers/1",
+        replace(
+            at("/config/brokers/1", config(ssl_key_password="a:b,encryptedPassword:x")),
+            properties=(changed("c", CONTROLLER, {"password.encoder.secret": None}),),
+        ),
+    ),
+    ("B09", "/config/users", locked()),
+    ("B10", "/brokers/ids/1", at("/brokers/ids/1", js({"version": 4}))),
+    ("B10", "/brokers/ids/2", without("/brokers/ids/2")),
+    ("B10", "/feature", at("/feature", js({"version": 1, "features": {}}))),
+    (
+        "B11",
+        "b: inter.broker.protocol.version",
+        survey(broker={"inter.broker.protocol.version": "3.3"}),
+    ),
+    (
+        "B11",
+        "b: zookeeper.metadata.migration.enable",
+        survey(broker={"zookeeper.metadata.migration.enable": None}),
+    ),
+    ("B11", "b: controller.quorum.voters", survey(broker={"controller.quorum.voters": None})),
+    ("B11", "b: broker.id.generation.enable", survey(broker={"broker.id": None})),
+    (
+        "B11",
+        "b: log.dirs",
+        survey(broker={"log.dirs": "/a,/b", "inter.broker.protocol.version": "3.6"}),
+    ),
+    ("B12", "c: process.roles", survey(controller={"process.roles": "broker,controller"})),
+    ("B12", "c: zookeeper.connect", survey(controller={"zookeeper.connect": None})),
+    ("B12", "c: node.id", survey(controller={"node.id": "3009"})),
+    (
+        "B12",
+        "c: zookeeper.metadata.migration.enable",
+        survey(controller={"zookeeper.metadata.migration.enable": "false"}),
+    ),
+    ("W01", "/admin/delete_topics/t", at("/admin/delete_topics/t", None)),
+    ("W01", "/admin/reassign_partitions", at("/admin/reassign_partitions", b"{}")),
+    ("W01", "/admin/preferred_replica_election", at("/admin/preferred_replica_election", b"{}")),
+    *(
+        (
+            "W02",
+            "/brokers/topics/t/partitions/0/state",
+            at("/brokers/topics/t/partitions/0/state", js({**STATE, **change})),
+        )
+        for change in SICK
+    ),
+    (
+        "W02",
+        "/brokers/topics/t/partitions/0/state",
+        without("/brokers/topics/t/partitions/0/state"),
+    ),
+    (
+        "W03",
+        "/brokers/topics/t",
+        at("/brokers/topics/t", topic(IDS[0], adding_replicas={"0": [3]})),
+    ),
+    (
+        "W04",
+        "/brokers/topics/t/partitions/0/state",
+        at("/brokers/topics/t/partitions/0/state", js({**STATE, "controller_epoch": 9})),
+    ),
+    (
+        "W04",
+        "/controller",
+        at("/controller", js({**json.loads(KRAFT), "brokerid": 3000, "kraftControllerEpoch": 3})),
+    ),
+    ("W04", "/controller_epoch", at("/controller_epoch", b"x")),
+    ("W05", "/kafka-acl/Topic/t", at("/kafka-acl/Topic/t", acls(["User:a", "Fly", "Allow"]))),
+    ("W05", "/kafka-acl/Planet/t", at("/kafka-acl/Planet/t", acls())),
+    (
+        "W05",
+        "/kafka-acl/Topic/t",
+        replace(
+            at("/kafka-acl/Topic/t", acls(["User:a", "Read", "Deny"])),
+            properties=(changed("c", CONTROLLER, {"kraftbridge.release": "3.6"}),),
+        ),
+    ),
+    (
+        "W05",
+        "/kafka-acl-changes",
+        survey({**good_nodes(), **{f"/kafka-acl-changes/{n}": b"" for n in range(1_000)}}),
+    ),
+    ("W06", "/config/users/<default>", at("/config/users/<default>", config(SCRAM="x"))),
+    ("W07", "/config/topics/t", at("/config/topics/t", config(message_format_version="3.0"))),
+    ("W07", "/config/topics/t", at("/config/topics/t", config(no_such="3.0"))),
+    ("W07", "/config/brokers/1", at("/config/brokers/1", config(log_retention_ms="1"))),
+    ("W08", "/config/topics/x", at("/config/topics/x", config())),
+    ("W08", "/brokers/topics/x", at("/brokers/topics/x", topic(IDS[0], partitions={}))),
+    ("W08", "/brokers/topics/t/partitions/7", at("/brokers/topics/t/partitions/7", None)),
+    (
+        "W09",
+        "/brokers/topics/a_b",
+        survey(
+            {
+                **good_nodes(),
+                "/brokers/topics/a.b": topic("AAAAAAAAAAAAAAAAAAAAAw"),
+                "/brokers/topics/a_b": topic("AAAAAAAAAAAAAAAAAAAABA"),
+            }
+        ),
+    ),
+    ("W10", "b", survey(broker={"zookeeper.connect": "zk:2181/kafka"})),
+    ("W10", "/k", survey({f"/k{path}": one for path, one in good_nodes().items()})),
+    ("W11", "b: authorizer.class.name", survey(broker={"authorizer.class.name": "com.me.Mine"})),
+    (
+        "W11",
+        "c: alter.config.policy.class.name",
+        survey(controller={"alter.config.policy.class.name": "com.me.Policy"}),
+    ),
+    ("W12", "/config/topics/t", at("/config/topics/t", config(x="y" * 600_000))),
+    (
+        "W13",
+        "b: inter.broker.protocol.version",
+        survey(broker={"inter.broker.protocol.version": "3.5"}),
+    ),
+    (
+        "W13",
+        "b: inter.broker.protocol.version",
+        survey(broker={"inter.broker.protocol.version": None}),
+    ),
+    (
+        "W14",
+        "b: listener.security.protocol.map",
+        survey(broker={"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT"}),
+    ),
+    (
+        "W14",
+        "b: control.plane.listener.name",
+        survey(broker={"control.plane.listener.name": "CONTROLLER"}),
+    ),
+    (
+        "W14",
+        "c: inter.broker.listener.name",
+        survey(controller={"inter.broker.listener.name": "INTERNAL"}),
+    ),
+    (
+        "W14",
+        "c: authorizer.class.name",
+        survey(
+            broker={"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"},
+        ),
+    ),
+    (
+        "W14",
+        "c: authorizer.class.name",
+        survey(
+            controller={"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"},
+        ),
+    ),
+]
+
+
+def test_a_good_tree_has_nothing_but_information() -> None:
+    report = run(survey(round_trips=RoundTrips(1.0, 2.0)))
+    assert {one.severity for one in report.findings} == {Severity.INFO}
+    assert not report.not_run
+    assert report.exit_code(strict=True) == 0
+
+
+@pytest.mark.parametrize(("code", "znode", "bad"), BAD, ids=lambda one: str(one)[:20])
+def test_a_bad_tree_is_found(code: str, znode: str, bad: Survey) -> None:
+    good = run(survey(round_trips=RoundTrips(1.0, 2.0)))
+    report = run(bad)
+    assert znode in found(report, code)
+    assert znode not in found(good, code)
+    one = next(x for x in report.findings if x.code == code and x.znode == znode)
+    assert one.fact
+    assert one.consequence
+    assert one.remedy
+    assert one.reference
+    letter = {"B": Severity.BLOCKER, "W": Severity.WARNING}[code[0]]
+    assert one.severity in {letter, Severity.INFO}
+
+
+def test_every_rule_has_a_bad_tree() -> None:
+    judged = {code for code in RULES if not code.startswith("I")}
+    assert judged == {code for code, _, _ in BAD}
+
+
+@pytest.mark.parametrize(
+    ("severity", "strict", "code"),
+    [
+        (Severity.BLOCKER, False, 2),
+        (Severity.WARNING, True, 1),
+        (Severity.WARNING, False, 0),
+        (Severity.INFO, True, 0),
+    ],
+)
+def test_the_exit_code(severity: Severity, code: int, *, strict: bool) -> None:
+    worst = {
+        Severity.BLOCKER: at("/migration", None),
+        Severity.WARNING: at("/admin/delete_topics/t", None),
+        Severity.INFO: survey(),
+    }
+    assert run(worst[severity]).exit_code(strict=strict) == code
+
+
+def test_an_offline_broker_that_is_known_only_warns() -> None:
+    nodes = {k: v for k, v in good_nodes().items() if k != "/brokers/ids/1"}
+    report = run(survey(nodes))
+    (one,) = (x for x in report.findings if x.code == "B10")
+    assert (one.znode, one.severity) == ("/brokers/ids/1", Severity.WARNING)
+
+
+def test_the_credentials_of_the_controller_open_what_is_its_own() -> None:
+    assert not found(run(replace(locked(), identities=frozenset({"sasl:kafka"}))), "B09")
+    assert found(run(replace(locked(), identities=frozenset({"sasl:other"}))), "B09")
+
+
+def test_what_cannot_be_looked_at_is_listed() -> None:
+    nodes = good_nodes()
+    nodes["/config/brokers/1"] = config(ssl_key_password=REDACTED.decode())
+    nodes["/config/users/bob"] = REDACTED
+    nodes = {k: v for k, v in nodes.items() if not k.startswith("/brokers/ids/")}
+    listed = {one.code for one in run(replace(survey(nodes), properties=())).not_run}
+    assert listed == {"B04", "B05", "B07", "B08", "B10", "B11", "B12", "W11", "W13", "W14", "I02"}
+
+
+def test_a_real_cluster_may_migrate_and_one_rolled_back_may_not() -> None:
+    before = run(of_dump(data.tree("3.9.2-full", "0-before")))
+    assert before.count(Severity.BLOCKER) == 0
+    assert found(before, "W03") == ["/brokers/topics/moving"]
+    folder = "3.9.2-rollback-and-stale-migration-znode"
+    rolled_back = run(of_dump(data.tree(folder, "5-rolled-back")))
+    assert found(rolled_back, "B02") == ["/migration"]
+    during = run(of_dump(data.tree(folder, "1-dualwrite")))
+    assert found(during, "B03") == ["/controller"]
+
+
+def test_counts_are_those_of_the_tree() -> None:
+    report = run(of_dump(data.tree("3.9.2-full", "0-before")))
+    (amounts,) = (one.fact for one in report.findings if one.code == "I01")
+    assert amounts.startswith("151 znodes: 6 topics, 18 partitions, ")
+
+
+def test_a_document_that_is_no_dump_is_refused() -> None:
+    with pytest.raises(ValueError, match="no 'nodes'"):
+        of_dump({"tree": {}})
+    with pytest.raises(ValueError, match="not as zk dump writes it"):
+        of_dump({"nodes": {"/a": {"version": 0}}})
