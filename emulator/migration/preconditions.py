@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from emulator.metadata.image import Image
-from emulator.metadata.metadata_version import Feature
+from emulator.metadata.metadata_version import Feature, MetadataVersion
 from emulator.migration.zk_tree import configs, topics
 from emulator.migration.zk_tree.entities import ENTITIES
 from emulator.migration.zk_tree.entity import Entities, Kind, Refusal
@@ -68,7 +68,7 @@ def check(tree: Tree, image: Image, entities: Entities = ENTITIES) -> Iterator[R
     """
     assigned: dict[int, list[str]] = {}
     yield from _version(image)
-    yield from unreadable(tree, image, assigned, entities)
+    yield from unreadable(tree, image.metadata_version, assigned, entities)
     alive = _broker_ids(tree.children("/brokers/ids"))
     configured = _broker_ids(tree.children("/config/brokers"))
     yield from _brokers(image, alive, assigned, configured)
@@ -81,7 +81,7 @@ def reasons(tree: Tree, image: Image) -> list[Reason]:
 
 def unreadable(
     tree: Tree,
-    image: Image,
+    version: MetadataVersion,
     assigned: dict[int, list[str]] | None = None,
     entities: Entities = ENTITIES,
 ) -> Iterator[Reason | None]:
@@ -89,13 +89,13 @@ def unreadable(
 
     Args:
         tree: everything the copy would read.
-        image: the newest stable image; not every metadata.version can record every entity.
+        version: metadata.version, not every one of which can record every entity.
         assigned: takes, per broker, the names of the topics it has replicas of.
         entities: the classes beside topics.
     """
     yield from _topics(tree, {} if assigned is None else assigned)
     for entity in entities:
-        for refusal in entity.refusals(tree, image.metadata_version):
+        for refusal in entity.refusals(tree, version):
             yield None if refusal is None else reason_of(refusal)
 
 

@@ -331,7 +331,8 @@ class CopyTask(Task):
         elif self._reading.failure is not None:
             self.result = Missing((self._reading.failure,))
         elif self._reading.tree is not None:
-            self._checks = preconditions.unreadable(self._reading.tree, self._controller.stable)
+            version = self._controller.stable.metadata_version
+            self._checks = preconditions.unreadable(self._reading.tree, version)
         return effects
 
     def tick(self, now_ms: int) -> list[Effect]:
@@ -381,8 +382,7 @@ class CopyTask(Task):
         elif len(pieces) < CHECKS_PER_STEP:
             self._checks = None
             image = self._controller.stable
-            opening = importer.begin(image.metadata_version)
-            if opening:
+            if opening := importer.begin(image.metadata_version):
                 self._controller.append(opening, now_ms)
             self._pages = importer.pages(self._reading.tree, image, self._min_batch_size)
 
