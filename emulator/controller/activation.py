@@ -107,6 +107,11 @@ def registration(image: Image, config: ControllerConfig) -> r.RegisterController
     """
     if not image.metadata_version.supports(Feature.CONTROLLER_REGISTRATION):
         return None
+    return own_registration(config)
+
+
+def own_registration(config: ControllerConfig) -> r.RegisterControllerRecord:
+    """What this controller tells the cluster of itself."""
     return r.RegisterControllerRecord(
         controller_id=config.node_id,
         incarnation_id=config.incarnation_id,

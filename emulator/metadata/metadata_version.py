@@ -235,6 +235,18 @@ class MetadataVersion:
         """Whether this level, or one below it, switches ``feature`` on."""
         return feature in self.features
 
+    def may_become(self, other: MetadataVersion) -> bool:
+        """Whether going from this level to another loses no metadata.
+
+        Up always; down as long as no level that is left has a wall.
+
+        Source: MetadataVersion.checkIfMetadataChanged, Kafka 3.9.
+
+        >>> VERSIONS[21].may_become(VERSIONS[17]), VERSIONS[17].may_become(VERSIONS[16])
+        (True, False)
+        """
+        return not any(VERSIONS[level].wall for level in range(other.level + 1, self.level + 1))
+
     def record_version(self, record: type) -> int:
         """The version in which this level writes a record class.
 

@@ -29,6 +29,17 @@ def matrix() -> list[tuple[Any, int | None]]:
         (registration(1, **ZK), None),
         (m.BrokerHeartbeatRequest(broker_id=0), None),
         (m.UnregisterBrokerRequest(broker_id=0), None),
+        (m.ControllerRegistrationRequest(controller_id=3001), None),
+        (
+            m.UpdateFeaturesRequest(
+                feature_updates=[
+                    m.UpdateFeaturesRequest.FeatureUpdateKey(
+                        feature="metadata.version", max_version_level=21
+                    )
+                ]
+            ),
+            95,
+        ),
         (m.DescribeClusterRequest(endpoint_type=2), None),
         (create("t"), 41),
         (create("t", validate_only=True), 41),
@@ -59,6 +70,16 @@ def matrix() -> list[tuple[Any, int | None]]:
         ),
         (m.AlterPartitionRequest(broker_id=0), 41),
         (m.AllocateProducerIdsRequest(broker_id=0), 41),
+        (m.AlterClientQuotasRequest(entries=[m.AlterClientQuotasRequest.EntryData()]), 41),
+        (
+            m.AlterUserScramCredentialsRequest(
+                deletions=[m.AlterUserScramCredentialsRequest.ScramCredentialDeletion(name="u")]
+            ),
+            41,
+        ),
+        (m.CreateDelegationTokenRequest(), 41),
+        (m.RenewDelegationTokenRequest(), 41),
+        (m.ExpireDelegationTokenRequest(), 41),
     ]
 
 

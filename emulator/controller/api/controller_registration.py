@@ -1,0 +1,60 @@
+"""ControllerRegistration (70): a controller of the quorum makes itself known. KIP-919.
+
+Kafka: ClusterControlManager.registerController (3.9).
+
+UNSUPPORTED_VERSION below metadata.version 3.7-IV0, which cannot keep the record. Needs
+CLUSTER_ACTION. Served before the copy: the migration waits for these.
+"""
+
+from __future__ import annotations
+
+from emulator.controller.context import Context
+from emulator.controller.registry import handles
+from emulator.controller.result import Result
+from emulator.metadata.acls import Operation
+from emulator.metadata.image import Image
+from emulator.metadata.metadata_version import Feature
+from wire import messages as m
+from wire import records as r
+from wire.errors import ErrorCode
+
+Request = m.ControllerRegistrationRequest
+Response = m.ControllerRegistrationResponse
+
+
+def refused(_request: Request, code: ErrorCode, message: str | None) -> Response:
+    """One error with its text."""
+    return Response(error_code=code, error_message=message)
+
+
+@handles(
+    Request, refused=refused, pre_migration=True, unbounded=True, needs=Operation.CLUSTER_ACTION
+)
+def controller_registration(image: Image, request: Request, _ctx: Context) -> Result[Response]:
+    """Keep what the controller says of itself, in place of what it said before."""
+    if not image.metadata_version.supports(Feature.CONTROLLER_REGISTRATION):
+        text = "The current MetadataVersion is too old to support controller registrations."
+        return Result(refused(request, ErrorCode.UNSUPPORTED_VERSION, text))
+    record = r.RegisterControllerRecord(
+        controller_id=request.controller_id,
+        incarnation_id=request.incarnation_id,
+        zk_migration_ready=request.zk_migration_ready,
+        end_points=[
+            r.RegisterControllerRecord.ControllerEndpoint(
+                name=listener.name,
+                host=listener.host,
+                port=listener.port,
+                security_protocol=listener.security_protocol,
+            )
+            for listener in request.listeners
+        ],
+        features=[
+            r.RegisterControllerRecord.ControllerFeature(
+                name=feature.name,
+                min_supported_version=feature.min_supported_version,
+                max_supported_version=feature.max_supported_version,
+            )
+            for feature in request.features
+        ],
+    )
+    return Result(Response(), (record,))
