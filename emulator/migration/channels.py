@@ -25,6 +25,9 @@ from wire.errors import DecodeError, ErrorCode
 from wire.frame import FrameReader, RequestHeader, decode_response, encode_request, framed
 
 RECONNECT_MS: Final = 100
+CONNECT_TIMEOUT_MS: Final = 10_000
+"""``socket.connection.setup.timeout.ms``. Without it a broker whose network swallows packets
+would be tried again only when the kernel gives up, minutes after the network is whole again."""
 REPLY_TIMEOUT_MS: Final = 30_000
 """``controller.socket.timeout.ms``: after this time without a reply we reconnect."""
 REPLY_BYTES_MAX: Final = 100 * 1024 * 1024
@@ -67,7 +70,7 @@ class _Channel:
     in_flight: ControlRequest | None = None
     correlation_id: int = -1
     deadline_ms: int | None = None
-    """When to reconnect (not connected) or to give up on the reply (in flight)."""
+    """When to reconnect (waiting), or to give up on the connection or the reply."""
     waiting: bool = False
 
 
@@ -143,6 +146,8 @@ class Channels:
         if channel is None:
             return []
         channel.queue.append(request)
+        if not channel.connected and channel.deadline_ms is None:
+            channel.deadline_ms = now_ms + CONNECT_TIMEOUT_MS
         return self._pump(channel, now_ms)
 
     def close(self) -> list[Effect]:
@@ -165,16 +170,18 @@ class Channels:
                 return []
 
     def tick(self, now_ms: int) -> list[Effect]:
-        """Reconnect, and give up on replies that are too late."""
+        """Reconnect, and give up on connections and replies that are too late."""
         effects: list[Effect] = []
         for channel in self._channels.values():
             if channel.deadline_ms is None or channel.deadline_ms > now_ms:
                 continue
             if channel.waiting:
                 effects += self._connect(channel)
+                channel.deadline_ms = now_ms + CONNECT_TIMEOUT_MS
             else:
                 conn = channel.conn
-                effects += [Close(conn), *self._lost(channel, "no reply in time", now_ms)]
+                why = "no reply in time" if channel.connected else "no connection in time"
+                effects += [Close(conn), *self._lost(channel, why, now_ms)]
         return effects
 
     def _connect(self, channel: _Channel) -> list[Effect]:

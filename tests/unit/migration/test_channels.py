@@ -184,6 +184,20 @@ def test_errors_of_single_partitions_are_found() -> None:
     assert (broker.logs[-1].fields["topic"], broker.logs[-1].fields["partition"]) == ("t", 3)
 
 
+def test_a_connection_that_is_not_made_is_tried_anew() -> None:
+    broker = Broker()
+    broker.put(1)
+    for tries in range(1, 4):
+        assert len(broker.conns) == tries
+        broker.advance(9_999)
+        assert len(broker.conns) == tries
+        broker.advance(1)
+        broker.advance(100)
+    assert {log.fields["why"] for log in broker.logs} == {"no connection in time"}
+    broker.connect()
+    assert broker.markers == [1]
+
+
 def test_nonsense_ends_the_connection() -> None:
     broker = Broker()
     broker.connect()
