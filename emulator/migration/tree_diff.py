@@ -15,7 +15,7 @@ from emulator.migration.zk_tree import controller, migration, own
 from emulator.migration.zk_tree.entities import ENTITIES
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.migration.zk_tree.projection import same
-from emulator.migration.zk_tree.reader import Tree
+from emulator.migration.zk_tree.reader import FOLDERS, Tree
 from emulator.zookeeper.ops import SEQUENTIAL, Create, Delete, ZkOp
 
 
@@ -49,6 +49,8 @@ def differences(tree: Tree, image: Image, claim: Claim | None) -> Iterator[Diffe
     epoch = 0 if claim is None else claim.kraft_epoch
     for piece in compare(tree, image, controller_epoch=epoch):
         ops = [op for group in piece for op in group if not _notifies(op)]
+        # A place for notifications is made with the first one: it says nothing of an entity.
+        ops = [op for op in ops if op.path not in FOLDERS]
         made = {op.path for op in ops if isinstance(op, Create)}
         for op in ops:
             if not (isinstance(op, Delete) and op.path in made):

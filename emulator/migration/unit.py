@@ -166,6 +166,12 @@ def operation_kind(op: ZkOp) -> str:
             return _notified_kind(op)
         case ["latest_producer_id_block"]:
             return "producer_ids"
+        case ["kafka-acl" | "kafka-acl-extended" | "kafka-acl-changes", *_]:
+            return "acls"
+        case ["kafka-acl-extended-changes", *_]:
+            return "acls"
+        case ["delegation_token", *_]:
+            return "delegation_tokens"
         case _:
             return "other"
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from emulator.migration.zk_tree.acls import AccessControlEntries
 from emulator.migration.zk_tree.broker_configs import BrokerConfigs
+from emulator.migration.zk_tree.delegation_tokens import DelegationTokens
 from emulator.migration.zk_tree.entity import Entities
 from emulator.migration.zk_tree.producer_id import ProducerIdBlock
 from emulator.migration.zk_tree.unsupported import Unsupported
@@ -19,6 +21,6 @@ ENTITIES: Final[Entities] = (
         {"/config/users": 3, "/config/clients": 3, "/config/ips": 3},
     ),
     ProducerIdBlock(),
-    Unsupported("ACLs", {"/kafka-acl": 3, "/kafka-acl-extended": 4}),
-    Unsupported("delegation tokens", {"/delegation_token/tokens": 3}),
+    AccessControlEntries(),
+    DelegationTokens(),
 )

@@ -13,8 +13,6 @@ UNSUPPORTED = (
     "/config/users/",
     "/config/clients/",
     "/config/ips/",
-    "/kafka-acl",
-    "/delegation_token",
 )
 
 

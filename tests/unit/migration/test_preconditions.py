@@ -73,8 +73,8 @@ def test_a_broker_in_kraft_mode_blocks() -> None:
     ("path", "data", "why"),
     [
         ("/config/users/alice", b'{"version":1,"config":{"a":"1"}}', Why.UNSUPPORTED_ENTITY),
-        ("/kafka-acl/Topic/a", b'{"version":1,"acls":[]}', Why.UNSUPPORTED_ENTITY),
-        ("/delegation_token/tokens/x", b"{}", Why.UNSUPPORTED_ENTITY),
+        ("/kafka-acl/Topic/a", b'{"version":2,"acls":[]}', Why.MALFORMED_ZNODE),
+        ("/delegation_token/tokens/x", b"{}", Why.MALFORMED_ZNODE),
         ("/brokers/topics/a", b"{", Why.MALFORMED_ZNODE),
         ("/brokers/topics/a", b'{"version":2,"partitions":{"0":[1]}}', Why.MALFORMED_ZNODE),
         ("/brokers/topics/a/partitions/0/state", b"[]", Why.MALFORMED_ZNODE),

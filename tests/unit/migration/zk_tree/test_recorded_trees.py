@@ -146,14 +146,6 @@ def test_unsupported_entities_are_named() -> None:
         "/config/users/alice/clients/app1",
         "/config/users/cn%3Dbob%2Fou%3Dx",
         "/config/users/dave",
-        "/delegation_token/tokens/U-mXnwTuR_i1y7K9G6Hx4w",
-        "/kafka-acl-extended/prefixed/TransactionalId/tx-",
-        "/kafka-acl/Cluster/kafka-cluster",
-        "/kafka-acl/DelegationToken/tok",
-        "/kafka-acl/Group/*",
-        "/kafka-acl/Topic/dw.one",
-        "/kafka-acl/Topic/orders",
-        "/kafka-acl/User/alice",
     ]
 
 
