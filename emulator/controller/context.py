@@ -14,6 +14,7 @@ from uuid import UUID
 
 from emulator.controller.heartbeats import Heartbeats
 from emulator.controller.index import TipIndex
+from emulator.controller.mutation_quota import MutationQuota
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.image import Image
 from wire.frame import RequestHeader
@@ -113,7 +114,8 @@ class Context:
     """Surroundings of one handler call.
 
     ``next_offset`` is the offset the first record of the answer will get. ``features_epoch`` and
-    ``leader_id`` (-1: unknown) feed ApiVersions and DescribeCluster only.
+    ``leader_id`` (-1: unknown) feed ApiVersions and DescribeCluster only. How many partitions the
+    caller may create and delete is in ``mutation_quota``.
     """
 
     config: ControllerConfig
@@ -125,6 +127,7 @@ class Context:
     rng: random.Random
     features_epoch: int = -1
     leader_id: int = -1
+    mutation_quota: MutationQuota = field(default_factory=MutationQuota)
 
     def allowed(
         self, image: Image, operation: Operation, resource_type: ResourceType, name: str

@@ -27,6 +27,7 @@ from emulator.controller.purgatory import Purgatory, Until, deadline_of
 from emulator.controller.registry import RAFT_REQUESTS, Handler, handlers
 from emulator.controller.result import Contact, Record, Result
 from emulator.controller.session_timer import SessionTimer
+from emulator.controller.surroundings import Surroundings
 from emulator.controller.sweeps import SWEEPS
 from emulator.metadata.delta import Delta
 from emulator.metadata.history import History
@@ -59,7 +60,7 @@ class Controller:
         self._journal = Journal(log, history, self.heartbeats)
         self._sessions = SessionTimer(config, self._journal, self.heartbeats)
         self._periodic = Periodic(config, SWEEPS)
-        self._rng = rng
+        self._surroundings = Surroundings(config, self._journal, self.heartbeats, rng)
         self._purgatory = Purgatory()
         self._gate = Gate()
         self._replies: list[Reply] = []
@@ -317,17 +318,7 @@ class Controller:
         return self.tip.migration_state is MigrationState.PRE_MIGRATION
 
     def _context(self, call: Call, now_ms: int) -> Context:
-        return Context(
-            config=self.config,
-            call=call,
-            now_ms=now_ms,
-            next_offset=self._journal.next_offset,
-            heartbeats=self.heartbeats,
-            index=self._journal.index,
-            rng=self._rng,
-            features_epoch=self._journal.features_epoch,
-            leader_id=self.leader_id,
-        )
+        return self._surroundings.of(call, now_ms, self.leader_id)
 
     def _read(self, handler: Handler, call: Call, now_ms: int) -> None:
         result = handler.function(self.stable, call.message, self._context(call, now_ms))
@@ -359,6 +350,7 @@ class Controller:
     ) -> None:
         until = Until.COMMITTED if handler.pre_migration else Until.STABLE
         offset: int | None
+        self._surroundings.performed(result)
         if result.records:
             if result.atomic and too_large(encoded(result.records, self.tip.metadata_version)):
                 text = "Unable to perform excessively large batch operation."

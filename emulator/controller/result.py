@@ -6,7 +6,7 @@ Owns the vocabulary shared by all handlers; knows no cluster, no clock, no wire 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from wire.errors import ErrorCode
 
@@ -37,6 +37,19 @@ class Contact:
     shutting_down: bool = False
 
 
+class Spent(NamedTuple):
+    """What a request left in the bucket of the quota on controller mutations (KIP-599).
+
+    ``user`` and ``client`` name who shares the bucket, empty for all. ``tokens`` are partitions,
+    below zero if it is overdrawn.
+    """
+
+    user: str
+    client: str
+    tokens: float
+    at_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class Result(Generic[ResponseT_co]):
     """Outcome of one handler call; nothing has happened yet.
@@ -51,3 +64,4 @@ class Result(Generic[ResponseT_co]):
     records: tuple[Record, ...] = ()
     atomic: bool = True
     contact: Contact | None = None
+    spent: Spent | None = None
