@@ -18,7 +18,6 @@ kafka.security.authorizer.AclEntry, org.apache.kafka.common.utils.SecurityUtils,
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import Final, TypeVar
@@ -34,6 +33,7 @@ from emulator.migration.zk_tree.entity import Nodes, Record, Refusal
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.migration.zk_tree.tree import Tree
 from emulator.migration.zk_tree.znode_json import decode, encode
+from emulator.zookeeper.names import why_no_name
 from emulator.zookeeper.ops import SEQUENTIAL, Create, Delete, SetData, ZkOp
 from wire import records as r
 from wire.text import uuid_text
@@ -48,9 +48,6 @@ TEXT_BYTES_MAX: Final = 32_767
 """What a string of a record can hold; a znode can hold more."""
 
 _ROOTS: Final = {PatternType.LITERAL: LITERAL, PatternType.PREFIXED: PREFIXED}
-
-# ZooKeeper looks at UTF-16 units, so it refuses whatever needs two of them.
-_REFUSED: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]")
 
 _Enum = TypeVar("_Enum", bound=IntEnum)
 
@@ -121,18 +118,10 @@ def storable(resource: Resource) -> str | None:
     >>> storable(Resource(ResourceType.GROUP, PatternType.LITERAL, "a/b"))
     "the resource name 'a/b' contains '/', so it cannot be the name of a znode"
     """
-    name = resource.name
-    if not name:
-        return "an empty resource name cannot be the name of a znode"
-    if name in {".", ".."}:
-        why = "is a relative path"
-    elif "/" in name:
-        why = "contains '/'"
-    elif (refused := _REFUSED.search(name)) is not None:
-        why = f"contains U+{ord(refused[0]):04X}"
-    else:
+    why = why_no_name(resource.name)
+    if why is None:
         return None
-    return f"the resource name {name!r} {why}, so it cannot be the name of a znode"
+    return f"the resource name {resource.name!r} {why}, so it cannot be the name of a znode"
 
 
 def parse(path: str, data: bytes | None) -> frozenset[Acl]:

@@ -1,0 +1,28 @@
+"""Which names a znode can have.
+
+Source: org.apache.zookeeper.common.PathUtils.validatePath, ZooKeeper 3.9.5.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+# ZooKeeper looks at UTF-16 units, so it refuses whatever needs two of them.
+_REFUSED: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]")
+
+
+def why_no_name(name: str) -> str | None:
+    """Say why a znode below the top level cannot be named so; None when it can.
+
+    >>> why_no_name("a/b"), why_no_name("*")
+    ("contains '/'", None)
+    """
+    if not name:
+        return "is empty"
+    if name in {".", ".."}:
+        return "is a relative path"
+    if "/" in name:
+        return "contains '/'"
+    refused = _REFUSED.search(name)
+    return None if refused is None else f"contains U+{ord(refused[0]):04X}"
