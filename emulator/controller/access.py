@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
-from emulator.controller.authorizer import host_address
+from emulator.controller.authorizer import not_authorized
 from emulator.controller.context import CLUSTER_NAME, Authorizer, Call
 from emulator.controller.registry import RAFT_REQUESTS, handlers
 from emulator.metadata.acls import Operation, ResourceType
@@ -67,13 +67,6 @@ def needed(message: object) -> Operation | None:
     key = spec(type(message)).key
     handler = None if key is None else handlers().get(key)
     return None if handler is None else handler.needs
-
-
-def not_authorized(call: Call) -> str:
-    """The text of CLUSTER_AUTHORIZATION_FAILED, where an answer has room for one."""
-    name = type(call.message).__name__.removesuffix("Request")
-    who = f"{call.principal}, /{host_address(call.client_address)}"
-    return f"Request {name}({who}, listener {call.listener}) is not authorized."
 
 
 def _refused(call: Call, code: ErrorCode, text: str) -> object:

@@ -130,6 +130,13 @@ def host_address(address: bytes) -> str:
     return ":".join(f"{int.from_bytes(address[at : at + 2], 'big'):x}" for at in range(0, 16, 2))
 
 
+def not_authorized(call: Call) -> str:
+    """The text of CLUSTER_AUTHORIZATION_FAILED, where an answer has room for one."""
+    name = type(call.message).__name__.removesuffix("Request")
+    who = f"{call.principal}, /{host_address(call.client_address)}"
+    return f"Request {name}({who}, listener {call.listener}) is not authorized."
+
+
 def _shared(one: str, other: str) -> int:
     """How many characters two different strings begin with in common."""
     pairs = enumerate(zip(one, other, strict=False))

@@ -11,14 +11,16 @@ from typing import Final
 from emulator.controller.broker_config_defs import BROKER_LISTS, validate_broker_configs
 from emulator.controller.config_defs import topic_configs, validate_topic_configs
 from emulator.controller.config_types import LIST, ConfigError
-from emulator.controller.context import Context
+from emulator.controller.context import CLUSTER_NAME, Context
 from emulator.controller.result import ApiError, Record
-from emulator.controller.topics import name_error
+from emulator.controller.topics import TOPIC_DENIED, name_error
+from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.configs import BROKER, TOPIC
 from emulator.metadata.image import Image
 from wire import records as r
 from wire.errors import ErrorCode
 
+CLIENT_METRICS: Final = 16
 BROKER_ID_MAX: Final = 2**31 - 1
 VALUE_BYTES_MAX: Final = 32_767
 """What a record's string can hold; appending to a list may exceed it."""
@@ -56,6 +58,23 @@ def changed(
         for key, value in changes.items()
         if resource_type == BROKER or current.get(key) != value
     ]
+
+
+def may_alter(image: Image, resource_type: int, name: str, ctx: Context) -> ApiError | None:
+    """Why the caller may not alter a resource's configs; None if it may.
+
+    Source: ControllerApis.authorizeAlterResource, Kafka 3.9.
+    """
+    alter = Operation.ALTER_CONFIGS
+    if resource_type == TOPIC:
+        if not ctx.allowed(image, alter, ResourceType.TOPIC, name):
+            return TOPIC_DENIED
+    elif resource_type in {BROKER, CLIENT_METRICS} and not ctx.allowed(
+        image, alter, ResourceType.CLUSTER, CLUSTER_NAME
+    ):
+        text = "Cluster authorization failed."
+        return ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, text)
+    return None
 
 
 def is_list(resource_type: int, name: str, release: str) -> bool:

@@ -15,6 +15,8 @@ from wire import records as r
 from wire.errors import ErrorCode
 
 METADATA_TOPIC: Final = "__cluster_metadata"
+TOPIC_DENIED: Final = ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
+"""To a caller who may not do this to the topic."""
 NAME_LENGTH_MAX: Final = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 

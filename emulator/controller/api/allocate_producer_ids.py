@@ -13,6 +13,7 @@ from typing import Final
 from emulator.controller.context import Context
 from emulator.controller.registry import handles
 from emulator.controller.result import Result
+from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from wire import messages as m
 from wire import records as r
@@ -30,7 +31,7 @@ def refused(
     return Response(error_code=code)
 
 
-@handles(m.AllocateProducerIdsRequest, refused=refused)
+@handles(m.AllocateProducerIdsRequest, refused=refused, needs=Operation.CLUSTER_ACTION)
 def allocate_producer_ids(
     image: Image, request: m.AllocateProducerIdsRequest, _ctx: Context
 ) -> Result[Response]:

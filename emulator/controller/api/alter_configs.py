@@ -2,17 +2,18 @@
 
 Kafka: ControllerApis.handleLegacyAlterConfigs, ConfigurationControlManager (3.9).
 
-Per resource, in order: INVALID_REQUEST for one given twice, an unknown type or a bad broker name;
-UNKNOWN_TOPIC_OR_PARTITION, BROKER_ID_NOT_REGISTERED; INVALID_CONFIG for a null value, an unknown
-name or a bad value. Good resources of a mixed request are altered, all in one batch. Needs
-ALTER_CONFIGS on the topic or CLUSTER.
+Per resource, in order: INVALID_REQUEST for one given twice; TOPIC_AUTHORIZATION_FAILED or
+CLUSTER_AUTHORIZATION_FAILED without ALTER_CONFIGS on the topic or CLUSTER; INVALID_REQUEST for an
+unknown type or a bad broker name; UNKNOWN_TOPIC_OR_PARTITION, BROKER_ID_NOT_REGISTERED;
+INVALID_CONFIG for a null value, an unknown name or a bad value. Good resources of a mixed request
+are altered, all in one batch.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 
-from emulator.controller.config_changes import changed
+from emulator.controller.config_changes import changed, may_alter
 from emulator.controller.context import Context
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
@@ -42,7 +43,8 @@ def alter_configs(image: Image, request: m.AlterConfigsRequest, ctx: Context) ->
         if times[resource.resource_type, resource.resource_name] > 1:
             outcome = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate resource.")
         else:
-            outcome = _replace(image, resource, ctx)
+            denied = may_alter(image, resource.resource_type, resource.resource_name, ctx)
+            outcome = denied or _replace(image, resource, ctx)
         if isinstance(outcome, ApiError):
             response.responses.append(_answer(resource, outcome))
         else:

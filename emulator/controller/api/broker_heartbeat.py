@@ -13,6 +13,7 @@ from emulator.controller.context import Context
 from emulator.controller.heartbeats import BrokerState, next_state
 from emulator.controller.registry import handles
 from emulator.controller.result import Contact, Record, Result
+from emulator.metadata.acls import Operation
 from emulator.metadata.brokers import Broker
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature
@@ -27,7 +28,13 @@ def refused(_request: m.BrokerHeartbeatRequest, code: ErrorCode, _message: str |
     return Response(error_code=code)
 
 
-@handles(m.BrokerHeartbeatRequest, refused=refused, pre_migration=True, unbounded=True)
+@handles(
+    m.BrokerHeartbeatRequest,
+    refused=refused,
+    pre_migration=True,
+    unbounded=True,
+    needs=Operation.CLUSTER_ACTION,
+)
 def broker_heartbeat(
     image: Image, request: m.BrokerHeartbeatRequest, ctx: Context
 ) -> Result[Response]:

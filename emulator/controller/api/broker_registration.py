@@ -15,6 +15,7 @@ from emulator.controller.broker_changes import migrating
 from emulator.controller.context import RESERVED_UUIDS, Context
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Result
+from emulator.metadata.acls import Operation
 from emulator.metadata.brokers import Broker
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME, MINIMUM, Feature
@@ -34,7 +35,13 @@ def refused(
     return Response(error_code=code)
 
 
-@handles(m.BrokerRegistrationRequest, refused=refused, pre_migration=True, unbounded=True)
+@handles(
+    m.BrokerRegistrationRequest,
+    refused=refused,
+    pre_migration=True,
+    unbounded=True,
+    needs=Operation.CLUSTER_ACTION,
+)
 def broker_registration(
     image: Image, request: m.BrokerRegistrationRequest, ctx: Context
 ) -> Result[Response]:

@@ -18,6 +18,7 @@ from emulator.controller.placement import PlacementError, place, usable_brokers
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
 from emulator.controller.topics import assignment_error, partition_record
+from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Topic
 from wire import messages as m
@@ -55,6 +56,10 @@ def create_partitions(
     records: list[Record] = []
     for wanted in request.topics:
         if times[wanted.name] > 1:
+            continue
+        if not ctx.allowed(image, Operation.ALTER, ResourceType.TOPIC, wanted.name):
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            answers.append(Answer(name=wanted.name, error_code=code))
             continue
         grown = _grow(image, wanted, ctx)
         if isinstance(grown, ApiError):

@@ -2,18 +2,21 @@
 
 Kafka: ControllerApis.handleDescribeCluster, AuthHelper.computeDescribeClusterResponse (3.9).
 
-INVALID_REQUEST (v0), UNSUPPORTED_ENDPOINT_TYPE or MISMATCHED_ENDPOINT_TYPE (v1) unless controllers
-are asked for; UNSUPPORTED_VERSION below metadata.version 3.7-IV0. Needs ALTER on CLUSTER. A read:
-served before the copy and on a standby.
+In order: UNSUPPORTED_VERSION below metadata.version 3.7-IV0; CLUSTER_AUTHORIZATION_FAILED without
+ALTER on CLUSTER; INVALID_REQUEST (v0), UNSUPPORTED_ENDPOINT_TYPE or MISMATCHED_ENDPOINT_TYPE (v1)
+unless controllers are asked for. What the caller may do to the cluster (KIP-430) is told to those
+who may DESCRIBE it. A read: served before the copy and on a standby.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from emulator.controller.context import Context
+from emulator.controller.authorizer import not_authorized
+from emulator.controller.context import CLUSTER_NAME, Context
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Result
+from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature
 from wire import messages as m
@@ -22,6 +25,17 @@ from wire.errors import ErrorCode
 Response = m.DescribeClusterResponse
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
+NOT_ASKED: Final = -(2**31)
+ON_CLUSTER: Final = (
+    Operation.CREATE,
+    Operation.ALTER,
+    Operation.DESCRIBE,
+    Operation.CLUSTER_ACTION,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+    Operation.IDEMPOTENT_WRITE,
+)
+"""What can be done to the cluster (AclEntry.supportedOperations)."""
 
 
 def refused(request: m.DescribeClusterRequest, code: ErrorCode, message: str | None) -> Response:
@@ -34,7 +48,7 @@ def describe_cluster(
     image: Image, request: m.DescribeClusterRequest, ctx: Context
 ) -> Result[Response]:
     """List the registered controllers that have the caller's listener."""
-    error = check(image, request, ctx.api_version)
+    error = check(image, request, ctx)
     if error is not None:
         return Result(refused(request, error.code, error.message))
     nodes = [
@@ -45,18 +59,39 @@ def describe_cluster(
         for endpoint in controller.endpoints
         if endpoint.name == ctx.call.listener
     ]
+    known = {node.broker_id for node in nodes}
     return Result(
         Response(
             endpoint_type=CONTROLLERS,
             cluster_id=ctx.config.cluster_id,
-            controller_id=ctx.leader_id,
+            # One that is not registered has no address to tell.
+            controller_id=ctx.leader_id if ctx.leader_id in known else -1,
             brokers=nodes,
+            cluster_authorized_operations=_operations(image, request, ctx),
         )
     )
 
 
-def check(image: Image, request: m.DescribeClusterRequest, api_version: int) -> ApiError | None:
-    """Why the question is refused; None if it is not."""
+def _operations(image: Image, request: m.DescribeClusterRequest, ctx: Context) -> int:
+    """One bit per operation the caller may do to the cluster; the default if that is not asked."""
+    if not request.include_cluster_authorized_operations:
+        return NOT_ASKED
+    cluster = ResourceType.CLUSTER
+    if not ctx.allowed(image, Operation.DESCRIBE, cluster, CLUSTER_NAME):
+        return 0
+    return sum(1 << one for one in ON_CLUSTER if ctx.allowed(image, one, cluster, CLUSTER_NAME))
+
+
+def check(image: Image, request: m.DescribeClusterRequest, ctx: Context) -> ApiError | None:
+    """Why the question is refused, in Kafka's order of precedence; None if it is not."""
+    if not image.metadata_version.supports(Feature.CONTROLLER_REGISTRATION):
+        return ApiError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            "Controllers are not registered at this metadata.version "
+            f"({image.metadata_version.name}).",
+        )
+    if not ctx.allowed(image, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
+        return ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, not_authorized(ctx.call))
     asked = request.endpoint_type
     if asked != CONTROLLERS:
         if asked == BROKERS:
@@ -65,11 +100,5 @@ def check(image: Image, request: m.DescribeClusterRequest, api_version: int) -> 
         else:
             code = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
             text = f"Unsupported endpoint type {asked}"
-        return ApiError(ErrorCode.INVALID_REQUEST if api_version == 0 else code, text)
-    if not image.metadata_version.supports(Feature.CONTROLLER_REGISTRATION):
-        return ApiError(
-            ErrorCode.UNSUPPORTED_VERSION,
-            "Controllers are not registered at this metadata.version "
-            f"({image.metadata_version.name}).",
-        )
+        return ApiError(ErrorCode.INVALID_REQUEST if ctx.api_version == 0 else code, text)
     return None

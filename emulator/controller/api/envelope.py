@@ -2,9 +2,11 @@
 
 Kafka: ControllerApis.handleEnvelopeRequest, EnvelopeUtils (3.9).
 
+CLUSTER_AUTHORIZATION_FAILED for a forwarder without CLUSTER_ACTION;
 PRINCIPAL_DESERIALIZATION_FAILURE, INVALID_REQUEST for a bad address or an API that is not
 forwardable, UNSUPPORTED_VERSION for an inner request that cannot be read; NOT_CONTROLLER without
-data if the inner answer says so. Every other inner error stays inside. Needs CLUSTER_ACTION.
+data if the inner answer says so. Every other inner error stays inside: the inner request is judged
+by the principal and the address in the Envelope.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from emulator.controller.context import Call, Context
 from emulator.controller.forwarding import opened
 from emulator.controller.registry import handles
 from emulator.controller.result import Result
+from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -25,7 +28,13 @@ def refused(
     return m.EnvelopeResponse(response_data=None, error_code=code)
 
 
-@handles(m.EnvelopeRequest, refused=refused, pre_migration=True, read=True)
+@handles(
+    m.EnvelopeRequest,
+    refused=refused,
+    pre_migration=True,
+    read=True,
+    needs=Operation.CLUSTER_ACTION,
+)
 def envelope(
     _image: Image, request: m.EnvelopeRequest, ctx: Context
 ) -> Result[m.EnvelopeResponse | Call]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from enum import IntEnum
 
-from emulator.controller.config_changes import changed, is_list, list_default
+from emulator.controller.config_changes import changed, is_list, list_default, may_alter
 from emulator.controller.context import Context
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
@@ -56,7 +56,8 @@ def incremental_alter_configs(
         if times[resource.resource_type, resource.resource_name] > 1:
             outcome = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate resource.")
         else:
-            outcome = _apply(image, resource, ctx)
+            denied = may_alter(image, resource.resource_type, resource.resource_name, ctx)
+            outcome = denied or _apply(image, resource, ctx)
         if isinstance(outcome, ApiError):
             response.responses.append(_answer(resource, outcome))
         else:
