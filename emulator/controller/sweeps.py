@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from emulator.controller.delegation_tokens import EXPIRED_TOKENS
 from emulator.controller.periodic import Sweep
 from emulator.controller.preferred_leaders import PREFERRED_LEADERS
 
-SWEEPS: Final[tuple[Sweep, ...]] = (PREFERRED_LEADERS,)
+SWEEPS: Final[tuple[Sweep, ...]] = (PREFERRED_LEADERS, EXPIRED_TOKENS)

@@ -17,9 +17,6 @@ from wire import records as r
 from wire.frame import RequestHeader, decode_request, decode_response
 from wire.text import uuid_from_text
 
-NOT_KEPT = {"ClientQuota", "UserScramCredential", "AccessControlEntry", "DelegationToken"}
-ANYWHERE = re.compile(r"(RemoveAccessControlEntry|RemoveUserScramCredential|RemoveDelegationToken)")
-
 
 @dataclass(frozen=True)
 class Batch:
@@ -58,10 +55,7 @@ def batches(folder: str) -> tuple[Batch, ...]:
         nonlocal image
         before = image
         for offset, record, _ in pending:
-            if type(record).__name__.removesuffix("Record") not in NOT_KEPT and not ANYWHERE.match(
-                type(record).__name__
-            ):
-                image = replay(image, record, offset, 1)
+            image = replay(image, record, offset, 1)
         if pending:
             records = tuple(record for _, record, _ in pending)
             versions = tuple(version for _, _, version in pending)

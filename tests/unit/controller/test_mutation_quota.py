@@ -23,6 +23,7 @@ from wire import messages as m
 from wire.errors import ErrorCode
 
 ALICE = "User:alice"
+GROWN = m.CreatePartitionsRequest.CreatePartitionsTopic(name="a", count=21, assignments=None)
 
 
 def quotas(*limits: tuple[dict[str, str | None], float]) -> Any:
@@ -156,19 +157,14 @@ def test_a_strict_caller_is_refused_while_overdrawn_and_served_after_the_time_it
     world = limited(1.0)
     first = world.ask(create("a", 20), principal=ALICE)
     assert (first.topics[0].error_code, first.throttle_time_ms) == (0, 0)
-    for request, version, errors in (
-        (create("b", 1), 6, lambda answer: answer.topics),
-        (m.DeleteTopicsRequest(topic_names=("a",)), 5, lambda answer: answer.responses),
-        (
-            m.CreatePartitionsRequest(
-                topics=[m.CreatePartitionsRequest.CreatePartitionsTopic("a", 21, None)]
-            ),
-            3,
-            lambda answer: answer.results,
-        ),
-    ):
+    refusals: list[tuple[Any, int, str]] = [
+        (create("b", 1), 6, "topics"),
+        (m.DeleteTopicsRequest(topic_names=("a",)), 5, "responses"),
+        (m.CreatePartitionsRequest(topics=[GROWN]), 3, "results"),
+    ]
+    for request, version, results in refusals:
         answer = world.ask(request, version, principal=ALICE)
-        assert [one.error_code for one in errors(answer)] == [89]
+        assert [one.error_code for one in getattr(answer, results)] == [89]
         assert answer.throttle_time_ms == 9_000
     offset = world.log.log_end_offset
     assert world.ask(create("b", 1), principal="User:bob").topics[0].error_code == 0
@@ -186,9 +182,7 @@ def test_an_older_caller_is_served_and_told_to_wait() -> None:
         (create("a", 20), 5, 9_000),
         (create("b", 2), 5, 11_000),
         (
-            m.CreatePartitionsRequest(
-                topics=[m.CreatePartitionsRequest.CreatePartitionsTopic("a", 21, None)]
-            ),
+            m.CreatePartitionsRequest(topics=[GROWN]),
             2,
             12_000,
         ),

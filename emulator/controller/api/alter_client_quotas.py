@@ -1,0 +1,189 @@
+"""AlterClientQuotas (49): limits of users, client ids, both together, or ips. KIP-546.
+
+Kafka: ControllerApis.handleAlterClientQuotas, ClientQuotaControlManager (3.9); KIP-612 (ip).
+
+Per entity, in order, INVALID_REQUEST for one given twice or with a key given twice, for none, an
+unknown type, a type given twice or an empty name, for ip with another type or not an address; then
+per key, for an unknown one or a limit that is not positive, too large, or not whole where it must
+be. An entity changes as a whole or not at all; good ones of a mixed request are changed, all in one
+batch. Removing what is not set is no error. Needs ALTER_CONFIGS on CLUSTER.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+from collections import Counter
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from emulator.controller.context import Context
+from emulator.controller.registry import handles
+from emulator.controller.result import ApiError, Record, Result
+from emulator.metadata.acls import Operation
+from emulator.metadata.client_quotas import (
+    CLIENT_ID,
+    IP,
+    NONE,
+    USER,
+    Entity,
+    EntityPart,
+    record_of,
+)
+from emulator.metadata.image import Image
+from wire import messages as m
+from wire.errors import ErrorCode
+
+Response = m.AlterClientQuotasResponse
+Answer = m.AlterClientQuotasResponse.EntryData
+Entry = m.AlterClientQuotasRequest.EntryData
+
+FRACTION_MAX: Final = 1e-6
+"""A limit this close to a whole number is one (getErrorForIntegralQuotaValue)."""
+INT_MAX, LONG_MAX = float(2**31 - 1), float(2**63)
+WHOLE: Final[Mapping[str, tuple[str, float]]] = MappingProxyType(
+    {
+        "producer_byte_rate": ("LONG", LONG_MAX),
+        "consumer_byte_rate": ("LONG", LONG_MAX),
+        "connection_creation_rate": ("INT", INT_MAX),
+    }
+)
+"""Keys that take whole numbers, with the type's name in Kafka and its largest value."""
+KEYS: Final = frozenset(
+    {"producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"}
+)
+"""What users and client ids can be limited in."""
+IP_KEYS: Final = frozenset({"connection_creation_rate"})
+_SHOWN_ORDER: Final = (CLIENT_ID, USER, IP)
+
+
+def refused(request: m.AlterClientQuotasRequest, code: ErrorCode, message: str | None) -> Response:
+    """Every entity with the error."""
+    error = ApiError(code, message)
+    return Response(entries=[_answer(_parts(entry), error) for entry in request.entries])
+
+
+@handles(m.AlterClientQuotasRequest, refused=refused, needs=Operation.ALTER_CONFIGS)
+def alter_client_quotas(
+    image: Image, request: m.AlterClientQuotasRequest, _ctx: Context
+) -> Result[Response]:
+    """Alter each entity as a whole or not at all."""
+    entities = [_parts(entry) for entry in request.entries]
+    times = Counter(tuple(sorted(parts)) for parts in entities)
+    response = Response()
+    records: list[Record] = []
+    for parts, entry in zip(entities, request.entries, strict=True):
+        entity = tuple(sorted(parts))
+        if entity not in times:
+            continue
+        keys = [op.key for op in entry.ops]
+        outcome: list[Record] | ApiError
+        if times.pop(entity) > 1 or len(set(keys)) < len(keys):
+            text = f"Ignoring duplicate entity {_shown(entity)}"
+            outcome = ApiError(ErrorCode.INVALID_REQUEST, text)
+        else:
+            outcome = _alter(image, entity, entry)
+        if isinstance(outcome, ApiError):
+            response.entries.append(_answer(parts, outcome))
+        else:
+            response.entries.append(_answer(parts, ApiError(ErrorCode.NONE)))
+            records.extend(outcome)
+    return Result(response, () if request.validate_only else tuple(records))
+
+
+def _parts(entry: Entry) -> Entity:
+    return tuple(EntityPart.of(one.entity_type, one.entity_name) for one in entry.entity)
+
+
+def _alter(image: Image, entity: Entity, entry: Entry) -> list[Record] | ApiError:
+    why = _entity_error(entity)
+    if why is not None:
+        return ApiError(ErrorCode.INVALID_REQUEST, why)
+    current = image.client_quotas.get(entity) or NONE
+    known = IP_KEYS if entity[0].type == IP else KEYS
+    records: list[Record] = []
+    for op in entry.ops:
+        if op.remove:
+            if op.key in current:
+                records.append(record_of(entity, op.key, None))
+            continue
+        why = _limit_error(known, op.key, op.value)
+        if why is not None:
+            return ApiError(ErrorCode.INVALID_REQUEST, why)
+        if current.get(op.key) != op.value:
+            records.append(record_of(entity, op.key, op.value))
+    return records
+
+
+def _entity_error(entity: Entity) -> str | None:
+    if not entity:
+        return "Invalid empty client quota entity"
+    types = Counter(part.type for part in entity)
+    for part in entity:
+        if part.type not in _SHOWN_ORDER:
+            return f"Unhandled client quota entity type: {part.type}"
+        if types[part.type] > 1:
+            return f"Invalid client quota entity, duplicate entity entry {part.type}"
+        if not part.is_default and not part.name:
+            return f"Empty {part.type} not supported"
+    if IP not in types:
+        return None
+    if len(types) > 1:
+        return (
+            "Invalid quota entity combination, IP entity shouldnot be combined with User or "
+            "ClientId"
+        )
+    if entity[0].is_default or _is_address(entity[0].name):
+        return None
+    return f"{entity[0].name} is not a valid IP or resolvable host."
+
+
+def _is_address(name: str) -> bool:
+    if name.startswith("[") and name.endswith("]"):
+        name = name[1:-1]
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _limit_error(known: frozenset[str], key: str, limit: float) -> str | None:
+    if key not in known:
+        return f"Invalid configuration key {key}"
+    # Negated, so that NaN is refused as well.
+    if not limit > 0:
+        return f"Quota {key} must be greater than 0"
+    if key not in WHOLE:
+        return None
+    type_name, largest = WHOLE[key]
+    if limit > largest:
+        article = "an" if type_name == "INT" else "a"
+        return f"Proposed value for {key} is too large for {article} {type_name}."
+    if math.fmod(limit, 1.0) > FRACTION_MAX:
+        return f"{key} cannot be a fractional value."
+    return None
+
+
+def _shown(entity: Entity) -> str:
+    """An entity as Kafka's ClientQuotaEntity prints itself."""
+    known = [part for name in _SHOWN_ORDER for part in entity if part.type == name]
+    others = [part for part in entity if part.type not in _SHOWN_ORDER]
+    listed = ", ".join(
+        f"{part.type}={'null' if part.is_default else part.name}" for part in (*known, *others)
+    )
+    return f"ClientQuotaEntity(entries={{{listed}}})"
+
+
+def _answer(parts: Entity, error: ApiError) -> Answer:
+    return Answer(
+        error_code=error.code,
+        error_message=error.message,
+        entity=[
+            m.AlterClientQuotasResponse.EntityData(
+                entity_type=part.type, entity_name=part.name_or_none
+            )
+            for part in parts
+        ],
+    )

@@ -1,0 +1,59 @@
+"""ExpireDelegationToken (40): end a token now, or at a time. KIP-48, KIP-900.
+
+Kafka: ControllerApis.handleExpireDelegationTokenRequest, DelegationTokenControlManager (3.9).
+
+In order: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, DELEGATION_TOKEN_AUTH_DISABLED,
+UNSUPPORTED_VERSION, DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_OWNER_MISMATCH for who is neither
+owner nor renewer; DELEGATION_TOKEN_EXPIRED unless it is to end now.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from emulator.config_limits import TokenSettings
+from emulator.controller.context import Context
+from emulator.controller.delegation_tokens import (
+    NO_TIMESTAMP,
+    caller_error,
+    expired,
+    may_renew,
+    token_of,
+)
+from emulator.controller.registry import handles
+from emulator.controller.result import Result
+from emulator.metadata.delegation_tokens import record_of
+from emulator.metadata.image import Image
+from wire import messages as m
+from wire import records as r
+from wire.errors import ErrorCode
+
+Request = m.ExpireDelegationTokenRequest
+Response = m.ExpireDelegationTokenResponse
+
+
+def refused(_request: Request, code: ErrorCode, _message: str | None) -> Response:
+    """One error."""
+    return Response(error_code=code)
+
+
+@handles(Request, refused=refused)
+def expire_delegation_token(image: Image, request: Request, ctx: Context) -> Result[Response]:
+    """Remove a token when the period is negative, else move its expiry to then."""
+    code = caller_error(ctx)
+    if code is not ErrorCode.NONE:
+        return Result(Response(error_code=code, expiry_timestamp_ms=NO_TIMESTAMP))
+    settings = TokenSettings.of(ctx.config.properties)
+    token = token_of(image, settings, request.hmac)
+    if isinstance(token, ErrorCode):
+        return Result(Response(error_code=token))
+    if not may_renew(token, ctx.call.principal):
+        return Result(Response(error_code=ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH))
+    if request.expiry_time_period_ms < 0:
+        removed = r.RemoveDelegationTokenRecord(token_id=token.id)
+        return Result(Response(expiry_timestamp_ms=ctx.now_ms), (removed,))
+    if expired(token, ctx.now_ms):
+        return Result(Response(error_code=ErrorCode.DELEGATION_TOKEN_EXPIRED))
+    expiry = min(token.max_timestamp, ctx.now_ms + request.expiry_time_period_ms)
+    moved = msgspec.structs.replace(token, expiration_timestamp=expiry)
+    return Result(Response(expiry_timestamp_ms=expiry), (record_of(moved),))

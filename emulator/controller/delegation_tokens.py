@@ -1,0 +1,109 @@
+"""What the three delegation token APIs share: who may call, a token by its HMAC, what expired.
+
+Source: ControllerApis.allowTokenRequests, DelegationTokenControlManager, Kafka 3.9; KIP-48,
+KIP-373, KIP-900.
+"""
+
+from __future__ import annotations
+
+import hmac
+from functools import lru_cache
+from typing import Final
+
+from emulator.config_limits import TokenSettings
+from emulator.controller.context import Context, ControllerConfig
+from emulator.controller.periodic import Sweep
+from emulator.metadata.delegation_tokens import DelegationToken
+from emulator.metadata.image import Image
+from emulator.metadata.metadata_version import Feature
+from wire import records as r
+from wire.errors import ErrorCode
+
+PLAINTEXT, SSL = 0, 1
+ANONYMOUS: Final = "User:ANONYMOUS"
+NO_TIMESTAMP: Final = -1
+"""What an answer gives for a time when the caller may not ask (ErrorTimestamp)."""
+_HMACS_KEPT: Final = 1 << 16
+
+
+@lru_cache(maxsize=_HMACS_KEPT)
+def token_hmac(secret: str, token_id: str) -> bytes:
+    """The password of a token: HmacSHA512 of its id under the secret key.
+
+    >>> len(token_hmac("secret", "id"))
+    64
+    """
+    return hmac.digest(secret.encode(), token_id.encode(), "sha512")
+
+
+def caller_error(ctx: Context) -> ErrorCode:
+    """DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, or NONE.
+
+    Not for a caller who proved itself by such a token, nor for one who did not prove itself at all.
+    Whoever came through a broker was judged there, by the connection it has to that.
+    """
+    call = ctx.call
+    if call.token_authenticated:
+        return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    if call.forwarded:
+        return ErrorCode.NONE
+    protocol = next(
+        (one.security_protocol for one in ctx.config.listeners if one.name == call.listener),
+        PLAINTEXT,
+    )
+    if protocol == PLAINTEXT or (protocol == SSL and call.principal == ANONYMOUS):
+        return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    return ErrorCode.NONE
+
+
+def feature_error(image: Image, settings: TokenSettings) -> ErrorCode:
+    """DELEGATION_TOKEN_AUTH_DISABLED without secret key, UNSUPPORTED_VERSION below 3.6-IV2."""
+    if settings.secret is None:
+        return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+    if not image.metadata_version.supports(Feature.DELEGATION_TOKENS):
+        return ErrorCode.UNSUPPORTED_VERSION
+    return ErrorCode.NONE
+
+
+def token_of(image: Image, settings: TokenSettings, given: bytes) -> DelegationToken | ErrorCode:
+    """The token whose HMAC this is; else ``feature_error`` or DELEGATION_TOKEN_NOT_FOUND."""
+    code = feature_error(image, settings)
+    if settings.secret is None or code is not ErrorCode.NONE:
+        return code
+    for token in image.delegation_tokens.values():
+        if token_hmac(settings.secret, token.id) == given:
+            return token
+    return ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+
+
+def may_renew(token: DelegationToken, principal: str) -> bool:
+    """Whether somebody is the owner of a token or one of its renewers."""
+    return principal == token.owner or principal in token.renewers
+
+
+def expired(token: DelegationToken, now_ms: int) -> bool:
+    """Whether a token is of no use any more."""
+    return token.max_timestamp < now_ms or token.expiration_timestamp < now_ms
+
+
+def _check_interval_ms(config: ControllerConfig) -> int | None:
+    settings = TokenSettings.of(config.properties)
+    return None if settings.secret is None else settings.check_interval_ms
+
+
+def _remove_expired(
+    image: Image, _config: ControllerConfig, token_id: str, now_ms: int
+) -> list[r.RemoveDelegationTokenRecord]:
+    token = image.delegation_tokens.get(token_id)
+    if token is None or not expired(token, now_ms):
+        return []
+    return [r.RemoveDelegationTokenRecord(token_id=token_id)]
+
+
+EXPIRED_TOKENS: Final = Sweep(
+    name="expired-delegation-tokens",
+    interval_ms=_check_interval_ms,
+    candidates=lambda image, _index: image.delegation_tokens.keys(),
+    visit=_remove_expired,
+)
+"""delegation.token.expiry.check.interval.ms; not where tokens are turned off."""
