@@ -9,6 +9,7 @@ from emulator.config import SECURITY_PROTOCOLS, Config
 from emulator.config_security import AuthorizerSettings
 from emulator.controller.authorizer import StandardAuthorizer
 from emulator.controller.context import ControllerConfig, Listener
+from emulator.metadata.metadata_version import FEATURE_NAME, MINIMUM
 from emulator.raft.config import RaftConfig
 from emulator.raft.format import MetaProperties, parse_bootstrap_checkpoint
 from wire import records as r
@@ -40,16 +41,19 @@ def controller_config(
     config: Config, identity: MetaProperties, files: Mapping[str, bytes], rng: random.Random
 ) -> ControllerConfig:
     """Settings that decide how the controller answers, and the level an empty log begins at."""
-    level = 1
+    level, more = MINIMUM.level, []
     for value in parse_bootstrap_checkpoint(files):
         record, _version = decode_record(value)
-        if isinstance(record, r.FeatureLevelRecord) and record.name == "metadata.version":
+        if isinstance(record, r.FeatureLevelRecord) and record.name == FEATURE_NAME:
             level = record.feature_level
+        else:
+            more.append(record)
     return ControllerConfig(
         node_id=config.node_id,
         cluster_id=identity.cluster_id,
         release=config.release,
         metadata_version=level,
+        bootstrap_records=tuple(more),
         migration_enabled=config.migration_enabled,
         incarnation_id=rng.randbytes(16),
         listeners=tuple(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, Final, TypeVar
 
-from emulator import config_security
+from emulator import config_ignored, config_security
 from emulator.config_names import KAFKA_CONFIG_NAMES
 from wire.releases import RELEASES
 
@@ -316,7 +316,7 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
     r.problems += _cross_checks(config, r.raw)
     if r.problems:
         raise ConfigError(r.problems, _unknown(r))
-    return config, _unknown(r)
+    return config, (*_unknown(r), *config_ignored.warnings(raw))
 
 
 def _advertised(

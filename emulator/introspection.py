@@ -116,6 +116,9 @@ def metrics(node: Node, now_ms: int) -> dict[metric.Metric, Any]:
     values: dict[metric.Metric, Any] = {
         metric.ACTIVE_CONTROLLER_COUNT: int(node.active),
         metric.ZK_MIGRATION_STATE: int(image.migration_state),
+        metric.FEATURES: {
+            (name, str(level)): 1 for name, level in sorted(image.finalised_features.items())
+        },
         metric.MIGRATING_ZK_BROKER_COUNT: sum(b.is_migrating_zk_broker for b in brokers),
         metric.ACTIVE_BROKER_COUNT: sum(not b.fenced for b in brokers),
         metric.FENCED_BROKER_COUNT: sum(b.fenced for b in brokers),

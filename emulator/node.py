@@ -18,6 +18,7 @@ from emulator.connections import Connections, Request, Ticket
 from emulator.controller.context import Call
 from emulator.controller.machine import Controller
 from emulator.controller.registry import advertised
+from emulator.controller.supported import supported_features
 from emulator.metadata.migration_state import MigrationState
 from emulator.metadata.snapshot import to_records
 from emulator.migration.channels import Channels
@@ -92,7 +93,7 @@ class Node:
         self.cluster_id = identity.cluster_id
         self._stamp = stamp
         self.raft = Raft(raft_config(config, identity), files, rng, now_ms)
-        self.history = load_history(self.raft)
+        self.history = load_history(self.raft, supported_features(config.release))
         settings = controller_config(config, identity, files, rng)
         self.controller = Controller(settings, self.raft, self.history, rng)
         self.connections = Connections(

@@ -6,22 +6,32 @@ recovered stands; an open metadata transaction is the controller's to abort.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+
 from emulator.metadata.errors import ReplayError
 from emulator.metadata.history import History
 from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.snapshot import from_records
 from emulator.raft.errors import RecoveryError
 from emulator.raft.machine import Raft
+from wire import records as r
 from wire.record_serde import decode_record
 
+Supported = Mapping[str, tuple[int, int]]
 
-def load_history(raft: Raft) -> History:
+
+def load_history(raft: Raft, supported: Supported | None = None) -> History:
     """Replay snapshot and log into a :class:`History` whose tip is the end of the log.
 
+    Args:
+        raft: whose log.
+        supported: lowest and highest level by feature; None: whatever this code can read.
+
     Raises:
-        RecoveryError: a record that does not fit; the node must stop.
+        RecoveryError: a record that does not fit, or finalises what is not supported; the node
+            must stop (KIP-778 "Compatibility").
     """
-    history = History(_snapshot_image(raft))
+    history = History(_snapshot_image(raft, supported))
     first = history.tip.offset + 1
     last = raft.log_end_offset - 1
     if first > last:
@@ -31,19 +41,34 @@ def load_history(raft: Raft) -> History:
             if batch.is_control:
                 history.skip(batch.base_offset, batch.last_offset, batch.leader_epoch)
             else:
-                records = [decode_record(value)[0] for _key, value in batch.records]
+                values = (value for _key, value in batch.records)
+                records = list(_decoded(values, supported))
                 history.append(records, batch.base_offset, batch.leader_epoch)
         except ReplayError as error:
             raise RecoveryError("__cluster_metadata-0", batch.base_offset, str(error)) from error
     return history
 
 
-def _snapshot_image(raft: Raft) -> Image:
+def _snapshot_image(raft: Raft, supported: Supported | None) -> Image:
     snapshot = raft.latest_snapshot
     if snapshot is None:
         return EMPTY
-    records = (decode_record(value)[0] for value in raft.snapshot_records)
+    records = _decoded(raft.snapshot_records, supported)
     try:
         return from_records(records, snapshot.end_offset - 1, snapshot.epoch)
     except ReplayError as error:
         raise RecoveryError(f"snapshot {snapshot}", None, str(error)) from error
+
+
+def _decoded(values: Iterable[bytes], supported: Supported | None) -> Iterator[object]:
+    """Raise ReplayError at a level that newer software finalised, or a newer dialect of ours."""
+    for value in values:
+        record, _version = decode_record(value)
+        if supported is not None and isinstance(record, r.FeatureLevelRecord):
+            low, high = supported.get(record.name, (0, 0))
+            if not low <= record.feature_level <= high:
+                raise ReplayError(
+                    f"{record.name} {record.feature_level} is finalised, but this controller only "
+                    f"supports {low} to {high} (kraftbridge.release)"
+                )
+        yield record

@@ -70,6 +70,7 @@ def _bootstrap(config: ControllerConfig) -> Activation:
     if metadata_version.level >= BOOTSTRAP_LEVEL_MIN:
         level = metadata_version.level
         records.append(r.FeatureLevelRecord(name=FEATURE_NAME, feature_level=level))
+    records += config.bootstrap_records
     state = MigrationState.PRE_MIGRATION if config.migration_enabled else MigrationState.NONE
     if metadata_version.supports(Feature.MIGRATION):
         records.append(r.ZkMigrationStateRecord(zk_migration_state=state))

@@ -39,15 +39,17 @@ class ControllerConfig:
     """The settings of one controller that decide how it answers.
 
     ``release`` is the Kafka line whose dialect is spoken ("3.4" ... "3.9"); ``metadata_version``
-    the level written into an empty log. ``properties`` are the controller's own server.properties,
-    the source of static values of topic configs. Without ``authorizer`` everybody may do
-    everything, and there are no ACLs to manage. Times in milliseconds.
+    the level written into an empty log, ``bootstrap_records`` what else begins it (users, as
+    ``kafka-storage format --add-scram`` leaves them). ``properties`` are the controller's own
+    server.properties, the source of static values of topic configs. Without ``authorizer``
+    everybody may do everything, and there are no ACLs to manage. Times in milliseconds.
     """
 
     node_id: int
     cluster_id: str
     release: str = "3.9"
     metadata_version: int = 21
+    bootstrap_records: tuple[object, ...] = ()
     migration_enabled: bool = False
     incarnation_id: bytes = bytes(16)
     listeners: tuple[Listener, ...] = ()

@@ -50,6 +50,11 @@ class Image(msgspec.Struct, frozen=True, gc=False):
         """The level in force: the floor while no record has set one."""
         return MetadataVersion.from_level(self.features.get(FEATURE_NAME, MINIMUM.level))
 
+    @property
+    def finalised_features(self) -> dict[str, int]:
+        """Level by name, of every finalised feature; metadata.version is always one."""
+        return {FEATURE_NAME: self.metadata_version.level, **dict(self.features.items())}
+
     def topic(self, name: str) -> Topic | None:
         """The topic with that name, or None."""
         topic_id = self.topic_ids.get(name)

@@ -89,6 +89,13 @@ ZK_MIGRATION_STATE = Metric(
     active_only=True,
     bean=_bean("ZkMigrationState"),
 )
+FEATURES = Metric(
+    "kraft_bridge_features",
+    "1 for each finalised feature, with its level; metadata.version is always among them.",
+    source="KIP-866; in no Kafka release",
+    bean=_bean("Features"),
+    labels=("feature", "level"),
+)
 METADATA_TYPE = Metric(
     "kraft_bridge_metadata_type",
     "Where metadata is kept: 1 ZooKeeper, 2 KRaft, 3 both.",

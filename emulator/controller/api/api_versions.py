@@ -16,7 +16,6 @@ from emulator.controller.registry import advertised, handles
 from emulator.controller.result import Result
 from emulator.controller.supported import supported_features
 from emulator.metadata.image import Image
-from emulator.metadata.metadata_version import FEATURE_NAME
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -82,12 +81,7 @@ def api_versions(
             m.ApiVersionsResponse.FinalizedFeatureKey(
                 name=name, max_version_level=level, min_version_level=level
             )
-            for name, level in _finalized(image).items()
+            for name, level in image.finalised_features.items()
+            if level
         ]
     return Result(response)
-
-
-def _finalized(image: Image) -> dict[str, int]:
-    """Finalised levels; before any metadata is loaded a controller reports the floor."""
-    floor = {FEATURE_NAME: image.metadata_version.level}
-    return floor | {name: level for name, level in image.features.items() if level}

@@ -1,0 +1,22 @@
+"""Properties that a KRaft controller is given and does not heed: said once, at the start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+_BY_METADATA_VERSION: Final = ("inter.broker.protocol.version", "log.message.format.version")
+
+
+def warnings(raw: Mapping[str, str]) -> Iterator[str]:
+    """One sentence per property without effect.
+
+    Kafka 3.9 warns too, but begins an empty log that was formatted without a metadata.version at
+    the inter.broker.protocol.version; here such a log begins at level 1 (KIP-778 "Final IBP").
+    """
+    for key in _BY_METADATA_VERSION:
+        if key in raw:
+            yield (
+                f"{key}={raw[key]} has no effect on a KRaft controller: metadata.version rules; "
+                "kraft-bridge format --release-version sets the first, kafka-features a later one"
+            )
