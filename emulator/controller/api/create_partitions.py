@@ -3,9 +3,10 @@
 Kafka: ControllerApis.createPartitions, ReplicationControlManager.createPartitions (3.9).
 
 POLICY_VIOLATION for more than 10,000 new partitions in all.
-Per topic, in order: INVALID_REQUEST for a name given twice; UNKNOWN_TOPIC_OR_PARTITION;
-INVALID_PARTITIONS unless the count grows; INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR.
-Needs ALTER on the topic. New partitions have the replication factor of partition 0.
+Per topic, in order: INVALID_REQUEST for a name given twice; TOPIC_AUTHORIZATION_FAILED without
+ALTER on the topic; UNKNOWN_TOPIC_OR_PARTITION; INVALID_PARTITIONS unless the count grows;
+THROTTLING_QUOTA_EXCEEDED (v3+, KIP-599); INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR.
+New partitions have the replication factor of partition 0.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ from wire.errors import ErrorCode
 Response = m.CreatePartitionsResponse
 Answer = m.CreatePartitionsResponse.CreatePartitionsTopicResult
 Wanted = m.CreatePartitionsRequest.CreatePartitionsTopic
+Assignment = m.CreatePartitionsRequest.CreatePartitionsAssignment
+STRICT_SINCE = 3
+"""First version in which THROTTLING_QUOTA_EXCEEDED is known (KIP-599)."""
 
 
 def refused(request: m.CreatePartitionsRequest, code: ErrorCode, message: str | None) -> Response:
@@ -69,7 +73,9 @@ def create_partitions(
         else:
             answers.append(Answer(name=wanted.name))
             records.extend(grown)
-    return Result(Response(results=answers), () if request.validate_only else tuple(records))
+    response = Response(results=answers, throttle_time_ms=ctx.mutation_quota.throttle_ms)
+    kept = () if request.validate_only else tuple(records)
+    return Result(response, kept, spent=ctx.mutation_quota.spent)
 
 
 def _added(image: Image, wanted: Wanted) -> int:
@@ -94,22 +100,26 @@ def _grow(image: Image, wanted: Wanted, ctx: Context) -> list[r.PartitionRecord]
             f"{wanted.count} would not be an increase."
         )
         return ApiError(ErrorCode.INVALID_PARTITIONS, text)
-    if wanted.assignments is None:
-        return _automatic(image, topic, wanted.count - have, ctx)
-    return _manual(image, topic, wanted)
-
-
-def _manual(image: Image, topic: Topic, wanted: Wanted) -> list[r.PartitionRecord] | ApiError:
-    have = len(topic.partitions)
-    assignments = wanted.assignments or []
-    if len(assignments) != wanted.count - have:
+    added = wanted.count - have
+    if wanted.assignments is not None and len(wanted.assignments) != added:
         text = (
-            f"Attempted to add {wanted.count - have} additional partition(s), but only "
-            f"{len(assignments)} assignment(s) were specified."
+            f"Attempted to add {added} additional partition(s), but only "
+            f"{len(wanted.assignments)} assignment(s) were specified."
         )
         return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+    error = ctx.mutation_quota.take(added, strict=ctx.api_version >= STRICT_SINCE)
+    if error is not None:
+        return error
+    if wanted.assignments is None:
+        return _automatic(image, topic, added, ctx)
+    return _manual(image, topic, wanted.assignments)
+
+
+def _manual(
+    image: Image, topic: Topic, assignments: list[Assignment]
+) -> list[r.PartitionRecord] | ApiError:
     partitions = []
-    for index, assignment in enumerate(assignments, have):
+    for index, assignment in enumerate(assignments, len(topic.partitions)):
         error = assignment_error(image, index, assignment.broker_ids, _replication_factor(topic))
         if error is not None:
             return error

@@ -1,13 +1,14 @@
 """CreateTopics (19): new topics with configs. KIP-4, KIP-464 (v4), KIP-525 (v5), KIP-516 (v7).
 
-Kafka: ControllerApis.createTopics, ReplicationControlManager.createTopics (3.9).
+Kafka: ControllerApis.createTopics, ReplicationControlManager.createTopics (3.9); KIP-599 (v6).
 
 POLICY_VIOLATION for more than 10,000 partitions in all.
 Per topic, in order: INVALID_REQUEST for a name given twice (all its entries dropped, answered
-last) and for the metadata topic; INVALID_TOPIC_EXCEPTION; TOPIC_ALREADY_EXISTS; INVALID_CONFIG;
-INVALID_REQUEST, INVALID_REPLICA_ASSIGNMENT for a manual assignment; INVALID_REPLICATION_FACTOR,
-INVALID_PARTITIONS otherwise. Good topics of a mixed request are created, all in one batch.
-Needs CREATE on CLUSTER or the topic.
+last) and for the metadata topic; TOPIC_AUTHORIZATION_FAILED without CREATE on CLUSTER or the topic;
+INVALID_TOPIC_EXCEPTION; TOPIC_ALREADY_EXISTS; INVALID_CONFIG; INVALID_REQUEST,
+INVALID_REPLICA_ASSIGNMENT for a manual assignment; INVALID_REPLICATION_FACTOR, INVALID_PARTITIONS
+otherwise; THROTTLING_QUOTA_EXCEEDED (v6+). Good topics of a mixed request are created, all in one
+batch. Whoever lacks DESCRIBE_CONFIGS on the topic gets that code in place of its configs and size.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Mapping
 from emulator.controller.batches import BATCH_RECORDS_MAX, TOO_MANY_PARTITIONS
 from emulator.controller.config_defs import effective_topic_configs, validate_topic_configs
 from emulator.controller.config_types import ConfigError
-from emulator.controller.context import Context
+from emulator.controller.context import CLUSTER_NAME, Context
 from emulator.controller.placement import PlacementError, place, usable_brokers
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
@@ -28,6 +29,7 @@ from emulator.controller.topics import (
     name_error,
     partition_record,
 )
+from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.configs import TOPIC
 from emulator.metadata.image import Image
 from wire import messages as m
@@ -38,6 +40,8 @@ Response = m.CreateTopicsResponse
 Answer = m.CreateTopicsResponse.CreatableTopicResult
 Wanted = m.CreateTopicsRequest.CreatableTopic
 FROM_CONTROLLER = -1
+STRICT_SINCE = 6
+"""First version in which THROTTLING_QUOTA_EXCEEDED is known (KIP-599)."""
 
 
 def refused(request: m.CreateTopicsRequest, code: ErrorCode, message: str | None) -> Response:
@@ -55,8 +59,13 @@ def create_topics(image: Image, request: m.CreateTopicsRequest, ctx: Context) ->
     answers: list[Answer] = []
     records: list[Record] = []
     new_names: dict[str, str] = {}
+    any_topic = ctx.allowed(image, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
     for wanted in request.topics:
         if times[wanted.name] > 1:
+            continue
+        if not (any_topic or wanted.name == METADATA_TOPIC or _may_create(image, wanted, ctx)):
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            answers.append(_error(wanted.name, ApiError(code, "Authorization failed.")))
             continue
         created = _create(image, wanted, ctx, new_names)
         if isinstance(created, ApiError):
@@ -67,7 +76,13 @@ def create_topics(image: Image, request: m.CreateTopicsRequest, ctx: Context) ->
             records.extend(its_records)
     duplicate = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     answers.extend(_error(name, duplicate) for name, count in times.items() if count > 1)
-    return Result(Response(topics=answers), () if request.validate_only else tuple(records))
+    response = Response(topics=answers, throttle_time_ms=ctx.mutation_quota.throttle_ms)
+    kept = () if request.validate_only else tuple(records)
+    return Result(response, kept, spent=ctx.mutation_quota.spent)
+
+
+def _may_create(image: Image, wanted: Wanted, ctx: Context) -> bool:
+    return ctx.allowed(image, Operation.CREATE, ResourceType.TOPIC, wanted.name)
 
 
 def _count(wanted: Wanted, ctx: Context) -> int:
@@ -106,6 +121,9 @@ def _create(
     )
     if isinstance(partitions, ApiError):
         return partitions
+    error = ctx.mutation_quota.take(len(partitions), strict=ctx.api_version >= STRICT_SINCE)
+    if error is not None:
+        return error
     new_names[wanted.name.replace(".", "_")] = wanted.name
     topic = r.TopicRecord(name=wanted.name, topic_id=topic_id)
     records: list[Record] = [topic]
@@ -202,6 +220,14 @@ def _answer(
     partitions: list[r.PartitionRecord],
     ctx: Context,
 ) -> Answer:
+    if not ctx.allowed(image, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name):
+        # The topic is there, but neither its configs nor its size are told.
+        return Answer(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            error_message=None,
+            topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        )
     return Answer(
         name=topic.name,
         topic_id=topic.topic_id,

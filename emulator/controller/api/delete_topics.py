@@ -5,17 +5,22 @@ Kafka: ControllerApis.deleteTopics, ReplicationControlManager.deleteTopic (3.9).
 TOPIC_DELETION_DISABLED (v3+) or INVALID_REQUEST for everything when delete.topic.enable is off.
 Per entry: INVALID_REQUEST for a name and an id together, for neither, for one given twice (once
 per name or id) and for a name whose id was given too; UNKNOWN_TOPIC_OR_PARTITION for a name,
-UNKNOWN_TOPIC_ID for an id. Needs DELETE on the topic. One RemoveTopic record; configs go with it.
+UNKNOWN_TOPIC_ID for an id; TOPIC_AUTHORIZATION_FAILED without DELETE on CLUSTER or the topic, and
+without DESCRIBE also for a name that does not exist; THROTTLING_QUOTA_EXCEEDED (v5+, KIP-599).
+One RemoveTopic record; configs go with it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 
-from emulator.controller.context import Context
+from emulator.controller.context import CLUSTER_NAME, Context
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
+from emulator.controller.topics import TOPIC_DENIED
+from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.image import Image
+from emulator.metadata.topics import Topic
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
@@ -24,6 +29,8 @@ from wire.schema import ZERO_UUID
 Response = m.DeleteTopicsResponse
 Answer = m.DeleteTopicsResponse.DeletableTopicResult
 DISABLED_SINCE = 3
+STRICT_SINCE = 5
+"""First version in which THROTTLING_QUOTA_EXCEEDED is known (KIP-599)."""
 NO_SUCH_TOPIC = "This server does not host this topic-partition."
 NO_SUCH_ID = "This server does not host this topic ID."
 
@@ -49,26 +56,47 @@ def delete_topics(image: Image, request: m.DeleteTopicsRequest, ctx: Context) ->
         return Result(refused(request, ErrorCode.TOPIC_DELETION_DISABLED, text))
     answers, names, ids = _sorted_out(request)
     records: list[Record] = []
+    any_topic = ctx.allowed(image, Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME)
     for topic_id in ids:
         topic = image.topics.get(topic_id)
         if topic is None:
             error = ApiError(ErrorCode.UNKNOWN_TOPIC_ID, NO_SUCH_ID)
             answers.append(_answer(None, topic_id, error))
+        elif not (any_topic or _may(image, Operation.DELETE, topic.name, ctx)):
+            # Whoever may not describe the topic does not learn its name from its id.
+            told = topic.name if _may(image, Operation.DESCRIBE, topic.name, ctx) else None
+            answers.append(_answer(told, topic_id, TOPIC_DENIED))
         else:
-            answers.append(_answer(topic.name, topic_id, ApiError(ErrorCode.NONE)))
-            records.append(r.RemoveTopicRecord(topic_id=topic_id))
+            answers.append(_answer(topic.name, topic_id, _delete(topic, ctx, records)))
     for name in names:
         topic = image.topic(name)
-        if topic is None:
+        if not (any_topic or _may(image, Operation.DESCRIBE, name, ctx)):
+            answers.append(_answer(name, ZERO_UUID, TOPIC_DENIED))
+        elif topic is None:
             error = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NO_SUCH_TOPIC)
             answers.append(_answer(name, ZERO_UUID, error))
+        elif not (any_topic or _may(image, Operation.DELETE, name, ctx)):
+            answers.append(_answer(name, ZERO_UUID, TOPIC_DENIED))
         elif topic.id in ids:
             text = "The provided topic name maps to an ID that was already supplied."
             answers.append(_answer(name, topic.id, ApiError(ErrorCode.INVALID_REQUEST, text)))
         else:
-            answers.append(_answer(name, topic.id, ApiError(ErrorCode.NONE)))
-            records.append(r.RemoveTopicRecord(topic_id=topic.id))
-    return Result(Response(responses=answers), tuple(records))
+            answers.append(_answer(name, topic.id, _delete(topic, ctx, records)))
+    response = Response(responses=answers, throttle_time_ms=ctx.mutation_quota.throttle_ms)
+    return Result(response, tuple(records), spent=ctx.mutation_quota.spent)
+
+
+def _delete(topic: Topic, ctx: Context, records: list[Record]) -> ApiError:
+    """Add what removes the topic, unless the caller has to wait."""
+    count = len(topic.partitions)
+    error = ctx.mutation_quota.take(count, strict=ctx.api_version >= STRICT_SINCE)
+    if error is None:
+        records.append(r.RemoveTopicRecord(topic_id=topic.id))
+    return error or ApiError(ErrorCode.NONE)
+
+
+def _may(image: Image, operation: Operation, name: str, ctx: Context) -> bool:
+    return ctx.allowed(image, operation, ResourceType.TOPIC, name)
 
 
 def _sorted_out(
