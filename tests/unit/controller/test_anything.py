@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from emulator.controller.authorizer import StandardAuthorizer
 from emulator.controller.index import TipIndex
 from emulator.controller.registry import advertised, handlers
 from tests.laws.wire_values import Maker
@@ -73,7 +74,8 @@ class Plausible(Maker):
 
 
 def populated(*, migration: bool) -> World:
-    world = World(migration_enabled=migration, num_partitions=2)
+    everything = StandardAuthorizer(frozenset({"User:ANONYMOUS"}))
+    world = World(migration_enabled=migration, num_partitions=2, authorizer=everything)
     if migration:
         world.join(0, 1, is_migrating_zk_broker=True, metadata_version=(21, 21))
     else:

@@ -14,11 +14,11 @@ from wire.releases import forwardable
 
 def test_an_api_without_handler_is_not_spoken_inside_either() -> None:
     """The broker closes the client's connection on this, and the client asks what there is."""
-    acls = encode_request(
-        RequestHeader(api_key=30, api_version=3, correlation_id=1, client_id="c"),
-        m.CreateAclsRequest(),
+    voter = encode_request(
+        RequestHeader(api_key=80, api_version=0, correlation_id=1, client_id="c"),
+        m.AddRaftVoterRequest(cluster_id=None),
     )
-    (answer,) = world_with_broker().send(enveloped(acls))
+    (answer,) = world_with_broker().send(enveloped(voter))
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 

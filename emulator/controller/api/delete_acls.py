@@ -1,0 +1,71 @@
+"""DeleteAcls (31): remove the entries that match filters. KIP-140, KIP-290 (v1).
+
+Kafka: AclApis.handleDeleteAcls, AclControlManager.deleteAcls (3.9).
+
+For everything: CLUSTER_AUTHORIZATION_FAILED without ALTER on CLUSTER; SECURITY_DISABLED without an
+authorizer; POLICY_VIOLATION for more than 10,000 entries. INVALID_REQUEST per filter that nothing
+can match. An entry that two filters match is told twice and removed once; all in one batch.
+"""
+
+from __future__ import annotations
+
+from emulator.controller.acl_filter import AclFilter
+from emulator.controller.context import Context
+from emulator.controller.registry import handles
+from emulator.controller.result import Record, Result
+from emulator.metadata.acls import Acl, Operation
+from emulator.metadata.image import Image
+from wire import messages as m
+from wire import records as r
+from wire.errors import ErrorCode
+
+Response = m.DeleteAclsResponse
+Answer = m.DeleteAclsResponse.DeleteAclsFilterResult
+
+
+def refused(request: m.DeleteAclsRequest, code: ErrorCode, message: str | None) -> Response:
+    """Every filter with the error."""
+    answer = Answer(error_code=code, error_message=message)
+    return Response(filter_results=[answer for _ in request.filters])
+
+
+@handles(m.DeleteAclsRequest, refused=refused, needs=Operation.ALTER)
+def delete_acls(image: Image, request: m.DeleteAclsRequest, ctx: Context) -> Result[Response]:
+    """Remove whatever any filter matches."""
+    if ctx.config.authorizer is None:
+        text = "No Authorizer is configured."
+        return Result(refused(request, ErrorCode.SECURITY_DISABLED, text))
+    answers: list[Answer] = []
+    removed: dict[bytes, Record] = {}
+    for one in request.filters:
+        wanted = AclFilter(
+            one.resource_type_filter,
+            one.resource_name_filter,
+            one.pattern_type_filter,
+            one.principal_filter,
+            one.host_filter,
+            one.operation,
+            one.permission_type,
+        )
+        problem = wanted.problem()
+        if problem is not None:
+            answers.append(Answer(error_code=ErrorCode.INVALID_REQUEST, error_message=problem))
+            continue
+        found = dict(wanted.find(image))
+        removed.update((key, r.RemoveAccessControlEntryRecord(id=key)) for key in found)
+        matching = [_told(acl) for acl in found.values()]
+        answers.append(Answer(error_message=None, matching_acls=matching))
+    return Result(Response(filter_results=answers), tuple(removed.values()))
+
+
+def _told(acl: Acl) -> Response.DeleteAclsMatchingAcl:
+    return Response.DeleteAclsMatchingAcl(
+        error_message=None,
+        resource_type=acl.resource.resource_type,
+        resource_name=acl.resource.name,
+        pattern_type=acl.resource.pattern_type,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )

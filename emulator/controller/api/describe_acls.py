@@ -1,0 +1,73 @@
+"""DescribeAcls (29): the entries that match a filter. KIP-140, KIP-290 (v1).
+
+Kafka: AclApis.handleDescribeAcls, StandardAuthorizerData.acls (3.9).
+
+For everything: CLUSTER_AUTHORIZATION_FAILED without DESCRIBE on CLUSTER; SECURITY_DISABLED without
+an authorizer; INVALID_REQUEST for a filter that nothing can match (Kafka closes the connection or
+finds nothing). Version 0 knows literal patterns only. A read: served before the copy and on a
+standby.
+"""
+
+from __future__ import annotations
+
+from emulator.controller.acl_filter import AclFilter
+from emulator.controller.context import Context
+from emulator.controller.registry import handles
+from emulator.controller.result import Result
+from emulator.metadata.acls import Operation, Resource
+from emulator.metadata.image import Image
+from wire import messages as m
+from wire.errors import ErrorCode
+
+Response = m.DescribeAclsResponse
+
+
+def refused(_request: m.DescribeAclsRequest, code: ErrorCode, message: str | None) -> Response:
+    """One error with its text."""
+    return Response(error_code=code, error_message=message)
+
+
+@handles(
+    m.DescribeAclsRequest,
+    refused=refused,
+    pre_migration=True,
+    read=True,
+    needs=Operation.DESCRIBE,
+)
+def describe_acls(image: Image, request: m.DescribeAclsRequest, ctx: Context) -> Result[Response]:
+    """Find entries, together with others of their resource."""
+    if ctx.config.authorizer is None:
+        text = "No Authorizer is configured on the broker"
+        return Result(refused(request, ErrorCode.SECURITY_DISABLED, text))
+    wanted = AclFilter(
+        request.resource_type_filter,
+        request.resource_name_filter,
+        request.pattern_type_filter,
+        request.principal_filter,
+        request.host_filter,
+        request.operation,
+        request.permission_type,
+    )
+    problem = wanted.problem()
+    if problem is not None:
+        return Result(refused(request, ErrorCode.INVALID_REQUEST, problem))
+    found: dict[Resource, list[Response.AclDescription]] = {}
+    for _, acl in wanted.find(image):
+        found.setdefault(acl.resource, []).append(
+            Response.AclDescription(
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission,
+            )
+        )
+    resources = [
+        Response.DescribeAclsResource(
+            resource_type=resource.resource_type,
+            resource_name=resource.name,
+            pattern_type=resource.pattern_type,
+            acls=acls,
+        )
+        for resource, acls in found.items()
+    ]
+    return Result(Response(error_message=None, resources=resources))

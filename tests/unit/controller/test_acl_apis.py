@@ -1,0 +1,249 @@
+"""CreateAcls, DeleteAcls, DescribeAcls: codes, filters, and what is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emulator.controller.acl_filter import AclFilter
+from emulator.controller.authorizer import StandardAuthorizer, guards
+from emulator.metadata.acls import Acl
+from tests.kit.laws import examples
+from tests.unit.controller.test_authorizer import acl, acls_of_any_kind, image_of
+from tests.unit.controller.world import World
+from wire import messages as m
+from wire import records as r
+from wire.errors import ErrorCode
+
+AUTHORIZER = StandardAuthorizer(frozenset({"User:ANONYMOUS"}))
+Creation = m.CreateAclsRequest.AclCreation
+Filter = m.DeleteAclsRequest.DeleteAclsFilter
+
+
+def creation(text: str, **fields: Any) -> Creation:
+    """An entry to create, spelt as in ``test_authorizer.acl``."""
+    one = acl(text)
+    values: dict[str, Any] = {
+        "resource_type": one.resource.resource_type,
+        "resource_name": one.resource.name,
+        "resource_pattern_type": one.resource.pattern_type,
+        "principal": one.principal,
+        "host": one.host,
+        "operation": one.operation,
+        "permission_type": one.permission,
+    }
+    return Creation(**(values | fields))
+
+
+def anything(**fields: Any) -> dict[str, Any]:
+    """A filter that matches all, but for what is told."""
+    return {
+        "resource_type_filter": 1,
+        "resource_name_filter": None,
+        "pattern_type_filter": 1,
+        "principal_filter": None,
+        "host_filter": None,
+        "operation": 1,
+        "permission_type": 1,
+        **fields,
+    }
+
+
+def world_with(*acls: str, **fields: Any) -> World:
+    """A controller that enforces ACLs, and has these."""
+    world = World(authorizer=AUTHORIZER, **fields)
+    if acls:
+        request = m.CreateAclsRequest(creations=[creation(text) for text in acls])
+        assert {one.error_code for one in world.ask(request).results} == {0}
+    return world
+
+
+def held(world: World) -> set[Acl]:
+    return set(world.tip.acls.values())
+
+
+def test_what_is_created_is_described_and_deleted() -> None:
+    texts = (
+        "allow READ TOPIC:t User:a",
+        "deny ALL TOPIC:t User:b 10.0.0.1",
+        "allow ALL GROUP:g~ User:a",
+    )
+    world = world_with(*texts)
+    assert held(world) == {acl(text) for text in texts}
+    found = world.ask(m.DescribeAclsRequest(**anything()))
+    assert (found.error_code, found.error_message) == (0, None)
+    told = {
+        (one.resource_type, one.pattern_type, one.resource_name, len(one.acls))
+        for one in found.resources
+    }
+    assert told == {(2, 3, "t", 2), (3, 4, "g", 1)}
+    answer = world.ask(
+        m.DeleteAclsRequest(
+            filters=[
+                Filter(**anything(resource_type_filter=2)),
+                Filter(**anything(principal_filter="User:a")),
+            ]
+        )
+    )
+    assert [
+        sorted((one.resource_name, one.principal) for one in each.matching_acls)
+        for each in answer.filter_results
+    ] == [[("t", "User:a"), ("t", "User:b")], [("g", "User:a"), ("t", "User:a")]]
+    assert {each.error_code for each in answer.filter_results} == {0}
+    assert held(world) == set()
+
+
+def test_an_entry_that_is_there_succeeds_without_a_record() -> None:
+    world = world_with("allow READ TOPIC:t User:a")
+    offset = world.log.log_end_offset
+    same = creation("allow READ TOPIC:t User:a")
+    other = creation("allow READ TOPIC:t User:b")
+    answer = world.ask(m.CreateAclsRequest(creations=[same, other, other, same]))
+    assert [(one.error_code, one.error_message) for one in answer.results] == [(0, "")] * 4
+    records = [record for record, _ in world.records_since(offset)]
+    assert [(record.principal, type(record)) for record in records] == [
+        ("User:b", r.AccessControlEntryRecord)
+    ]
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"resource_type": 4}, "The only valid name for the CLUSTER resource is kafka-cluster"),
+    ({"resource_name": "", "resource_type": 9}, "Invalid empty resource name"),
+    ({"resource_type": 1, "operation": 1}, "Invalid resourceType ANY"),
+    ({"resource_type": 0}, "Invalid resourceType UNKNOWN"),
+    ({"resource_type": 8}, "Invalid resourceType UNKNOWN"),
+    ({"resource_pattern_type": 2}, "Invalid patternType MATCH"),
+    ({"resource_pattern_type": 5}, "Invalid patternType UNKNOWN"),
+    ({"operation": 1}, "Invalid operation ANY"),
+    ({"operation": 15}, "Invalid operation UNKNOWN"),
+    ({"permission_type": 1}, "Invalid permissionType ANY"),
+    ({"permission_type": -1}, "Invalid permissionType UNKNOWN"),
+    ({"principal": "alice"}, "principalType:principalName but got alice"),
+]
+
+
+@pytest.mark.parametrize(("fields", "why"), BAD)
+def test_what_cannot_be_an_entry(fields: dict[str, Any], why: str) -> None:
+    world = world_with()
+    good = creation("allow READ TOPIC:t User:a")
+    bad = creation("allow READ TOPIC:t User:b", **fields)
+    answer = world.ask(m.CreateAclsRequest(creations=[bad, good]))
+    assert [one.error_code for one in answer.results] == [ErrorCode.INVALID_REQUEST, 0]
+    assert why in answer.results[0].error_message
+    assert held(world) == {acl("allow READ TOPIC:t User:a")}
+
+
+def test_the_cluster_has_one_name() -> None:
+    assert len(held(world_with("allow ALTER CLUSTER:kafka-cluster User:a"))) == 1
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "a\x00"])
+def test_a_name_zookeeper_cannot_hold_is_refused_as_long_as_it_must(name: str) -> None:
+    """Kafka takes it, never writes it, and hangs at its next failover."""
+    entry = creation("allow READ TOPIC:t User:a", resource_name=name)
+    request = m.CreateAclsRequest(creations=[entry])
+    migrating = world_with(migration_enabled=True)
+    done = [r.ZkMigrationStateRecord(zk_migration_state=1)]
+    migrating.controller.append(done, migrating.now_ms)
+    migrating.commit()
+    (answer,) = migrating.ask(request).results
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert "cannot be the name of a znode" in answer.error_message
+    final = [r.ZkMigrationStateRecord(zk_migration_state=3)]
+    migrating.controller.append(final, migrating.now_ms)
+    migrating.commit()
+    assert [one.error_code for one in migrating.ask(request).results] == [0]
+    assert [one.error_code for one in world_with().ask(request).results] == [0]
+
+
+def test_without_an_authorizer_there_are_no_acls_to_manage() -> None:
+    world = World()
+    two = [creation("allow READ TOPIC:t User:a")] * 2
+    created = world.ask(m.CreateAclsRequest(creations=two)).results
+    deleted = world.ask(m.DeleteAclsRequest(filters=[Filter(**anything())] * 2)).filter_results
+    described = world.ask(m.DescribeAclsRequest(**anything()))
+    for answers, text in (
+        (created, "No Authorizer is configured."),
+        (deleted, "No Authorizer is configured."),
+        ([described] * 2, "No Authorizer is configured on the broker"),
+    ):
+        assert [(one.error_code, one.error_message) for one in answers] == [
+            (ErrorCode.SECURITY_DISABLED, text)
+        ] * 2
+
+
+UNKNOWN: list[tuple[dict[str, Any], str]] = [
+    ({"resource_type_filter": 0}, "Unknown patternFilter."),
+    ({"resource_type_filter": 8}, "Unknown patternFilter."),
+    ({"pattern_type_filter": 0, "operation": 0}, "Unknown patternFilter."),
+    ({"operation": 15}, "Unknown entryFilter."),
+    ({"permission_type": 0}, "Unknown entryFilter."),
+]
+
+
+@pytest.mark.parametrize(("fields", "why"), UNKNOWN)
+def test_filters_that_mean_nothing(fields: dict[str, Any], why: str) -> None:
+    world = world_with("allow READ TOPIC:t User:a")
+    described = world.ask(m.DescribeAclsRequest(**anything(**fields)))
+    two = [Filter(**anything(**fields)), Filter(**anything(resource_type_filter=3))]
+    deleted = world.ask(m.DeleteAclsRequest(filters=two)).filter_results
+    assert (described.error_code, described.error_message) == (ErrorCode.INVALID_REQUEST, why)
+    assert (deleted[0].error_code, deleted[0].error_message) == (ErrorCode.INVALID_REQUEST, why)
+    assert (deleted[1].error_code, deleted[1].error_message) == (0, None)
+    assert len(held(world)) == 1
+
+
+def test_more_than_fits_one_batch_is_refused_whole() -> None:
+    world = world_with()
+    many = [creation("allow READ TOPIC:t User:a", principal=f"User:{n}") for n in range(10_001)]
+    results = world.ask(m.CreateAclsRequest(creations=many)).results
+    assert {one.error_code for one in results} == {ErrorCode.POLICY_VIOLATION}
+    assert held(world) == set()
+
+
+MATCHING = [
+    # name, pattern type -> what is found of: t, t*, tt literal; t~, tt~, *
+    ({"resource_name_filter": "t", "pattern_type_filter": 3}, {"t"}),
+    ({"resource_name_filter": "t", "pattern_type_filter": 4}, {"t~"}),
+    ({"resource_name_filter": "t", "pattern_type_filter": 1}, {"t", "t~"}),
+    ({"resource_name_filter": "t", "pattern_type_filter": 2}, {"t", "t~", "*"}),
+    ({"resource_name_filter": "ttt", "pattern_type_filter": 2}, {"t~", "tt~", "*"}),
+    ({"resource_name_filter": "*", "pattern_type_filter": 3}, {"*"}),
+    ({"pattern_type_filter": 3}, {"t", "tt", "*"}),
+    ({"pattern_type_filter": 4}, {"t~", "tt~"}),
+    ({"pattern_type_filter": 2}, {"t", "tt", "*", "t~", "tt~"}),
+    ({"resource_type_filter": 3}, set()),
+    ({"principal_filter": "User:b"}, set()),
+    ({"host_filter": "10.0.0.1"}, set()),
+    ({"host_filter": "*"}, {"t", "tt", "*", "t~", "tt~"}),
+    ({"operation": 2}, set()),
+    ({"permission_type": 2}, set()),
+    ({"permission_type": 3, "operation": 3}, {"t", "tt", "*", "t~", "tt~"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "names"), MATCHING)
+def test_what_a_filter_means(fields: dict[str, Any], names: set[str]) -> None:
+    texts = [f"allow READ TOPIC:{name} User:a" for name in ("t", "tt", "*", "t~", "tt~")]
+    found = world_with(*texts).ask(m.DescribeAclsRequest(**anything(**fields)))
+    told = {one.resource_name + "~" * (one.pattern_type == 4) for one in found.resources}
+    assert told == names
+
+
+@examples(100)
+@given(
+    st.lists(acls_of_any_kind, max_size=12),
+    st.sampled_from(["a", "ab", "aba", "b", "*"]),
+    st.sampled_from([2, 3]),
+)
+def test_match_finds_exactly_what_the_authorizer_looks_at(
+    acls: list[Acl], name: str, kind: int
+) -> None:
+    """MATCH is there to ask what guards a resource."""
+    image = image_of(acls)
+    asked = AclFilter(kind, name, 2, None, None, 1, 1)
+    looked = {key for group in guards(image.acls_by_resource, kind, name) for key in group}
+    assert {key for key, _ in asked.find(image)} == looked
