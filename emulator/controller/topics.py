@@ -45,10 +45,29 @@ def name_error(name: str) -> str | None:
     return f"Topic name is invalid: {why}"
 
 
+def replica_list_error(image: Image, replicas: Sequence[int]) -> ApiError | None:
+    """Why no partition may have these replicas; None if one may.
+
+    Source: ReplicationControlManager.validateManualPartitionAssignment, Kafka 3.9.
+    """
+    why = None
+    if not replicas:
+        why = "The manual partition assignment includes an empty replica list."
+    elif unknown := [replica for replica in replicas if replica not in image.brokers]:
+        why = (
+            f"The manual partition assignment includes broker {min(unknown)}, but no such broker "
+            "is registered."
+        )
+    elif len(set(replicas)) < len(replicas):
+        twice = min(replica for replica in replicas if replicas.count(replica) > 1)
+        why = f"The manual partition assignment includes the broker {twice} more than once."
+    return None if why is None else ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
+
+
 def assignment_error(
     image: Image, partition_id: int, replicas: Sequence[int], replication_factor: int | None
 ) -> ApiError | None:
-    """Why a manual replica list is refused; None if it is not.
+    """Why the replica list of a new partition is refused; None if it is not.
 
     Args:
         image: knows the brokers.
@@ -58,26 +77,17 @@ def assignment_error(
 
     Source: ReplicationControlManager.validateManualPartitionAssignment, Kafka 3.9.
     """
-    brokers = [image.brokers.get(replica) for replica in replicas]
+    error = replica_list_error(image, replicas)
+    if error is not None:
+        return error
     why = None
-    if not replicas:
-        why = "The manual partition assignment includes an empty replica list."
-    elif None in brokers:
-        unknown = min(replica for replica in replicas if replica not in image.brokers)
-        why = (
-            f"The manual partition assignment includes broker {unknown}, but no such broker "
-            "is registered."
-        )
-    elif len(set(replicas)) < len(replicas):
-        twice = min(replica for replica in replicas if replicas.count(replica) > 1)
-        why = f"The manual partition assignment includes the broker {twice} more than once."
-    elif replication_factor is not None and len(replicas) != replication_factor:
+    if replication_factor is not None and len(replicas) != replication_factor:
         why = (
             f"The manual partition assignment includes a partition with {len(replicas)} "
             "replica(s), but this is not consistent with previous partitions, which have "
             f"{replication_factor} replica(s)."
         )
-    elif not any(broker is not None and broker.active for broker in brokers):
+    elif not any(image.brokers[replica].active for replica in replicas):
         why = (
             "All brokers specified in the manual partition assignment for partition "
             f"{partition_id} are fenced or in controlled shutdown."

@@ -70,6 +70,10 @@ def matrix() -> list[tuple[Any, int | None]]:
         ),
         (m.AlterPartitionRequest(broker_id=0), 41),
         (m.AllocateProducerIdsRequest(broker_id=0), 41),
+        (m.ElectLeadersRequest(topic_partitions=None), 41),
+        (m.AlterPartitionReassignmentsRequest(), 41),
+        (m.ListPartitionReassignmentsRequest(), None),
+        (m.AssignReplicasToDirsRequest(broker_id=0), 41),
         (m.AlterClientQuotasRequest(entries=[m.AlterClientQuotasRequest.EntryData()]), 41),
         (
             m.AlterUserScramCredentialsRequest(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wire.schema import Int8, Int16, Int32, String, field, group, message
+from wire.codec import normalised
+from wire.schema import Int8, Int16, Int32, String, field, group, message, replace
 
 
 @message(key=43, versions="0-2", flexible="2+")
@@ -39,3 +40,15 @@ class ElectLeadersResponse:
     throttle_time_ms: Int32 = 0
     error_code: Int16 = field(0, versions="1+")
     replica_election_results: list[ReplicaElectionResult] = []
+
+
+def _as_decoded(message: ElectLeadersResponse, _version: int) -> ElectLeadersResponse:
+    return message
+
+
+def _without_error(message: ElectLeadersResponse, version: int) -> ElectLeadersResponse:
+    """In v0 an error for the whole is told of each partition only (ElectLeadersResponse)."""
+    return replace(message, error_code=0) if version == 0 and message.error_code else message
+
+
+normalised(ElectLeadersResponse, after_decode=_as_decoded, before_encode=_without_error)

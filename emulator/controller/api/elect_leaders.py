@@ -1,0 +1,130 @@
+"""ElectLeaders (43): move leadership now. KIP-183 (v0, preferred only), KIP-460 (v1, unclean too).
+
+Kafka: ControllerApis.handleElectLeaders, ReplicationControlManager.electLeaders (3.9).
+
+For the whole request, and then for each of its partitions too: INVALID_REQUEST for an unknown
+election type; POLICY_VIOLATION for more than 10,000 changes. Per partition, in order:
+UNKNOWN_TOPIC_OR_PARTITION; ELECTION_NOT_NEEDED if the preferred replica leads already (preferred)
+or anybody does (unclean); PREFERRED_LEADER_NOT_AVAILABLE or ELIGIBLE_LEADERS_NOT_AVAILABLE if
+nothing can be changed. Needs ALTER on the cluster.
+
+No list of partitions (null) means every one there is: those that need no election are left out,
+their topics stay with an empty list. As in Kafka, a preferred election of a partition without
+leader whose preferred replica cannot lead elects another member of the ISR, and answers NONE. A
+partition named twice is elected, and answered, once; Kafka writes two records, which raises its
+leader epoch twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from emulator.controller.batches import BATCH_RECORDS_MAX
+from emulator.controller.broker_changes import partition_change
+from emulator.controller.context import Context
+from emulator.controller.leader_election import Election
+from emulator.controller.registry import handles
+from emulator.controller.result import ApiError, Record, Result
+from emulator.metadata.acls import Operation
+from emulator.metadata.image import Image
+from emulator.metadata.topics import NO_LEADER, Topic
+from wire import messages as m
+from wire import records as r
+from wire.errors import ErrorCode
+
+Response = m.ElectLeadersResponse
+TopicAnswer = Response.ReplicaElectionResult
+Answer = Response.PartitionResult
+
+ELECTIONS: Final = {0: Election.PREFERRED, 1: Election.UNCLEAN}
+NOT_NEEDED: Final = ApiError(
+    ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
+)
+NOBODY: Final = {
+    Election.PREFERRED: ApiError(
+        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available."
+    ),
+    Election.UNCLEAN: ApiError(
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        "Eligible topic partition leaders are not available.",
+    ),
+}
+
+
+def refused(request: m.ElectLeadersRequest, code: ErrorCode, message: str | None) -> Response:
+    """The error for the whole (v1+) and for every partition named."""
+    return Response(
+        error_code=code,
+        replica_election_results=[
+            TopicAnswer(
+                topic=topic.topic,
+                partition_result=[
+                    Answer(partition_id=index, error_code=code, error_message=message)
+                    for index in topic.partitions
+                ],
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )
+
+
+@handles(m.ElectLeadersRequest, refused=refused, needs=Operation.ALTER)
+def elect_leaders(image: Image, request: m.ElectLeadersRequest, ctx: Context) -> Result[Response]:
+    """Judge each partition on its own; the answer waits until the changes are committed."""
+    election = ELECTIONS.get(request.election_type)
+    if election is None:
+        text = f"Unknown election type {request.election_type}"
+        return Result(refused(request, ErrorCode.INVALID_REQUEST, text))
+    everything = request.topic_partitions is None
+    response = Response()
+    records: list[Record] = []
+    for name, indexes in _wanted(image, request):
+        answers = []
+        for index in indexes:
+            found = _elect(image, ctx, name, index, election)
+            if isinstance(found, r.PartitionChangeRecord):
+                records.append(found)
+                answers.append(Answer(partition_id=index, error_message=None))
+            elif not everything or found.code != ErrorCode.ELECTION_NOT_NEEDED:
+                answers.append(
+                    Answer(partition_id=index, error_code=found.code, error_message=found.message)
+                )
+        response.replica_election_results.append(TopicAnswer(topic=name, partition_result=answers))
+    if len(records) > BATCH_RECORDS_MAX:
+        text = "Unable to perform excessively large batch operation."
+        return Result(refused(request, ErrorCode.POLICY_VIOLATION, text))
+    return Result(response, tuple(records), atomic=False)
+
+
+def _wanted(image: Image, request: m.ElectLeadersRequest) -> Iterable[tuple[str, Iterable[int]]]:
+    """Topic names with partitions, each once."""
+    if request.topic_partitions is None:
+        return [(topic.name, topic.partitions) for topic in image.topics.values()]
+    wanted: dict[str, dict[int, None]] = {}
+    for topic in request.topic_partitions:
+        wanted.setdefault(topic.topic, {}).update(dict.fromkeys(topic.partitions))
+    return wanted.items()
+
+
+def _elect(
+    image: Image, ctx: Context, name: str, index: int, election: Election
+) -> r.PartitionChangeRecord | ApiError:
+    topic = image.topic(name)
+    if topic is None:
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
+    if index not in topic.partitions:
+        text = f"No such partition as {name}-{index}"
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+    if _needless(topic, index, election):
+        return NOT_NEEDED
+    change = partition_change(image, ctx.config, (topic.id, index))
+    change.election = election
+    return change.build() or NOBODY[election]
+
+
+def _needless(topic: Topic, index: int, election: Election) -> bool:
+    partition = topic.partitions[index]
+    if election is Election.PREFERRED:
+        return partition.leader in partition.replicas[:1]
+    return partition.leader != NO_LEADER
