@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from emulator.config import SECURITY_PROTOCOLS, Config
 from emulator.config_security import AuthorizerSettings
@@ -12,8 +13,26 @@ from emulator.controller.context import ControllerConfig, Listener
 from emulator.metadata.metadata_version import FEATURE_NAME, MINIMUM
 from emulator.raft.config import RaftConfig
 from emulator.raft.format import MetaProperties, parse_bootstrap_checkpoint
+from emulator.zookeeper.client import ZkClient
 from wire import records as r
 from wire.record_serde import decode_record
+
+HANDSHAKE_MS_MAX: Final = 3_000
+"""A starting ZooKeeper may swallow the connect request for ever: dial again after this."""
+
+
+def zk_client(config: Config, new_conn: Callable[[], int], rng: random.Random) -> ZkClient:
+    """A client of the configured ensemble, not connected yet."""
+    return ZkClient(
+        [(server.host, server.port) for server in config.zookeeper_servers],
+        config.zookeeper_chroot,
+        config.zookeeper_session_timeout_ms,
+        min(config.zookeeper_connection_timeout_ms, HANDSHAKE_MS_MAX),
+        new_conn,
+        rng,
+        max_in_flight=config.zookeeper_max_in_flight_requests,
+        security=config.zookeeper_security,
+    )
 
 
 def raft_config(config: Config, identity: MetaProperties) -> RaftConfig:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, Final, TypeVar
 
-from emulator import config_ignored, config_security
+from emulator import config_ignored, config_security, config_zookeeper
 from emulator.config_names import KAFKA_CONFIG_NAMES
 from wire.releases import RELEASES
 
@@ -73,6 +73,7 @@ class Config:
     zookeeper_session_timeout_ms: int = 18_000
     zookeeper_connection_timeout_ms: int = 18_000
     zookeeper_max_in_flight_requests: int = 10
+    zookeeper_security: config_zookeeper.ZooKeeperSecurity = config_zookeeper.OPEN
     inter_broker_listener_name: str = "PLAINTEXT"
     metadata_max_idle_interval_ms: int = 500
     broker_heartbeat_interval_ms: int = 2_000
@@ -297,6 +298,8 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
         or r.take("log.dir", str, "")
     )
     session_ms = r.take("zookeeper.session.timeout.ms", _int(1), 18_000)
+    security, wrong = config_zookeeper.read(raw)
+    r.problems += wrong
     config = Config(
         node_id=node_id,
         voters=voters,
@@ -307,6 +310,7 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
         zookeeper_servers=servers,
         zookeeper_chroot=chroot,
         zookeeper_session_timeout_ms=session_ms,
+        zookeeper_security=security,
         zookeeper_connection_timeout_ms=r.take(
             "zookeeper.connection.timeout.ms", _int(1), session_ms
         ),
@@ -366,10 +370,6 @@ def _cross_checks(config: Config, raw: Mapping[str, str]) -> list[str]:
     )
     if not config.log_dir:
         problems.append("metadata.log.dir or log.dirs is required")
-    if raw.get("zookeeper.set.acl", "false").strip().lower() == "true":
-        problems.append("zookeeper.set.acl=true is not supported yet")
-    if raw.get("zookeeper.ssl.client.enable", "false").strip().lower() == "true":
-        problems.append("zookeeper.ssl.client.enable=true is not supported yet")
     problems += config_security.problems(
         raw, release=config.release, migration=config.migration_enabled
     )
@@ -382,6 +382,6 @@ def _unknown(r: _Reader) -> tuple[str, ...]:
         f"unknown configuration key {key}"
         for key in sorted(r.raw)
         if key not in r.used
-        and key not in KAFKA_CONFIG_NAMES | config_security.AUTHORIZER_KEYS
+        and key not in KAFKA_CONFIG_NAMES | config_security.AUTHORIZER_KEYS | config_zookeeper.KEYS
         and not key.startswith(prefixes)
     )

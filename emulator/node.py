@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from emulator.assembly import controller_config, raft_config
+from emulator.assembly import controller_config, raft_config, zk_client
 from emulator.config import Config
 from emulator.connections import Connections, Request, Ticket
 from emulator.controller.context import Call
@@ -52,8 +52,6 @@ from wire.record_serde import encode_record
 
 SETTLE_ROUNDS_MAX: Final = 100
 """Rounds of one step; what still moves then goes on in the next step, so no step is endless."""
-HANDSHAKE_MS_MAX: Final = 3_000
-"""A starting ZooKeeper may swallow the connect request for ever: dial again after this."""
 DRAIN_MS_MAX: Final = 60_000
 """How long an orderly stop waits for ZooKeeper before it gives up and says so."""
 _OUT_OF_CHARGE: Final = {
@@ -102,15 +100,7 @@ class Node:
         self.zk: ZkClient | None = None
         self.driver: MigrationDriver | None = None
         if config.migration_enabled:
-            self.zk = ZkClient(
-                [(server.host, server.port) for server in config.zookeeper_servers],
-                config.zookeeper_chroot,
-                config.zookeeper_session_timeout_ms,
-                min(config.zookeeper_connection_timeout_ms, HANDSHAKE_MS_MAX),
-                new_conn,
-                rng,
-                max_in_flight=config.zookeeper_max_in_flight_requests,
-            )
+            self.zk = zk_client(config, new_conn, rng)
             self.driver = MigrationDriver(
                 Settings.of(config, identity.cluster_id),
                 self.zk,

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 import javaproperties
+
+REDACTED: Final = "<redacted>"
+_SECRET: Final = re.compile(
+    r"password|secret|jaas|credential|\.digest$|token|master\.key|keystore\.key|keystore\.cert"
+)
 
 
 def parse(text: str, overrides: Iterable[str] = ()) -> dict[str, str]:
@@ -27,3 +34,12 @@ def parse(text: str, overrides: Iterable[str] = ()) -> dict[str, str]:
             raise ValueError(f"{override!r} is not key=value")
         result[key.strip()] = value.strip()
     return result
+
+
+def redacted(raw: Mapping[str, str]) -> dict[str, str]:
+    """The same properties without the values of those that hold secrets, for traces and logs.
+
+    >>> redacted({"node.id": "1", "zookeeper.ssl.keystore.password": "x"})
+    {'node.id': '1', 'zookeeper.ssl.keystore.password': '<redacted>'}
+    """
+    return {key: REDACTED if _SECRET.search(key) else value for key, value in raw.items()}

@@ -77,11 +77,15 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """Open a TCP connection; answered by ``Connected`` or ``Closed``."""
+    """Open a TCP connection; answered by ``Connected`` or ``Closed``.
+
+    ``tls``: name of the shell's settings for it, "" for plain text. Connected: after the handshake.
+    """
 
     conn: int
     host: str
     port: int
+    tls: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,20 @@
-"""A real ZooKeeper 3.9.5 server on the loopback address, from the jars in the pyspark wheel."""
+"""A real ZooKeeper 3.9.5 server on the loopback address, from the jars in the pyspark wheel.
 
+It may be secured: SASL DIGEST-MD5 users, a port with TLS, a demand that everybody logs in.
+"""
+
+import base64
+import hashlib
 import os
 import socket
 import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from bench.cluster.jars import JarsMissingError, zookeeper_jars
+from bench.cluster.jars import JarsMissingError, pyspark_jars, zookeeper_jars
 from bench.cluster.java import QUICK_START, JavaNotFoundError, find_java
 from bench.cluster.ports import HOST, free_port
 from bench.cluster.process import Process, ProcessError, interrupt_on_terminate
@@ -33,6 +40,65 @@ appender.out.layout.type = PatternLayout
 appender.out.layout.pattern = [%d] %p %m (%c)%n
 """
 
+# TLS is served by Netty only. Of pyspark's jars of it these are enough.
+_NETTY = ("buffer", "codec-base", "common", "handler", "resolver", "transport")
+_NETTY_NATIVE = ("native-unix-common", "classes-epoll")
+_SECURITY = "org.apache.zookeeper.server.auth"
+
+
+@dataclass(frozen=True)
+class Secured:
+    """What a server demands and offers beside plain text.
+
+    Args:
+        users: user -> password of SASL DIGEST-MD5.
+        super_password: of the user ``super`` of ``addauth digest``, whom no ACL stops.
+        keystore: PEM file of key (PKCS 8) and certificate of the port with TLS; None: no such port.
+        truststore: PEM file of the authorities whose clients' certificates are taken.
+        required: schemes of which everybody must have an identity, such as ``sasl``.
+    """
+
+    users: Mapping[str, str] = field(default_factory=dict)
+    super_password: str = "super"  # noqa: S105 - of a server on the loopback address
+    keystore: Path | None = None
+    truststore: Path | None = None
+    required: tuple[str, ...] = ()
+
+    def config(self, tls_port: int) -> Iterator[str]:
+        """Lines of ``zoo.cfg``."""
+        yield f"authProvider.sasl={_SECURITY}.SASLAuthenticationProvider"
+        if self.required:
+            yield "enforce.auth.enabled=true"
+            yield f"enforce.auth.schemes={','.join(self.required)}"
+        if self.keystore is not None:
+            yield "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory"
+            yield f"authProvider.x509={_SECURITY}.X509AuthenticationProvider"
+            yield f"secureClientPort={tls_port}"
+            yield f"secureClientPortAddress={HOST}"
+            yield "ssl.clientAuth=want"
+            yield f"ssl.keyStore.location={self.keystore}"
+            yield f"ssl.trustStore.location={self.truststore or self.keystore}"
+
+    def jaas(self) -> str:
+        """The section ``Server`` of a JAAS file."""
+        users = "".join(f' user_{name}="{secret}"' for name, secret in self.users.items())
+        return f"Server {{ {_SECURITY}.DigestLoginModule required{users}; }};\n"
+
+    def flags(self, jaas: Path) -> Iterator[str]:
+        """Flags of the JVM. FIPS mode, the default of 3.9, forbids DIGEST-MD5."""
+        digest = hashlib.sha1(f"super:{self.super_password}".encode()).digest()  # noqa: S324
+        secret = base64.b64encode(digest).decode()
+        yield f"-Djava.security.auth.login.config={jaas}"
+        yield "-Dzookeeper.fips-mode=false"
+        yield f"-Dzookeeper.DigestAuthenticationProvider.superDigest=super:{secret}"
+
+    def jars(self) -> Iterator[Path]:
+        """More jars for the class path."""
+        if self.keystore is None:
+            return
+        for name in (*_NETTY, *(f"transport-{one}" for one in _NETTY_NATIVE)):
+            yield next(pyspark_jars().glob(f"netty-{name}-4.*.jar"))
+
 
 class ZooKeeper(Process):
     """One stand-alone server; its data survives stop, kill and start again.
@@ -43,6 +109,7 @@ class ZooKeeper(Process):
         tick_ms: sessions end at multiples of it; the shortest session timeout granted.
         fsync: whether writes wait for the disk, as in production. Tests that do not look at
             durability or speed may do without.
+        secured: who may connect, and how; None: everybody, in plain text.
 
     >>> import tempfile
     >>> ZooKeeper(Path(tempfile.gettempdir()), port=2181).hosts
@@ -50,7 +117,13 @@ class ZooKeeper(Process):
     """
 
     def __init__(
-        self, folder: Path | str, *, port: int | None = None, tick_ms: int = 500, fsync: bool = True
+        self,
+        folder: Path | str,
+        *,
+        port: int | None = None,
+        tick_ms: int = 500,
+        fsync: bool = True,
+        secured: Secured | None = None,
     ) -> None:
         super().__init__("zookeeper", Path(folder).absolute())
         self.port = port or free_port()
@@ -58,6 +131,8 @@ class ZooKeeper(Process):
         self.fsync = fsync
         self.heap = "256m"
         self.java_flags: tuple[str, ...] = ()
+        self.secured = secured
+        self.tls_port = 0 if secured is None or secured.keystore is None else free_port()
 
     @property
     def hosts(self) -> str:
@@ -74,7 +149,15 @@ class ZooKeeper(Process):
         data = self.folder / "data"
         data.mkdir(parents=True, exist_ok=True)
         config = self.folder / "zoo.cfg"
-        config.write_text(_CONFIG.format(tick_ms=self.tick_ms, data=data, port=self.port))
+        lines = _CONFIG.format(tick_ms=self.tick_ms, data=data, port=self.port)
+        flags, jars = self.java_flags, zookeeper_jars()
+        if self.secured is not None:
+            lines += "\n".join((*self.secured.config(self.tls_port), ""))
+            jaas = self.folder / "server.jaas"
+            jaas.write_text(self.secured.jaas())
+            flags = (*flags, *self.secured.flags(jaas))
+            jars = [*jars, *self.secured.jars()]
+        config.write_text(lines)
         log = self.folder / "log4j2.properties"
         log.write_text(_LOG)
         return self.launch(
@@ -82,11 +165,11 @@ class ZooKeeper(Process):
                 find_java().executable,
                 f"-Xmx{self.heap}",
                 *QUICK_START,
-                *self.java_flags,
+                *flags,
                 f"-Dlog4j2.configurationFile={log}",
                 f"-Dzookeeper.forceSync={'yes' if self.fsync else 'no'}",
                 "-cp",
-                os.pathsep.join(map(str, zookeeper_jars())),
+                os.pathsep.join(map(str, jars)),
                 "org.apache.zookeeper.server.ZooKeeperServerMain",
                 config,
             ]

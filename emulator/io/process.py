@@ -27,12 +27,15 @@ from emulator.io.clock import Clock
 from emulator.io.disk import Disk, FolderLockedError
 from emulator.io.logging import logger
 from emulator.io.run import Shell
+from emulator.io.tls import context as tls_context
 from emulator.io.trace_file import TraceFailedError, TraceFile, TraceUnavailableError
 from emulator.node import Node
+from emulator.properties import redacted
 from emulator.raft.errors import RecoveryError
 from emulator.seam import Halt, Log
 from emulator.trace.exposition import exposition
 from emulator.trace.rows import SCHEMA_VERSION, GaugeRow, Row, RunRow, StallRow
+from emulator.zookeeper.client import TLS
 
 GAUGE_INTERVAL_S = 0.1
 STALL_MS_MIN = 50
@@ -68,7 +71,11 @@ class _Process:
             new_conn=self._new_conn,
             now_ms=clock.now_ms(),
         )
-        self.shell = Shell(self.node, disk, clock, log=log, row=self._row)
+        tls = config.zookeeper_security.tls
+        if tls is not None and config.migration_enabled:
+            tls_context(tls)
+        profiles = {} if tls is None else {TLS: tls}
+        self.shell = Shell(self.node, disk, clock, log=log, row=self._row, tls=profiles)
 
     def _new_conn(self) -> int:
         assert self.shell is not None, "no connection is made before start"
@@ -182,7 +189,7 @@ def _open_trace(config: Config, clock: Clock) -> TraceFile | None:
             host=socket.gethostname(),
             product_version=metadata.version("kraft-bridge"),
             release=config.release,
-            parameters=json.dumps(dict(config.static), sort_keys=True),
+            parameters=json.dumps(redacted(config.static), sort_keys=True),
         )
     )
     return trace

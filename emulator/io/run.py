@@ -7,9 +7,10 @@ to one connection leaves in one write. File effects are performed in order, sync
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
+from emulator.config_zookeeper import ZooKeeperTls
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk
 from emulator.io.tcp import Peer, connect, peer_address
@@ -65,12 +66,14 @@ class Shell:
         *,
         log: Callable[[Log], None],
         row: Callable[[object], None],
+        tls: Mapping[str, ZooKeeperTls] | None = None,
     ) -> None:
         self._machine = machine
         self._disk = disk
         self._clock = clock
         self._log = log
         self._row = row
+        self._tls = tls or {}
         self._events: list[Event] = []
         self._scheduled = False
         self._timer: asyncio.TimerHandle | None = None
@@ -188,8 +191,8 @@ class Shell:
                     self._row(row)
                 case Close(conn):
                     closing.append(conn)
-                case Connect(conn, host, port):
-                    self._connect(conn, host, port)
+                case Connect():
+                    self._connect(effect)
                 case Log():
                     self._log(effect)
                 case Halt():
@@ -239,10 +242,12 @@ class Shell:
     def _synced(self, token: int, error: OSError | None) -> None:
         self.emit(Synced(token) if error is None else DiskFailed(str(error)))
 
-    def _connect(self, conn: int, host: str, port: int) -> None:
-        peer = Peer(conn, self.emit, lambda peer: self.emit(Connected(peer.conn)), self._gone)
-        self._peers[conn] = peer
-        task = asyncio.get_running_loop().create_task(connect(peer, host, port, self.emit))
+    def _connect(self, to: Connect) -> None:
+        peer = Peer(to.conn, self.emit, lambda peer: self.emit(Connected(peer.conn)), self._gone)
+        self._peers[to.conn] = peer
+        tls = self._tls[to.tls] if to.tls else None
+        opening = connect(peer, to.host, to.port, self.emit, tls)
+        task = asyncio.get_running_loop().create_task(opening)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -7,6 +7,8 @@ import socket
 from collections.abc import Callable
 from typing import cast
 
+from emulator.config_zookeeper import ZooKeeperTls
+from emulator.io.tls import CUT, context, explain
 from emulator.seam import Closed, Event, Received
 
 
@@ -64,7 +66,7 @@ class Peer(asyncio.Protocol):
         """Tell the machines, unless they closed it themselves."""
         self._gone(self.conn)
         if not self.closing:
-            self._emit(Closed(self.conn, str(exc) if exc else "closed by peer"))
+            self._emit(Closed(self.conn, explain(exc) if exc else "closed by peer"))
 
     def close(self) -> None:
         """Flush and close; no ``Closed`` event follows."""
@@ -81,10 +83,24 @@ def peer_address(transport: asyncio.BaseTransport) -> bytes:
     return socket.inet_pton(family, host.partition("%")[0])
 
 
-async def connect(peer: Peer, host: str, port: int, emit: Callable[[Event], None]) -> None:
-    """Open a connection; ``connection_made`` announces it, a failure becomes ``Closed``."""
+async def connect(
+    peer: Peer, host: str, port: int, emit: Callable[[Event], None], tls: ZooKeeperTls | None = None
+) -> None:
+    """Open a connection; ``connection_made`` announces it, a failure becomes ``Closed``.
+
+    With ``tls`` it is announced after the handshake.
+    """
+    loop = asyncio.get_running_loop()
     try:
-        await asyncio.get_running_loop().create_connection(lambda: peer, host, port)
+        if tls is None:
+            await loop.create_connection(lambda: peer, host, port)
+        else:
+            # Reading stores takes a while, decrypting a key longer still.
+            made = await loop.run_in_executor(None, context, tls)
+            await loop.create_connection(
+                lambda: peer, host, port, ssl=made, server_hostname=host, ssl_handshake_timeout=10
+            )
     except OSError as error:
         if not peer.closing:
-            emit(Closed(peer.conn, str(error)))
+            reset = tls is not None and isinstance(error, ConnectionResetError)
+            emit(Closed(peer.conn, CUT if reset else explain(error)))

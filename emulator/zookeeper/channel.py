@@ -9,11 +9,16 @@ from collections import deque
 from collections.abc import Iterator
 
 from emulator.zookeeper import jute
-from emulator.zookeeper.errors import SESSION_GONE
+from emulator.zookeeper.errors import SESSION_GONE, ZkCode, code_name
 from emulator.zookeeper.jute import JuteError
-from emulator.zookeeper.ops import Failure, Value, ZkRequest
+from emulator.zookeeper.ops import AddAuth, Failure, SaslToken, Value, ZkRequest
 
 _REPLY_BYTES_MAX = 1 << 30
+_TLS_ALERT = b"\x15\x03"
+_GONE: dict[int, str] = {
+    ZkCode.SESSION_CLOSED_REQUIRE_AUTH: "the ensemble demands a login of a kind we have not made "
+    "(SESSION_CLOSED_REQUIRE_AUTH)"
+}
 
 
 class Channel:
@@ -29,11 +34,17 @@ class Channel:
         self._xid = 0
         self._in_flight: deque[tuple[int, object, ZkRequest]] = deque()
         self._waiting_since_ms = now_ms
+        self._heard = False
 
     @property
     def in_flight_count(self) -> int:
         """Requests sent and not yet answered, pings not counted."""
         return len(self._in_flight)
+
+    @property
+    def heard(self) -> bool:
+        """Whether anything at all has come from the server."""
+        return self._heard
 
     @property
     def waiting_since_ms(self) -> int | None:
@@ -50,11 +61,14 @@ class Channel:
         """
         chroot = "" if absolute else self._chroot
         xid = (self._xid + 1) & 0x3FFFFFFF
+        if isinstance(request, AddAuth):
+            xid = jute.XID_AUTH
         data = jute.encode_request(request, xid, chroot)
-        self._xid = xid
+        if xid != jute.XID_AUTH:
+            self._xid = xid
         if not self._in_flight:
             self._waiting_since_ms = now_ms
-        self._in_flight.append((self._xid, tag, request))
+        self._in_flight.append((xid, tag, request))
         self.last_sent_ms = now_ms
         return data
 
@@ -70,6 +84,9 @@ class Channel:
             JuteError: a length that cannot be.
         """
         self.last_received_ms = now_ms
+        if not self._heard and data[:2] == _TLS_ALERT:
+            raise JuteError("the server speaks TLS at this port: zookeeper.ssl.client.enable=true")
+        self._heard = True
         buffer = self._buffer
         buffer += data
         at = 0
@@ -96,14 +113,14 @@ class Channel:
         xid, zxid, error = jute.reply_header(frame)
         if zxid > 0:
             self.last_zxid = zxid
-        if xid < 0:
+        if xid < 0 and xid != jute.XID_AUTH:
             return None
         if not self._in_flight or self._in_flight[0][0] != xid:
             expected = self._in_flight[0][0] if self._in_flight else None
             raise JuteError(f"reply with xid {xid}, expected {expected}")
-        if error in SESSION_GONE:
-            raise JuteError(f"server answered {error}")
         _, tag, request = self._in_flight[0]
+        if error in SESSION_GONE and not isinstance(request, SaslToken | AddAuth):
+            raise JuteError(_GONE.get(error) or f"server answered {code_name(error)}")
         value = jute.decode_reply(request, frame, self._chroot)
         self._in_flight.popleft()
         self._waiting_since_ms = self.last_received_ms

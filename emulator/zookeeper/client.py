@@ -24,20 +24,19 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from random import Random
 
+from emulator.config_zookeeper import OPEN, ZooKeeperSecurity
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Event, Log, Received, Send
-from emulator.zookeeper import jute
+from emulator.zookeeper import acl, jute
 from emulator.zookeeper.channel import Channel
-from emulator.zookeeper.errors import ZkCode, code_name
 from emulator.zookeeper.jute import JuteError
+from emulator.zookeeper.opening import Opening
 from emulator.zookeeper.ops import (
     CloseSession,
-    Create,
-    Exists,
     Failure,
-    Sync,
     Value,
     ZkFailed,
     ZkLost,
+    ZkOp,
     ZkOutcome,
     ZkRequest,
     ZkResult,
@@ -47,7 +46,10 @@ from emulator.zookeeper.states import Phase, Step, ZkState
 
 SERVED_MS = 1_000
 """A connection that lasted so long was no failure of its server."""
+TLS = "zookeeper"
+"""Name of the settings with which the shell makes a connection of ours secure."""
 _NO_PASSWORD = bytes(16)
+_MUTE = " (before it had answered: it is starting, or it wants TLS at this port)"
 _SEEN_AS = {
     Phase.READY: ZkState.CONNECTED,
     Phase.CLOSING: ZkState.CLOSING,
@@ -68,6 +70,7 @@ class ZkClient:
         new_conn: allocates an outbound connection id.
         rng: order of servers.
         max_in_flight: requests sent before waiting for a reply (zookeeper.max.in.flight.requests).
+        security: who we are, and what ACLs our znodes get.
     """
 
     def __init__(  # noqa: PLR0917  # one argument per thing the owner decides
@@ -80,6 +83,7 @@ class ZkClient:
         rng: Random,
         *,
         max_in_flight: int = 10,
+        security: ZooKeeperSecurity = OPEN,
     ) -> None:
         if max_in_flight < 1:
             raise ValueError("at least one request in flight")
@@ -91,6 +95,9 @@ class ZkClient:
         self._connect_timeout_ms = connect_timeout_ms
         self._new_conn = new_conn
         self._max_in_flight = max_in_flight
+        self._security = security
+        self._rng = rng
+        self._opening: Opening | None = None
         self._phase = Phase.IDLE
         self._channel: Channel | None = None
         self._deadline: int | None = None
@@ -179,11 +186,17 @@ class ZkClient:
         if self._phase is not Phase.READY or self._channel is None:
             self._outcomes.append(ZkLost(tag))
             return []
+        if self._security.set_acl:
+            request = acl.protected(request)
         if self._waiting or self._channel.in_flight_count >= self._max_in_flight:
             jute.encode_request(request, 0, self._chroot)
             self._waiting.append((tag, request))
             return []
         return [Send(self._channel.conn, self._channel.request(tag, request, now_ms))]
+
+    def op_size(self, op: ZkOp) -> int:
+        """Bytes that one op adds to a multi of ours: its path below the chroot, its ACL."""
+        return jute.op_size(acl.protected_op(op) if self._security.set_acl else op, self._chroot)
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Take ``Connected``, ``Received`` or ``Closed`` of a connection we own.
@@ -241,7 +254,8 @@ class ZkClient:
         self._channel = Channel(self._new_conn(), self._chroot, now_ms)
         self._phase = Phase.DIALLING
         self._deadline = now_ms + self._connect_timeout_ms
-        return [Connect(self._channel.conn, host, port)]
+        tls = "" if self._security.tls is None else TLS
+        return [Connect(self._channel.conn, host, port, tls)]
 
     def _handshake(self, channel: Channel, now_ms: int) -> list[Effect]:
         session_id, password = self._old or (0, _NO_PASSWORD)
@@ -253,23 +267,23 @@ class ZkClient:
     def _handshaken(self, channel: Channel, frame: bytes, now_ms: int) -> list[Effect]:
         timeout_ms, session_id, password = jute.decode_connect(frame)
         self._deadline = None
-        if self._old is not None:
-            if session_id == self._old[0]:
-                self._phase = Phase.CLOSING_OLD
-                self._timeout_ms = timeout_ms
-                return [self._send(channel, Step.CLOSE_OLD, CloseSession(), now_ms)]
-            if session_id != 0:
-                raise JuteError(f"asked for session {self._old[0]:#x}, got {session_id:#x}")
+        closes = self._old is not None
+        if self._old is not None and session_id == 0:
             return self._old_is_dead("expired", now_ms)
+        if self._old is not None and session_id != self._old[0]:
+            raise JuteError(f"asked for session {self._old[0]:#x}, got {session_id:#x}")
         if session_id == 0 or timeout_ms <= 0:
             raise JuteError("the server refused a new session")
-        self._session = (session_id, password)
+        if not closes:
+            self._session = (session_id, password)
         self._timeout_ms = timeout_ms
-        self._phase = Phase.PREPARING
-        effects: list[Effect] = [self._send(channel, Step.SYNC, Sync("/"), now_ms)]
-        if self._chroot:
-            effects.append(self._send(channel, Step.CHROOT_EXISTS, Exists("/"), now_ms))
-        return effects
+        self._phase = Phase.OPENING
+        security, chroot = self._security, self._chroot
+        self._opening = Opening(channel, security, chroot, self._nonce, closes=closes)
+        return [Send(channel.conn, self._opening.begin(now_ms))]
+
+    def _nonce(self) -> str:
+        return self._rng.randbytes(24).hex()
 
     def _old_is_dead(self, how: str, now_ms: int) -> list[Effect]:
         assert self._channel is not None
@@ -288,6 +302,7 @@ class ZkClient:
         self.servers.served()
         fields: dict[str, object] = {"server": self.server, "session": f"{self.session_id:#x}"}
         fields |= {"timeout_ms": self._timeout_ms, "fenced": self.fenced}
+        fields |= {"as": ", ".join(self._security.identities) or "anyone"}
         return [Log("info", "zookeeper connected", fields)]
 
     def _received(self, channel: Channel, data: bytes, now_ms: int) -> list[Effect]:
@@ -322,33 +337,15 @@ class ZkClient:
     def _own_answer(
         self, channel: Channel, step: Step, value: Value | Failure, now_ms: int
     ) -> list[Effect]:
-        code = value.code if isinstance(value, Failure) else ZkCode.OK
-        match step:
-            case Step.CLOSE_OLD if code == ZkCode.OK:
-                return self._old_is_dead("closed", now_ms)
-            case Step.CLOSE:
-                return self._end()
-            case Step.SYNC if code == ZkCode.OK:
-                return [] if self._chroot else self._ready(now_ms)
-            case Step.CHROOT_EXISTS if code == ZkCode.NO_NODE:
-                return self._create_chroot(channel, now_ms)
-            case Step.CHROOT_EXISTS if code == ZkCode.OK:
-                return self._ready(now_ms)
-            case Step.CHROOT_CREATE if code in (ZkCode.OK, ZkCode.NODE_EXISTS):
-                return self._ready(now_ms) if channel.in_flight_count == 0 else []
-            case _:
-                raise JuteError(f"{step.name}: {code_name(code)}")
-
-    def _create_chroot(self, channel: Channel, now_ms: int) -> list[Effect]:
-        names = self._chroot[1:].split("/")
-        prefixes = ["/" + "/".join(names[: depth + 1]) for depth in range(len(names))]
-        ops = (Create(prefix, None) for prefix in prefixes)
-        step = Step.CHROOT_CREATE
-        frames = [channel.request(step, op, now_ms, absolute=True) for op in ops]
-        return [Send(channel.conn, b"".join(frames))]
-
-    def _send(self, channel: Channel, tag: object, request: ZkRequest, now_ms: int) -> Send:
-        return Send(channel.conn, channel.request(tag, request, now_ms))
+        if step is Step.CLOSE:
+            return self._end()
+        assert self._opening is not None
+        data = self._opening.answer(step, value, now_ms)
+        if data:
+            return [Send(channel.conn, data)]
+        if not self._opening.done:
+            return []
+        return self._ready(now_ms) if self._old is None else self._old_is_dead("closed", now_ms)
 
     def _send_waiting(self, channel: Channel, now_ms: int) -> list[Effect]:
         parts = []
@@ -376,8 +373,11 @@ class ZkClient:
         if self._phase is Phase.CLOSING:
             return effects + self._end()
         was_ready = self._phase is Phase.READY
+        if self._phase is Phase.HANDSHAKE and not close and not channel.heard:
+            why += _MUTE
         fields: dict[str, object] = {"server": self.server, "why": why, "in_doubt": lost_count}
-        level = "warning" if was_ready or self.servers.down is None else "debug"
+        down = self.servers.down
+        level = "warning" if was_ready or down is None or down.why != why else "debug"
         effects.append(Log(level, "zookeeper connection lost", fields))
         if self._session is not None:
             self._old, self._session = self._session, None

@@ -46,7 +46,13 @@ class ZkCode(IntEnum):
 
 
 SESSION_GONE = frozenset(
-    {ZkCode.SESSION_EXPIRED, ZkCode.SESSION_MOVED, ZkCode.UNKNOWN_SESSION, ZkCode.CONNECTION_LOSS}
+    {
+        ZkCode.SESSION_EXPIRED,
+        ZkCode.SESSION_MOVED,
+        ZkCode.UNKNOWN_SESSION,
+        ZkCode.CONNECTION_LOSS,
+        ZkCode.SESSION_CLOSED_REQUIRE_AUTH,
+    }
 )
 """Codes after which nothing sent on this connection can be trusted to have been refused."""
 

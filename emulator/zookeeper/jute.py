@@ -20,6 +20,7 @@ from kazoo.protocol import serialization as kazoo
 from emulator.zookeeper.ops import (
     OPEN,
     Acl,
+    AddAuth,
     Check,
     CloseSession,
     Create,
@@ -34,6 +35,7 @@ from emulator.zookeeper.ops import (
     OpValue,
     ReadFailed,
     ReadValue,
+    SaslToken,
     SetData,
     Stat,
     Sync,
@@ -48,6 +50,7 @@ FRAME_BYTES_MAX = 1_048_575
 OP_CREATE, OP_DELETE, OP_EXISTS, OP_GET_DATA, OP_SET_DATA = 1, 2, 3, 4, 5
 OP_GET_CHILDREN, OP_SYNC, OP_PING, OP_CHECK, OP_MULTI = 8, 9, 11, 13, 14
 OP_MULTI_READ, OP_CLOSE_SESSION, OP_ERROR = 22, -11, -1
+OP_AUTH, OP_SASL = 100, 102
 XID_WATCH, XID_PING, XID_AUTH = -1, -2, -4
 
 _INT = struct.Struct(">i")
@@ -123,6 +126,8 @@ _OPCODE: dict[type, int] = {
     CloseSession: OP_CLOSE_SESSION,
     Multi: OP_MULTI,
     MultiRead: OP_MULTI_READ,
+    SaslToken: OP_SASL,
+    AddAuth: OP_AUTH,
 }
 
 
@@ -162,6 +167,10 @@ def encode_request(request: ZkRequest, xid: int, chroot: str = "") -> bytes:
             body = _string(full_path(request.path, chroot)) + b"\0"
         case Sync():
             body = _string(full_path(request.path, chroot))
+        case SaslToken():
+            body = _buffer(request.token)
+        case AddAuth():
+            body = _INT.pack(0) + _string(request.scheme) + _buffer(request.auth)
         case CloseSession():
             body = b""
     size = len(body) + 8
@@ -237,7 +246,9 @@ def _decode_body(request: ZkRequest, frame: bytes, chroot: str) -> Value | Failu
             return _text(frame, at)[0][len(chroot) :]
         case SetData() | Exists():
             return Stat._make(_STAT.unpack_from(frame, at))
-        case Delete() | Sync() | CloseSession():
+        case SaslToken():
+            return _bytes(frame, at)[0]
+        case Delete() | Sync() | CloseSession() | AddAuth():
             return None
 
 
@@ -249,13 +260,14 @@ def _text(frame: bytes, at: int) -> tuple[str, int]:
     return frame[at + 4 : end].decode(), end
 
 
-def _data(frame: bytes, at: int) -> tuple[NodeData, int]:
+def _bytes(frame: bytes, at: int) -> tuple[bytes | None, int]:
     size = _INT.unpack_from(frame, at)[0]
     at += 4
-    data = None
-    if size >= 0:
-        data = bytes(frame[at : at + size])
-        at += size
+    return (bytes(frame[at : at + size]), at + size) if size >= 0 else (None, at)
+
+
+def _data(frame: bytes, at: int) -> tuple[NodeData, int]:
+    data, at = _bytes(frame, at)
     return NodeData(data, Stat._make(_STAT.unpack_from(frame, at))), at + _STAT.size
 
 

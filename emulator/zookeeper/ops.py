@@ -7,7 +7,7 @@ do we.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 ANY_VERSION = -1
@@ -31,7 +31,7 @@ OPEN: tuple[Acl, ...] = (Acl(31, "world", "anyone"),)
 class Create:
     """Make a znode. With ``SEQUENTIAL`` ten digits are added to the path.
 
-    The answer is the real path.
+    The answer is the real path. Where ACLs are asked for, the class of the path decides (``acl``).
     """
 
     path: str
@@ -101,6 +101,21 @@ class CloseSession:
     """End the session: its ephemerals vanish and nothing sent under it can still be applied."""
 
 
+@dataclass(frozen=True, slots=True)
+class SaslToken:
+    """One step of a SASL login; the answer is the server's token, or None where it has no SASL."""
+
+    token: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AddAuth:
+    """Give the session one more identity; the answer is None."""
+
+    scheme: str
+    auth: bytes = field(repr=False)
+
+
 ZkOp: TypeAlias = Create | SetData | Delete | Check
 ZkRead: TypeAlias = GetData | GetChildren
 
@@ -136,6 +151,8 @@ ZkRequest: TypeAlias = (
     | CloseSession
     | Multi
     | MultiRead
+    | SaslToken
+    | AddAuth
 )
 
 
@@ -183,7 +200,7 @@ class Failure:
 
 ReadValue: TypeAlias = NodeData | tuple[str, ...] | ReadFailed
 OpValue: TypeAlias = str | Stat | None
-Value: TypeAlias = OpValue | NodeData | tuple[str, ...] | list[OpValue] | list[ReadValue]
+Value: TypeAlias = OpValue | bytes | NodeData | tuple[str, ...] | list[OpValue] | list[ReadValue]
 
 
 @dataclass(frozen=True, slots=True)

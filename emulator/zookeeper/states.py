@@ -21,8 +21,7 @@ class Phase(Enum):
     IDLE = auto()  # between attempts
     DIALLING = auto()  # TCP connect under way
     HANDSHAKE = auto()  # connect request sent
-    CLOSING_OLD = auto()  # reattached to the old session, closeSession sent
-    PREPARING = auto()  # new session: sync and chroot
+    OPENING = auto()  # handshaken: login, then what ``opening`` does
     READY = auto()
     CLOSING = auto()
     CLOSED = auto()
@@ -31,6 +30,8 @@ class Phase(Enum):
 class Step(Enum):
     """Tags of the requests the client makes for itself."""
 
+    SASL = auto()
+    ADD_AUTH = auto()
     CLOSE_OLD = auto()
     CLOSE = auto()
     SYNC = auto()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from itertools import count
 from random import Random
+from typing import Any
 
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Received, Send
 from emulator.simulation.zookeeper import ZooKeeperModel
@@ -15,7 +16,7 @@ from emulator.zookeeper.ops import ZkOutcome, ZkRequest
 class World:
     """Delivers everything at once unless told otherwise; time moves only by ``advance``."""
 
-    def __init__(self, *, chroot: str = "", servers: int = 1, **client: int) -> None:
+    def __init__(self, *, chroot: str = "", servers: int = 1, **client: Any) -> None:
         self.now_ms = 1_000_000
         self.model = ZooKeeperModel(Random(7))
         self.client = ZkClient(

@@ -1,0 +1,22 @@
+"""The JAAS file that a property names, put in its place: configuration itself reads no files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from emulator.config_zookeeper import JAAS
+
+
+def inlined(raw: Mapping[str, str]) -> dict[str, str]:
+    """The same properties with the file's text in place of its path.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is not text.
+    """
+    said = raw.get(JAAS, "").strip()
+    if not said or "{" in said:
+        return dict(raw)
+    path = Path(said.removeprefix("file:"))
+    return {**raw, JAAS: path.read_text(encoding="utf-8")}

@@ -1,0 +1,155 @@
+"""TLS as a client: Kafka's store properties as an ``ssl.SSLContext``, and errors in plain words.
+
+The context is made anew for each connection, so a renewed certificate counts from the next one on.
+PEM is read by OpenSSL itself; PKCS12 needs the package ``cryptography`` (extra ``tls``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import re
+import secrets
+import ssl
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from emulator.config_zookeeper import Store, ZooKeeperTls
+
+_VERSIONS: Final = {
+    "TLSv1": ssl.TLSVersion.TLSv1,
+    "TLSv1.1": ssl.TLSVersion.TLSv1_1,
+    "TLSv1.2": ssl.TLSVersion.TLSv1_2,
+    "TLSv1.3": ssl.TLSVersion.TLSv1_3,
+}
+_NOT: Final = {
+    "TLSv1.1": ssl.OP_NO_TLSv1_1,
+    "TLSv1.2": ssl.OP_NO_TLSv1_2,
+}
+_SUITE: Final = re.compile(r"TLS_(?:(?P<keys>\w+?)_)?WITH_(?P<cipher>\w+)$")
+_ALERT: Final = re.compile(r"alert ([a-z ]+?)(?: \(_ssl|$)")
+
+
+class TlsError(OSError):
+    """A store or a setting that no connection can be made with; the text names it."""
+
+
+def context(tls: ZooKeeperTls) -> ssl.SSLContext:
+    """Build what a connection is made with.
+
+    Raises:
+        TlsError: a file cannot be read, is not what its type says, or a name is unknown.
+    """
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    made.check_hostname = tls.verify_host
+    wanted = sorted(tls.protocols, key=list(_VERSIONS).index)
+    made.minimum_version, made.maximum_version = _VERSIONS[wanted[0]], _VERSIONS[wanted[-1]]
+    for name, option in _NOT.items():
+        if name not in wanted:
+            made.options |= option
+    suites = [known for name in tls.cipher_suites if (known := openssl_name(name))]
+    for suite in suites:
+        with _named(f"zookeeper.ssl.cipher.suites: {suite}"):
+            made.set_ciphers(suite)
+    if suites:
+        made.set_ciphers(":".join(suites))
+    if tls.keystore is not None:
+        with _named(f"zookeeper.ssl.keystore.location={tls.keystore.location}"):
+            _load_keys(made, tls.keystore)
+    if tls.truststore is None:
+        made.load_default_certs()
+    else:
+        with _named(f"zookeeper.ssl.truststore.location={tls.truststore.location}"):
+            made.load_verify_locations(cadata=_trusted(tls.truststore))
+    return made
+
+
+def openssl_name(name: str) -> str:
+    """Java's name of a cipher suite in OpenSSL's words; "" for one of TLS 1.3, always allowed.
+
+    >>> openssl_name("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256")
+    'ECDHE-RSA-AES128-GCM-SHA256'
+    >>> openssl_name("TLS_RSA_WITH_AES_256_CBC_SHA"), openssl_name("TLS_AES_128_GCM_SHA256")
+    ('AES256-SHA', '')
+    """
+    match = _SUITE.match(name)
+    if match is None:
+        return "" if name.startswith(("TLS_AES_", "TLS_CHACHA20_")) else name
+    cipher = re.sub(r"AES_(\d+)_(?:CBC_)?", r"AES\1-", match["cipher"])
+    cipher = re.sub(r"(CHACHA20_POLY1305)_SHA256$", r"\1", cipher).replace("_", "-")
+    keys = "" if match["keys"] == "RSA" else f"{match['keys']}-".replace("_", "-")
+    return keys + cipher
+
+
+def explain(error: Exception) -> str:
+    """Say what went wrong with a connection, for a log line and ``/status``."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"TLS: the server's certificate is refused: {error.verify_message}"
+    if not isinstance(error, ssl.SSLError):
+        return str(error)
+    text = str(error)
+    alert = _ALERT.search(text)
+    if alert is not None:
+        return f"TLS: the server refuses our certificate or settings (alert: {alert[1]})"
+    if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError) or "UNEXPECTED_EOF" in text:
+        return CUT
+    if "WRONG_VERSION_NUMBER" in text or "RECORD_LAYER_FAILURE" in text:
+        return "TLS: the server does not speak TLS at this port"
+    return f"TLS: {text}"
+
+
+CUT: Final = (
+    "TLS: the server closed the connection in the handshake: it wants plain text at this port, or "
+    "another certificate of ours"
+)
+
+
+@contextlib.contextmanager
+def _named(what: str) -> Iterator[None]:
+    try:
+        yield
+    except TlsError:
+        raise
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise TlsError(f"{what}: {why}") from error
+
+
+def _load_keys(made: ssl.SSLContext, store: Store) -> None:
+    if store.kind == "PEM":
+        Path(store.location).open("rb").close()  # OpenSSL's own word on a missing file names none
+        # Without a password OpenSSL would ask the terminal.
+        made.load_cert_chain(store.location, password=store.password or "")
+        return
+    passphrase = secrets.token_urlsafe(32)
+    handle, path = tempfile.mkstemp(prefix="kraft-bridge-", suffix=".pem")
+    try:
+        with os.fdopen(handle, "wb") as out:
+            pem = _pkcs12(store).key_and_chain(_contents(store), store.password, passphrase)
+            out.write(pem)
+        made.load_cert_chain(path, password=passphrase)
+    finally:
+        Path(path).unlink()
+
+
+def _trusted(store: Store) -> str | bytes:
+    if store.kind == "PEM":
+        return Path(store.location).read_text(encoding="ascii")
+    certificates: bytes = _pkcs12(store).certificates(_contents(store), store.password)
+    return certificates
+
+
+def _contents(store: Store) -> bytes:
+    return Path(store.location).read_bytes()
+
+
+def _pkcs12(store: Store) -> Any:
+    try:
+        return importlib.import_module("emulator.io.pkcs12")
+    except ImportError as error:
+        raise TlsError(
+            f"{store.location}: PKCS12 needs: pip install 'kraft-bridge[tls]', or convert it to PEM"
+        ) from error

@@ -1,0 +1,50 @@
+"""Who may do what with a znode of ours: Kafka's ACLs by class of path, in one place.
+
+With ``zookeeper.set.acl=true`` whoever created a znode may do everything with it, everybody may
+read it, but nobody else what lies under the paths that hold secrets; ``/consumers`` stays open for
+clients of old. ``setData`` never changes an ACL.
+
+Source: kafka.zk.ZkData.defaultAcls, Kafka 3.9. The whole path decides: Kafka's migration asks by the bare name of a config entity and so leaves SCRAM
+credentials readable by everybody (ZkConfigMigrationClient.tryWriteEntityConfig).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from emulator.zookeeper.ops import OPEN, Acl, Create, Multi, ZkOp, ZkRequest
+
+CREATOR_ALL: Final = (Acl(31, "auth", ""),)
+"""ZooKeeper puts every identity of the session in the place of ``auth``."""
+WORLD_READ: Final = (Acl(1, "world", "anyone"),)
+CREATOR_ALL_WORLD_READ: Final = CREATOR_ALL + WORLD_READ
+SENSITIVE: Final = ("/config/users", "/config/brokers", "/delegation_token/tokens")
+CONSUMERS: Final = "/consumers"
+
+
+def acls(path: str) -> tuple[Acl, ...]:
+    """The ACLs of a new znode, by its path below the chroot.
+
+    >>> acls("/config/users/alice") == CREATOR_ALL, acls("/brokers") == CREATOR_ALL_WORLD_READ
+    (True, True)
+    """
+    if path == CONSUMERS:
+        return OPEN
+    return CREATOR_ALL if path.startswith(SENSITIVE) else CREATOR_ALL_WORLD_READ
+
+
+def protected(request: ZkRequest) -> ZkRequest:
+    """The same request with the ACLs of its path class in every create."""
+    match request:
+        case Create():
+            return replace(request, acl=acls(request.path))
+        case Multi(ops=ops):
+            return Multi(tuple(protected_op(op) for op in ops))
+        case _:
+            return request
+
+
+def protected_op(op: ZkOp) -> ZkOp:
+    """The same for one operation of a multi."""
+    return replace(op, acl=acls(op.path)) if isinstance(op, Create) else op

@@ -1,0 +1,125 @@
+"""The properties of a secured ZooKeeper: Kafka's names, Kafka's refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from emulator import config
+from emulator.config_zookeeper import JAAS, NETTY, Login, Store, ZooKeeperTls, read
+from emulator.io.jaas_file import inlined
+from emulator.properties import redacted
+
+DIGEST = "org.apache.zookeeper.server.auth.DigestLoginModule"
+CLIENT = f'Client {{ {DIGEST} required username="kafka" password="secret"; }};'
+TLS = {"zookeeper.ssl.client.enable": "true", "zookeeper.clientCnxnSocket": NETTY}
+SSL = "zookeeper.ssl."
+
+
+def test_nothing_said_is_nobody_and_open() -> None:
+    security, problems = read({})
+    assert (security.identities, security.set_acl, security.tls) == ((), False, None)
+    assert problems == []
+
+
+def test_who_we_are() -> None:
+    raw = {JAAS: CLIENT, "kraftbridge.zookeeper.digest": "me:my:word", "zookeeper.set.acl": "True"}
+    security, problems = read(raw)
+    assert problems == []
+    assert security.sasl == Login("kafka", "secret")
+    assert security.digest == Login("me", "my:word")
+    assert security.identities == ("sasl:kafka", "digest:me")
+    assert security.set_acl
+    assert "secret" not in repr(security)
+    assert "word" not in repr(security)
+
+
+def test_kafkas_tls_properties_and_their_defaults() -> None:
+    keys = {SSL + "keystore.location": "/k.p12", SSL + "keystore.password": "x"}
+    security, problems = read({**TLS, **keys, SSL + "truststore.location": "/t.pem"})
+    assert problems == []
+    assert security.tls == ZooKeeperTls(
+        Store("/k.p12", "x", "PKCS12"), Store("/t.pem", None, "PEM"), ("TLSv1.2",), (), True
+    )
+    assert security.identities == ("x509",)
+    more = {
+        SSL + "protocol": "TLSv1.3",
+        SSL + "enabled.protocols": "TLSv1.2,TLSv1.3",
+        SSL + "cipher.suites": "TLS_RSA_WITH_AES_128_CBC_SHA",
+        SSL + "endpoint.identification.algorithm": "",
+        SSL + "truststore.location": "/anything",
+        SSL + "truststore.type": "pem",
+    }
+    tls = read(TLS | more)[0].tls
+    assert tls == ZooKeeperTls(
+        None,
+        Store("/anything", None, "PEM"),
+        ("TLSv1.2", "TLSv1.3"),
+        ("TLS_RSA_WITH_AES_128_CBC_SHA",),
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("raw", "problem"),
+    [
+        pytest.param(
+            {"zookeeper.set.acl": "true"},
+            "zookeeper.set.acl is true, but",
+            marks=pytest.mark.requirement("C10"),
+        ),
+        # An identity that no broker can have must not own what brokers write.
+        (
+            {"zookeeper.set.acl": "true", "kraftbridge.zookeeper.digest": "a:b"},
+            "zookeeper.set.acl is true, but",
+        ),
+        ({"zookeeper.set.acl": "true", **TLS}, "zookeeper.set.acl is true, but"),
+        ({"zookeeper.set.acl": "yes"}, "zookeeper.set.acl=yes: must be true or false"),
+        ({JAAS: "Server { a.B required; };"}, "no section Client"),
+        ({JAAS: CLIENT.replace(DIGEST, "com.sun.Krb5LoginModule")}, "Krb5LoginModule is not"),
+        ({JAAS: CLIENT.replace("password", "word")}, "needs password"),
+        ({JAAS: "Client {"}, "the section Client is not closed"),
+        ({"kraftbridge.zookeeper.digest": "me"}, "not user:password"),
+        ({"zookeeper.ssl.client.enable": "true"}, f"needs zookeeper.clientCnxnSocket={NETTY}"),
+        ({**TLS, SSL + "crl.enable": "true"}, "crl.enable=true is not supported yet"),
+        ({**TLS, SSL + "ocsp.enable": "true"}, "ocsp.enable=true is not supported yet"),
+        ({**TLS, SSL + "protocol": "SSLv3"}, "SSLv3 is not one of TLSv1,"),
+        ({**TLS, SSL + "keystore.location": "/k.jks"}, "keystore.type: JKS is not supported"),
+        ({**TLS, SSL + "truststore.location": "/k"}, "the type of /k is not supported"),
+        (
+            {**TLS, SSL + "endpoint.identification.algorithm": "LDAPS"},
+            "must be HTTPS or empty",
+        ),
+    ],
+)
+def test_a_wrong_value_is_named(raw: dict[str, str], problem: str) -> None:
+    problems = read(raw)[1]
+    assert any(problem in text for text in problems), problems
+    assert "secret" not in " ".join(problems)
+
+
+def test_what_is_wrong_stops_the_start() -> None:
+    with pytest.raises(config.ConfigError) as error:
+        config.load({"zookeeper.set.acl": "true"})
+    assert any("zookeeper.set.acl is true" in text for text in error.value.problems)
+
+
+def test_a_jaas_file_may_be_named(tmp_path: Path) -> None:
+    path = tmp_path / "zookeeper.jaas"
+    path.write_text(CLIENT)
+    for named in (str(path), f"file:{path}"):
+        assert inlined({JAAS: named, "a": "b"}) == {JAAS: CLIENT, "a": "b"}
+    assert inlined({JAAS: CLIENT}) == {JAAS: CLIENT}
+    assert inlined({}) == {}
+    with pytest.raises(OSError, match="nowhere"):
+        inlined({JAAS: str(tmp_path / "nowhere")})
+
+
+def test_a_trace_holds_no_secret() -> None:
+    raw = {JAAS: CLIENT, "kraftbridge.zookeeper.digest": "a:b", SSL + "keystore.password": "c"}
+    assert set(redacted(raw).values()) == {"<redacted>"}
+    assert redacted({"zookeeper.connect": "a:1", SSL + "keystore.type": "PEM"}) == {
+        "zookeeper.connect": "a:1",
+        SSL + "keystore.type": "PEM",
+    }
