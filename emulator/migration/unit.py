@@ -8,16 +8,15 @@ the unit starts from, and their place in it; the last carries the new offset.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
 from emulator.migration.chain import Position
 from emulator.migration.plan import Group
 from emulator.trace.rows import MultiOperation
-from emulator.zookeeper.jute import op_size
 from emulator.zookeeper.ops import Create, Delete, ZkOp
 
 MULTI_BYTES_MAX: Final = 250_000
@@ -27,9 +26,8 @@ PIECES_PER_STEP: Final = 6
 """A piece is some 50 znodes at most; comparing equal ones yields no operation, yet takes time."""
 
 
-def group_size(group: Group) -> int:
-    """Bytes a group adds to a multi."""
-    return sum(op_size(op) for op in group)
+OpSize: TypeAlias = Callable[[ZkOp], int]
+"""Bytes an operation adds to a multi: the session knows, it has a chroot and ACLs."""
 
 
 @dataclass(slots=True, eq=False)
@@ -94,12 +92,13 @@ class Unit:
             self.ops_count += added
         return self.planned
 
-    def pack(self, ops_max: int, bytes_max: int) -> list[Group] | None:
+    def pack(self, ops_max: int, bytes_max: int, op_size: OpSize) -> list[Group] | None:
         """Take the groups of the next multi.
 
         Args:
             ops_max: data operations in it; a larger group goes alone.
             bytes_max: bytes of data operations in it; a larger group goes alone.
+            op_size: bytes of each.
 
         Returns:
             The groups, possibly none (an offset without data); None when more must be planned
@@ -109,7 +108,7 @@ class Unit:
         ops = size = 0
         while self.groups:
             group = self.groups[0]
-            group_bytes = group_size(group)
+            group_bytes = sum(map(op_size, group))
             if taken and (ops + len(group) > ops_max or size + group_bytes > bytes_max):
                 self.packed_bytes = size
                 return taken
@@ -130,7 +129,9 @@ class Unit:
         self.parts_sent -= 1
 
 
-def operations(groups: Sequence[Group], multi_bytes: int) -> tuple[MultiOperation, ...]:
+def operations(
+    groups: Sequence[Group], multi_bytes: int, op_size: OpSize
+) -> tuple[MultiOperation, ...]:
     """Count a multi's operations by kind of work; the chain's three, the rest, come last."""
     counts: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
@@ -162,6 +163,8 @@ def operation_kind(op: ZkOp) -> str:
             return "topic_delete" if isinstance(op, Delete) else "topic_config"
         case ["config", "brokers"]:
             return "broker_config"
+        case ["config", "users" | "clients" | "ips"]:
+            return "client_entities"
         case ["config", "changes"]:
             return _notified_kind(op)
         case ["latest_producer_id_block"]:
@@ -177,5 +180,7 @@ def operation_kind(op: ZkOp) -> str:
 
 
 def _notified_kind(op: ZkOp) -> str:
-    data = op.data if isinstance(op, Create) else None
-    return "broker_config" if data is not None and b'"brokers/' in data else "topic_config"
+    data = (op.data if isinstance(op, Create) else None) or b""
+    if b'"brokers/' in data:
+        return "broker_config"
+    return "topic_config" if b'"topics/' in data else "client_entities"

@@ -146,7 +146,8 @@ class MultiOperation(msgspec.Struct, frozen=True, gc=False):
     """One kind of work inside a multi.
 
     ``operation``: ``topic_create``, ``topic_delete``, ``partition_change``, ``topic_config``,
-    ``broker_config``, ``producer_ids``, ``chain`` (the checks and counters each multi carries).
+    ``broker_config``, ``client_entities``, ``acls``, ``delegation_tokens``, ``producer_ids``,
+    ``other``, ``chain`` (the checks and counters each multi carries).
     """
 
     operation: str

@@ -31,6 +31,7 @@ LEVELS = st.sampled_from([1, 4, 6, 7, 8, 13, 15, 17, 21])
 replica_lists = st.lists(st.sampled_from(BROKERS), min_size=1, max_size=3, unique=True)
 uuids = st.sampled_from([bytes(16), *IDS])
 numbers = st.integers(0, 2**31 - 1)
+QUOTAS = ["producer_byte_rate", "consumer_byte_rate", "request_percentage"]
 
 
 @st.composite
@@ -169,21 +170,27 @@ def _config(_image: Image) -> SearchStrategy[object]:
 
 
 def _client_quota(_image: Image) -> SearchStrategy[object]:
-    name = st.sampled_from([None, "a", "b c", "d%e"])
-    return st.builds(
-        client_quotas.record_of,
-        st.sampled_from([("user",), ("client-id",), ("user", "client-id"), ("ip",)])
-        .flatmap(lambda types: st.tuples(*(name.map(lambda n, t=t: (t, n)) for t in types)))
-        .map(client_quotas.entity),
-        st.sampled_from(["producer_byte_rate", "consumer_byte_rate", "request_percentage"]),
-        st.none() | st.integers(1, 9).map(float),
+    name = st.sampled_from([None, "a", "b c", "d%e", ".", "<default>"])
+    quotas = {
+        ("user",): QUOTAS,
+        ("client-id",): QUOTAS,
+        ("user", "client-id"): QUOTAS,
+        ("ip",): ["connection_creation_rate"],
+    }
+    return st.sampled_from(list(quotas)).flatmap(
+        lambda types: st.builds(
+            client_quotas.record_of,
+            st.tuples(*(name.map(lambda n, t=t: (t, n)) for t in types)).map(client_quotas.entity),
+            st.sampled_from(quotas[types]),
+            st.none() | st.integers(1, 9).map(float),
+        )
     )
 
 
 def _scram(_image: Image) -> SearchStrategy[object]:
     return st.builds(
         r.UserScramCredentialRecord,
-        name=st.sampled_from(["a", "b c"]),
+        name=st.sampled_from(["a", "b c", "<default>"]),
         mechanism=st.sampled_from([1, 2]),
         salt=st.binary(max_size=2),
         stored_key=st.binary(max_size=2),

@@ -160,6 +160,8 @@ def test_importing_the_znodes_of_an_image_gives_the_image(records: list[object])
         if kind == BROKER or name in image.topic_ids
     }
     # Ids of entries are not in ZooKeeper, and an entry stands there once.
+    assert back.client_quotas == image.client_quotas
+    assert back.scram_credentials == image.scram_credentials
     assert set(back.acls.values()) == set(image.acls.values())
     assert back.delegation_tokens == image.delegation_tokens
     ids, were = back.producer_ids, image.producer_ids

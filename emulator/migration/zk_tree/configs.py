@@ -140,9 +140,8 @@ def sanitise(name: str) -> str:
 def notification(config_path: str) -> Create:
     """Tell ZooKeeper-mode brokers that a config changed; after or together with the change itself.
 
-    >>> notification("/config/topics/t").data
-    b'{"version":2,"entity_path":"topics/t"}'
+    >>> notification("/config/users/a%20b/clients/<default>").data
+    b'{"version":2,"entity_path":"users/a%20b/clients/<default>"}'
     """
-    _, _, folder, name = config_path.split("/", 3)
-    change = _ChangeJson(2, f"{folder}/{sanitise(name)}")
+    change = _ChangeJson(2, config_path.removeprefix("/config/"))
     return Create(f"{CHANGES}/config_change_", encode(change), flags=SEQUENTIAL)

@@ -9,17 +9,14 @@ from typing import Final
 
 from emulator.migration.zk_tree.acls import AccessControlEntries
 from emulator.migration.zk_tree.broker_configs import BrokerConfigs
+from emulator.migration.zk_tree.client_entities import ClientEntities
 from emulator.migration.zk_tree.delegation_tokens import DelegationTokens
 from emulator.migration.zk_tree.entity import Entities
 from emulator.migration.zk_tree.producer_id import ProducerIdBlock
-from emulator.migration.zk_tree.unsupported import Unsupported
 
 ENTITIES: Final[Entities] = (
     BrokerConfigs(),
-    Unsupported(
-        "client configs (quotas, SCRAM credentials)",
-        {"/config/users": 3, "/config/clients": 3, "/config/ips": 3},
-    ),
+    ClientEntities(),
     ProducerIdBlock(),
     AccessControlEntries(),
     DelegationTokens(),

@@ -72,7 +72,7 @@ def test_a_broker_in_kraft_mode_blocks() -> None:
 @pytest.mark.parametrize(
     ("path", "data", "why"),
     [
-        ("/config/users/alice", b'{"version":1,"config":{"a":"1"}}', Why.UNSUPPORTED_ENTITY),
+        ("/config/users/alice", b'{"version":1,"config":{"a":"1"}}', Why.MALFORMED_ZNODE),
         ("/kafka-acl/Topic/a", b'{"version":2,"acls":[]}', Why.MALFORMED_ZNODE),
         ("/delegation_token/tokens/x", b"{}", Why.MALFORMED_ZNODE),
         ("/brokers/topics/a", b"{", Why.MALFORMED_ZNODE),

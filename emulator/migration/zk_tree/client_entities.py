@@ -1,0 +1,254 @@
+"""``/config/users``, ``/config/clients``, ``/config/ips``: client quotas and SCRAM credentials.
+
+A user's quotas and credentials share one znode, so either is written with the other. What is left
+when all is removed is an empty config; the znode stays, as in Kafka. Names are percent-encoded; the
+default of a kind is the znode ``<default>``, which no name can be.
+
+Kafka 3.9 loses the removal of the last quota of an ip, a client id or a user with a client id: its
+writer fails on the entity that is not in the image any more, and the quota stays in force in
+ZooKeeper. It also writes every entity in each full sync, changed or not, with a notification for
+each.
+
+Source: ZkConfigMigrationClient.{iterateClientQuotas,writeClientQuotas};
+KRaftMigrationZkWriter.{handleClientQuotasSnapshot,handleClientQuotasDelta}, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
+from urllib.parse import quote, unquote_plus
+
+from emulator.metadata import client_quotas, scram
+from emulator.metadata.client_quotas import CLIENT_ID, IP, USER, Entity, EntityPart
+from emulator.metadata.delta import Touched
+from emulator.metadata.image import Image
+from emulator.metadata.metadata_version import Feature, MetadataVersion
+from emulator.metadata.scram import Credential, Mechanism
+from emulator.migration.zk_tree import configs, quota_values, scram_values
+from emulator.migration.zk_tree.entity import NO_FOLDERS, Kind, Nodes, Record, Refusal
+from emulator.migration.zk_tree.errors import ZnodeError
+from emulator.migration.zk_tree.tree import Tree
+from emulator.zookeeper.ops import Create, Delete, SetData, ZkOp
+from wire import records as r
+
+USERS: Final = "/config/users"
+CLIENTS: Final = "/config/clients"
+IPS: Final = "/config/ips"
+EMPTY: Final = configs.config_data({})
+
+_BROKEN_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_ROOTS: Final = {USER: USERS, CLIENT_ID: CLIENTS, IP: IPS}
+Parts: TypeAlias = tuple[EntityPart, ...]
+"""Parts of an entity in the order they stand in the path, which is that of Kafka's records."""
+
+
+def znode_name(part: EntityPart) -> str:
+    """Name of the znode of one part.
+
+    ``.`` and ``..`` are escaped too, which Kafka leaves as they are and ZooKeeper then refuses.
+
+    >>> znode_name(EntityPart("user", False, "CN=a *")), znode_name(EntityPart("ip", True, ""))
+    ('CN%3Da%20%2A', '<default>')
+    """
+    if part.is_default:
+        return configs.DEFAULT
+    name = quote(part.name, safe="-._").replace("~", "%7E")
+    return name.replace(".", "%2E") if name in {".", ".."} else name
+
+
+def _part(path: str, kind: str, name: str) -> EntityPart:
+    if name == configs.DEFAULT:
+        return EntityPart.of(kind, None)
+    try:
+        # URLDecoder reads a plus sign as a blank, and refuses a percent sign without two digits.
+        decoded = unquote_plus(name, errors="strict")
+    except ValueError:
+        decoded = None
+    if decoded is None or _BROKEN_ESCAPE.search(name):
+        raise ZnodeError(path, f"the name {name!r} is not percent-encoded UTF-8")
+    return EntityPart.of(kind, decoded)
+
+
+def entity_path(entity: Parts) -> str | None:
+    """Path of an entity's znode; None for what Kafka has no znode for.
+
+    >>> entity_path(client_quotas.entity([("client-id", "c"), ("user", None)]))
+    '/config/users/<default>/clients/c'
+    """
+    names = {part.type: znode_name(part) for part in entity}
+    if not all(names.values()):
+        return None
+    match sorted(names):
+        case ["client-id", "user"]:
+            return f"{USERS}/{names[USER]}/clients/{names[CLIENT_ID]}"
+        case [("user" | "client-id" | "ip") as kind]:
+            return f"{_ROOTS[kind]}/{names[kind]}"
+        case _:
+            return None
+
+
+def parts_of(path: str) -> Parts | None:
+    """The entity whose znode stands at a path; None for a folder and for what is none of Kafka's.
+
+    Raises:
+        ZnodeError: a name that cannot be decoded.
+    """
+    match path.split("/")[2:]:
+        case ["users", user]:
+            return (_part(path, USER, user),)
+        case ["clients", client]:
+            return (_part(path, CLIENT_ID, client),)
+        case ["users", user, "clients", client]:
+            return (_part(path, USER, user), _part(path, CLIENT_ID, client))
+        case ["ips", ip]:
+            return (_part(path, IP, ip),)
+        case _:
+            return None
+
+
+class Properties(NamedTuple):
+    """What the config of one entity says."""
+
+    quotas: dict[str, float]
+    credentials: dict[Mechanism, Credential]
+
+
+def parse(path: str, data: bytes | None) -> Properties:
+    """Read the znode of an entity.
+
+    Raises:
+        ZnodeError: malformed, a key that is neither a quota of this kind of entity nor a SCRAM
+            mechanism, a value that is no number of the key's type, or a malformed credential.
+    """
+    found = Properties({}, {})
+    known, mechanisms = _keys(path)
+    for key, value in configs.parse(path, data).items():
+        if key not in known and key not in mechanisms:
+            why = f"{key[:100]!r} is none of the keys {', '.join([*known, *mechanisms])}"
+            raise ZnodeError(path, why)
+        try:
+            if key in mechanisms:
+                found.credentials[mechanisms[key]] = scram_values.parse(value)
+            else:
+                found.quotas[key] = quota_values.checked(key, value)
+        except ValueError as error:
+            raise ZnodeError(path, f"{key}: {error}") from error
+    return found
+
+
+def _keys(path: str) -> tuple[Mapping[str, object], Mapping[str, Mechanism]]:
+    if path.startswith(IPS):
+        return quota_values.IP_KEYS, {}
+    user_alone = path.startswith(USERS) and path.count("/") == 3
+    return quota_values.USER_AND_CLIENT_KEYS, scram_values.NAMES if user_alone else {}
+
+
+def data_of(image: Image, entity: Entity) -> bytes | None:
+    """Data of an entity's znode; None when the image does not have the entity."""
+    limits = image.client_quotas.get(entity) or client_quotas.NONE
+    config = {key: quota_values.render(key, limit) for key, limit in limits.items()}
+    if len(entity) == 1 and entity[0].type == USER and not entity[0].is_default:
+        for name, mechanism in scram_values.NAMES.items():
+            credential = image.scram_credentials.get((entity[0].name, mechanism))
+            if credential is not None:
+                config[name] = scram_values.render(credential)
+    return configs.config_data(config) if config else None
+
+
+class ClientEntities:
+    """Client quotas and SCRAM credentials. A key is an entity, a user's for its credentials."""
+
+    name = "client_entities"
+    roots = (USERS, CLIENTS, IPS)
+    folders = NO_FOLDERS
+
+    def owns(self, path: str) -> bool:
+        """The znode of an entity, whatever its name."""
+        match path.split("/")[1:]:
+            case ["config", "users" | "clients" | "ips", _] | ["config", "users", _, "clients", _]:
+                return True
+            case _:
+                return False
+
+    def refusals(self, tree: Tree, version: MetadataVersion) -> Iterator[Refusal | None]:
+        """Malformed znodes, two of one entity, credentials below metadata.version 11."""
+        seen: dict[Parts, str] = {}
+        for path in self._paths(tree):
+            try:
+                found = parse(path, tree.data(path))
+                parts = parts_of(path)
+            except ZnodeError as error:
+                yield Refusal.of(error)
+                continue
+            other = seen.setdefault(parts or (), path)
+            if other != path and any(found):
+                yield Refusal(Kind.MALFORMED, path, f"stands for the same entity as {other}")
+            elif found.credentials and not version.supports(Feature.SCRAM):
+                why = f"SCRAM credentials need metadata.version 11 (3.5-IV2), not {version.level}"
+                yield Refusal(Kind.METADATA_VERSION, path, why)
+            else:
+                yield None
+
+    def records(self, tree: Tree, _image: Image) -> Iterator[Iterable[Record]]:
+        """Per entity its credentials, then its quotas."""
+        for path in self._paths(tree):
+            parts = parts_of(path)
+            if parts is not None:
+                yield _records(parts, parse(path, tree.data(path)))
+
+    def leftovers(self, image: Image) -> Iterator[Record]:
+        """One removal per credential and per quota."""
+        for name, mechanism in image.scram_credentials:
+            yield r.RemoveUserScramCredentialRecord(name=name, mechanism=mechanism)
+        for entity, limits in image.client_quotas.items():
+            for key in limits:
+                yield client_quotas.record_of(entity, key, None)
+
+    def keys(self, image: Image) -> Iterable[Entity]:
+        """Every entity with quotas or credentials."""
+        users = (client_quotas.entity([(USER, name)]) for name, _ in image.scram_credentials)
+        return dict.fromkeys((*image.client_quotas, *users))
+
+    def touched(self, touched: Touched) -> Iterable[Entity]:
+        """Every entity whose quotas or credentials records touched."""
+        users = {client_quotas.entity([(USER, name)]) for name, _ in touched.scram_credentials}
+        return sorted(touched.client_quotas | users)
+
+    def nodes(self, image: Image, key: Entity) -> Nodes:
+        """The entity's znode, with all its quotas and credentials."""
+        path, data = entity_path(key), data_of(image, key)
+        return {} if path is None or data is None else {path: data}
+
+    def same(self, path: str, one: bytes | None, other: bytes | None) -> bool:
+        """Keys stand in any order, numbers in any form."""
+        return parse(path, one) == parse(path, other)
+
+    def gone(self, path: str, data: bytes | None) -> Delete | SetData | None:
+        """An empty config is left, as Kafka leaves it."""
+        return None if configs.is_empty(path, data) else SetData(path, EMPTY)
+
+    def notifications(self, op: ZkOp) -> Sequence[ZkOp]:
+        """Every write of an entity is told, but not a folder without data."""
+        told = self.owns(op.path) and not (isinstance(op, Create) and op.data is None)
+        return (configs.notification(op.path),) if told else ()
+
+    @staticmethod
+    def _paths(tree: Tree) -> Iterator[str]:
+        """Znodes of entities in the order Kafka reads them."""
+        for root in (USERS, CLIENTS):
+            yield from (f"{root}/{name}" for name in tree.children(root))
+        for user in tree.children(USERS):
+            folder = f"{USERS}/{user}/clients"
+            yield from (f"{folder}/{name}" for name in tree.children(folder))
+        yield from (f"{IPS}/{name}" for name in tree.children(IPS))
+
+
+def _records(parts: Parts, found: Properties) -> Iterator[Record]:
+    for mechanism, credential in sorted(found.credentials.items()):
+        # Kafka takes credentials of the default user for those of a user of that name.
+        name = configs.DEFAULT if parts[0].is_default else parts[0].name
+        yield scram.record_of((name, mechanism), credential)
+    for key, limit in found.quotas.items():
+        yield client_quotas.record_of(parts, key, limit)
