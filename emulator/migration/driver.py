@@ -12,7 +12,7 @@ The states and what may follow what stand in ``states.py``. What each one does:
 * SYNC_KRAFT_TO_ZK: compare ZooKeeper with the image, write what differs, pending deletions
   included.
 * KRAFT_CONTROLLER_TO_BROKER_COMM: full requests to every ZooKeeper-mode broker.
-* DUAL_WRITE: each change to ZooKeeper, then to them.
+* DUAL_WRITE: each change to ZooKeeper, then to them; old notifications are purged.
 
 ZooKeeper errors that time can heal are retried with back-off in every state; what an operator must
 heal stands in the status. Source: KIP-866; KRaftMigrationDriver, Kafka 3.9.
@@ -35,9 +35,10 @@ from emulator.migration.modes import Mode
 from emulator.migration.pipeline import Zk
 from emulator.migration.preconditions import Reason, Why
 from emulator.migration.propagator import Propagator
+from emulator.migration.purge import LOOK_MS_MIN, PurgeTask
 from emulator.migration.settings import Settings
 from emulator.migration.states import State, check_change
-from emulator.migration.status import Status, Waiting, phase_of
+from emulator.migration.status import Status, Waits, phase_of
 from emulator.migration.tasks import (
     Appender,
     CheckTask,
@@ -104,11 +105,11 @@ class MigrationDriver:
         self._backoff = Backoff()
         self._retry_ms: int | None = None
         self._task: Task | None = None
-        self._zk_epoch = -1
+        self._zk_epoch = self._epoch_version = -1
         self._told = EMPTY
         self._to_tell: list[Written] = []
         self.bound = Bound(controller, settings.write_behind_max_records)
-        self._waiting: dict[tuple[Why, str], Waiting] = {}
+        self._waits = Waits()
 
     @property
     def deadline_ms(self) -> int | None:
@@ -135,7 +136,7 @@ class MigrationDriver:
             state=self.state.value,
             phase=phase_of(image, self.state),
             migration_state=MigrationState(image.migration_state).name,
-            waiting=tuple(self._waiting.values()),
+            waiting=self._waits.reasons,
             records_copied=self.records_copied,
             lag_records=lag.records,
             lag_changed_records=lag.changed_records,
@@ -262,6 +263,8 @@ class MigrationDriver:
                 return CheckTask(self._zk, image, self._log, node_id, self._epoch)
             case State.BECOME_CONTROLLER if self.write_behind.mode is Mode.STOPPED:
                 return ClaimTask(self._zk, image, self._log, node_id, self._epoch)
+            case State.DUAL_WRITE:
+                return PurgeTask(self._zk, self._epoch_version)
             case State.ZK_MIGRATION:
                 batch = self._settings.migration_min_batch_size
                 return CopyTask(self._zk, self._controller, self._log, self.write_behind, batch)
@@ -278,8 +281,8 @@ class MigrationDriver:
             case Missing(reasons=reasons):
                 return self._wait_for(reasons, now_ms)
             case Claimed(term=term, counters=counters, position=position):
-                self._zk_epoch = term.zk_epoch
-                self._waiting.clear()
+                self._zk_epoch, self._epoch_version = term.zk_epoch, term.epoch_version
+                self._waits.clear()
                 image = self._controller.stable
                 return self.write_behind.begin(term, counters, position, image, now_ms)
             case Done():
@@ -297,6 +300,9 @@ class MigrationDriver:
                 return effects
             case CheckTask():
                 return self._enter(State.BECOME_CONTROLLER, now_ms)
+            case PurgeTask():
+                self._retry_ms = task.due_ms
+                return []
             case _:
                 return self._begin_sync(now_ms)
 
@@ -347,7 +353,7 @@ class MigrationDriver:
         self._to_tell.clear()
         if self.state is State.KRAFT_CONTROLLER_TO_BROKER_COMM:
             effects += self._enter(State.DUAL_WRITE, now_ms)
-            self._retry_ms = None
+            self._retry_ms = now_ms + LOOK_MS_MIN
             self.bound.active = True
         return effects
 
@@ -357,7 +363,7 @@ class MigrationDriver:
         self._backoff.reset()
         self._retry_ms = now_ms
         self._task = None
-        self._waiting.clear()
+        self._waits.clear()
         fields: dict[str, object] = {"from": before.value, "to": state.value}
         return [Log("info", "migration driver", fields)]
 
@@ -386,15 +392,6 @@ class MigrationDriver:
 
     def _wait_for(self, reasons: Sequence[Reason], now_ms: int) -> list[Effect]:
         """Remember what is missing and since when; log what is new."""
-        before, self._waiting = self._waiting, {}
-        effects: list[Effect] = []
-        for reason in reasons:
-            key = (reason.why, reason.subject)
-            known = before.get(key)
-            if known is None:
-                fields: dict[str, object] = {"why": reason.why.value, "text": reason.text}
-                effects.append(Log("error" if reason.fatal else "info", "waiting", fields))
-            since_ms = now_ms if known is None else known.since_ms
-            self._waiting[key] = Waiting(reason, since_ms)
+        effects = self._waits.stand(reasons, now_ms)
         self._retry_ms = self._backoff.next(now_ms)
         return effects

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.poison import Poisoned
-from emulator.migration.preconditions import Reason
+from emulator.migration.preconditions import Reason, Why
 from emulator.migration.states import State
+from emulator.seam import Effect, Log
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +19,35 @@ class Waiting:
 
     reason: Reason
     since_ms: int
+
+
+class Waits:
+    """Every reason that stands now; says which are new."""
+
+    def __init__(self) -> None:
+        self._standing: dict[tuple[Why, str], Waiting] = {}
+
+    @property
+    def reasons(self) -> tuple[Waiting, ...]:
+        """In the order they were given."""
+        return tuple(self._standing.values())
+
+    def clear(self) -> None:
+        """It goes on."""
+        self._standing.clear()
+
+    def stand(self, reasons: Iterable[Reason], now_ms: int) -> list[Effect]:
+        """These are all there are; one that stood before keeps its time."""
+        before, self._standing = self._standing, {}
+        effects: list[Effect] = []
+        for reason in reasons:
+            key = (reason.why, reason.subject)
+            known = before.get(key)
+            if known is None:
+                fields: dict[str, object] = {"why": reason.why.value, "text": reason.text}
+                effects.append(Log("error" if reason.fatal else "info", "waiting", fields))
+            self._standing[key] = Waiting(reason, now_ms if known is None else known.since_ms)
+        return effects
 
 
 @dataclass(frozen=True, slots=True)

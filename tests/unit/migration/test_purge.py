@@ -1,0 +1,146 @@
+"""Old notifications go, whoever made them; young ones, strangers and the chain stay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from emulator.migration.purge import AGE_MS, BATCH, LISTED_MAX, LOOK_MS_MIN, PREFIXES
+from emulator.migration.states import State
+from emulator.zookeeper.ops import SEQUENTIAL, Check, Create, Delete, Multi
+from tests.unit.migration.stories import A
+from tests.unit.migration.world import World, checks
+from wire import records as r
+
+CONFIGS = "/config/changes"
+
+
+def notify(world: World, folder: str, count: int) -> list[str]:
+    """Notifications made now, as a broker would."""
+    if folder not in world.paths:
+        world.put(folder)
+    prefix = f"{folder}/{PREFIXES[folder]}"
+    made = (Create(prefix, b"x", flags=SEQUENTIAL) for _ in range(count))
+    return [str(world.model.tree.write(op, 1, world.now_ms)) for op in made]
+
+
+def left(world: World) -> set[str]:
+    """Every child of the four folders."""
+    return {p for p in world.paths if p.rpartition("/")[0] in PREFIXES}
+
+
+def purges(world: World) -> list[tuple[Any, ...]]:
+    """Multis that are not the chain's."""
+    return [
+        ops for ops in world.multis if ops[0] == Check("/controller_epoch", 1) and not checks(ops)
+    ]
+
+
+def test_each_goes_when_it_is_15_minutes_old() -> None:
+    world = World().dual_write()
+    old = {path for folder in PREFIXES for path in notify(world, folder, 3)}
+    stranger = "/config/changes/note_0000000001"
+    world.put(stranger)
+    world.put("/kafka-acl-changes/acl_changes_1")
+    world.advance(AGE_MS // 2)
+    young = {path for folder in PREFIXES for path in notify(world, folder, 2)}
+    world.advance(AGE_MS // 2)
+    assert old <= left(world), "they are not older than 15 minutes yet"
+    world.advance(LOOK_MS_MIN)
+    assert left(world) == {*young, stranger, "/kafka-acl-changes/acl_changes_1"}
+    world.advance(AGE_MS)
+    assert left(world) == {stranger, "/kafka-acl-changes/acl_changes_1"}
+    gone = [log.fields["count"] for log in world.logs if log.event == "notifications purged"]
+    assert sum(gone) == 20  # type: ignore[arg-type]
+
+
+def test_our_own_are_made_and_go() -> None:
+    world = World().dual_write()
+    world.append(
+        r.AccessControlEntryRecord(
+            id=A, resource_type=2, resource_name="t", pattern_type=3, principal="User:a",
+            host="*", operation=3, permission_type=3,
+        )
+    )  # fmt: skip
+    world.advance(1_000)
+    assert left(world) == {"/kafka-acl-changes/acl_changes_0000000000"}
+    world.advance(AGE_MS + LOOK_MS_MIN)
+    assert left(world) == set()
+    world.append(r.RemoveAccessControlEntryRecord(id=A))
+    world.advance(1_000)
+    assert left(world) == {"/kafka-acl-changes/acl_changes_0000000001"}
+    assert world.driver.drained
+
+
+@pytest.mark.parametrize("count", [BATCH, 3 * BATCH + 1, LISTED_MAX, LISTED_MAX + 7])
+def test_many_go_in_small_steps_beside_the_chain(count: int) -> None:
+    """Also when there are too many to list."""
+    world = World().dual_write()
+    paths = notify(world, CONFIGS, count + 2)
+    for path in paths[:2]:
+        world.remove(path)
+    world.advance(AGE_MS)
+    assert len(left(world)) == count
+    world.advance(LOOK_MS_MIN)
+    assert left(world) == set()
+    assert sum(len(ops) - 1 for ops in purges(world)) == count
+    assert all(len(ops) <= BATCH + 1 for ops in purges(world))
+    assert all(
+        isinstance(op, Delete) and op.path in paths for ops in purges(world) for op in ops[1:]
+    )
+
+
+def test_what_a_gap_hides_is_found_when_fewer_are_left() -> None:
+    world = World().dual_write()
+    paths = notify(world, CONFIGS, LISTED_MAX + 200)
+    for path in paths[1:150]:
+        world.remove(path)
+    world.advance(AGE_MS + LOOK_MS_MIN)
+    assert left(world) == {paths[0]}
+    world.advance(AGE_MS)
+    assert left(world) == set()
+
+
+def test_a_broker_that_is_faster_is_no_failure() -> None:
+    world = World().dual_write()
+    paths = notify(world, CONFIGS, 10)
+    submit = world.zk.submit
+
+    def faster(tag: object, request: Any, now_ms: int) -> Any:
+        if isinstance(request, Multi) and request.ops[1:] and request.ops[1] == Delete(paths[0]):
+            world.remove(paths[0])
+        return submit(tag, request, now_ms)
+
+    world.zk.submit = faster  # type: ignore[method-assign]
+    world.advance(AGE_MS + LOOK_MS_MIN)
+    assert left(world) == set(paths[1:])
+    world.advance(LOOK_MS_MIN)
+    assert left(world) == set()
+    assert not [log for log in world.logs if log.level in ("warning", "error")]
+
+
+def test_after_another_claim_nothing_is_deleted() -> None:
+    """The epoch is checked in the same multi; the chain then finds out by itself."""
+    world = World().dual_write()
+    paths = notify(world, CONFIGS, 10)
+    world.advance(AGE_MS - 1_000)
+    world.journal.committing = False
+    world.put("/controller_epoch", b"9")
+    world.advance(LOOK_MS_MIN + 2_000)
+    assert left(world) == set(paths)
+    assert purges(world)
+    assert any(log.event == "cannot purge notifications" for log in world.logs)
+
+
+def test_a_lost_connection_is_made_up_for() -> None:
+    world = World().dual_write()
+    notify(world, CONFIGS, 10)
+    world.advance(AGE_MS)
+    world.held = []
+    world.advance(LOOK_MS_MIN // 2)
+    world.held = None
+    world.cut()
+    world.advance(LOOK_MS_MIN)
+    assert left(world) == set()
+    assert world.driver.state is State.DUAL_WRITE
