@@ -63,12 +63,13 @@ def dump_log(log_dir: Path, release: str = "3.9.2") -> list[dict[str, Any]]:
             ",".join(segments),
         ]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return list(_records(done.stdout.splitlines()))
+    return list(read_dump(done.stdout))
 
 
-def _records(lines: Iterable[str]) -> Iterable[dict[str, Any]]:
+def read_dump(printed: str) -> Iterable[dict[str, Any]]:
+    """Records in what ``kafka-dump-log`` printed, each with its offset."""
     base = index = 0
-    for line in lines:
+    for line in printed.splitlines():
         if line.startswith("baseOffset: "):
             base, index = int(line.split()[1]), 0
             if " isControl: true" in line:

@@ -1,0 +1,90 @@
+"""``python -m bench.matrix``: migrate brokers of all six bridge releases and print the table.
+
+Exit code 1 if a cell is red that Kafka's own controller of that release does not fail too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench.cluster.jars import BRIDGE_RELEASES, JarsMissingError
+from bench.cluster.java import JavaNotFoundError
+from bench.cluster.process import ProcessError, interrupt_on_terminate
+from bench.cluster.tool_host import ToolHost
+from bench.matrix import table
+from bench.matrix.run import RED, STEPS, Cell, Played, play
+
+
+def main() -> int:
+    """Parse the command line and run; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="bench.matrix", description=__doc__)
+    parser.add_argument("--release", action="append", choices=BRIDGE_RELEASES)
+    parser.add_argument("--step", action="append", choices=list(STEPS), help="only these")
+    parser.add_argument("--beside", action="store_true", help="Kafka's controller in any case")
+    parser.add_argument("--json", action="store_true", help="print cells as JSON")
+    parser.add_argument("--keep", type=Path, help="folder for the servers' files, kept")
+    options = parser.parse_args()
+    interrupt_on_terminate()
+    begun = time.monotonic()
+    cells: list[Cell] = []
+    try:
+        with ToolHost() as host, tempfile.TemporaryDirectory() as scratch:
+            root = options.keep.absolute() if options.keep else Path(scratch)
+            for release in options.release or BRIDGE_RELEASES:
+                cells += _release(release, root, host, options.step, beside=options.beside)
+    except (JarsMissingError, JavaNotFoundError, ProcessError) as error:
+        say(str(error))
+        return 2
+    if options.json:
+        sys.stdout.write(json.dumps([dataclasses.asdict(cell) for cell in cells], indent=1) + "\n")
+    else:
+        sys.stdout.write(f"{table.markdown(cells)}\n\n{_footing(begun)}\n")
+    return 0 if table.ours_is_good(cells) else 1
+
+
+def _release(
+    release: str, root: Path, host: ToolHost, steps: list[str] | None, *, beside: bool
+) -> list[Cell]:
+    """Ours, and Kafka's own where ours is red or it was asked for."""
+    done = play(release, table.OURS, root / f"{release}-ours", host=host, say=say, only=steps)
+    report(release, table.OURS, done)
+    cells = done.cells
+    if beside or any(cell.state == RED for cell in cells):
+        theirs = play(
+            release, table.KAFKA, root / f"{release}-kafka", host=host, say=say, only=steps
+        )
+        report(release, table.KAFKA, theirs)
+        cells = cells + theirs.cells
+    return cells
+
+
+def report(release: str, controller: str, done: Played) -> None:
+    """Say how long it took, and what the brokers complained of."""
+    say(f"{release} on {controller}: {done.seconds:.0f} s")
+    for kind, count in done.complaints.most_common():
+        say(f"    {count:5} {kind}")
+
+
+def say(text: str) -> None:
+    """A line of progress."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def _footing(begun: float) -> str:
+    load, cores = os.getloadavg()[1], os.cpu_count()
+    return (
+        f"{time.strftime('%Y-%m-%d')}, {time.monotonic() - begun:.0f} s, "
+        f"{cores} cores, load of the last five minutes {load:.1f}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,172 @@
+"""Play the steps of one release on one controller; each ends green, red or not applicable."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bench.cluster.process import ProcessError
+from bench.cluster.tool_host import ToolHost
+from bench.demo.cluster_api import RefusedError
+from bench.matrix import controllers
+from bench.matrix.known import may_enforce_acls, not_known
+from bench.matrix.login import LoginError
+from bench.matrix.stage import Stage, WrongError
+from bench.matrix.steps import entities, lifecycle, security
+
+CLASSES: Final = (*entities.CLASSES, *security.CLASSES)
+STEPS: Final[dict[str, Callable[[Stage], None]]] = {
+    "register": lifecycle.register,
+    "copy": lifecycle.copy,
+    **{one.name: one.change for one in CLASSES},
+    "broker death": lifecycle.broker_death,
+    "elections": lifecycle.elections,
+    "reassignment": lifecycle.reassignment,
+    "to KRaft mode": lifecycle.to_kraft,
+    "back from KRaft": lifecycle.back_from_kraft,
+    "back to ZooKeeper": lifecycle.to_zookeeper,
+}
+"""Row -> what it does, in order."""
+_NEEDED: Final = ("register", "copy")
+_FAILURES: Final = (
+    WrongError,
+    ProcessError,
+    RefusedError,
+    LoginError,
+    OSError,
+    KeyError,
+    TimeoutError,
+)
+GREEN, RED, NOT_APPLICABLE = "green", "red", "n/a"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """How one step of one release ended on one controller."""
+
+    release: str
+    step: str
+    controller: str
+    """``ours`` or ``kafka``."""
+    state: str
+    """`GREEN`, `RED` or `NOT_APPLICABLE`."""
+    why: str = ""
+    """Of red and not applicable: one sentence."""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A release on one controller."""
+
+    cells: list[Cell]
+    complaints: Counter[str]
+    """Kinds of WARN, ERROR and FATAL lines of the brokers, with their numbers."""
+    seconds: float
+
+
+Say = Callable[[str], None]
+
+
+def play(
+    release: str,
+    controller: str,
+    folder: Path,
+    *,
+    host: ToolHost,
+    say: Say,
+    only: Collection[str] | None = None,
+) -> Played:
+    """Migrate a fresh cluster of a release.
+
+    Args:
+        release: of brokers, and of Kafka's controller.
+        controller: ``ours`` or ``kafka``.
+        folder: for its files; made.
+        host: Kafka's tools.
+        say: takes each cell as a line.
+        only: names of steps; register and copy are always taken.
+
+    Raises:
+        ProcessError: the old cluster itself did not start.
+    """
+    begun = time.monotonic()
+    begin = controllers.ours if controller == "ours" else controllers.kafkas
+    wanted = [*_NEEDED, *(name for name in STEPS if name not in _NEEDED and _in(name, only))]
+    cells: list[Cell] = []
+    with Stage(release, begin, folder, may_enforce_acls(release), host) as stage:
+        seeds = {one.name: one.seed for one in CLASSES}
+        for name, seed in seeds.items():
+            if (name in wanted or name == "topics") and not not_known(release, name):
+                seed(stage)
+        for name in wanted:
+            cell = _cell(stage, name, controller, cells)
+            cells.append(cell)
+            if cell.state == GREEN:
+                stage.kept.setdefault("green", set()).add(name)
+            say(line(cell))
+        complaints = _complaints(stage)
+    return Played(cells, complaints, time.monotonic() - begun)
+
+
+def _in(name: str, only: Collection[str] | None) -> bool:
+    return only is None or name in only
+
+
+def _cell(stage: Stage, name: str, controller: str, so_far: list[Cell]) -> Cell:
+    release = stage.release
+    if why := not_known(release, name):
+        return Cell(release, name, controller, NOT_APPLICABLE, why)
+    missed = [cell.step for cell in so_far if cell.step in _NEEDED and cell.state == RED]
+    if missed:
+        return Cell(release, name, controller, RED, f"not reached: {missed[0]} failed")
+    begun = time.monotonic()
+    try:
+        STEPS[name](stage)
+    except _FAILURES as error:
+        seconds = time.monotonic() - begun
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+        with contextlib.suppress(*_FAILURES):
+            stage.recover()
+        return Cell(release, name, controller, RED, why[:400], seconds)
+    return Cell(release, name, controller, GREEN, "", time.monotonic() - begun)
+
+
+def _complaints(stage: Stage) -> Counter[str]:
+    """What brokers logged at WARN or above in migration mode and after, by kind, and how often.
+
+    Ids, numbers and names of partitions are taken out, so that a kind is a kind.
+    """
+    found: Counter[str] = Counter()
+    for broker in stage.cluster.brokers:
+        if broker.log.exists():
+            for text in broker.log.read_text(errors="replace").splitlines():
+                _, _, rest = text.partition("] ")
+                if rest.startswith(("WARN", "ERROR", "FATAL")):
+                    found[_kind(rest)] += 1
+    return found
+
+
+def _kind(text: str) -> str:
+    """A log line without what differs from one to the next.
+
+    >>> _kind("WARN [Broker id=1] Received LeaderAndIsr for partition made-2 (x)")
+    'WARN [Broker id=N] Received LeaderAndIsr for partition P (x)'
+    """
+    named = re.sub(r"\b(partition|topic) [\w.]+(-\d+)?", r"\1 P", text)
+    return re.sub(r"\d+", "N", named)[:160]
+
+
+def line(cell: Cell) -> str:
+    """A cell in one line."""
+    why = f": {cell.why}" if cell.why else ""
+    return (
+        f"{cell.release} on {cell.controller}, {cell.step}: {cell.state} "
+        f"({cell.seconds:.1f} s){why}"
+    )

@@ -1,0 +1,253 @@
+"""One small cluster of a release on its way onto one controller, and the eyes of the judge."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import itertools
+import json
+import logging
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from kazoo.client import KazooClient
+
+from bench.cluster.cluster import Cluster
+from bench.cluster.kafka import USERS
+from bench.cluster.ports import HOST
+from bench.cluster.tool_host import ToolHost
+from bench.cluster.waiting import wait_for
+from bench.cluster.zk_dump import contents, dump
+from bench.cluster.zookeeper import ZooKeeper
+from bench.demo import cluster_api as api
+from bench.demo import judge as plain
+from bench.matrix import controllers, judge
+from bench.matrix.login import call_as
+
+COUNT: Final = 3
+SEES_S: Final = 20.0
+
+
+class WrongError(Exception):
+    """A step did not do what it should; one sentence."""
+
+
+@dataclass
+class Stage:
+    """Started as a context manager: ZooKeeper and brokers in plain ZooKeeper mode.
+
+    Args:
+        release: of the brokers.
+        begin: makes the controller.
+        folder: of everything.
+        secured: whether brokers enforce ACLs: 3.4.1 does not start so with migration on.
+        host: Kafka's tools.
+    """
+
+    release: str
+    begin: controllers.Begin
+    folder: Path
+    secured: bool
+    host: ToolHost
+    zk: ZooKeeper = field(init=False)
+    cluster: Cluster = field(init=False)
+    controller: controllers.Controller = field(init=False)
+    look: KazooClient = field(init=False)
+    before: judge.Stores = field(init=False)
+    """The tree when the controller came."""
+    kept: dict[str, Any] = field(default_factory=dict)
+    """What a step leaves for later ones."""
+    forgiven: set[str] = field(default_factory=set)
+    """Differences that a red step left: the next steps do not answer for them."""
+    migrated: bool = False
+    """Whether brokers pass administrative requests on, whichever is asked."""
+    _turn: itertools.count[int] = field(default_factory=itertools.count)
+    _stack: ExitStack = field(default_factory=ExitStack)
+
+    def __enter__(self) -> Self:
+        try:
+            self.zk = self._stack.enter_context(ZooKeeper(self.folder / "zookeeper", fsync=False))
+            self.cluster = Cluster(
+                self.release,
+                self.folder / "brokers",
+                self.zk,
+                count=COUNT,
+                sasl=True,
+                authorizer=self.secured,
+            )
+            self._stack.enter_context(self.cluster)
+            logging.getLogger("kazoo").addHandler(logging.NullHandler())
+            self.look = KazooClient(self.zk.hosts, timeout=30)
+            self.look.start()
+            self._stack.callback(self.look.close)
+            self._stack.callback(self.look.stop)
+            self.controller = self.begin(
+                self.release,
+                self.folder / "controller",
+                self.zk.hosts,
+                self.json("/cluster/id")["id"],
+                secured=self.secured,
+            )
+            self._stack.callback(self.controller.kill)
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    # ------------------------------------------------------------- asking
+    def ask(self, request: Any, broker: int | None = None) -> Any:
+        """Send a request to a broker; without one, to one that takes administrative requests."""
+        address = self._admin() if broker is None else self.cluster.brokers[broker].bootstrap
+        return asyncio.run(api.call(address, request))
+
+    def ask_as(self, user: str, *requests: Any, broker: int | None = None) -> list[Any]:
+        """Send requests over the SASL listener, logged in by PLAIN."""
+        if broker is None:
+            broker = self._admin_id()
+        return call_as(self.sasl(broker), "PLAIN", user, USERS[user], *requests)
+
+    def sasl(self, broker: int) -> str:
+        """``host:port`` of a broker's SASL listener."""
+        return f"{HOST}:{self.cluster.brokers[broker].sasl_port}"
+
+    def _admin_id(self) -> int:
+        alive = self.alive
+        if self.migrated:
+            return alive[next(self._turn) % len(alive)]
+        wait_for("controller", lambda: self.shape(alive[0]).controller_id in alive, SEES_S)
+        return self.shape(alive[0]).controller_id
+
+    def _admin(self) -> str:
+        return self.cluster.brokers[self._admin_id()].bootstrap
+
+    @property
+    def alive(self) -> list[int]:
+        """Ids of the brokers that run."""
+        return [broker.id for broker in self.cluster.brokers if broker.alive]
+
+    def shape(self, broker: int = 0) -> api.Shape:
+        """What a broker tells its clients."""
+        return asyncio.run(api.shape(self.cluster.brokers[broker].bootstrap))
+
+    # ------------------------------------------------------------- looking
+    def json(self, path: str) -> Any:
+        """A znode's content."""
+        return json.loads(self.look.get(path)[0])
+
+    def tree(self) -> judge.Stores:
+        """ZooKeeper now."""
+        return judge.read_tree(contents(dump(self.zk.hosts, with_secrets=True)))
+
+    def records(self) -> list[dict[str, Any]]:
+        """The controller's log now, as Kafka's own tool reads it."""
+        with tempfile.TemporaryDirectory() as scratch:
+            found = sorted((self.controller.data / "__cluster_metadata-0").glob("*.log"))
+            segments = ",".join(str(shutil.copy(segment, scratch)) for segment in found)
+            printed = self.host.run(
+                "kafka.tools.DumpLogSegments",
+                *("--cluster-metadata-decoder", "--skip-record-metadata", "--files", segments),
+            )
+        if printed.code:
+            raise WrongError(f"kafka-dump-log cannot read the log: {printed.err[:200]}")
+        return list(plain.read_dump(printed.out))
+
+    def agree(self, timeout_s: float = 10) -> tuple[judge.Stores, judge.Stores]:
+        """Wait until ZooKeeper holds all of the log and says the same; returns both.
+
+        Raises:
+            WrongError: it does not get there; says where they differ.
+        """
+        end = time.monotonic() + timeout_s
+        while True:
+            log, tree = judge.read_log(self.records()), self.tree()
+            behind = log.last_change - tree.plain.offset
+            found = [d for d in judge.differences(tree, log) if d not in self.forgiven]
+            if behind <= 0 and not found:
+                return tree, log
+            if time.monotonic() > end:
+                late = [f"/migration stands {behind} records behind"] if behind > 0 else []
+                raise WrongError("; ".join([*found[:3], *late]))
+            time.sleep(0.1)
+
+    def everywhere(
+        self, what: str, ready: Callable[[api.Shape], bool], timeout_s: float = SEES_S
+    ) -> None:
+        """Wait until every broker that runs shows its clients this.
+
+        Raises:
+            WrongError: one does not.
+        """
+        self.each(what, lambda broker: ready(self.shape(broker)), timeout_s)
+
+    def each(self, what: str, ready: Callable[[int], Any], timeout_s: float = SEES_S) -> None:
+        """Wait until this holds on every broker that runs, by its id.
+
+        Raises:
+            WrongError: on one it does not.
+        """
+        for broker in self.alive:
+            asked = functools.partial(ready, broker)
+            self.until(f"{what} on broker {broker}", asked, timeout_s)
+
+    def until(self, what: str, ready: Callable[[], Any], timeout_s: float = SEES_S) -> Any:
+        """Wait for something; returns it.
+
+        Raises:
+            WrongError: it does not come.
+        """
+        try:
+            return wait_for(what, ready, timeout_s)
+        except TimeoutError as late:
+            raise WrongError(f"no {what} within {timeout_s:g} s") from late
+
+    def recover(self) -> None:
+        """After a red step: let brokers run that it stopped, note what it left different.
+
+        Raises:
+            WrongError, ProcessError: that does not work either.
+        """
+        if not self.migrated:
+            return
+        for broker in self.cluster.brokers:
+            if not broker.alive:
+                path = f"/brokers/ids/{broker.id}"
+                gone = functools.partial(lambda p: self.look.exists(p) is None, path)
+                self.until(f"end of {path}", gone)
+                broker.start().wait_started()
+        self.forgiven |= set(judge.differences(self.tree(), judge.read_log(self.records())))
+        self.whole()
+
+    def whole(self, timeout_s: float = 40) -> None:
+        """Wait until all brokers know each other and every replica is in sync, everywhere."""
+        self.everywhere(
+            "all replicas in sync",
+            lambda shape: len(shape.brokers) == len(self.alive) and not shape.short(),
+            timeout_s,
+        )
+
+
+def accepted(what: str, *codes: int) -> None:
+    """Raise WrongError if one of these is an error."""
+    if any(codes):
+        raise WrongError(f"{what}: error {next(filter(None, codes))}")
+
+
+def same(what: str, got: object, wanted: object) -> None:
+    """Raise WrongError if these differ."""
+    if got != wanted:
+        raise WrongError(f"{what}: {got!r} instead of {wanted!r}")

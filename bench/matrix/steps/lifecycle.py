@@ -1,0 +1,228 @@
+"""What happens to brokers and partitions: registration, copy, death, elections, modes, rollback."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Final
+
+from bench.cluster.kafka import Broker
+from bench.demo import cluster_api as api
+from bench.matrix.stage import Stage, WrongError, accepted, same
+from bench.matrix.steps import security
+from bench.matrix.steps.entities import OLD, create, take_producer_ids
+from wire import messages as m
+
+VICTIM: Final = 2
+_PREFERRED, _NOT_NEEDED, _NO_REASSIGNMENT = 0, 84, 85
+
+
+def fenced(records: list[dict[str, Any]]) -> dict[int, bool]:
+    """Broker id -> whether it is fenced, by the log; those that are registered."""
+    found: dict[int, bool] = {}
+    for record in records:
+        data = record["data"]
+        match record["type"]:
+            case "REGISTER_BROKER_RECORD":
+                found[data["brokerId"]] = bool(data["fenced"])
+            case "UNREGISTER_BROKER_RECORD":
+                found.pop(data["brokerId"], None)
+            case "FENCE_BROKER_RECORD":
+                found[data["id"]] = True
+            case "UNFENCE_BROKER_RECORD":
+                found[data["id"]] = False
+            case "BROKER_REGISTRATION_CHANGE_RECORD" if data.get("fenced", 0):
+                found[data["brokerId"]] = data["fenced"] > 0
+    return found
+
+
+def register(stage: Stage) -> None:
+    """All brokers restart in migration mode, and the controller registers and unfences them."""
+    stage.before = stage.tree()
+    stage.controller.begin()
+    stage.cluster.migrate(stage.controller.port, rolling=False)
+    stage.until(
+        "three unfenced brokers in the log",
+        lambda: fenced(stage.records()) == {0: False, 1: False, 2: False},
+        60,
+    )
+    kinds = [r for r in stage.records() if r["type"] == "REGISTER_BROKER_RECORD"]
+    same("isMigratingZkBroker", {r["data"].get("isMigratingZkBroker") for r in kinds}, {True})
+
+
+def copy(stage: Stage) -> None:
+    """Dual write begins, and the log holds what ZooKeeper held."""
+    stage.controller.await_dual_write()
+    stage.migrated = True
+    _, log = stage.agree()
+    was, now = stage.before, log
+    same("topics", _assignments(now), _assignments(was))
+    same("configs", now.plain.configs, was.plain.configs)
+    same("quotas, SCRAM users, ACLs and tokens", now.others, was.others)
+    used = was.plain.next_producer_id or 0
+    if (now.plain.next_producer_id or 0) < used:
+        raise WrongError(
+            f"producer ids from {now.plain.next_producer_id} on again; those below {used} are taken"
+        )
+    stage.whole()
+    stage.everywhere("every old topic", lambda shape: was.plain.topics.keys() <= set(shape.topics))
+
+
+def _assignments(stores: Any) -> dict[str, tuple[str, dict[int, list[int]]]]:
+    return {
+        name: (topic["id"], {n: p["replicas"] for n, p in topic["partitions"].items()})
+        for name, topic in stores.plain.topics.items()
+    }
+
+
+def broker_death(stage: Stage) -> None:
+    """A broker is killed: its leaders move; it comes back: its replicas catch up."""
+    victim = stage.cluster.brokers[VICTIM]
+    victim.kill()
+    stage.everywhere(
+        "leaders elsewhere",
+        lambda shape: (
+            VICTIM not in shape.led()
+            and all(leader >= 0 and VICTIM not in isr for leader, _, isr in shape.partitions)
+        ),
+        30,
+    )
+    same("brokers fenced", [b for b, f in fenced(stage.records()).items() if f], [VICTIM])
+    stage.agree()
+    path = f"/brokers/ids/{VICTIM}"
+    stage.until("end of its ZooKeeper session", lambda: stage.look.exists(path) is None, 30)
+    victim.start().wait_started()
+    stage.whole()
+    stage.agree()
+
+
+def elections(stage: Stage) -> None:
+    """Preferred leaders come back when asked for; a second time there is nothing to do."""
+    shape = stage.shape()
+    wanted = [n for n, (_, replicas, _) in shape.topics[OLD].items() if replicas[0] == VICTIM]
+    if not wanted or shape.topics[OLD][wanted[0]][0] == VICTIM:
+        raise WrongError(f"no partition of {OLD} waits for its preferred leader {VICTIM}")
+    kinds = m.ElectLeadersRequest
+    request = kinds(
+        election_type=_PREFERRED,
+        topic_partitions=[kinds.TopicPartitions(topic=OLD, partitions=wanted)],
+        timeout_ms=20_000,
+    )
+    for expected in (0, _NOT_NEEDED):
+        answer = stage.ask(request)
+        accepted("ElectLeaders", answer.error_code)
+        codes = {p.error_code for t in answer.replica_election_results for p in t.partition_result}
+        same("ElectLeaders", codes, {expected})
+    stage.everywhere(
+        "preferred leaders", lambda now: all(now.topics[OLD][n][0] == VICTIM for n in wanted)
+    )
+    stage.agree()
+
+
+def reassignment(stage: Stage) -> None:
+    """A replica moves from one broker to another, and its folder goes."""
+    topic, (_, before, _) = "pair", stage.shape().topics["pair"][0]
+    (stranger,) = {0, 1, 2} - set(before)
+    leaves, after = before[0], (before[1], stranger)
+    _reassign(stage, topic, list(after), 0)
+    stage.everywhere(
+        "the new replicas",
+        lambda shape: (
+            set(shape.topics[topic][0][1]) == set(after) == set(shape.topics[topic][0][2])
+        ),
+        30,
+    )
+    tree, _ = stage.agree()
+    partition = tree.plain.topics[topic]["partitions"][0]
+    told = partition["replicas"], partition["adding"], partition["removing"]
+    same("reassigned partition", told, (list(after), [], []))
+    answer = stage.ask(m.ListPartitionReassignmentsRequest(topics=None, timeout_ms=20_000))
+    accepted("ListPartitionReassignments", answer.error_code)
+    same("reassignments under way", answer.topics, [])
+    _reassign(stage, topic, None, _NO_REASSIGNMENT)
+    old = stage.cluster.brokers[leaves].data / f"{topic}-0"
+    stage.until(f"end of {topic}-0 on broker {leaves}", lambda: not old.exists())
+
+
+def _reassign(stage: Stage, topic: str, replicas: list[int] | None, expected: int) -> None:
+    kinds = m.AlterPartitionReassignmentsRequest
+    partition = kinds.ReassignablePartition(partition_index=0, replicas=replicas)
+    request = kinds(
+        timeout_ms=20_000, topics=[kinds.ReassignableTopic(name=topic, partitions=[partition])]
+    )
+    answer = stage.ask(request)
+    accepted("AlterPartitionReassignments", answer.error_code)
+    same("AlterPartitionReassignments", answer.responses[0].partitions[0].error_code, expected)
+
+
+def to_kraft(stage: Stage) -> None:
+    """A broker restarts in KRaft mode: it gets no more LeaderAndIsr, it follows the log."""
+    broker = stage.cluster.brokers[VICTIM]
+    broker.stop()
+    broker.zk, broker.migration = None, False
+    broker.start().wait_started()
+    stage.whole()
+    create(stage, api.topic("mixed", 3, 3, {}))
+    stage.everywhere("topic mixed", lambda shape: len(shape.topics.get("mixed", ())) == 3)
+    stage.whole()
+    take_producer_ids(stage)
+    stage.agree()
+    same("whether broker 2 has a znode", stage.look.exists(f"/brokers/ids/{VICTIM}"), None)
+
+
+def back_from_kraft(stage: Stage) -> None:
+    """The step back: the same broker in ZooKeeper mode again, with migration on."""
+    broker = stage.cluster.brokers[VICTIM]
+    if broker.alive:
+        broker.stop()
+    broker.zk, broker.migration = stage.zk.hosts, True
+    broker.start().wait_started()
+    stage.whole()
+    if stage.look.exists(f"/brokers/ids/{VICTIM}") is None:
+        raise WrongError("broker 2 has no znode again")
+    stage.agree()
+
+
+def to_zookeeper(stage: Stage) -> None:
+    """The whole way back: a ZooKeeper-mode controller on the tree that was written."""
+    tree = stage.tree()
+    stage.cluster.stop()
+    stage.controller.stop()
+    if stage.look.exists("/controller") is not None:
+        stage.look.delete("/controller")
+    for broker in stage.cluster.brokers:
+        plain_again(broker, stage.zk.hosts)
+    stage.migrated = False
+    stage.cluster.start().wait_ready()
+    stage.whole()
+    same("kraftControllerEpoch", stage.json("/controller")["kraftControllerEpoch"], -1)
+    topics = set(tree.plain.topics)
+    stage.everywhere("every topic", lambda shape: topics <= set(shape.topics))
+    same("topics left", _assignments(stage.tree()), _assignments(tree))
+    create(stage, api.topic("back", 3, 3, {}))
+    stage.everywhere("topic back", lambda shape: len(shape.topics.get("back", ())) == 3)
+    take_producer_ids(stage)
+    for kind, check in _STILL.items():
+        if kind in stage.kept.get("green", ()):
+            stage.each(f"{kind} as they were left", functools.partial(check, stage))
+
+
+def plain_again(broker: Broker, zk: str) -> None:
+    """Let the next start be in plain ZooKeeper mode."""
+    broker.zk, broker.migration, broker.controller_port = zk, False, None
+
+
+def _quotas_stay(stage: Stage, broker: int) -> bool:
+    security.check_quotas(stage, broker)
+    return True
+
+
+def _tokens_stay(stage: Stage, broker: int) -> bool:
+    return bool(security.known_tokens(stage, broker) == stage.kept["tokens"])
+
+
+_STILL: Final = {
+    "quotas": _quotas_stay,
+    "SCRAM": security.check_logins,
+    "ACLs": security.check_acls,
+    "tokens": _tokens_stay,
+}

@@ -1,0 +1,59 @@
+"""The table release x step, and whose fault a red cell is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench.matrix.run import GREEN, NOT_APPLICABLE, RED, STEPS, Cell
+
+OURS, KAFKA = "ours", "kafka"
+
+
+def verdict(cell: Cell, beside: Cell | None) -> str:
+    """What stands in the table for our cell, seen Kafka's own controller on the same step.
+
+    >>> mine = Cell("3.4.1", "copy", OURS, RED, "x")
+    >>> verdict(mine, Cell("3.4.1", "copy", KAFKA, RED, "y"))
+    "Kafka's"
+    >>> verdict(mine, None)
+    'RED'
+    """
+    if cell.state == GREEN:
+        return "green"
+    if cell.state == NOT_APPLICABLE:
+        return "n/a"
+    return "Kafka's" if beside is not None and beside.state == RED else "RED"
+
+
+def ours_is_good(cells: Sequence[Cell]) -> bool:
+    """Whether no cell is our fault."""
+    return all(word != "RED" for word in _words(cells).values())
+
+
+def _words(cells: Sequence[Cell]) -> dict[tuple[str, str], str]:
+    by_place = {(cell.controller, cell.release, cell.step): cell for cell in cells}
+    return {
+        (release, step): verdict(cell, by_place.get((KAFKA, release, step)))
+        for (controller, release, step), cell in by_place.items()
+        if controller == OURS
+    }
+
+
+def markdown(cells: Sequence[Cell]) -> str:
+    """The table with its notes; Kafka's own controller stands beside where it was asked."""
+    words = _words(cells)
+    theirs = {(c.release, c.step): c.state for c in cells if c.controller == KAFKA}
+    releases = list(dict.fromkeys(cell.release for cell in cells))
+    steps = [step for step in STEPS if any(cell.step == step for cell in cells)]
+    rows = [f"| step | {' | '.join(releases)} |", "|---" * (len(releases) + 1) + "|"]
+    for step in steps:
+        shown = []
+        for release in releases:
+            word = words.get((release, step), "")
+            beside = theirs.get((release, step))
+            shown.append(f"{word} (Kafka: {beside})" if beside else word)
+        rows.append(f"| {step} | {' | '.join(shown)} |")
+    notes = [
+        f"- {cell.release} {cell.step}, {cell.controller}: {cell.why}" for cell in cells if cell.why
+    ]
+    return "\n".join([*rows, *([""] if notes else []), *notes])
