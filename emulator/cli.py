@@ -181,6 +181,37 @@ def preflight(
 
 
 @app.command()
+def plan(
+    dump: Annotated[Path, typer.Option("--dump", help="A tree as zk dump printed it.")],
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", help="The controller's server.properties.")
+    ] = None,
+    release_version: Annotated[
+        str | None,
+        typer.Option("--release-version", "-r", help="metadata.version, such as 3.9-IV0."),
+    ] = None,
+    overrides: Override = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Say offline what a migration would copy from a dumped tree, and what it would refuse."""
+    import msgspec
+    from rich.console import Console
+
+    from emulator.io import plan_dump
+
+    settings = None if config is None else load_config(config, overrides)
+    try:
+        found = plan_dump.plan(dump, settings, release_version)
+    except plan_dump.PlanError as error:
+        raise fail(str(error), 2) from error
+    if as_json:
+        typer.echo(msgspec.json.encode(plan_dump.as_json(found)).decode())
+    else:
+        plan_dump.show(found, Console())
+
+
+@app.command()
 def demo(
     out: Annotated[
         Path, typer.Option(help="A folder demo-<time> for all that is left is made in it.")
