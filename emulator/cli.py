@@ -17,6 +17,8 @@ import typer
 
 from emulator import config as config_module
 from emulator import properties
+from emulator.io.elect_leaders_command import elect_leaders
+from emulator.io.jaas_file import inlined
 from wire.cli import app as wire_app
 
 app = typer.Typer(
@@ -29,6 +31,7 @@ app = typer.Typer(
 zk_app = typer.Typer(help="ZooKeeper: start one, dump a tree, compare it with a controller.")
 log_app = typer.Typer(help="The metadata log.")
 app.add_typer(wire_app, name="wire", help="Kafka's messages: show one, check recorded frames.")
+app.command(name="elect-leaders")(elect_leaders)
 app.add_typer(zk_app, name="zk")
 app.add_typer(log_app, name="log")
 
