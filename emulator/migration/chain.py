@@ -14,12 +14,12 @@ KafkaZkClient.wrapMigrationRequest has one counter and one data op per multi.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from emulator.migration.zk_tree import controller, migration, own
-from emulator.zookeeper.jute import MULTI_OVERHEAD_BYTES, op_size
+from emulator.zookeeper.jute import MULTI_OVERHEAD_BYTES
 from emulator.zookeeper.ops import Check, Create, Multi, OpValue, SetData, Stat, ZkOp
 
 ABSENT: Final = None
@@ -76,9 +76,8 @@ class Chain:
         """Multis built since the last acknowledged one."""
         return _steps(self._acked, self._next)
 
-    @property
-    def overhead_bytes(self) -> int:
-        """Bytes of a multi that carries no data op."""
+    def overhead_bytes(self, op_size: Callable[[ZkOp], int]) -> int:
+        """Bytes of a multi that carries no data op; ``op_size`` says those of each op."""
         ops = self._wrap((), Position(2**62, 2**30, 2**30))
         return MULTI_OVERHEAD_BYTES + sum(op_size(op) for op in ops)
 

@@ -24,6 +24,7 @@ from emulator.migration.chain import Counters, Position, Term
 from emulator.migration.preconditions import Reason, Why
 from emulator.migration.zk_tree import controller, migration, own
 from emulator.migration.zk_tree.errors import ZnodeError
+from emulator.zookeeper.errors import ZkCode, code_name
 from emulator.zookeeper.ops import (
     Create,
     Delete,
@@ -31,9 +32,11 @@ from emulator.zookeeper.ops import (
     Multi,
     MultiRead,
     NodeData,
+    ReadFailed,
     ReadValue,
     SetData,
     Sync,
+    ZkFailed,
     ZkOp,
     ZkRequest,
 )
@@ -68,6 +71,10 @@ class Found:
 
 def parse(values: Sequence[ReadValue]) -> Found | Reason:
     """Parse the four znodes, in the order of :data:`PATHS`; a Reason when one is unusable."""
+    for path, value in zip(PATHS, values, strict=True):
+        if isinstance(value, ReadFailed) and value.code != ZkCode.NO_NODE:
+            text = f"{path}: ZooKeeper answers {code_name(value.code)}"
+            return Reason(Why.UNREADABLE, path, text)
     epoch, holder, mine, record = (v if isinstance(v, NodeData) else None for v in values)
     try:
         if epoch is None:
@@ -191,6 +198,15 @@ def multi(found: Found, node_id: int, kraft_epoch: int, now_ms: int) -> Multi:
         ops.append(Delete(controller.PATH, found.controller_version))
     ops.append(Create(controller.PATH, controller.encode(node_id, kraft_epoch, now_ms)))
     return Multi(tuple(ops))
+
+
+def refused(outcome: ZkFailed) -> Reason:
+    """Say what ZooKeeper does not let us write."""
+    path = controller.EPOCH_PATH if outcome.index <= 0 else controller.PATH
+    text = f"{path}: ZooKeeper answers {code_name(outcome.code)} to the claim"
+    if outcome.code == ZkCode.NO_AUTH:
+        text += ": log in as the brokers do, or give this controller's identity the right to write"
+    return Reason(Why.UNREADABLE, path, text)
 
 
 def claimed(found: Found, node_id: int, kraft_epoch: int) -> tuple[Term, Counters, Position]:

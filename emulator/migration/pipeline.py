@@ -16,8 +16,8 @@ from emulator.migration.unit import MULTI_BYTES_MAX, Unit, operations
 from emulator.seam import Effect, Log, Row
 from emulator.trace.distribution import Distribution
 from emulator.trace.rows import MultiResult, MultiRow, RangeRow, Stage
-from emulator.zookeeper.errors import code_name
-from emulator.zookeeper.jute import FRAME_BYTES_MAX, MULTI_OVERHEAD_BYTES, op_size
+from emulator.zookeeper.errors import ZkCode, code_name
+from emulator.zookeeper.jute import FRAME_BYTES_MAX, MULTI_OVERHEAD_BYTES
 from emulator.zookeeper.ops import (
     Multi,
     Stat,
@@ -40,6 +40,9 @@ class Zk(Protocol):
     def submit(self, tag: object, request: ZkRequest, now_ms: int) -> list[Effect]:
         """Send; the outcome comes back under ``tag``."""
 
+    def op_size(self, op: ZkOp) -> int:
+        """Bytes that one op adds to a multi as it is sent."""
+
 
 @dataclass(frozen=True, slots=True)
 class MultiTag:
@@ -57,7 +60,10 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A multi was refused as a whole. ``op``: the refused data operation, if it was one."""
+    """A multi was refused as a whole.
+
+    ``op``: the refused operation, unless it is one of the chain's and only shows another version.
+    """
 
     code: int
     op: ZkOp | None
@@ -75,6 +81,7 @@ class InDoubt:
 
 
 Report = Acknowledged | Refused | InDoubt
+_RACES: Final = frozenset({ZkCode.BAD_VERSION, ZkCode.NO_NODE, ZkCode.NODE_EXISTS})
 MULTI_TOO_LARGE: Final = -1_000
 """In place of a ZooKeeper code: an operation that fits into no frame."""
 
@@ -150,12 +157,12 @@ class Pipeline:
             fits into no frame.
         """
         assert self.chain is not None
-        groups = unit.pack(self._ops_max, MULTI_BYTES_MAX)
+        groups = unit.pack(self._ops_max, MULTI_BYTES_MAX, self._zk.op_size)
         if groups is None:
             return None
-        room = FRAME_BYTES_MAX - self.chain.overhead_bytes
+        room = FRAME_BYTES_MAX - self.chain.overhead_bytes(self._zk.op_size)
         if unit.packed_bytes > room:
-            largest = max((op for group in groups for op in group), key=op_size)
+            largest = max((op for group in groups for op in group), key=self._zk.op_size)
             unit.groups.extendleft(reversed(groups))
             unit.packed = False
             return Refused(MULTI_TOO_LARGE, largest)
@@ -184,7 +191,9 @@ class Pipeline:
                 return Refused(0, None), self._count(flight, MultiResult.OK)
             case ZkFailed(code=code, index=index):
                 ops = flight.multi.ops
-                op = ops[index] if 0 < index < len(ops) - 2 else None
+                data = 0 < index < len(ops) - 2
+                # A version that moved is the chain's own matter; anything else an operator's.
+                op = ops[index] if data or (index >= 0 and code not in _RACES) else None
                 return Refused(code, op), self._count(flight, MultiResult.REFUSED)
             case ZkLost():
                 return InDoubt(), self._count(flight, MultiResult.LOST)
@@ -232,7 +241,7 @@ class Pipeline:
         self._serial += 1
         multi = self.chain.build([op for group in groups for op in group], position)
         chained = (multi.ops[0], *multi.ops[-2:])
-        size = MULTI_OVERHEAD_BYTES + sum(op_size(op) for op in chained)
+        size = MULTI_OVERHEAD_BYTES + sum(map(self._zk.op_size, chained))
         if unit is not None:
             size += unit.packed_bytes
         stamp = self._stamp()
@@ -247,7 +256,7 @@ class Pipeline:
     def _count(self, flight: _Flight, result: MultiResult) -> list[Effect]:
         self.multis[result] += 1
         stamp = self._stamp()
-        kinds = operations(flight.groups, flight.size)
+        kinds = operations(flight.groups, flight.size, self._zk.op_size)
         if result is MultiResult.OK:
             self.multi_latency_ms.observe((stamp - flight.sent_ns) / 1e6)
             self.multi_bytes += flight.size

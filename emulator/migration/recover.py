@@ -14,7 +14,17 @@ from emulator.migration.preconditions import Reason, Why
 from emulator.migration.zk_tree import cluster, migration
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.migration.zk_tree.reader import TOP_LEVEL
-from emulator.zookeeper.ops import Create, GetData, NodeData, Sync, ZkOutcome, ZkRequest, ZkResult
+from emulator.zookeeper.errors import ZkCode, code_name
+from emulator.zookeeper.ops import (
+    Create,
+    GetData,
+    NodeData,
+    Sync,
+    ZkFailed,
+    ZkOutcome,
+    ZkRequest,
+    ZkResult,
+)
 
 WHOSE: Final[Sequence[ZkRequest]] = (Sync("/"), GetData(cluster.PATH))
 """Whose ZooKeeper this is; asked before anything is written."""
@@ -36,6 +46,9 @@ def other_cluster(answer: ZkOutcome, cluster_id: str) -> Reason | None:
         answer: what became of the read of ``/cluster/id``.
         cluster_id: what our folder was formatted with.
     """
+    if isinstance(answer, ZkFailed) and answer.code != ZkCode.NO_NODE:
+        text = f"{cluster.PATH}: ZooKeeper answers {code_name(answer.code)}"
+        return Reason(Why.UNREADABLE, cluster.PATH, text)
     if not isinstance(answer, ZkResult) or not isinstance(answer.value, NodeData):
         return None
     try:

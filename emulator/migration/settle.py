@@ -12,14 +12,34 @@ from dataclasses import dataclass
 from typing import Final
 
 from emulator.migration.chain import Chain, Counters, Position
+from emulator.migration.rounds import Round
 from emulator.migration.zk_tree import controller, migration, own
-from emulator.zookeeper.ops import GetData, MultiRead, NodeData, ReadValue, Sync, ZkRequest
+from emulator.zookeeper.errors import ZkCode, code_name
+from emulator.zookeeper.ops import (
+    GetData,
+    MultiRead,
+    NodeData,
+    ReadFailed,
+    ReadValue,
+    Sync,
+    ZkRequest,
+)
 
 PATHS: Final = (controller.EPOCH_PATH, controller.PATH, own.PATH, migration.PATH)
 
 
 REQUESTS: Final[Sequence[ZkRequest]] = (Sync("/"), MultiRead(tuple(GetData(p) for p in PATHS)))
 """The four znodes, after a sync: the server at hand may lag behind the leader."""
+
+
+def unreadable(read: Round) -> tuple[str, str] | None:
+    """Path and cause of a read that failed for another reason than absence: it proves nothing."""
+    for _, code in read.failures:
+        return "/", f"reading the chain back: {code_name(code)}"
+    for path, value in zip(PATHS, read.values, strict=True):
+        if isinstance(value, ReadFailed) and value.code != ZkCode.NO_NODE:
+            return path, f"reading the chain back: {code_name(value.code)}"
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -276,7 +276,7 @@ class ClaimTask(Task):
             if outcome.code in races:
                 self.result = Lost()
             else:
-                self.result = Missing((_unreadable("/controller", outcome.code),))
+                self.result = Missing((claim.refused(outcome),))
             return []
         self.raised = True
         return self._ask(claim.READ, now_ms)

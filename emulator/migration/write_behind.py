@@ -29,13 +29,11 @@ from emulator.migration.unit import Unit
 from emulator.seam import Effect, Log, Row
 from emulator.trace.distribution import Distribution
 from emulator.trace.rows import RangeRow, Stage
-from emulator.zookeeper.errors import code_name
 from emulator.zookeeper.ops import ReadValue, ZkOutcome
 
 DEPTH: Final = 2
 NO_OP_WRITE_MS: Final = 500
 """At most one write of ``/migration`` in this time for progress that changes nothing."""
-RETRY_MS: Final = 1_000
 
 
 class WriteBehind:
@@ -156,8 +154,7 @@ class WriteBehind:
         self._written.clear()
         self.lag.restart(-1, -1)
         self._busy = self.reconciled = False
-        self.mode = Mode.STOPPED
-        self.why = ""
+        self.mode, self.why = Mode.STOPPED, ""
 
     def drain(self, now_ms: int) -> list[Effect]:
         """Write what is left without waiting for more of it; done when :attr:`idle`."""
@@ -216,8 +213,7 @@ class WriteBehind:
         """Send the next multi of a unit; None: something in flight must be answered first."""
         effects: list[Effect] = []
         if not unit.planned and unit.plan():
-            stamp = self._stamp()
-            row = RangeRow(Stage.PLANNED, unit.first_offset, unit.last_offset, stamp)
+            row = RangeRow(Stage.PLANNED, unit.first_offset, unit.last_offset, self._stamp())
             effects.append(Row(row))
         sent = self.pipeline.send_part(unit, now_ms)
         if isinstance(sent, Refused):
@@ -246,6 +242,7 @@ class WriteBehind:
                 self._careful = False
                 if self.mode is Mode.STARTING:
                     self.mode, self.verified = Mode.CLAIMED, True
+                    self.poison.healed()
                 if unit is not None:
                     effects += self._confirmed(unit)
                 return effects + self._pump(now_ms)
@@ -290,8 +287,8 @@ class WriteBehind:
             return []
         self.doubt_count += 1
         self._reading = None
-        log = Log("warning", "zookeeper writes in doubt", {"lost": what})
-        return [log, *self._begin_settle(now_ms)]
+        effects: list[Effect] = [Log("warning", "zookeeper writes in doubt", {"lost": what})]
+        return effects + self._begin_settle(now_ms)
 
     def _begin_settle(self, now_ms: int) -> list[Effect]:
         """Read the chain back; nothing of ours can be applied any more."""
@@ -310,15 +307,15 @@ class WriteBehind:
             return []
         if read.lost:
             return self._begin_settle(now_ms)
-        for _, code in read.failures:
-            self._wait(now_ms + RETRY_MS)
-            fields: dict[str, object] = {"error": code_name(code)}
-            return [Log("warning", "cannot read the chain back", fields)]
+        if (failure := settle.unreadable(read)) is not None:
+            return self._unreadable(*failure, now_ms)
         return self._settled(read.values, now_ms)
 
     def _settled(self, values: list[ReadValue], now_ms: int) -> list[Effect]:
         chain = self.pipeline.chain
         assert chain is not None
+        if self._resume is not Mode.RECONCILING:
+            self.poison.readable()
         refusal, self._refusal = self._refusal, None
         match settle.judge(chain, values):
             case settle.Deposed(why=why):
@@ -360,9 +357,9 @@ class WriteBehind:
         self._untell()
         if self.poison.refused(refusal, now_ms) is Verdict.RECONCILE:
             return self._begin_reconcile(now_ms)
-        self._resume = Mode.RECONCILING
-        self._wait(self.poison.retry_ms)
-        return [self.poison.znodes[0].log()]
+        if self._resume not in (Mode.STARTING, Mode.CLAIMED):
+            self._resume = Mode.RECONCILING
+        return self._wait()
 
     def _untell(self) -> None:
         """Units that cannot be finished as planned go back to pending: a reconcile covers them."""
@@ -384,16 +381,20 @@ class WriteBehind:
         if reading.failure is not None:
             self._reading = None
             self._resume = Mode.RECONCILING
-            self._wait(now_ms + RETRY_MS)
-            return [Log("error", "cannot read the tree", {"why": reading.failure.text})]
+            return self._unreadable(reading.failure.subject, reading.failure.text, now_ms)
         if reading.tree is None:
             return []
         self._reading = None
+        self.poison.readable()
         unit = self._backlog.full_unit(reading.tree, self._kraft_epoch, self._reading_since_ns)
         self.pipeline.units.append(unit)
         self.mode = self._resume = Mode.RUNNING
         return self._pump(now_ms)
 
-    def _wait(self, retry_ms: int) -> None:
-        self.mode = Mode.POISONED
-        self._retry_ms = retry_ms
+    def _unreadable(self, path: str, cause: str, now_ms: int) -> list[Effect]:
+        self.poison.unreadable(path, cause, now_ms)
+        return self._wait()
+
+    def _wait(self) -> list[Effect]:
+        self.mode, self._retry_ms = Mode.POISONED, self.poison.retry_ms
+        return [self.poison.znodes[0].log()]

@@ -97,6 +97,7 @@ class Tree:
     """All znodes by path, and the last zxid.
 
     ``changed`` takes the path of every znode that is written, made or removed, for who looks on.
+    ``locked``: paths whose ACL gives clients nothing but to see that the znode exists.
     """
 
     def __init__(self) -> None:
@@ -107,6 +108,7 @@ class Tree:
             if path != "/":
                 self.nodes[parent_of(path)].children.add(path.rsplit("/", 1)[1])
         self.changed: set[str] = set()
+        self.locked: set[str] = set()
         self._undo: dict[str, Znode | None] | None = None
 
     def get(self, path: str) -> Znode:
@@ -119,6 +121,15 @@ class Tree:
         if node is None:
             raise Refused(ZkCode.NO_NODE)
         return node
+
+    def permit(self, path: str) -> None:
+        """Ask the ACL of ``path``.
+
+        Raises:
+            Refused: NO_AUTH.
+        """
+        if path in self.locked:
+            raise Refused(ZkCode.NO_AUTH)
 
     def write(self, op: ZkOp, session_id: int, now_ms: int) -> OpValue:
         """Do one op as a transaction of its own; a refused one uses up a zxid as well."""
@@ -160,6 +171,8 @@ class Tree:
                 return self._create(op, session_id, now_ms)
             case SetData():
                 _check_path(op.path)
+                self.get(op.path)
+                self.permit(op.path)
                 node = self._expect(op.path, op.version)
                 self._touch(op.path)
                 node.data = op.data
@@ -170,12 +183,16 @@ class Tree:
             case Delete():
                 if not op.path.startswith("/") or op.path in _SPECIAL:
                     raise Refused(ZkCode.BAD_ARGUMENTS)
+                self.get(op.path)
+                self.permit(parent_of(op.path))
                 node = self._expect(op.path, op.version)
                 if node.children:
                     raise Refused(ZkCode.NOT_EMPTY)
                 self._remove(op.path)
             case Check():
                 _check_path(op.path)
+                self.get(op.path)
+                self.permit(op.path)
                 self._expect(op.path, op.version)
         return None
 
@@ -192,6 +209,7 @@ class Tree:
         if not op.acl:
             raise Refused(ZkCode.INVALID_ACL)
         parent = self.get(parent_path)
+        self.permit(parent_path)
         path = op.path
         if op.flags & SEQUENTIAL:
             path += f"{parent.creates:010d}"

@@ -1,0 +1,80 @@
+"""Multis are cut by the bytes that leave: a chroot and ACLs make every operation longer."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulator.config_zookeeper import ZooKeeperSecurity
+from emulator.metadata.delta import Touched
+from emulator.metadata.image import EMPTY
+from emulator.migration.chain import Counters, Position, Term
+from emulator.migration.pipeline import MULTI_TOO_LARGE, Acknowledged, Pipeline, Refused
+from emulator.migration.plan import Group
+from emulator.migration.unit import Unit
+from emulator.zookeeper import jute
+from emulator.zookeeper.ops import Create
+from tests.unit.zookeeper.world import World
+
+PARENT = "/t"
+
+
+def sent(world: World, groups: list[Group]) -> Refused | None:
+    """Send a unit of these groups to its end, or to what fits into no frame."""
+    world.start()
+    for op in (Create("/controller_epoch", b"1"), Create(PARENT, None)):
+        world.ask(op)
+    pipeline = Pipeline(world.client, lambda: 0, ops_max=1_000)
+    pipeline.begin(Term(3000, 1, 1, 0), Counters(None, None))
+    unit = Unit(Position(0, 1), EMPTY, Touched(), iter([groups]))
+    pipeline.units.append(unit)
+    assert unit.plan(ops_max=10_000)
+    while pipeline.open_unit is not None:
+        effects = pipeline.send_part(unit, world.now_ms)
+        if isinstance(effects, Refused):
+            return effects
+        assert effects is not None
+        world.perform(effects)
+        for outcome in world.client.take_results():
+            report, _ = pipeline.outcome(outcome)
+            assert isinstance(report, Acknowledged)
+    return None
+
+
+def big(bytes_count: int) -> Group:
+    return [Create(f"{PARENT}/big", b"x" * bytes_count)]
+
+
+@pytest.mark.parametrize("chroot", ["", "/" + "c" * 1_000])
+@pytest.mark.parametrize("set_acl", [False, True])
+def test_no_multi_is_longer_than_a_frame(chroot: str, set_acl: bool) -> None:
+    """Two hundred operations in one group, whose paths alone would fill it thrice."""
+    world = World(chroot=chroot, security=ZooKeeperSecurity(set_acl=set_acl))
+    group: Group = [Create(f"{PARENT}/{number}", b"x" * 4_000) for number in range(230)]
+    refused = sent(world, [group, [Create(f"{PARENT}/last", b"")]])
+    whole = sum(world.client.op_size(op) for op in group)
+    if whole > jute.FRAME_BYTES_MAX:
+        assert refused is not None
+        assert refused.code == MULTI_TOO_LARGE
+    else:
+        assert refused is None
+        assert len(world.model.tree.get(chroot + PARENT).children) == 231
+
+
+@pytest.mark.parametrize(
+    ("chroot", "set_acl"), [("", True), ("/kafka", False), ("/" + "c" * 999, True)]
+)
+def test_what_just_does_not_fit_is_named_and_what_does_is_written(
+    chroot: str, set_acl: bool
+) -> None:
+    """At every size around the limit it is either sent or refused: never a frame too long."""
+    outcomes = []
+    for missing in range(400, 6_000, 40):
+        world = World(chroot=chroot, security=ZooKeeperSecurity(set_acl=set_acl))
+        refused = sent(world, [big(jute.FRAME_BYTES_MAX - missing)])
+        outcomes.append(refused is None)
+        if refused is not None:
+            assert refused.code == MULTI_TOO_LARGE
+            assert refused.op is not None
+            assert refused.op.path == f"{PARENT}/big"
+    assert outcomes == sorted(outcomes)
+    assert set(outcomes) == {False, True}
