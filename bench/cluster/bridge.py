@@ -73,13 +73,14 @@ class Bridge(Process):
             }
         return found | self.extra
 
-    def format(self, cluster_id: str) -> Self:
-        """Run ``kraft-bridge format``.
+    def format(self, cluster_id: str, release_version: str | None = None) -> Self:
+        """Run ``kraft-bridge format``, at the newest metadata.version of the release unless told.
 
         Raises:
             ProcessError: it failed.
         """
-        code = self._run("format", "-t", cluster_id).wait()
+        level = () if release_version is None else ("-r", release_version)
+        code = self._run("format", "-t", cluster_id, *level).wait()
         if code != 0:
             raise ProcessError(f"kraft-bridge format ended with {code}:\n{self.tail()}")
         return self
@@ -88,10 +89,15 @@ class Bridge(Process):
         """Run ``kraft-bridge controller``; `wait_started` then waits until it answers."""
         return self._run("controller")
 
-    def _run(self, verb: str, *arguments: str) -> Self:
+    def write_properties(self) -> Path:
+        """Write `properties` to its file, as every start does; returns the file."""
         self.folder.mkdir(parents=True, exist_ok=True)
         lines = (f"{key}={value}\n" for key, value in self.properties().items())
         self.config.write_text("".join(lines))
+        return self.config
+
+    def _run(self, verb: str, *arguments: str) -> Self:
+        self.write_properties()
         return self.launch([sys.executable, "-c", _COMMAND, verb, "-c", self.config, *arguments])
 
     def page(self, path: str) -> str | None:

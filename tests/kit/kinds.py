@@ -4,7 +4,9 @@ from collections.abc import Iterable
 
 # Strongest first. A fixture that builds on these counts as they do: pytest lists the whole chain.
 KINDS: dict[str, frozenset[str]] = {
-    "real broker": frozenset({"brokers", "module_brokers", "shared_brokers", "cluster"}),
+    "real broker": frozenset(
+        {"brokers", "module_brokers", "shared_brokers", "cluster", "kraft_brokers"}
+    ),
     "ZooKeeper": frozenset({"zookeeper", "make_zookeeper", "module_zookeeper"}),
     "proxy": frozenset({"fault_proxy"}),
     "Kafka's classes": frozenset({"kafka_tool", "compile_java"}),
