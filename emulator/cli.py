@@ -59,7 +59,7 @@ def load_config(path: Path, overrides: list[str] | None) -> config_module.Config
     """Read a properties file; warnings go to stderr, problems end the command with code 2."""
     try:
         raw = properties.parse(path.read_text(encoding="utf-8"), overrides or ())
-        config, warnings = config_module.load(raw)
+        config, warnings = config_module.load(inlined(raw))
     except config_module.ConfigError as error:
         for problem in (*error.warnings, *error.problems):
             typer.echo(f"{path}: {problem}", err=True)

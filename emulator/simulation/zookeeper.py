@@ -245,7 +245,7 @@ class ZooKeeperModel:
 
     def _read(self, opcode: int, path: str) -> bytes:
         node = self.tree.get(path)
-        self.tree.permit(path)
+        self.tree.permit(path, write=False)
         if opcode == jute.OP_GET_DATA:
             return bytes(kazoo.write_buffer(node.data)) + _STAT.pack(*node.stat())
         names = b"".join(kazoo.write_string(name) for name in sorted(node.children))

@@ -97,7 +97,8 @@ class Tree:
     """All znodes by path, and the last zxid.
 
     ``changed`` takes the path of every znode that is written, made or removed, for who looks on.
-    ``locked``: paths whose ACL gives clients nothing but to see that the znode exists.
+    ``locked``: paths whose ACL gives clients nothing but to see that the znode exists;
+    ``read_only``: those that may be read as well.
     """
 
     def __init__(self) -> None:
@@ -109,6 +110,7 @@ class Tree:
                 self.nodes[parent_of(path)].children.add(path.rsplit("/", 1)[1])
         self.changed: set[str] = set()
         self.locked: set[str] = set()
+        self.read_only: set[str] = set()
         self._undo: dict[str, Znode | None] | None = None
 
     def get(self, path: str) -> Znode:
@@ -122,13 +124,13 @@ class Tree:
             raise Refused(ZkCode.NO_NODE)
         return node
 
-    def permit(self, path: str) -> None:
-        """Ask the ACL of ``path``.
+    def permit(self, path: str, *, write: bool) -> None:
+        """Ask the ACL of ``path``; ``write``: for any of the rights but READ.
 
         Raises:
             Refused: NO_AUTH.
         """
-        if path in self.locked:
+        if path in self.locked or (write and path in self.read_only):
             raise Refused(ZkCode.NO_AUTH)
 
     def write(self, op: ZkOp, session_id: int, now_ms: int) -> OpValue:
@@ -172,7 +174,7 @@ class Tree:
             case SetData():
                 _check_path(op.path)
                 self.get(op.path)
-                self.permit(op.path)
+                self.permit(op.path, write=True)
                 node = self._expect(op.path, op.version)
                 self._touch(op.path)
                 node.data = op.data
@@ -184,7 +186,7 @@ class Tree:
                 if not op.path.startswith("/") or op.path in _SPECIAL:
                     raise Refused(ZkCode.BAD_ARGUMENTS)
                 self.get(op.path)
-                self.permit(parent_of(op.path))
+                self.permit(parent_of(op.path), write=True)
                 node = self._expect(op.path, op.version)
                 if node.children:
                     raise Refused(ZkCode.NOT_EMPTY)
@@ -192,7 +194,7 @@ class Tree:
             case Check():
                 _check_path(op.path)
                 self.get(op.path)
-                self.permit(op.path)
+                self.permit(op.path, write=False)
                 self._expect(op.path, op.version)
         return None
 
@@ -209,7 +211,7 @@ class Tree:
         if not op.acl:
             raise Refused(ZkCode.INVALID_ACL)
         parent = self.get(parent_path)
-        self.permit(parent_path)
+        self.permit(parent_path, write=True)
         path = op.path
         if op.flags & SEQUENTIAL:
             path += f"{parent.creates:010d}"

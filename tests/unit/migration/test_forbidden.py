@@ -24,6 +24,7 @@ def poisoned(world: World) -> dict[str, str]:
 def repaired(world: World) -> World:
     """The ACL is what it should be: everything is written, nothing is named any more."""
     world.model.tree.locked.clear()
+    world.model.tree.read_only.clear()
     world.advance(60_000)
     assert world.driver.state is State.DUAL_WRITE
     assert differences(world) == {}
@@ -61,6 +62,33 @@ def test_in_dual_write_it_waits_and_goes_on(locked: str, lacks: str, poison: str
     if poison == "block" or lacks == locked:
         repaired(world)
         assert b'"w"' in (world.data("/config/brokers/<default>") or b"")
+
+
+@pytest.mark.parametrize("path", ["/migration", "/kraft_bridge"])
+@pytest.mark.parametrize("poison", ["block", "skip"])
+def test_the_chain_where_it_may_be_read_but_not_written(path: str, poison: str) -> None:
+    world = World(write_behind_poison=poison).dual_write()
+    world.model.tree.read_only.add(path)
+    before = len(world.multis)
+    world.append(value("v"))
+    world.advance(20_000)
+    assert poisoned(world) == {path: "SetData: NO_AUTH (no WRITE for us in its ACL)"}
+    assert len(world.multis) - before < 20, "it is tried again with back-off"
+    repaired(world)
+
+
+def test_the_first_multi_of_a_claim_where_migration_may_not_be_written() -> None:
+    world = waiting_world()
+    world.start()
+    world.model.tree.read_only.add("/migration")
+    world.register(1)
+    world.register(2)
+    world.advance(20_000)
+    assert world.driver.claim_count == 1
+    assert set(poisoned(world)) == {"/migration"}
+    assert world.driver.state is State.BECOME_CONTROLLER
+    repaired(world)
+    assert world.driver.claim_count == 1
 
 
 @pytest.mark.parametrize(
