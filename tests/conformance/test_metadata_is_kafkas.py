@@ -43,7 +43,7 @@ def oracle(compile_java: Callable[..., Path]) -> Oracle:
     return partial(java, [*jars, classes], "MetadataOracle")
 
 
-@pytest.mark.requirement("J02")
+@pytest.mark.requirement("J02", "J19")
 def test_the_table_is_kafkas(oracle: Oracle) -> None:
     ours = [
         " ".join(
