@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from emulator import config, introspection
+from emulator.controller.supported import METADATA_VERSION_MAX
+from emulator.io.storage import format_folder
 from emulator.metadata.metadata_version import VERSIONS, MetadataVersion
 from emulator.migration.preconditions import Why, reasons
 from emulator.migration.propagation import peers
 from emulator.migration.zk_tree.tree import Tree
 from emulator.raft.errors import RecoveryError
-from emulator.raft.format import render_bootstrap_checkpoint
+from emulator.raft.format import parse_bootstrap_checkpoint, render_bootstrap_checkpoint
 from emulator.raft.layout import BOOTSTRAP_CHECKPOINT, META_PROPERTIES
 from emulator.seam import Received
 from emulator.trace.exposition import exposition
 from tests.unit.controller.world import World as Machine
 from tests.unit.controller.world import broker, image_of, registration
-from tests.unit.test_node import CALLER, RAW, World
+from tests.unit.test_node import CALLER, IDENTITY, RAW, World
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
@@ -97,6 +100,24 @@ def test_a_log_begins_with_what_the_folder_was_formatted_with() -> None:
     assert world.node.controller.stable.scram_credentials
     again = plain(world.files)
     assert written(again) == written(world), "only a first start reads it"
+
+
+@pytest.mark.requirement("J04")
+@pytest.mark.parametrize(("release", "highest"), list(METADATA_VERSION_MAX.items()))
+def test_format_takes_the_newest_level_of_the_release_unless_told(
+    release: str, highest: int, tmp_path: Path
+) -> None:
+    raw = {**RAW, "kraftbridge.release": release}
+    for number, (text, expected) in enumerate(
+        [(None, highest), (release, highest), ("3.4-IV0", 8), ("3.3", 7)]
+    ):
+        folder = tmp_path / str(number)
+        settings, _ = config.load({**raw, "log.dirs": str(folder)})
+        said = format_folder(settings, IDENTITY.cluster_id, text, ignore_formatted=False)
+        files = {BOOTSTRAP_CHECKPOINT: (folder / BOOTSTRAP_CHECKPOINT).read_bytes()}
+        found = [decode_record(value) for value in parse_bootstrap_checkpoint(files)]
+        assert found == [(level(expected), 0)]
+        assert VERSIONS[expected].name in said
 
 
 @pytest.mark.requirement("J05", "J21")
