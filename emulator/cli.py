@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,7 @@ import typer
 
 from emulator import config as config_module
 from emulator import properties
+from emulator.config_zookeeper import ZooKeeperSecurity
 from emulator.io.elect_leaders_command import elect_leaders
 from emulator.io.jaas_file import inlined
 from wire.cli import app as wire_app
@@ -272,9 +274,35 @@ def zk_start(
     raise typer.Exit(run_foreground(data, port))
 
 
+Ensemble = Annotated[
+    str, typer.Option("--zookeeper", help="host:port[,…][/chroot]; else as --config says.")
+]
+SecuredBy = Annotated[
+    Path | None,
+    typer.Option("--config", "-c", help="Properties that say how to log in to ZooKeeper."),
+]
+
+
+def _ensemble(
+    zookeeper: str, config: Path | None, overrides: list[str] | None
+) -> tuple[str, ZooKeeperSecurity]:
+    """Where ZooKeeper is and how to log in to it."""
+    from emulator.io import zookeeper_client
+
+    try:
+        configured, security = zookeeper_client.settings(config, overrides or ())
+    except (OSError, ValueError) as error:
+        raise fail(f"{config or '-X'}: {error}", 2) from error
+    if not (zookeeper or configured):
+        raise fail("say --zookeeper host:port, or --config with zookeeper.connect", 2)
+    return zookeeper or configured, security
+
+
 @zk_app.command(name="dump")
 def zk_dump(
-    zookeeper: Annotated[str, typer.Option("--zookeeper", help="host:port[,…][/chroot]")],
+    zookeeper: Ensemble = "",
+    config: SecuredBy = None,
+    overrides: Override = None,
     *,
     with_secrets: Annotated[
         bool, typer.Option("--with-secrets", help="Print SCRAM keys, passwords and tokens too.")
@@ -284,18 +312,24 @@ def zk_dump(
     import msgspec
 
     from bench.cluster.zk_dump import UnreadableError, dump
+    from emulator.io import zookeeper_client
+    from emulator.io.tls import TlsError
 
+    hosts, security = _ensemble(zookeeper, config, overrides)
     try:
-        tree = dump(zookeeper, with_secrets=with_secrets)
-    except UnreadableError as error:
+        connect = partial(zookeeper_client.client, security=security)
+        tree = dump(hosts, with_secrets=with_secrets, connect=connect)
+    except (UnreadableError, TlsError) as error:
         raise fail(str(error)) from error
     typer.echo(msgspec.json.format(msgspec.json.encode(tree), indent=1))
 
 
 @zk_app.command(name="diff")
 def zk_diff(
-    zookeeper: Annotated[str, typer.Option("--zookeeper", help="host:port[,…][/chroot]")],
     log_dir: Annotated[Path, typer.Option("--log-dir", help="The controller's folder.")],
+    zookeeper: Ensemble = "",
+    config: SecuredBy = None,
+    overrides: Override = None,
     *,
     as_json: Json = False,
 ) -> None:
@@ -305,7 +339,8 @@ def zk_diff(
     from emulator.io import offline
 
     try:
-        found, note = offline.compare(zookeeper, log_dir)
+        hosts, security = _ensemble(zookeeper, config, overrides)
+        found, note = offline.compare(hosts, log_dir, security)
     except offline.OfflineError as error:
         raise fail(str(error), 2) from error
     typer.echo(note, err=True)

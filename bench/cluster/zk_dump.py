@@ -7,7 +7,7 @@ import base64
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -111,7 +111,12 @@ def _walk(client: KazooClient, path: str, *, secrets: bool) -> Iterator[tuple[st
 
 
 def dump(
-    hosts: str, *, with_secrets: bool = False, note: str | None = None, timeout_s: float = 10
+    hosts: str,
+    *,
+    with_secrets: bool = False,
+    note: str | None = None,
+    timeout_s: float = 10,
+    connect: Callable[..., KazooClient] = KazooClient,
 ) -> dict[str, Any]:
     """Read a whole tree, but for ZooKeeper's own ``/zookeeper``.
 
@@ -120,6 +125,7 @@ def dump(
         with_secrets: show SCRAM credentials, passwords and digests as they are.
         note: kept in the document.
         timeout_s: to connect.
+        connect: makes a client that is not started yet; of a secured ensemble one that logs in.
 
     Returns:
         ``note``, ``time`` (seconds), ``count``, and ``nodes``: path -> ``text`` (UTF-8) or ``b64``
@@ -131,7 +137,7 @@ def dump(
         UnreadableError: ZooKeeper cannot be reached, or not be read.
     """
     try:
-        client = KazooClient(hosts=hosts, timeout=timeout_s)
+        client = connect(hosts)
         try:
             client.start(timeout=timeout_s)
             nodes = {

@@ -18,6 +18,9 @@ from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import ZnodeStat
 
+from emulator.config_zookeeper import OPEN, ZooKeeperSecurity
+from emulator.io import zookeeper_client
+from emulator.io.tls import TlsError
 from emulator.metadata.image import Image
 from emulator.migration.tree_diff import Claim, Difference, differences
 from emulator.migration.zk_tree import migration, own
@@ -97,14 +100,18 @@ def _plain(value: object) -> Any:
     return value
 
 
-def read_tree(hosts: str) -> Tree:
+def read_tree(hosts: str, security: ZooKeeperSecurity = OPEN) -> Tree:
     """Read every znode that a migration looks at.
 
     Raises:
-        OfflineError: ZooKeeper does not answer.
+        OfflineError: ZooKeeper does not answer, or not to us.
     """
     try:
-        client = KazooClient(hosts=hosts, timeout=CONNECT_TIMEOUT_S, read_only=True)
+        client = zookeeper_client.client(
+            hosts, security, timeout_s=CONNECT_TIMEOUT_S, read_only=True
+        )
+    except TlsError as error:
+        raise OfflineError(str(error)) from error
     except ValueError as error:
         raise OfflineError(f"{hosts} is not host:port[,…][/chroot]: {error}") from error
     try:
@@ -116,7 +123,8 @@ def read_tree(hosts: str) -> Tree:
                 values = [_read(client, read) for read in request.reads]
                 reader.outcome(ZkResult(tag, values))
     except (KazooException, KazooTimeoutError) as error:
-        raise OfflineError(f"ZooKeeper at {hosts}: {error or type(error).__name__}") from error
+        because = zookeeper_client.why(client) or str(error) or type(error).__name__
+        raise OfflineError(f"ZooKeeper at {hosts}: {because}") from error
     finally:
         client.stop()
         client.close()
@@ -150,7 +158,9 @@ def _stat(stat: ZnodeStat) -> Stat:
     )
 
 
-def compare(hosts: str, folder: Path) -> tuple[list[Difference], str]:
+def compare(
+    hosts: str, folder: Path, security: ZooKeeperSecurity = OPEN
+) -> tuple[list[Difference], str]:
     """Name every znode that differs from the metadata log in ``folder``.
 
     Returns:
@@ -161,7 +171,7 @@ def compare(hosts: str, folder: Path) -> tuple[list[Difference], str]:
     """
     meta, raft = open_log(folder)
     image = committed_image(raft, folder)
-    tree = read_tree(hosts)
+    tree = read_tree(hosts, security)
     mine = own.try_parse(tree.data(own.PATH))
     claim = Claim(meta.node_id, raft.leader_epoch, -1 if mine is None else mine.zk_epoch)
     try:
