@@ -156,6 +156,9 @@ def _tls(raw: Mapping[str, str], problems: list[str]) -> ZooKeeperTls:
         for one in protocols
         if one not in PROTOCOLS
     ]
+    known = sorted(PROTOCOLS.index(one) for one in set(protocols) & set(PROTOCOLS))
+    if known and known[-1] - known[0] >= len(known):
+        problems.append(f"{_SSL}enabled.protocols: a version between two others cannot be left out")
     algorithm = raw.get(_SSL + "endpoint.identification.algorithm", "HTTPS").strip()
     if algorithm.upper() not in {"HTTPS", ""}:
         problems.append(

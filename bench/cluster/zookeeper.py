@@ -76,6 +76,8 @@ class Secured:
             yield f"secureClientPort={tls_port}"
             yield f"secureClientPortAddress={HOST}"
             yield "ssl.clientAuth=want"
+            # 3.9 speaks TLS 1.3 alone by itself, Kafka 1.2 by itself.
+            yield "ssl.enabledProtocols=TLSv1.2,TLSv1.3"
             yield f"ssl.keyStore.location={self.keystore}"
             yield f"ssl.trustStore.location={self.truststore or self.keystore}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import cast
 
 from emulator.config_zookeeper import ZooKeeperTls
@@ -96,7 +97,7 @@ async def connect(
             await loop.create_connection(lambda: peer, host, port)
         else:
             # Reading stores takes a while, decrypting a key longer still.
-            made = await loop.run_in_executor(None, context, tls)
+            made = await loop.run_in_executor(None, context, tls, datetime.now(UTC))
             await loop.create_connection(
                 lambda: peer, host, port, ssl=made, server_hostname=host, ssl_handshake_timeout=10
             )

@@ -14,20 +14,18 @@ import secrets
 import ssl
 import tempfile
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
 from emulator.config_zookeeper import Store, ZooKeeperTls
+from emulator.io.certificate import not_after
 
 _VERSIONS: Final = {
     "TLSv1": ssl.TLSVersion.TLSv1,
     "TLSv1.1": ssl.TLSVersion.TLSv1_1,
     "TLSv1.2": ssl.TLSVersion.TLSv1_2,
     "TLSv1.3": ssl.TLSVersion.TLSv1_3,
-}
-_NOT: Final = {
-    "TLSv1.1": ssl.OP_NO_TLSv1_1,
-    "TLSv1.2": ssl.OP_NO_TLSv1_2,
 }
 _SUITE: Final = re.compile(r"TLS_(?:(?P<keys>\w+?)_)?WITH_(?P<cipher>\w+)$")
 _ALERT: Final = re.compile(r"alert ([a-z ]+?)(?: \(_ssl|$)")
@@ -37,8 +35,8 @@ class TlsError(OSError):
     """A store or a setting that no connection can be made with; the text names it."""
 
 
-def context(tls: ZooKeeperTls) -> ssl.SSLContext:
-    """Build what a connection is made with.
+def context(tls: ZooKeeperTls, at: datetime | None = None) -> ssl.SSLContext:
+    """Build what a connection is made with; ``at``: when our own certificate must be valid.
 
     Raises:
         TlsError: a file cannot be read, is not what its type says, or a name is unknown.
@@ -47,9 +45,6 @@ def context(tls: ZooKeeperTls) -> ssl.SSLContext:
     made.check_hostname = tls.verify_host
     wanted = sorted(tls.protocols, key=list(_VERSIONS).index)
     made.minimum_version, made.maximum_version = _VERSIONS[wanted[0]], _VERSIONS[wanted[-1]]
-    for name, option in _NOT.items():
-        if name not in wanted:
-            made.options |= option
     suites = [known for name in tls.cipher_suites if (known := openssl_name(name))]
     for suite in suites:
         with _named(f"zookeeper.ssl.cipher.suites: {suite}"):
@@ -58,7 +53,7 @@ def context(tls: ZooKeeperTls) -> ssl.SSLContext:
         made.set_ciphers(":".join(suites))
     if tls.keystore is not None:
         with _named(f"zookeeper.ssl.keystore.location={tls.keystore.location}"):
-            _load_keys(made, tls.keystore)
+            _load_keys(made, tls.keystore, at)
     if tls.truststore is None:
         made.load_default_certs()
     else:
@@ -118,21 +113,28 @@ def _named(what: str) -> Iterator[None]:
         raise TlsError(f"{what}: {why}") from error
 
 
-def _load_keys(made: ssl.SSLContext, store: Store) -> None:
+def _load_keys(made: ssl.SSLContext, store: Store, at: datetime | None) -> None:
     if store.kind == "PEM":
-        Path(store.location).open("rb").close()  # OpenSSL's own word on a missing file names none
+        _check_end(_contents(store).decode("ascii", "replace"), at)
         # Without a password OpenSSL would ask the terminal.
         made.load_cert_chain(store.location, password=store.password or "")
         return
     passphrase = secrets.token_urlsafe(32)
+    pem: bytes = _pkcs12(store).key_and_chain(_contents(store), store.password, passphrase)
+    _check_end(pem.decode(), at)
     handle, path = tempfile.mkstemp(prefix="kraft-bridge-", suffix=".pem")
     try:
         with os.fdopen(handle, "wb") as out:
-            pem = _pkcs12(store).key_and_chain(_contents(store), store.password, passphrase)
             out.write(pem)
         made.load_cert_chain(path, password=passphrase)
     finally:
         Path(path).unlink()
+
+
+def _check_end(pem: str, at: datetime | None) -> None:
+    """A server only answers that it refuses; this says why."""
+    if at is not None and (end := not_after(pem)) < at:
+        raise ValueError(f"the certificate expired at {end:%Y-%m-%d %H:%M:%S} UTC")
 
 
 def _trusted(store: Store) -> str | bytes:

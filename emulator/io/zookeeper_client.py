@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,9 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
         """Connect and shake hands."""
         plain = create_tcp_connection(socket, address, timeout=timeout)
         try:
-            made = context(self._tls).wrap_socket(plain, server_hostname=hostname)
+            made = context(self._tls, datetime.now(UTC)).wrap_socket(
+                plain, server_hostname=hostname
+            )
         except OSError as error:
             plain.close()
             self.failed = explain(error)

@@ -4,8 +4,8 @@ With ``zookeeper.set.acl=true`` whoever created a znode may do everything with i
 read it, but nobody else what lies under the paths that hold secrets; ``/consumers`` stays open for
 clients of old. ``setData`` never changes an ACL.
 
-Source: kafka.zk.ZkData.defaultAcls, Kafka 3.9. The whole path decides: Kafka's migration asks by the
-bare name of a config entity and so leaves SCRAM credentials readable by everybody
+Source: kafka.zk.ZkData.defaultAcls, Kafka 3.9. The whole path decides. Kafka's migration asks with
+the bare name of a config entity and so leaves SCRAM credentials readable by everybody
 (ZkConfigMigrationClient.tryWriteEntityConfig).
 """
 

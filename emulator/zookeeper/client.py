@@ -373,7 +373,7 @@ class ZkClient:
         if self._phase is Phase.CLOSING:
             return effects + self._end()
         was_ready = self._phase is Phase.READY
-        if self._phase is Phase.HANDSHAKE and not close and not channel.heard:
+        if self._phase is Phase.HANDSHAKE and not (close or channel.heard or self._security.tls):
             why += _MUTE
         fields: dict[str, object] = {"server": self.server, "why": why, "in_doubt": lost_count}
         down = self.servers.down

@@ -85,6 +85,7 @@ def test_kafkas_tls_properties_and_their_defaults() -> None:
         ({**TLS, SSL + "crl.enable": "true"}, "crl.enable=true is not supported yet"),
         ({**TLS, SSL + "ocsp.enable": "true"}, "ocsp.enable=true is not supported yet"),
         ({**TLS, SSL + "protocol": "SSLv3"}, "SSLv3 is not one of TLSv1,"),
+        ({**TLS, SSL + "enabled.protocols": "TLSv1.3,TLSv1.1"}, "between two others"),
         ({**TLS, SSL + "keystore.location": "/k.jks"}, "keystore.type: JKS is not supported"),
         ({**TLS, SSL + "truststore.location": "/k"}, "the type of /k is not supported"),
         (

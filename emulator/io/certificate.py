@@ -1,0 +1,48 @@
+"""Until when a certificate is valid: the one thing that OpenSSL's word on a refusal leaves out."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+_END: Final = "-----END CERTIFICATE-----"
+_UTC_TIME: Final = 0x17
+_VERSION: Final = 0xA0
+
+
+def not_after(pem: str) -> datetime:
+    """When the first certificate of a PEM text ends.
+
+    Raises:
+        ValueError: there is none, or it is damaged.
+    """
+    begin = pem.find("-----BEGIN CERTIFICATE-----")
+    end = pem.find(_END, begin)
+    if begin < 0 or end < 0:
+        raise ValueError("no certificate in it")
+    der = ssl.PEM_cert_to_DER_cert(pem[begin : end + len(_END)])
+    try:
+        (_, certificate), *_ = _values(der)
+        (_, signed), *_ = _values(certificate)
+        fields = [value for kind, value in _values(signed) if kind != _VERSION]
+        _, (kind, when) = _values(fields[3])  # behind serial number, algorithm and issuer
+        form = "%y%m%d%H%M%SZ" if kind == _UTC_TIME else "%Y%m%d%H%M%SZ"
+        return datetime.strptime(when.decode(), form).replace(tzinfo=UTC)
+    except (IndexError, ValueError) as error:
+        raise ValueError(f"a damaged certificate: {error}") from error
+
+
+def _values(der: bytes) -> Iterator[tuple[int, bytes]]:
+    """Tag and content of each value in a row (X.690, definite lengths)."""
+    at = 0
+    while at < len(der):
+        tag, size = der[at], der[at + 1]
+        at += 2
+        if size & 0x80:
+            count = size & 0x7F
+            size = int.from_bytes(der[at : at + count], "big")
+            at += count
+        yield tag, der[at : at + size]
+        at += size
