@@ -55,7 +55,7 @@ KEYS: Final = frozenset(
 )
 """What users and client ids can be limited in."""
 IP_KEYS: Final = frozenset({"connection_creation_rate"})
-_SHOWN_ORDER: Final = (CLIENT_ID, USER, IP)
+TYPES: Final = (CLIENT_ID, USER, IP)
 
 
 def refused(request: m.AlterClientQuotasRequest, code: ErrorCode, message: str | None) -> Response:
@@ -120,8 +120,8 @@ def _entity_error(entity: Entity) -> str | None:
     if not entity:
         return "Invalid empty client quota entity"
     types = Counter(part.type for part in entity)
-    for part in entity:
-        if part.type not in _SHOWN_ORDER:
+    for part in _in_kafkas_order(entity):
+        if part.type not in TYPES:
             return f"Unhandled client quota entity type: {part.type}"
         if types[part.type] > 1:
             return f"Invalid client quota entity, duplicate entity entry {part.type}"
@@ -166,12 +166,17 @@ def _limit_error(known: frozenset[str], key: str, limit: float) -> str | None:
     return None
 
 
+def _in_kafkas_order(entity: Entity) -> list[EntityPart]:
+    """As its hash map has them; unknown types, whose place there is anybody's guess, last."""
+    known = [part for name in TYPES for part in entity if part.type == name]
+    return [*known, *(part for part in entity if part.type not in TYPES)]
+
+
 def _shown(entity: Entity) -> str:
     """An entity as Kafka's ClientQuotaEntity prints itself."""
-    known = [part for name in _SHOWN_ORDER for part in entity if part.type == name]
-    others = [part for part in entity if part.type not in _SHOWN_ORDER]
     listed = ", ".join(
-        f"{part.type}={'null' if part.is_default else part.name}" for part in (*known, *others)
+        f"{part.type}={'null' if part.is_default else part.name}"
+        for part in _in_kafkas_order(entity)
     )
     return f"ClientQuotaEntity(entries={{{listed}}})"
 

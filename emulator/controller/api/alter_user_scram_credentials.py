@@ -61,13 +61,14 @@ def alter_user_scram_credentials(
 ) -> Result[Response]:
     """Alter each user once; of one named twice nothing is altered."""
     # The first error of a user stays.
-    outcomes: dict[str, Change | ApiError] = {}
+    judged: dict[str, Deletion | Upsertion | ApiError] = {}
     for asked in _asked(request):
-        before = outcomes.get(asked.name)
+        before = judged.get(asked.name)
         if before is None:
-            outcomes[asked.name] = _change(image, asked)
+            judged[asked.name] = _error(image, asked) or asked
         elif not isinstance(before, ApiError):
-            outcomes[asked.name] = DUPLICATE
+            judged[asked.name] = DUPLICATE
+    outcomes = {name: _change(one) for name, one in judged.items()}
     done = {name: one for name, one in outcomes.items() if not isinstance(one, ApiError)}
     results = [_answer(name, ApiError(ErrorCode.NONE)) for name in done]
     results += [_answer(name, one) for name, one in outcomes.items() if isinstance(one, ApiError)]
@@ -78,7 +79,7 @@ def _asked(request: m.AlterUserScramCredentialsRequest) -> list[Deletion | Upser
     return [*request.deletions, *request.upsertions]
 
 
-def _change(image: Image, asked: Deletion | Upsertion) -> Change | ApiError:
+def _error(image: Image, asked: Deletion | Upsertion) -> ApiError | None:
     if not image.metadata_version.supports(Feature.SCRAM):
         return UNSUPPORTED
     if not asked.name:
@@ -86,14 +87,22 @@ def _change(image: Image, asked: Deletion | Upsertion) -> Change | ApiError:
     if asked.mechanism not in HASHES:
         return ApiError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
     if isinstance(asked, Deletion):
-        if (asked.name, asked.mechanism) not in image.scram_credentials:
-            text = "Attempt to delete a user credential that does not exist"
-            return ApiError(ErrorCode.RESOURCE_NOT_FOUND, text)
-        return r.RemoveUserScramCredentialRecord(name=asked.name, mechanism=asked.mechanism)
+        if (asked.name, asked.mechanism) in image.scram_credentials:
+            return None
+        text = "Attempt to delete a user credential that does not exist"
+        return ApiError(ErrorCode.RESOURCE_NOT_FOUND, text)
     if asked.iterations < ITERATIONS_MIN:
         return ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
     if asked.iterations > ITERATIONS_MAX:
         return ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+    return None
+
+
+def _change(asked: Deletion | Upsertion | ApiError) -> Change | ApiError:
+    if isinstance(asked, ApiError):
+        return asked
+    if isinstance(asked, Deletion):
+        return r.RemoveUserScramCredentialRecord(name=asked.name, mechanism=asked.mechanism)
     if not asked.salted_password:
         # Java's HMAC takes no empty key; Kafka then tells no more than this.
         return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
