@@ -311,10 +311,10 @@ def _comparable(response: Any) -> Any:
         return [(one.name, one.topic_id, one.error_code) for one in response.responses]
     if isinstance(response, m.ElectLeadersResponse):
         results = response.replica_election_results
-        return [
+        return sorted(
             (one.topic, [(each.partition_id, each.error_code) for each in one.partition_result])
             for one in results
-        ]
+        )
     if isinstance(response, m.AlterPartitionReassignmentsResponse):
         return [
             (one.name, [(each.partition_index, each.error_code) for each in one.partitions])
