@@ -131,7 +131,8 @@ def _brokers(
                 Why.BROKER_NOT_REGISTERED,
                 str(broker_id),
                 f"broker {broker_id} (known from {known_from}) has not registered: restart it with "
-                "zookeeper.metadata.migration.enable=true",
+                "zookeeper.metadata.migration.enable=true and inter.broker.protocol.version="
+                f"{image.metadata_version.name}, as no other may join",
             )
         elif not broker.is_migrating_zk_broker:
             yield Reason(
