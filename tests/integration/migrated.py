@@ -22,6 +22,7 @@ from kazoo.client import KazooClient
 from bench.cluster.bridge import Bridge
 from bench.cluster.cluster import Cluster
 from bench.cluster.fault_proxy import FaultProxy, FrameProtocol, Kind
+from bench.cluster.tool_host import ToolHost
 from bench.cluster.waiting import wait_for
 from bench.cluster.zk_dump import contents, dump
 from bench.demo import cluster_api as api
@@ -29,10 +30,12 @@ from bench.demo.clients import Clients
 from bench.demo.judge import Entities, dump_log, from_log, from_tree
 from bench.load.records import Verdict
 from emulator.io import offline
+from tests.integration import elections
 from tests.integration.taps import Confluent, Tap, java_producer, key_of
 from tests.integration.zookeeper_frames import MULTI
 from wire import messages as m
 from wire.frame import decode_request
+from wire.schema import spec
 
 FETCH, CONTROL = 1, {4, 5, 6}
 OLD_EPOCH = 40
@@ -84,12 +87,13 @@ class Story:
         return from_tree(self.tree()), from_log(dump_log(self.bridge.data))
 
     def whole(self) -> None:
-        """Wait until every replica is in sync."""
+        """Wait until every replica is in sync that is not on its way."""
         count = len(self.cluster.brokers)
 
         def ready() -> bool:
             seen = self.shape()
-            return len(seen.brokers) == count and not seen.short()
+            short = [one for one in seen.short() if not one.startswith(elections.MOVING)]
+            return len(seen.brokers) == count and not short
 
         wait_for("replicas in sync", ready, 60)
 
@@ -158,7 +162,9 @@ def tell(story: Story, folder: Path) -> None:
     """From a ZooKeeper-mode cluster to dual write, through changes, to the end."""
     with ExitStack() as stack:
         stack.callback(story.cluster.kill)
+        elections.prepare(story)
         _old_cluster(story)
+        elections.in_zookeeper_mode(story)
         clients = Clients(story.cluster.bootstrap, folder / "trace", "test")
         stack.callback(clients.abandon)
         clients.start({"words-aiokafka": 3})
@@ -167,9 +173,15 @@ def tell(story: Story, folder: Path) -> None:
         java = java_producer(story.cluster, folder, "words-java")
         stack.callback(java.kill)
         wait_for("group topic", lambda: "__consumer_offsets" in story.shape().topics)
-        _migrate(story)
+        tools = stack.enter_context(ToolHost())
+        _migrate(story, tools)
         _change(story)
-        _pause(story)
+        _ask_for_a_level(story, tools, "bootstrap-server", story.cluster.bootstrap)
+        _send_every_change(story)
+        elections.in_dual_write(story, folder, tools)
+        _pause(story, tools)
+        elections.after_the_pause(story)
+        elections.at_the_end(story)
         confluent.stop()
         java.stop()
         produced, consumed = clients.stop()
@@ -209,12 +221,13 @@ def _old_cluster(story: Story) -> None:
     story.seen["controller_before"] = story.json("/controller")
 
 
-def _migrate(story: Story) -> None:
+def _migrate(story: Story, tools: ToolHost) -> None:
     cluster, bridge, seen = story.cluster, story.bridge, story.seen
     bridge.format(story.json("/cluster/id")["id"]).start().wait_started()
     seen["waiting_for_all"] = bridge.wait_status(
         "three missing brokers", lambda status: len(status["migration"]["waiting"]) == 3
     )
+    _ask_for_a_level(story, tools, "bootstrap-controller", f"127.0.0.1:{bridge.port}")
     *first, last = cluster.brokers
     for broker in first:
         broker.stop()
@@ -240,6 +253,35 @@ def _migrate(story: Story) -> None:
     seen["migration_after"] = story.json("/migration")
     seen["deletions_pzxid"] = story.look.get("/admin/delete_topics")[1].pzxid
     story.whole()
+
+
+def _ask_for_a_level(story: Story, tools: ToolHost, how: str, where: str) -> None:
+    """Ask by kafka-features for another metadata.version, and for the one in force."""
+    for kind, level in (("downgrade", "3.8"), ("upgrade", "3.9")):
+        story.seen[f"{kind}-{how}"] = tools.run(
+            "org.apache.kafka.tools.FeatureCommand", f"--{how}", where, kind, "--metadata", level
+        )
+
+
+def _send_every_change(story: Story) -> None:
+    """Each request that changes metadata, with nothing in it, to a broker."""
+    features = m.UpdateFeaturesRequest
+    requests = [
+        m.CreateTopicsRequest(),
+        m.DeleteTopicsRequest(),
+        m.CreatePartitionsRequest(),
+        m.CreateAclsRequest(),
+        m.DeleteAclsRequest(),
+        m.AlterClientQuotasRequest(),
+        m.AlterUserScramCredentialsRequest(),
+        m.ElectLeadersRequest(topic_partitions=[]),
+        m.AlterPartitionReassignmentsRequest(),
+        features(feature_updates=[features.FeatureUpdateKey(feature="no.such.feature")]),
+    ]
+    one = story.cluster.brokers[1].bootstrap
+    story.seen["asked_for"] = {spec(type(request)).key for request in requests}
+    for request in requests:
+        asyncio.run(api.call(one, request))
 
 
 def _ask_for_a_deletion(story: Story) -> None:
@@ -314,7 +356,7 @@ def folders(story: Story, topic: str) -> list[Path]:
     ]
 
 
-def _pause(story: Story) -> None:
+def _pause(story: Story, tools: ToolHost) -> None:
     """A broker stands still past its session: it is fenced, and comes back by itself."""
     with story.cluster.brokers[PAUSED].paused():
         begin = time.monotonic()
@@ -322,6 +364,7 @@ def _pause(story: Story) -> None:
         story.seen["fenced_after_s"] = time.monotonic() - begin
         wait_for("leaders elsewhere", lambda: PAUSED not in story.shape().led())
         story.seen["shape_while_paused"] = story.shape()
+        elections.while_paused(story, tools)
     story.wait_fenced(PAUSED, fenced=False)
     story.whole()
 

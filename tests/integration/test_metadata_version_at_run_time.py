@@ -192,10 +192,25 @@ def story(stack: ExitStack, cluster: Cluster, trace: Path, steps: dict[str, int]
     produced, consumed = clients.stop()
     seen["clients"] = (produced, consumed, clients.verify(produced.acknowledged), confluent)
     seen["processes"] = [broker.alive for broker in cluster.brokers]
+    if len(cluster.brokers) > 1:
+        unregister(cluster)
     for broker in cluster.brokers:
         broker.kill()
     seen["code"] = cluster.bridge.stop()
     seen["records"] = dump_log(cluster.bridge.data)
+
+
+def unregister(cluster: Cluster) -> None:
+    """A broker that died is forgotten by Kafka's own tool."""
+    first, last = cluster.brokers
+    last.kill()
+    cluster.seen["unregistered"] = cluster.tools.run(
+        "org.apache.kafka.tools.ClusterTool",
+        *("unregister", "--bootstrap-server", first.bootstrap, "--id", str(last.id)),
+    )
+    cluster.seen["status_after"] = cluster.bridge.wait_status(
+        "one broker", lambda status: len(status["brokers"]) == 1
+    )
 
 
 def _acknowledged(producer: Confluent, count: int) -> bool:
@@ -330,3 +345,17 @@ def test_the_quorum_is_described_through_a_broker(kraft_brokers: tuple[Cluster, 
     found = dict(line.split(maxsplit=1) for line in printed.out.splitlines())
     assert (found["ClusterId:"], found["LeaderId:"]) == (CLUSTER_ID, "3000")
     assert int(found["HighWatermark:"]) > 0
+
+
+def test_a_dead_broker_is_unregistered_by_kafkas_tool(
+    kraft_brokers: tuple[Cluster, Cluster],
+) -> None:
+    """Out of every ISR first, then the registration, before its session could lapse."""
+    five, _ = kraft_brokers
+    assert five.seen["unregistered"].code == 0, five.seen["unregistered"]
+    assert [one["id"] for one in five.seen["status_after"]["brokers"]] == [1]
+    kinds = [r["type"] for r in five.seen["records"]]
+    at = kinds.index("UNREGISTER_BROKER_RECORD")
+    moves = [r["data"] for r in five.seen["records"][:at] if r["type"] == "PARTITION_CHANGE_RECORD"]
+    assert five.seen["records"][at]["data"]["brokerId"] == 2
+    assert moves[-1]["isr"] == [1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 
 import pytest
 from kazoo.client import KazooClient
@@ -59,7 +60,8 @@ def migrate(cluster, bridge):
     tree = from_tree(contents(dump(cluster.zk)))
     records = dump_log(bridge.data)
     found = {"status": status, "code": code, "tree": tree, "records": records, "old": nodes}
-    return found | roll_back(cluster, shape, second)
+    found |= roll_back(cluster, shape, second)
+    return found | refused(cluster, bridge)
 
 
 def roll_back(cluster, shape, second):
@@ -80,6 +82,36 @@ def roll_back(cluster, shape, second):
         lambda: all("back" in one.topics for one in (shape(), shape(second))),
     )
     return {"shape": shape(), "rolled_back": contents(dump(cluster.zk))}
+
+
+def refused(cluster, bridge):
+    """One of the brokers is sent to controllers above its level: it is told so, or cannot read on.
+
+    At 3.5-IV2 a log holds nothing that 3.4.1 cannot decode; at 3.9-IV0 it does.
+    """
+    _, broker = cluster.brokers
+    cluster_id = json.loads(contents(dump(cluster.zk))["/cluster/id"])["id"]
+    asked = 'kraft_bridge_request_errors_total{api="BrokerRegistration",error="'
+    found = {}
+    for level in ("3.5", "3.9"):
+        newer = Bridge(bridge.folder / level, cluster.zk)
+        broker.stop()
+        # What it had fetched of another log is gone as well.
+        shutil.rmtree(broker.data / "__cluster_metadata-0", ignore_errors=True)
+        try:
+            newer.format(cluster_id, level).start().wait_started()
+            broker.migrate(newer.port).start()
+            if level == "3.5":
+                wait_for("a refusal", lambda at=newer: asked in (at.page("/metrics") or ""), 60)
+            else:
+                wait_for("the end of the broker", lambda: not broker.alive, 60)
+            page = newer.page("/metrics") or ""
+            errors = [line.split('"')[3] for line in page.splitlines() if line.startswith(asked)]
+            found[level] = errors, newer.status()
+        finally:
+            broker.kill()
+            newer.kill()
+    return {"refused": found}
 
 
 @pytest.mark.requirement("T06", "P08")
@@ -116,3 +148,31 @@ def test_after_a_rollback_a_zookeeper_controller_rules_on_the_tree_we_wrote(run)
     assert json.loads(nodes["/config/topics/new"])["config"] == {"cleanup.policy": "compact"}
     state = json.loads(nodes["/brokers/topics/back/partitions/0/state"])
     assert state["controller_epoch"] == int(nodes["/controller_epoch"])
+
+
+@pytest.mark.requirement("J06")
+def test_a_broker_of_3_4_is_refused_above_its_level(run):
+    """It offers 8 to 8. At 3.9 it does not come as far: its log reader ends it (Kafka 3.4.1)."""
+    errors, status = run["refused"]["3.5"]
+    assert errors == ["UNSUPPORTED_VERSION"]
+    assert status["metadata_version"]["level"] == 11
+    assert status["brokers"] == []
+    assert "1" in {one["subject"] for one in status["migration"]["waiting"]}
+    _, status = run["refused"]["3.9"]
+    assert status["metadata_version"]["level"] == 21
+    assert status["brokers"] == []
+
+
+@pytest.mark.requirement("V02")
+def test_at_3_4_iv0_brokers_forward_what_clients_ask_of_them(run):
+    """The changes were asked of brokers, and stand in the controller's log behind the copy."""
+    kinds = [record["type"] for record in run["records"]]
+    copied = kinds.index("ZK_MIGRATION_STATE_RECORD", kinds.index("TOPIC_RECORD") - 50)
+    assert run["status"]["metadata_version"]["level"] == LEVEL
+    named = {
+        record["data"]["name"]
+        for record in run["records"][copied:]
+        if record["type"] == "TOPIC_RECORD"
+    }
+    assert {"new"} <= named
+    assert {"CONFIG_RECORD", "REMOVE_TOPIC_RECORD"} <= set(kinds[copied:])
