@@ -18,6 +18,7 @@ from emulator.metadata import EMPTY, History, Image
 from emulator.metadata.acls import of_record, record_of
 from emulator.migration import importer
 from emulator.migration.plan import Known, changes, compare
+from emulator.migration.tree_diff import Difference, differences
 from emulator.migration.zk_tree import producer_id, topics
 from emulator.migration.zk_tree.projection import same
 from emulator.migration.zk_tree.reader import Tree as ReadTree
@@ -247,6 +248,10 @@ class Run:
             for path in sorted(theirs.keys() | ours.keys())
             if path not in theirs or path not in ours or not _alike(path, theirs[path], ours[path])
         }
+
+    def unlike_image(self) -> list[Difference]:
+        """Where our tree is not what the log says."""
+        return list(differences(self.read(), self.image, None))
 
     def _follow(self, high_watermark: int) -> list[Any]:
         while self._next is not None and self._next.base_offset < high_watermark:
