@@ -70,7 +70,7 @@ def _bootstrap(config: ControllerConfig) -> Activation:
     if metadata_version.level >= BOOTSTRAP_LEVEL_MIN:
         level = metadata_version.level
         records.append(r.FeatureLevelRecord(name=FEATURE_NAME, feature_level=level))
-    records += config.bootstrap_records
+    records += _given(config, metadata_version)
     state = MigrationState.PRE_MIGRATION if config.migration_enabled else MigrationState.NONE
     if metadata_version.supports(Feature.MIGRATION):
         records.append(r.ZkMigrationStateRecord(zk_migration_state=state))
@@ -79,6 +79,28 @@ def _bootstrap(config: ControllerConfig) -> Activation:
         records = [begin, *records, r.EndTransactionRecord()]
     note = f"Wrote the bootstrap records of metadata.version {metadata_version.name}."
     return Activation((tuple(records),) if records else (), f"{note} Migration: {state.name}.")
+
+
+def _given(config: ControllerConfig, metadata_version: MetadataVersion) -> tuple[Record, ...]:
+    """What else bootstrap.checkpoint holds.
+
+    Raises:
+        ActivationRefusedError: the level cannot keep it, or it finalises what is not supported.
+    """
+    supported = supported_features(config.release)
+    for record in config.bootstrap_records:
+        try:
+            metadata_version.record_version(type(record))
+        except ValueError as error:
+            raise ActivationRefusedError(f"bootstrap.checkpoint: {error}.") from None
+        if isinstance(record, r.FeatureLevelRecord):
+            low, high = supported.get(record.name, (0, 0))
+            if not low <= record.feature_level <= high:
+                raise ActivationRefusedError(
+                    f"bootstrap.checkpoint: {record.name} {record.feature_level} is not supported "
+                    f"by a {config.release} controller ({low} to {high})."
+                )
+    return config.bootstrap_records
 
 
 def _migration_note(image: Image, config: ControllerConfig) -> str:

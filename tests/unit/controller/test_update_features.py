@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from emulator.controller.activation import own_registration
+from emulator.controller.activation import ActivationRefusedError, own_registration
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME, VERSIONS
 from emulator.metadata.snapshot import from_records, to_records
@@ -370,6 +370,22 @@ def test_a_log_without_a_level_is_raised_from_the_floor() -> None:
     assert world.ask(ask(update(3))).results[0].error_code == REFUSED
     assert world.ask(ask(update(4))).results[0].error_code == 0
     assert world.tip.metadata_version.level == 4
+
+
+@pytest.mark.parametrize(
+    ("mv", "record", "why"),
+    [
+        (8, r.UserScramCredentialRecord(name="u"), "is not written at metadata.version 8"),
+        (21, r.FeatureLevelRecord(name="x.y", feature_level=1), r"x\.y 1 is not supported"),
+    ],
+)
+def test_a_folder_formatted_with_what_its_level_cannot_keep_is_refused(
+    mv: int, record: object, why: str
+) -> None:
+    world = World(activate=False, metadata_version=mv, bootstrap_records=(record,))
+    with pytest.raises(ActivationRefusedError, match=rf"^bootstrap\.checkpoint: .*{why}"):
+        world.controller.activate(world.now_ms)
+    assert world.log.records() == []
 
 
 def test_the_controllers_own_registration_is_the_one_of_its_start() -> None:
