@@ -51,7 +51,7 @@ def test_it_waits_for_every_known_broker_and_says_where_each_is_known_from(story
     assert ["/config/brokers" in missing[id_] for id_ in "012"] == [False, True, False]
 
 
-@pytest.mark.requirement("C02", "T02")
+@pytest.mark.requirement("C02", "T02", "V08")
 def test_a_broker_without_the_flag_is_named_and_holds_the_migration(story):
     status = story.seen["waiting_for_plain"]
     assert status["migration"]["driver_state"] == "WAIT_FOR_BROKERS"
