@@ -5,9 +5,11 @@ Source: ConfigurationControlManager, ControllerConfigurationValidator, Kafka 3.9
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol, TypeVar
 
+from emulator.controller import client_metrics
 from emulator.controller.broker_config_defs import BROKER_LISTS, validate_broker_configs
 from emulator.controller.config_defs import topic_configs, validate_topic_configs
 from emulator.controller.config_types import LIST, ConfigError
@@ -15,17 +17,73 @@ from emulator.controller.context import CLUSTER_NAME, Context
 from emulator.controller.result import ApiError, Record
 from emulator.controller.topics import TOPIC_DENIED, name_error
 from emulator.metadata.acls import Operation, ResourceType
-from emulator.metadata.configs import BROKER, TOPIC
+from emulator.metadata.configs import BROKER, CLIENT_METRICS, TOPIC
 from emulator.metadata.image import Image
 from wire import records as r
 from wire.errors import ErrorCode
 
-CLIENT_METRICS: Final = 16
 BROKER_ID_MAX: Final = 2**31 - 1
 VALUE_BYTES_MAX: Final = 32_767
 """What a record's string can hold; appending to a list may exceed it."""
+BROKER_LOGGER: Final = 8
 Changes = Mapping[str, str | None]
 """Config name -> new value, None to unset it."""
+
+
+class Resource(Protocol):
+    """What both requests say of a resource."""
+
+    resource_type: int
+    resource_name: str
+
+
+ResourceT = TypeVar("ResourceT", bound=Resource)
+
+
+def altered(
+    image: Image,
+    resources: Sequence[ResourceT],
+    ctx: Context,
+    change: Callable[[Image, ResourceT, Context], list[Record] | ApiError],
+) -> tuple[list[tuple[ResourceT, ApiError]], list[Record]]:
+    """Change each resource as a whole or not at all.
+
+    Args:
+        image: the newest.
+        resources: as they were asked for; of one given twice nothing is changed.
+        ctx: of the call.
+        change: what is to be appended for one resource, or why not.
+
+    Returns:
+        What to answer for each resource, once; and the records.
+    """
+    times = Counter((one.resource_type, one.resource_name) for one in resources)
+    answers: list[tuple[ResourceT, ApiError]] = []
+    records: list[Record] = []
+    for resource in resources:
+        kind, name = resource.resource_type, resource.resource_name
+        if (kind, name) not in times:
+            continue
+        outcome: list[Record] | ApiError
+        if not _known(kind, ctx):
+            text = f"Unknown resource type {kind}."
+            outcome = ApiError(ErrorCode.UNSUPPORTED_VERSION, text)
+        elif times.pop((kind, name)) > 1:
+            outcome = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate resource.")
+        else:
+            outcome = may_alter(image, kind, name, ctx) or change(image, resource, ctx)
+        if isinstance(outcome, ApiError):
+            answers.append((resource, outcome))
+        else:
+            answers.append((resource, ApiError(ErrorCode.NONE)))
+            records.extend(outcome)
+    return answers, records
+
+
+def _known(resource_type: int, ctx: Context) -> bool:
+    if resource_type == CLIENT_METRICS:
+        return ctx.config.release not in client_metrics.RELEASES_WITHOUT
+    return resource_type in {TOPIC, BROKER, BROKER_LOGGER}
 
 
 def changed(
@@ -36,7 +94,7 @@ def changed(
     A value that stays the same writes no record for a topic; for a broker it does, since that
     makes the broker load it again (KAFKA-14136).
     """
-    error = _check_resource(image, resource_type, name, ctx)
+    error = _name_error(resource_type, name)
     if error is not None:
         return error
     current = image.config(resource_type, name)
@@ -46,13 +104,9 @@ def changed(
         if value is not None and len(value.encode()) > VALUE_BYTES_MAX:
             text = f"The value of {key} would be longer than {VALUE_BYTES_MAX} bytes."
             return ApiError(ErrorCode.INVALID_CONFIG, text)
-    try:
-        if resource_type == TOPIC:
-            validate_topic_configs(ctx.config, wanted)
-        else:
-            validate_broker_configs(wanted)
-    except ConfigError as refusal:
-        return ApiError(ErrorCode.INVALID_CONFIG, str(refusal))
+    error = _values_error(image, (resource_type, name), wanted, changes, ctx)
+    if error is not None:
+        return error
     return [
         r.ConfigRecord(resource_type=resource_type, resource_name=name, name=key, value=value)
         for key, value in changes.items()
@@ -91,37 +145,53 @@ def list_default(resource_type: int, name: str, release: str) -> str:
     return known.default if known is not None else BROKER_LISTS.get(name, "")
 
 
-def _check_resource(image: Image, resource_type: int, name: str, ctx: Context) -> ApiError | None:
+def _values_error(
+    image: Image,
+    resource: tuple[int, str],
+    wanted: Mapping[str, str],
+    changes: Changes,
+    ctx: Context,
+) -> ApiError | None:
+    """In Kafka's order: of topics the values come before whether there is one, of brokers not."""
+    resource_type, name = resource
+    try:
+        if resource_type == TOPIC:
+            validate_topic_configs(ctx.config, wanted)
+            if image.topic(name) is None:
+                text = f"The topic '{name}' does not exist."
+                return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+        elif resource_type == CLIENT_METRICS:
+            return client_metrics.error(name, wanted)
+        else:
+            controllers = {ctx.config.node_id, *ctx.config.voters, *image.controllers}
+            if name and int(name) not in controllers and int(name) not in image.brokers:
+                text = f"No node with id {int(name)} found."
+                return ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, text)
+            validate_broker_configs(wanted)
+    except ConfigError as refusal:
+        return ApiError(ErrorCode.INVALID_CONFIG, str(refusal))
+    return None
+
+
+def _name_error(resource_type: int, name: str) -> ApiError | None:
+    if resource_type == CLIENT_METRICS:
+        return None
     if resource_type == TOPIC:
-        return _check_topic(image, name)
+        if not name:
+            text = "Default topic resources are not allowed."
+            return ApiError(ErrorCode.INVALID_REQUEST, text)
+        why = name_error(name)
+        return None if why is None else ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
     if resource_type == BROKER:
-        return _check_broker(image, name, ctx)
+        return _broker_name_error(name) if name else None
     text = f"Unexpected resource type {resource_type}."
     return ApiError(ErrorCode.INVALID_REQUEST, text)
 
 
-def _check_topic(image: Image, name: str) -> ApiError | None:
-    if not name:
-        text = "Default topic resources are not allowed."
-        return ApiError(ErrorCode.INVALID_REQUEST, text)
-    if image.topic(name) is None:
-        text = f"The topic '{name}' does not exist."
-        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
-    why = name_error(name)
-    return None if why is None else ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
-
-
-def _check_broker(image: Image, name: str, ctx: Context) -> ApiError | None:
-    if not name:
-        return None
+def _broker_name_error(name: str) -> ApiError | None:
     if not name.isascii() or not name.removeprefix("-").isdigit():
         text = "Unable to parse broker name as a base 10 number."
         return ApiError(ErrorCode.INVALID_REQUEST, text)
-    node_id = int(name)
-    if not 0 <= node_id <= BROKER_ID_MAX:
+    if not 0 <= int(name) <= BROKER_ID_MAX:
         return ApiError(ErrorCode.INVALID_REQUEST, "Invalid negative broker ID.")
-    controllers = {ctx.config.node_id, *ctx.config.voters, *image.controllers}
-    if node_id not in image.brokers and node_id not in controllers:
-        text = f"No node with id {node_id} found."
-        return ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, text)
     return None

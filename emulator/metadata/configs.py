@@ -1,4 +1,4 @@
-"""Dynamic configs of topics and brokers.
+"""Dynamic configs of topics and brokers, and of the metrics that clients push.
 
 Source: ConfigRecord; ConfigurationControlManager.replay, Kafka 3.9; ConfigResource.Type.
 """
@@ -13,7 +13,9 @@ from wire import records as r
 
 TOPIC: Final = 2
 BROKER: Final = 4
-"""Resource types. The broker named ``""`` stands for all brokers of the cluster."""
+CLIENT_METRICS: Final = 16
+"""Resource types. The broker named ``""`` stands for all brokers of the cluster; what clients are
+to measure (KIP-714) is in the log alone, ZooKeeper has no place for it."""
 
 Config: TypeAlias = PMap[str, str]
 Configs: TypeAlias = PMap[tuple[int, str], Config]
@@ -25,9 +27,9 @@ def alter(configs: Configs, record: r.ConfigRecord) -> Configs:
     """Set one key, or delete it when the value is null. A resource without a key is not kept.
 
     Raises:
-        ReplayError: a resource type other than topic and broker.
+        ReplayError: a resource type other than these.
     """
-    if record.resource_type not in (TOPIC, BROKER):
+    if record.resource_type not in (TOPIC, BROKER, CLIENT_METRICS):
         raise ReplayError(f"configs of resource type {record.resource_type} are not supported")
     resource = (record.resource_type, record.resource_name)
     config = configs.get(resource) or NONE

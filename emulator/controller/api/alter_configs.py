@@ -2,18 +2,16 @@
 
 Kafka: ControllerApis.handleLegacyAlterConfigs, ConfigurationControlManager (3.9).
 
-Per resource, in order: INVALID_REQUEST for one given twice; TOPIC_AUTHORIZATION_FAILED or
-CLUSTER_AUTHORIZATION_FAILED without ALTER_CONFIGS on the topic or CLUSTER; INVALID_REQUEST for an
-unknown type or a bad broker name; UNKNOWN_TOPIC_OR_PARTITION, BROKER_ID_NOT_REGISTERED;
-INVALID_CONFIG for a null value, an unknown name or a bad value. Good resources of a mixed request
-are altered, all in one batch.
+Per resource, in order: UNSUPPORTED_VERSION for an unknown type; INVALID_REQUEST for one given twice;
+TOPIC_AUTHORIZATION_FAILED or CLUSTER_AUTHORIZATION_FAILED without ALTER_CONFIGS on the topic, or
+CLUSTER for the others; INVALID_CONFIG for a null value; a bad name, an unknown config or a bad
+value; UNKNOWN_TOPIC_OR_PARTITION, BROKER_ID_NOT_REGISTERED. Good resources of a mixed request are
+altered, all in one batch.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-
-from emulator.controller.config_changes import changed, may_alter
+from emulator.controller.config_changes import altered, changed
 from emulator.controller.context import Context
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
@@ -35,21 +33,8 @@ def refused(request: m.AlterConfigsRequest, code: ErrorCode, message: str | None
 @handles(m.AlterConfigsRequest, refused=refused)
 def alter_configs(image: Image, request: m.AlterConfigsRequest, ctx: Context) -> Result[Response]:
     """Set what is listed and unset what is not."""
-    times = Counter((one.resource_type, one.resource_name) for one in request.resources)
-    response = Response()
-    records: list[Record] = []
-    for resource in request.resources:
-        outcome: list[Record] | ApiError
-        if times[resource.resource_type, resource.resource_name] > 1:
-            outcome = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate resource.")
-        else:
-            denied = may_alter(image, resource.resource_type, resource.resource_name, ctx)
-            outcome = denied or _replace(image, resource, ctx)
-        if isinstance(outcome, ApiError):
-            response.responses.append(_answer(resource, outcome))
-        else:
-            response.responses.append(_answer(resource, ApiError(ErrorCode.NONE)))
-            records.extend(outcome)
+    answers, records = altered(image, request.resources, ctx, _replace)
+    response = Response(responses=[_answer(resource, error) for resource, error in answers])
     return Result(response, () if request.validate_only else tuple(records))
 
 

@@ -1,19 +1,19 @@
-"""IncrementalAlterConfigs (44): change single configs of topics or brokers. KIP-339.
+"""IncrementalAlterConfigs (44): change single configs of topics, brokers or client metrics. KIP-339.
 
 Kafka: ControllerApis.handleIncrementalAlterConfigs, ConfigurationControlManager (3.9).
 
-Per resource, in order: INVALID_REQUEST for one given twice, an unknown type, operation or broker
-name; UNKNOWN_TOPIC_OR_PARTITION, BROKER_ID_NOT_REGISTERED; INVALID_CONFIG for APPEND or SUBTRACT
-on what is no list, and for an unknown name or bad value. Good resources of a mixed request are
-altered, all in one batch. Needs ALTER_CONFIGS on the topic or CLUSTER.
+Per resource, in order: UNSUPPORTED_VERSION for an unknown type; INVALID_REQUEST for one given twice
+and an unknown operation; TOPIC_AUTHORIZATION_FAILED or CLUSTER_AUTHORIZATION_FAILED without
+ALTER_CONFIGS on the topic, or CLUSTER for the others; INVALID_CONFIG for APPEND or SUBTRACT on what
+is no list; a bad name, an unknown config or a bad value; UNKNOWN_TOPIC_OR_PARTITION,
+BROKER_ID_NOT_REGISTERED. Good resources of a mixed request are altered, all in one batch.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from enum import IntEnum
 
-from emulator.controller.config_changes import changed, is_list, list_default, may_alter
+from emulator.controller.config_changes import altered, changed, is_list, list_default
 from emulator.controller.context import Context
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
@@ -48,21 +48,8 @@ def incremental_alter_configs(
     image: Image, request: m.IncrementalAlterConfigsRequest, ctx: Context
 ) -> Result[Response]:
     """Apply each resource's operations as a whole or not at all."""
-    times = Counter((one.resource_type, one.resource_name) for one in request.resources)
-    response = Response()
-    records: list[Record] = []
-    for resource in request.resources:
-        outcome: list[Record] | ApiError
-        if times[resource.resource_type, resource.resource_name] > 1:
-            outcome = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate resource.")
-        else:
-            denied = may_alter(image, resource.resource_type, resource.resource_name, ctx)
-            outcome = denied or _apply(image, resource, ctx)
-        if isinstance(outcome, ApiError):
-            response.responses.append(_answer(resource, outcome))
-        else:
-            response.responses.append(_answer(resource, ApiError(ErrorCode.NONE)))
-            records.extend(outcome)
+    answers, records = altered(image, request.resources, ctx, _apply)
+    response = Response(responses=[_answer(resource, error) for resource, error in answers])
     return Result(response, () if request.validate_only else tuple(records))
 
 

@@ -30,6 +30,7 @@ IMAGE = image_of(
     set_to(TOPIC, "t", "retention.ms", "5"),
     set_to(TOPIC, "t", "cleanup.policy", "compact"),
     set_to(BROKER, "1", "log.cleaner.threads", "2"),
+    set_to(CLIENT_METRICS, "t", "metrics", "*"),
 )
 
 
@@ -164,11 +165,22 @@ def legacy(values: dict[str, str | None], kind: int = TOPIC, name: str = "t") ->
 
 REFUSED = [
     (incremental(kind=8), ErrorCode.INVALID_REQUEST, "Unexpected resource type 8"),
+    (incremental(kind=0), ErrorCode.UNSUPPORTED_VERSION, "Unknown resource type 0"),
+    (legacy({}, kind=32), ErrorCode.UNSUPPORTED_VERSION, "Unknown resource type 32"),
+    (incremental(kind=16, name=""), ErrorCode.INVALID_REQUEST, "name can't be empty"),
+    (incremental(("a", SET, "1"), kind=16), ErrorCode.INVALID_REQUEST, "Unknown client metrics"),
+    (incremental(("interval.ms", SET, "99"), kind=16), 42, "must be between 100 and 3600000"),
+    (incremental(("interval.ms", SET, "x"), kind=16), 42, "must be between 100 and 3600000"),
+    (incremental(("match", SET, "client_id"), kind=16), 40, "matching pattern: client_id"),
+    (incremental(("match", SET, "a=b"), kind=16), 40, "matching pattern: a=b"),
+    (incremental(("match", SET, "client_id=[,a"), kind=16), 40, "matching pattern: client_id=["),
+    (incremental(("metrics", APPEND, "a"), kind=16), 40, "not LIST"),
     (incremental(name=""), ErrorCode.INVALID_REQUEST, "Default topic resources"),
     (incremental(kind=BROKER, name="x"), ErrorCode.INVALID_REQUEST, "base 10"),
     (incremental(kind=BROKER, name="-1"), ErrorCode.INVALID_REQUEST, "negative"),
     (incremental(kind=BROKER, name="9"), ErrorCode.BROKER_ID_NOT_REGISTERED, "id 9"),
-    (incremental(("no.such", SET, "1"), name="gone"), 3, "does not exist"),
+    (incremental(("retention.ms", SET, "1"), name="gone"), 3, "does not exist"),
+    (incremental(("no.such", SET, "1"), name="gone"), 40, "Unknown topic config"),
     (incremental(("retention.ms", 9, "1")), ErrorCode.INVALID_REQUEST, "operation type 9"),
     (incremental(("retention.ms", SET, None)), ErrorCode.INVALID_REQUEST, "Null value"),
     (incremental(("retention.ms", APPEND, "1")), ErrorCode.INVALID_CONFIG, "not LIST"),
@@ -224,6 +236,12 @@ CHANGES = [
         [("listener.name.x.anything", "1")],
     ),
     (
+        incremental(("match", SET, r"client_id=\p{L}+, client_source_port=1.*"), kind=16),
+        [("match", r"client_id=\p{L}+, client_source_port=1.*")],
+    ),
+    (incremental(("metrics", SET, "*"), kind=16), []),
+    (incremental(("interval.ms", SET, "100"), kind=16), [("interval.ms", "100")]),
+    (
         incremental(("num.io.threads", SET, "9"), kind=BROKER, name="3000"),
         [("num.io.threads", "9")],
     ),
@@ -235,6 +253,30 @@ def test_changes(request_: Any, written: list[tuple[str, str | None]]) -> None:
     result = handle(IMAGE, request_)
     assert [one.error_code for one in result.response.responses] == [0]
     assert [(one.name, one.value) for one in result.records] == written
+
+
+@pytest.mark.parametrize(
+    ("migration_enabled", "properties", "code"),
+    [
+        (True, {}, 40),
+        (True, {"password.encoder.secret": "s"}, 0),
+        (False, {}, 0),
+    ],
+)
+def test_a_password_needs_the_secret_it_is_written_to_zookeeper_with(
+    *, migration_enabled: bool, properties: dict[str, str], code: int
+) -> None:
+    """A KRaft controller of Kafka writes it to ZooKeeper as it is, where no broker can read it."""
+    key = "listener.name.x.ssl.keystore.password"
+    request = incremental((key, SET, "p"), kind=BROKER, name="1")
+    fields: dict[str, Any] = {"migration_enabled": migration_enabled, "properties": properties}
+    (answer,) = handle(IMAGE, request, **fields).response.responses
+    assert answer.error_code == code
+    if code:
+        assert answer.error_message == "Password encoder secret not configured"
+    removal = incremental((key, DELETE, None), kind=BROKER, name="1")
+    result = handle(IMAGE, removal, **fields)
+    assert [one.error_code for one in result.response.responses] == [0]
 
 
 def test_append_starts_from_the_default() -> None:
@@ -255,7 +297,7 @@ def test_a_resource_given_twice_and_validate_only(build: Any) -> None:
     one.validate_only = False
     one.resources = [*one.resources, *one.resources]
     result = handle(IMAGE, one)
-    assert [answer.error_code for answer in result.response.responses] == [42, 42]
+    assert [answer.error_code for answer in result.response.responses] == [42]
     assert result.records == ()
 
 
@@ -270,8 +312,15 @@ def test_a_list_cannot_grow_beyond_what_a_record_holds() -> None:
 
 def test_good_resources_are_altered_beside_bad_ones() -> None:
     request = incremental(("retention.ms", SET, "6"))
-    bad = incremental(("no.such", SET, "1"), name="gone").resources
+    bad = incremental(("retention.ms", SET, "1"), name="gone").resources
     request.resources = [*bad, *request.resources]
     result = handle(IMAGE, request)
     assert [answer.error_code for answer in result.response.responses] == [3, 0]
     assert len(result.records) == 1
+
+
+@pytest.mark.parametrize(("release", "code"), [("3.6", 35), ("3.7", 0), ("3.9", 0)])
+def test_client_metrics_came_with_3_7(release: str, code: int) -> None:
+    request = incremental(("metrics", SET, ""), kind=CLIENT_METRICS)
+    (answer,) = handle(IMAGE, request, release=release).response.responses
+    assert answer.error_code == code

@@ -32,7 +32,7 @@ def test_deleting_what_is_not_there_changes_nothing(name: str) -> None:
     assert image_of(config(TOPIC, name, "b", None), start=image).configs == image.configs
 
 
-@pytest.mark.parametrize("resource_type", [0, 8, 16])
+@pytest.mark.parametrize("resource_type", [0, 8, 32])
 def test_other_resources_are_refused(resource_type: int) -> None:
     with pytest.raises(ReplayError, match=f"resource type {resource_type} are not supported"):
         image_of(config(resource_type, "x", "a", "1"))
