@@ -38,6 +38,8 @@ class Report:
     """Steps at whose end callers had to wait for ZooKeeper."""
     timed_out: int
     """Changes answered REQUEST_TIMED_OUT."""
+    moves: tuple[int, int, int]
+    """Elections and reassignments answered NONE; requests for either answered REQUEST_TIMED_OUT."""
     lag_max: int
     pending_max: int
     """Largest values of the gauges."""
@@ -99,6 +101,7 @@ def simulate(seed: int, scenario: Scenario | None = None, *, kind: str = "quick"
         committed=world.ledger.end_offset,
         blocked_steps=bound.blocked_steps,
         timed_out=world.load.timed_out,
+        moves=(world.moves.elected, world.moves.moved, world.moves.timed_out),
         lag_max=lag.records_max,
         pending_max=lag.pending_max,
         topics=tuple(

@@ -13,7 +13,8 @@ class Scenario:
 
     ``faults`` names recipes of ``faults.py``; each begins at a random time, in the order given only
     by chance. ``bound`` is ``kraftbridge.zk.write.behind.max.records``, ``multi_ops`` its
-    ``...multi.ops``.
+    ``...multi.ops``. ``moves_every_ms``: how often a client asks for a leader or other replicas,
+    beside the other changes; 0: never.
     """
 
     faults: tuple[str, ...] = ()
@@ -28,6 +29,7 @@ class Scenario:
     faults_within_ms: int = 1_500
     snapshot_interval_ms: int = 3_600_000
     batch_size: int = 200
+    moves_every_ms: int = 0
 
 
 CRASHES: Final = ("controller-crash", "controller-crash-in-step", "lost-reply", "lost-replies")

@@ -27,6 +27,7 @@ from emulator.simulation.broker_view import ControlRequest
 from emulator.simulation.disk import Disk
 from emulator.simulation.ledger import Ledger
 from emulator.simulation.load import Load
+from emulator.simulation.moves import Moves
 from emulator.simulation.network import Network
 from emulator.simulation.process import Process
 from emulator.simulation.scenario import Scenario
@@ -82,6 +83,7 @@ class World:
             lambda: self.ledger.image,
             lambda what: self.scheduler.tell("client", what),
         )
+        self.moves = Moves(Random(f"moves {seed}"), lambda: self.ledger.image)
         self.registrations: dict[tuple[int, int], bool] = {}
         """Whether a broker was migrating, by id and epoch."""
         self._known_images = 0
@@ -153,6 +155,7 @@ class World:
             and not any(b.fenced or not b.alive for b in self.brokers.values())
             and not any(b.fenced for b in self.ledger.image.brokers.values())
             and not self.load.busy
+            and not self.moves.busy
         )
 
     def _unrest(self) -> str:
@@ -260,6 +263,8 @@ class World:
             self.load.begin(self.ledger.image)
             if self.scenario.changes:
                 self._change()
+            if self.scenario.moves_every_ms:
+                self._move()
 
     # ---------------------------------------------------------------- ZooKeeper, brokers, clients
     def _served(self) -> None:
@@ -305,6 +310,13 @@ class World:
             self.load.one(alive)
         if self.load.asked < self.scenario.changes:
             self.after_ms(self.scenario.change_every_ms, self._change)
+
+    def _move(self) -> None:
+        alive = [b for b in self.brokers.values() if b.alive and b.epoch >= 0]
+        if alive:
+            self.moves.one(alive)
+        if self.load.asked < self.scenario.changes:
+            self.after_ms(self.scenario.moves_every_ms, self._move)
 
 
 def _identity() -> MetaProperties:

@@ -61,3 +61,33 @@ def _fields(scenario):
 def test_a_session_that_expires_costs_nothing(simulate, seed):
     report = simulate(seed, Scenario(faults=("session-expiry",) * 4, changes=40))
     assert not report.failure, str(report)
+
+
+MOVING = Scenario(changes=60, moves_every_ms=25)
+BEHIND = {"faults": ("zookeeper-freeze",) * 3, "bound": 15, "change_every_ms": 80, "changes": 120}
+
+
+@pytest.mark.requirement("K16", "K17")
+@pytest.mark.parametrize("level", ["3.4-IV0", "3.9-IV0"])
+def test_elections_and_reassignments_on_top_of_each_other_keep_every_promise(simulate, level):
+    """Each is answered, by what is committed; the tree and the brokers end as the log says."""
+    crashes = ("controller-crash", "lost-reply", "broker-death")
+    elected = moved = 0
+    for seed in range(3):
+        faults = crashes if seed else ()
+        fields = {**_fields(MOVING), "metadata_version": level, "faults": faults}
+        report = simulate(seed, Scenario(**fields))
+        assert not report.failure, str(report)
+        elected += report.moves[0]
+        moved += report.moves[1]
+    assert elected > 5
+    assert moved > 100
+
+
+@pytest.mark.requirement("K08")
+def test_elections_behind_a_frozen_zookeeper_are_answered_that_they_timed_out(simulate):
+    fields = {**_fields(MOVING), **BEHIND}
+    reports = [simulate(seed, Scenario(**fields)) for seed in range(3)]
+    for report in reports:
+        assert not report.failure, str(report)
+    assert sum(report.moves[2] for report in reports) > 0

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from emulator.controller.registry import advertised
 from emulator.controller.result import Result
 from emulator.metadata.topics import RECOVERING
 from tests.unit.controller.world import (
@@ -22,6 +23,7 @@ from wire import messages as m
 from wire import records as r
 from wire.codec import decode, encode
 from wire.errors import ErrorCode
+from wire.releases import broker_ranges
 
 PREFERRED, UNCLEAN = 0, 1
 OFFLINE = uuid(9999)
@@ -258,3 +260,62 @@ def test_a_controller_that_is_not_active_sends_callers_to_the_one_that_is() -> N
     assert answers(answer) == {"moved": {0: 41}}
     ((told,),) = [one.partition_result for one in answer.replica_election_results]
     assert "3001" in told.error_message
+
+
+# --- on the wire
+
+ASKED = m.ElectLeadersRequest(
+    topic_partitions=[m.ElectLeadersRequest.TopicPartitions(topic="t", partitions=(0, 1))],
+    timeout_ms=3_000,
+)
+REQUESTS = {
+    0: "00000001 0001 74 00000002 00000000 00000001 00000bb8",
+    1: "00 00000001 0001 74 00000002 00000000 00000001 00000bb8",
+    2: "00 02 02 74 03 00000000 00000001 00 00000bb8 00",
+}
+EVERYTHING = {
+    0: "ffffffff 00000bb8",
+    1: "01 ffffffff 00000bb8",
+    2: "01 00 00000bb8 00",
+}
+
+
+@pytest.mark.requirement("K09")
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_request_on_the_wire(version: int) -> None:
+    """Topics with partitions and a timeout; from version 1 on the kind of election before them."""
+    assert encode(ASKED, version) == bytes.fromhex(REQUESTS[version])
+    assert decode(m.ElectLeadersRequest, version, bytes.fromhex(REQUESTS[version])) == ASKED
+    everything = decode(m.ElectLeadersRequest, version, bytes.fromhex(EVERYTHING[version]))
+    assert everything.topic_partitions is None
+    assert everything.election_type == (UNCLEAN if version else PREFERRED)
+
+
+RESPONSES = {
+    0: "00000000 00000001 0001 74 00000002 00000000 0000 ffff 00000001 0050 0002 6e6f",
+    1: "00000000 0000 00000001 0001 74 00000002 00000000 0000 ffff 00000001 0050 0002 6e6f",
+    2: "00000000 0000 02 02 74 03 00000000 0000 00 00 00000001 0050 03 6e6f 00 00 00",
+}
+
+
+@pytest.mark.requirement("K13")
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_response_on_the_wire(version: int) -> None:
+    """A throttle time, and for each partition a code and a text."""
+    kinds = m.ElectLeadersResponse
+    told = kinds.ReplicaElectionResult(
+        topic="t",
+        partition_result=[
+            kinds.PartitionResult(partition_id=0, error_message=None),
+            kinds.PartitionResult(partition_id=1, error_code=80, error_message="no"),
+        ],
+    )
+    response = kinds(replica_election_results=[told])
+    assert encode(response, version) == bytes.fromhex(RESPONSES[version])
+    assert decode(kinds, version, bytes.fromhex(RESPONSES[version])) == response
+
+
+@pytest.mark.requirement("K21")
+@pytest.mark.parametrize("release", ["3.4", "3.5", "3.6", "3.7", "3.8", "3.9"])
+def test_every_release_lists_the_range_its_brokers_list(release: str) -> None:
+    assert advertised(release)[43] == broker_ranges(release)[43] == (0, 2)
