@@ -17,7 +17,7 @@ from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, CLIENT_METRICS = 2, 4, 16
 
 
 def set_to(kind: int, name: str, key: str, value: str | None) -> r.ConfigRecord:
