@@ -84,9 +84,7 @@ class Periodic:
                 one.due_ms = begin_ms + (one.sweep.interval_ms(self._config) or 0)
         return min((one.due_ms for one in self._rounds if one.due_ms is not None), default=None)
 
-    def next(
-        self, image: Image, index: TipIndex, now_ms: int, room: int | None
-    ) -> list[Record]:
+    def next(self, image: Image, index: TipIndex, now_ms: int, room: int | None) -> list[Record]:
         """Go on with the first sweep that is due.
 
         Args:

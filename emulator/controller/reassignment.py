@@ -1,6 +1,7 @@
 """Moving the replicas of a partition to other brokers: how it begins and how it is taken back.
 
-How it ends is a matter of the ISR, see ``leader_election.PartitionChange``.
+How it ends is a matter of the ISR, see ``leader_election.PartitionChange``. One that could end when
+it was copied from ZooKeeper may wait for ever for a change of the ISR, so it is looked after.
 
 Source: KIP-455; PartitionReassignmentReplicas and PartitionReassignmentRevert, Kafka 3.9.
 """
@@ -9,8 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from emulator.controller.broker_changes import partition_change
+from emulator.controller.context import ControllerConfig
+from emulator.controller.index import PartitionKey
+from emulator.controller.periodic import Sweep
+from emulator.controller.result import Record
+from emulator.metadata.image import Image
 from emulator.metadata.topics import Partition
+
+CHECK_INTERVAL_MS: Final = 30_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +44,12 @@ class Reverted:
 def in_progress(partition: Partition) -> bool:
     """Whether replicas of the partition come or go."""
     return bool(partition.adding_replicas or partition.removing_replicas)
+
+
+def is_ready(partition: Partition) -> bool:
+    """Whether a reassignment is in progress that could end: whoever stays is in sync."""
+    stays = set(partition.replicas) - set(partition.removing_replicas)
+    return in_progress(partition) and bool(stays) and stays <= set(partition.isr)
 
 
 def original_replicas(partition: Partition) -> tuple[int, ...]:
@@ -71,3 +87,25 @@ def revert(partition: Partition) -> Reverted:
         raise ValueError("addingReplicas contains all replicas.")
     isr = tuple(one for one in partition.isr if one not in partition.adding_replicas)
     return Reverted(replicas, isr or replicas[:1], unclean=not isr)
+
+
+def _interval_ms(_config: ControllerConfig) -> int:
+    return CHECK_INTERVAL_MS
+
+
+def _complete(
+    image: Image, config: ControllerConfig, key: PartitionKey, _now_ms: int
+) -> Sequence[Record]:
+    partition = image.partition(*key)
+    if partition is None or not is_ready(partition):
+        return ()
+    record = partition_change(image, config, key).build()
+    return () if record is None else (record,)
+
+
+READY_REASSIGNMENTS = Sweep(
+    name="reassignments that are ready",
+    interval_ms=_interval_ms,
+    candidates=lambda _image, index: index.reassigning,
+    visit=_complete,
+)

@@ -7,5 +7,6 @@ from typing import Final
 from emulator.controller.delegation_tokens import EXPIRED_TOKENS
 from emulator.controller.periodic import Sweep
 from emulator.controller.preferred_leaders import PREFERRED_LEADERS
+from emulator.controller.reassignment import READY_REASSIGNMENTS
 
-SWEEPS: Final[tuple[Sweep, ...]] = (PREFERRED_LEADERS, EXPIRED_TOKENS)
+SWEEPS: Final[tuple[Sweep, ...]] = (PREFERRED_LEADERS, READY_REASSIGNMENTS, EXPIRED_TOKENS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -125,7 +126,7 @@ def test_an_open_transaction_is_aborted_first() -> None:
     world = World(migration_enabled=True, metadata_version=14)
     world.controller.append([r.BeginTransactionRecord(name="ZK Migration")], world.now_ms)
     world.controller.append([topic("half", 1)], world.now_ms)
-    successor = Controller(world.config, world.log, world.history, world.controller._rng)
+    successor = Controller(world.config, world.log, world.history, random.Random(3))
     offset = world.log.log_end_offset
     successor.activate(world.now_ms)
     assert world.records_since(offset) == [
@@ -321,7 +322,7 @@ def test_a_new_leader_gives_every_broker_a_whole_session() -> None:
     world = World()
     world.join(0)
     world.now_ms += 8_999
-    successor = Controller(world.config, world.log, world.history, world.controller._rng)
+    successor = Controller(world.config, world.log, world.history, random.Random(3))
     successor.activate(world.now_ms)
     world.log.commit()
     successor.committed(world.now_ms)
@@ -472,7 +473,7 @@ def test_what_brokers_were_told_outlives_an_aborted_transaction(how: str) -> Non
         last = world.controller.append([r.AbortTransactionRecord(reason="x")], world.now_ms)
         assert last == world.log.log_end_offset - 1
     else:
-        world.controller = Controller(world.config, world.log, world.history, world.controller._rng)
+        world.controller = Controller(world.config, world.log, world.history, random.Random(3))
         world.controller.activate(world.now_ms)
     (_, *deltas) = world.commit()
     assert deltas

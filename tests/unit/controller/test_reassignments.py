@@ -232,6 +232,27 @@ def test_whatever_is_asked_last_is_reached_and_what_was_first_can_be_returned_to
     assert told.error_code == (ErrorCode.NEW_LEADER_ELECTED if moved else ErrorCode.NONE)
 
 
+@pytest.mark.parametrize(
+    ("isr", "expected"),
+    [((0, 1, 2), ((3, 0, 1, 2), (3,))), ((0, 3), ((3,), ())), ((3,), ((3,), ()))],
+)
+def test_one_that_was_ready_when_it_was_copied_ends_by_itself(
+    isr: tuple[int, ...], expected: tuple[Any, ...]
+) -> None:
+    """No broker changes the ISR again, so nothing else would end it."""
+    world = World()
+    copied: dict[str, Any] = {**SWAPPING, "isr": isr, "leader": isr[0]}
+    world.controller.append([*BROKERS, topic("t", 1), partition(1, **copied)], world.now_ms)
+    world.controller.heartbeats.activate(world.tip.brokers, world.now_ms)
+    for _ in range(reassignment.CHECK_INTERVAL_MS // 2_000):
+        for id_ in world.tip.brokers:
+            world.controller.heartbeats.contact(id_, None, world.now_ms)
+        world.later(2_000)
+    found = world.tip.topics[T].partitions[0]
+    assert (found.replicas, found.adding_replicas) == expected
+    assert found.leader in found.replicas
+
+
 # --- ListPartitionReassignments
 
 LIST = m.ListPartitionReassignmentsRequest
