@@ -176,8 +176,15 @@ def _sasl() -> dict[str, object]:
         ),
         "listener.name.sasl.scram-sha-256.sasl.jaas.config": scram,
         "listener.name.sasl.scram-sha-512.sasl.jaas.config": scram,
-        "delegation.token.secret.key": TOKEN_SECRET,
     }
+
+
+def tokens(release: str) -> dict[str, object]:
+    """Properties of a server that issues delegation tokens; none where KRaft mode refuses them.
+
+    Source: BrokerServer.startup, Kafka 3.5: "Delegation tokens are not supported".
+    """
+    return {} if ibp(release) in {"3.4", "3.5"} else {"delegation.token.secret.key": TOKEN_SECRET}
 
 
 class Broker(_Server):
@@ -258,7 +265,7 @@ class Broker(_Server):
         if self.migration:
             found["zookeeper.metadata.migration.enable"] = "true"
         if self.sasl_port is not None:
-            found |= _sasl()
+            found |= _sasl() | tokens(self.release)
             found["listeners"] = f"{listeners},SASL://{HOST}:{self.sasl_port}"
         if self.authorizer:
             found |= authorizer(kraft=self.zk is None)

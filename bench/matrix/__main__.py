@@ -19,7 +19,7 @@ from bench.cluster.java import JavaNotFoundError
 from bench.cluster.process import ProcessError, interrupt_on_terminate
 from bench.cluster.tool_host import ToolHost
 from bench.matrix import table
-from bench.matrix.run import RED, STEPS, Cell, Played, play
+from bench.matrix.run import BUILDS_ON, RED, STEPS, Cell, Played, play
 
 
 def main() -> int:
@@ -56,10 +56,11 @@ def _release(
     done = play(release, table.OURS, root / f"{release}-ours", host=host, say=say, only=steps)
     report(release, table.OURS, done)
     cells = done.cells
-    if beside or any(cell.state == RED for cell in cells):
-        theirs = play(
-            release, table.KAFKA, root / f"{release}-kafka", host=host, say=say, only=steps
-        )
+    red = {cell.step for cell in cells if cell.state == RED}
+    if beside or red:
+        only = steps if beside else [*red, *(BUILDS_ON[step] for step in red & BUILDS_ON.keys())]
+        folder = root / f"{release}-kafka"
+        theirs = play(release, table.KAFKA, folder, host=host, say=say, only=only)
         report(release, table.KAFKA, theirs)
         cells = cells + theirs.cells
     return cells

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from bench.cluster.bridge import Bridge
-from bench.cluster.kafka import TOKEN_SECRET, KraftController, authorizer
+from bench.cluster.kafka import KraftController, authorizer, tokens
 
 _QUICK: Final[Mapping[str, object]] = {
     # A killed broker is fenced after this; Kafka's 9 s is a long wait.
@@ -59,16 +59,17 @@ Begin = Callable[..., Controller]
 
 def ours(release: str, folder: Path, zk: str, cluster_id: str, *, secured: bool) -> Controller:
     """Our controller; ``secured``: with an authorizer."""
-    made = _Ours(folder, zk, release=release, properties=_properties(secured=secured))
+    made = _Ours(folder, zk, release=release, properties=_properties(release, secured=secured))
     made.cluster_id = cluster_id
     return made
 
 
 def kafkas(release: str, folder: Path, zk: str, cluster_id: str, *, secured: bool) -> Controller:
     """Kafka's own controller of the release."""
-    return _Kafkas(release, folder, zk, cluster_id, properties=_properties(secured=secured))
+    return _Kafkas(
+        release, folder, zk, cluster_id, properties=_properties(release, secured=secured)
+    )
 
 
-def _properties(*, secured: bool) -> dict[str, object]:
-    found = {**_QUICK, "delegation.token.secret.key": TOKEN_SECRET}
-    return found | authorizer(kraft=True) if secured else found
+def _properties(release: str, *, secured: bool) -> dict[str, object]:
+    return {**_QUICK, **tokens(release), **(authorizer(kraft=True) if secured else {})}

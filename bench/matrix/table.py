@@ -18,11 +18,9 @@ def verdict(cell: Cell, beside: Cell | None) -> str:
     >>> verdict(mine, None)
     'RED'
     """
-    if cell.state == GREEN:
-        return "green"
-    if cell.state == NOT_APPLICABLE:
-        return "n/a"
-    return "Kafka's" if beside is not None and beside.state == RED else "RED"
+    if cell.state in {NOT_APPLICABLE, GREEN}:
+        return cell.state
+    return "Kafka's" if cell.state == RED and beside is not None and beside.state == RED else "RED"
 
 
 def ours_is_good(cells: Sequence[Cell]) -> bool:
