@@ -1,7 +1,8 @@
 """Accepted connections: frames in, requests out; answers leave in the order the requests came.
 
 Pure. A peer that sends nonsense (a bad length, an API or version we do not list, a body that does
-not parse) has its connection closed, as Kafka does; only ApiVersions is taken in any version.
+not parse) has its connection closed, as Kafka does; only ApiVersions is taken in any version. So is
+a peer's that asks on and on without an answer; from such a one Kafka takes one request at a time.
 Source: SocketServer.Processor, RequestContext.parseRequest, Kafka 3.9.
 """
 
@@ -26,6 +27,8 @@ from wire.frame import (
 
 API_VERSIONS: Final = 18
 ENVELOPE: Final = 58
+UNANSWERED_MAX: Final = 1_000
+"""Requests of one connection that may wait at once; brokers have one under way, clients a few."""
 
 
 @dataclass(slots=True, eq=False)
@@ -135,6 +138,9 @@ class Connections:
 
     def _request(self, conn: int, inbound: _Inbound, frame: bytes) -> Request:
         header, _body = split_request(frame)
+        if len(inbound.slots) >= UNANSWERED_MAX:
+            why = f"{UNANSWERED_MAX} requests of this connection are not answered yet"
+            raise DecodeError(f"request {header.api_key}", header.api_version, "header", 0, why)
         low, high = self._advertised.get(header.api_key, (0, -1))
         message: object
         if header.api_key == API_VERSIONS and not low <= header.api_version <= high:

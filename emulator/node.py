@@ -44,7 +44,7 @@ from emulator.seam import (
 )
 from emulator.trace.distribution import Distribution
 from emulator.trace.rows import RangeRow, Stage
-from emulator.tracing import Causes, Counters, block_row, outermost, request_row
+from emulator.tracing import Causes, Counters, block_row, came_by, outermost, request_row
 from emulator.zookeeper.client import ZkClient
 from emulator.zookeeper.states import ZkState
 from wire import messages as m
@@ -197,6 +197,7 @@ class Node:
                 return self._requests(conn, data, now_ms)
             case Closed(conn=conn) if self.connections.owns(conn):
                 self.connections.closed(conn)
+                self._left(conn, now_ms)
                 return []
             case Received(conn=conn) | Closed(conn=conn) | Connected(conn=conn):
                 return self._outbound(conn, event, now_ms)
@@ -217,7 +218,12 @@ class Node:
         for request in requests:
             self.counters.waiting += 1
             self._request(request, now_ms)
+        if not self.connections.owns(conn):
+            self._left(conn, now_ms)
         return effects
+
+    def _left(self, conn: int, now_ms: int) -> None:
+        self.controller.left(lambda ticket: came_by(ticket, conn), now_ms)
 
     def _request(self, request: Request, now_ms: int) -> None:
         call = Call(

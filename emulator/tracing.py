@@ -101,6 +101,12 @@ def outermost(ticket: object) -> Ticket | None:
     return ticket if isinstance(ticket, Ticket) else None
 
 
+def came_by(ticket: object, conn: int) -> bool:
+    """Whether a request, or the Envelope around it, came by that connection."""
+    outer = outermost(ticket)
+    return outer is not None and outer.conn == conn
+
+
 @cache
 def api_name(key: int) -> str:
     """Kafka's name of an API.

@@ -10,6 +10,7 @@ Source: KIP-866 "Dual Metadata Writes" (bounded write-behind); no Kafka release 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from emulator.controller.context import Call
@@ -103,6 +104,10 @@ class Gate:
             if one.deadline_ms is not None and one.deadline_ms <= now_ms
         ]
         return self._give_up(gone, now_ms)
+
+    def drop(self, gone: Callable[[Call], bool], now_ms: int) -> list[Call]:
+        """Calls nobody waits for any more; they no longer wait either."""
+        return self._give_up([one for one in self._waiting if gone(one.call)], now_ms)
 
     def drain(self, now_ms: int) -> list[Call]:
         """Every waiting call; none waits any more."""

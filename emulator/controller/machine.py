@@ -10,7 +10,7 @@ Source: QuorumController, Kafka 3.9; KIP-631, KIP-866.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
@@ -190,6 +190,11 @@ class Controller:
             self._refuse(call, ErrorCode.NOT_CONTROLLER, text)
         else:
             self._write(handler, call, now_ms)
+
+    def left(self, gone: Callable[[object], bool], now_ms: int) -> None:
+        """Callers have hung up, told by their tickets: what waits for ZooKeeper is not done."""
+        for call in self._gate.drop(lambda call: gone(call.ticket), now_ms):
+            self._refuse(call, ErrorCode.NETWORK_EXCEPTION, "The caller has hung up.")
 
     def hold(self, *, blocked: bool, now_ms: int, room: int | None = None) -> None:
         """Bound what may be appended while ZooKeeper is behind.

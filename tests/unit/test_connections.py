@@ -7,8 +7,8 @@ from itertools import count
 
 import pytest
 
-from emulator.connections import Connections, Request
-from emulator.seam import Accepted, Close, Effect, Send
+from emulator.connections import UNANSWERED_MAX, Connections, Request
+from emulator.seam import Accepted, Close, Effect, Log, Send
 from wire import messages as m
 from wire.frame import RequestHeader, decode_response, encode_request, framed
 
@@ -48,6 +48,19 @@ def test_answers_leave_in_the_order_of_the_requests(connections: Connections) ->
     assert (correlation_id, answer.error_code) == (0, 77)
     correlation_id, _ = decode_response(HEARTBEAT, 1, both[8 + size :])
     assert correlation_id == 1
+
+
+def test_a_peer_that_asks_on_without_an_answer_is_closed(connections: Connections) -> None:
+    waiting = heartbeats(connections, range(UNANSWERED_MAX))
+    connections.reply(waiting[0].ticket, m.BrokerHeartbeatResponse())
+    heartbeats(connections, range(1))
+    one_more = frame(HEARTBEAT, 1, 1, m.BrokerHeartbeatRequest())
+    requests, effects = connections.received(1, one_more)
+    assert requests == []
+    assert Close(1) in effects
+    (log,) = [effect for effect in effects if isinstance(effect, Log)]
+    assert f"{UNANSWERED_MAX} requests" in str(log.fields["why"])
+    assert connections.reply(waiting[1].ticket, m.BrokerHeartbeatResponse()) == []
 
 
 def test_a_frame_may_arrive_cut_anywhere(connections: Connections) -> None:

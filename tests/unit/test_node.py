@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import count
 
 import pytest
 
 from emulator import config, introspection
+from emulator.connections import Ticket
 from emulator.migration.states import State
 from emulator.node import Node
 from emulator.raft.format import MetaProperties, render_bootstrap_checkpoint
@@ -248,6 +249,23 @@ def test_while_it_stops_callers_are_sent_away_and_brokers_are_not_fenced() -> No
     world.release()
     assert world.halt == Halt(0, "everything committed is in ZooKeeper")
     assert not world.node.controller.tip.brokers[1].fenced
+
+
+def test_who_hangs_up_or_is_cut_off_waits_for_zookeeper_no_more() -> None:
+    """Its calls, also those inside Envelopes, are told apart from others by their tickets."""
+    world = dual_writing()
+    gone: list[Callable[[object], bool]] = []
+    world.node.controller.left = lambda left, _now_ms: gone.append(left)  # type: ignore[method-assign]
+    header = RequestHeader(api_key=18, api_version=0, correlation_id=1, client_id="me")
+    mine, other = Ticket(CALLER, 1, header, 0), Ticket(CALLER + 1, 1, header, 0)
+    hangs_up, is_cut_off = Closed(CALLER, "gone"), Received(CALLER, b"\xff" * 8)
+    for event in (hangs_up, is_cut_off):
+        accepted = Accepted(CALLER, "CONTROLLER", b"\x7f\x00\x00\x01")
+        world.perform(world.node.step([accepted, event], world.now_ms))
+        left = gone.pop()
+        assert left(mine)
+        assert not left(other)
+    assert gone == []
 
 
 def test_a_second_signal_ends_it_at_once() -> None:

@@ -53,6 +53,20 @@ def test_calls_that_would_append_nothing_are_answered() -> None:
     assert would.topics[0].error_code == 0
 
 
+def test_what_a_caller_asked_for_before_he_hung_up_is_not_done() -> None:
+    world = joined()
+    world.controller.hold(blocked=True, now_ms=world.now_ms)
+    for ticket in ("stays", "leaves"):
+        world.send(create(ticket, timeout_ms=60_000), ticket=ticket)
+    world.controller.left(lambda ticket: ticket == "leaves", world.now_ms)
+    (refused,) = world.answers()
+    assert refused.topics[0].error_code == ErrorCode.NETWORK_EXCEPTION
+    assert world.controller.blocked_count == 1
+    world.controller.hold(blocked=False, now_ms=world.now_ms)
+    assert world.tip.topic("stays") is not None
+    assert world.tip.topic("leaves") is None
+
+
 def test_nobody_overtakes_while_anyone_waits() -> None:
     """Room came back, but only for one: the next one in line has it, not who comes last."""
     world = joined()
