@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 
+from emulator.config_passwords import is_password
 from emulator.controller import client_metrics
 from emulator.controller.broker_config_defs import BROKER_LISTS, validate_broker_configs
 from emulator.controller.config_defs import topic_configs, validate_topic_configs
@@ -114,6 +115,18 @@ def changed(
     ]
 
 
+def _check_passwords(changes: Changes, ctx: Context) -> None:
+    """Refuse a password that could not be written to ZooKeeper; a ZooKeeper-mode broker does so.
+
+    Source: DynamicBrokerConfig.passwordEncoder, Kafka 3.9.
+    """
+    secret = ctx.config.properties.get("password.encoder.secret")
+    if not ctx.config.migration_enabled or secret:
+        return
+    if any(value is not None and is_password(key) for key, value in changes.items()):
+        raise ConfigError("Password encoder secret not configured")
+
+
 def may_alter(image: Image, resource_type: int, name: str, ctx: Context) -> ApiError | None:
     """Why the caller may not alter a resource's configs; None if it may.
 
@@ -168,6 +181,7 @@ def _values_error(
                 text = f"No node with id {int(name)} found."
                 return ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, text)
             validate_broker_configs(wanted)
+            _check_passwords(changes, ctx)
     except ConfigError as refusal:
         return ApiError(ErrorCode.INVALID_CONFIG, str(refusal))
     return None

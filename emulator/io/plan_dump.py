@@ -10,10 +10,13 @@ from rich.console import Console
 from rich.table import Table
 
 from emulator.config import Config
+from emulator.config_passwords import PasswordSettings
 from emulator.io import offline, tree_file
 from emulator.metadata import EMPTY, replay
 from emulator.metadata.metadata_version import LATEST, MetadataVersion
 from emulator.migration.dry_run import DryRun, Note, dry_run
+from emulator.migration.zk_tree.entities import entities
+from emulator.migration.zk_tree.passwords import Passwords
 from emulator.raft import layout
 from emulator.raft.errors import RecoveryError
 from emulator.raft.format import parse_bootstrap_checkpoint
@@ -43,7 +46,8 @@ def plan(file: Path, config: Config | None, release_version: str | None = None) 
         raise PlanError(str(error)) from error
     except ValueError as error:
         raise PlanError(f"release version: {error}") from error
-    return dry_run(tree, version)
+    settings = PasswordSettings.of({} if config is None else config.static)
+    return dry_run(tree, version, entities(Passwords(settings)))
 
 
 def _version(config: Config | None, release_version: str | None) -> MetadataVersion:

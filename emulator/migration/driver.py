@@ -31,6 +31,7 @@ from emulator.migration.backlog import Written
 from emulator.migration.backoff import Backoff
 from emulator.migration.bound import Bound, Holder
 from emulator.migration.channels import Channels
+from emulator.migration.copying import Appender, CopyTask
 from emulator.migration.modes import Mode
 from emulator.migration.pipeline import Zk
 from emulator.migration.preconditions import Reason, Why
@@ -40,11 +41,9 @@ from emulator.migration.settings import Settings
 from emulator.migration.states import State, check_change
 from emulator.migration.status import Status, Waits, phase_of
 from emulator.migration.tasks import (
-    Appender,
     CheckTask,
     Claimed,
     ClaimTask,
-    CopyTask,
     Done,
     LogView,
     Lost,
@@ -53,6 +52,8 @@ from emulator.migration.tasks import (
     Task,
 )
 from emulator.migration.write_behind import WriteBehind
+from emulator.migration.zk_tree.entities import entities
+from emulator.migration.zk_tree.passwords import Passwords
 from emulator.seam import Effect, Event, Log, Row
 from emulator.trace.rows import RangeRow, Stage
 from emulator.zookeeper.ops import ZkOutcome
@@ -90,16 +91,16 @@ class MigrationDriver:
         self.propagator = Propagator(
             channels, settings.node_id, settings.inter_broker_listener_name
         )
+        self._entities = entities(Passwords(settings.passwords))
         self.write_behind = WriteBehind(
             zk,
             stamp,
             ops_max=settings.write_behind_multi_ops,
             skip_poison=settings.write_behind_poison == "skip",
+            entities=self._entities,
         )
         self.state = State.UNINITIALIZED
-        self.records_copied = 0
-        self.claim_count = 0
-        self._now_ms = 0
+        self.records_copied = self.claim_count = self._now_ms = 0
         self._epoch = -1
         self._needed_offset = -1
         self._backoff = Backoff()
@@ -255,19 +256,20 @@ class MigrationDriver:
         return effects
 
     def _new_task(self) -> Task | None:
+        zk, log, classes = self._zk, self._log, self._entities
         node_id, image = self._settings.node_id, self._controller.stable
         match self.state:
             case State.UNINITIALIZED:
-                return RecoverTask(self._zk, self._settings.cluster_id)
+                return RecoverTask(zk, self._settings.cluster_id)
             case State.WAIT_FOR_BROKERS:
-                return CheckTask(self._zk, image, self._log, node_id, self._epoch)
+                return CheckTask(zk, image, log, node_id, self._epoch, classes)
             case State.BECOME_CONTROLLER if self.write_behind.mode is Mode.STOPPED:
-                return ClaimTask(self._zk, image, self._log, node_id, self._epoch)
+                return ClaimTask(zk, image, log, node_id, self._epoch, classes)
             case State.DUAL_WRITE:
-                return PurgeTask(self._zk, self._epoch_version)
+                return PurgeTask(zk, self._epoch_version)
             case State.ZK_MIGRATION:
                 batch = self._settings.migration_min_batch_size
-                return CopyTask(self._zk, self._controller, self._log, self.write_behind, batch)
+                return CopyTask(zk, self._controller, log, self.write_behind, batch, classes)
             case _:
                 return None
 

@@ -19,6 +19,7 @@ from enum import Enum
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature, MetadataVersion
 from emulator.migration.zk_tree import configs, topics
+from emulator.migration.zk_tree.broker_configs import BrokerConfigs
 from emulator.migration.zk_tree.entities import ENTITIES
 from emulator.migration.zk_tree.entity import Entities, Kind, Refusal
 from emulator.migration.zk_tree.errors import ZnodeError
@@ -97,6 +98,16 @@ def unreadable(
     for entity in entities:
         for refusal in entity.refusals(tree, version):
             yield None if refusal is None else reason_of(refusal)
+
+
+def unwritable(image: Image, entities: Entities = ENTITIES) -> list[Reason]:
+    """Return what of an image cannot be written to ZooKeeper, so that a claim would do damage."""
+    return [
+        reason_of(refusal)
+        for entity in entities
+        if isinstance(entity, BrokerConfigs)
+        for refusal in entity.unwritable(image)
+    ]
 
 
 def reason_of(refusal: Refusal) -> Reason:

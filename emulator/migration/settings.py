@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from emulator.config import Config
+from emulator.config_passwords import PasswordSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Settings:
     write_behind_max_records: int = 10_000
     write_behind_poison: str = "block"
     write_behind_multi_ops: int = 400
+    passwords: PasswordSettings = PasswordSettings()  # noqa: RUF009  # frozen
 
     @classmethod
     def of(cls, config: Config, cluster_id: str) -> Settings:
@@ -38,4 +40,5 @@ class Settings:
             write_behind_max_records=config.write_behind_max_records,
             write_behind_poison=config.write_behind_poison,
             write_behind_multi_ops=config.write_behind_multi_ops,
+            passwords=PasswordSettings.of(config.static),
         )

@@ -1,4 +1,4 @@
-"""The ZooKeeper conversations of the driver's states: recover, check, claim, copy.
+"""The ZooKeeper conversations of the driver's states: recover, check, claim; copy is `copying`.
 
 A task is begun once, takes the outcomes of its own requests, and ends with a result: done, reasons
 to wait for, or lost (the connection went; begin anew). None of them knows what comes after it: that
@@ -13,13 +13,14 @@ from itertools import islice
 from typing import Protocol, TypeAlias, cast
 
 from emulator.metadata.image import Image
-from emulator.migration import claim, importer, preconditions, recover
+from emulator.migration import claim, preconditions, recover
 from emulator.migration.chain import Counters, Position, Term
 from emulator.migration.pipeline import Zk
 from emulator.migration.preconditions import Reason, Why
 from emulator.migration.reading import Reading
 from emulator.migration.rounds import Round
 from emulator.migration.zk_tree import migration
+from emulator.migration.zk_tree.entity import Entities
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.seam import Effect
 from emulator.zookeeper.errors import ZkCode, code_name
@@ -33,8 +34,6 @@ from emulator.zookeeper.ops import (
     ZkResult,
 )
 
-APPEND_AHEAD_RECORDS = 20_000
-"""The copy waits when so many records are not committed."""
 CHECKS_PER_STEP = 20
 """Topics looked at in one step."""
 
@@ -66,30 +65,6 @@ class Claimed:
 
 
 TaskResult: TypeAlias = Done | Missing | Lost | Claimed
-
-
-class Appender(Protocol):
-    """The part of the controller that the copy uses."""
-
-    @property
-    def tip(self) -> Image:
-        """Through the last appended record."""
-
-    @property
-    def stable(self) -> Image:
-        """Through the last record that may be shown."""
-
-    def append(self, records: Sequence[object], now_ms: int, *, atomic: bool = True) -> int:
-        """Append; returns the last offset."""
-
-
-class Claimant(Protocol):
-    """Who knows whether the claim still stands."""
-
-    verified: bool
-
-    def verify(self, now_ms: int) -> list[Effect]:
-        """Look; ``verified`` becomes true if it does."""
 
 
 class LogView(claim.LogView, Protocol):
@@ -176,12 +151,21 @@ class RecoverTask(Task):
 class CheckTask(Task):
     """Read everything, write nothing, and say what is missing for a migration."""
 
-    def __init__(self, zk: Zk, image: Image, log: LogView, node_id: int, kraft_epoch: int) -> None:
+    def __init__(  # noqa: PLR0917  # what a check needs to know
+        self,
+        zk: Zk,
+        image: Image,
+        log: LogView,
+        node_id: int,
+        kraft_epoch: int,
+        entities: Entities,
+    ) -> None:
         super().__init__(zk)
         self._image = image
         self._log = log
         self._node_id = node_id
         self._kraft_epoch = kraft_epoch
+        self._entities = entities
         self._reading: Reading | None = None
         self._checks: Iterator[Reason | None] | None = None
         self._reasons: list[Reason] = []
@@ -231,18 +215,27 @@ class CheckTask(Task):
         elif reading.failure is not None:
             self.result = Missing((*self._reasons, reading.failure))
         elif reading.tree is not None:
-            self._checks = preconditions.check(reading.tree, self._image)
+            self._checks = preconditions.check(reading.tree, self._image, self._entities)
 
 
 class ClaimTask(Task):
     """Claim ``/controller`` and ``/controller_epoch``, or find out that it must not be done."""
 
-    def __init__(self, zk: Zk, image: Image, log: LogView, node_id: int, kraft_epoch: int) -> None:
+    def __init__(  # noqa: PLR0917  # what a check needs to know
+        self,
+        zk: Zk,
+        image: Image,
+        log: LogView,
+        node_id: int,
+        kraft_epoch: int,
+        entities: Entities,
+    ) -> None:
         super().__init__(zk)
         self._image = image
         self._log = log
         self._node_id = node_id
         self._kraft_epoch = kraft_epoch
+        self._entities = entities
         self._claiming = False
         self.raised = False
         """The epoch was raised by us in this task."""
@@ -262,6 +255,7 @@ class ClaimTask(Task):
             self.result = Claimed(*claim.claimed(found, self._node_id, self._kraft_epoch))
             return []
         reasons = claim.guard(found, self._image, self._log, self._node_id, self._kraft_epoch)
+        reasons += preconditions.unwritable(self._image, self._entities)
         if reasons:
             self.result = Missing(tuple(reasons))
             return []
@@ -280,111 +274,6 @@ class ClaimTask(Task):
             return []
         self.raised = True
         return self._ask(claim.READ, now_ms)
-
-
-class CopyTask(Task):
-    """Read the whole tree and append it; the log says MIGRATION only if the claim stands."""
-
-    def __init__(
-        self,
-        zk: Zk,
-        controller: Appender,
-        log: LogView,
-        claimant: Claimant,
-        min_batch_size: int,
-    ) -> None:
-        super().__init__(zk)
-        self._controller = controller
-        self._log = log
-        self._claimant = claimant
-        self._min_batch_size = min_batch_size
-        self._reading = Reading(zk)
-        self._checks: Iterator[Reason | None] | None = None
-        self._pages: Iterator[list[object]] | None = None
-        self._last_offset = -1
-        self._asked = False
-        self._complete = False
-        self.records = 0
-
-    @property
-    def busy(self) -> bool:
-        """While pages are being appended and not too many wait for their commit."""
-        if self._checks is not None:
-            return True
-        return self._pages is not None and not self._asked and not self._too_far_ahead
-
-    @property
-    def _too_far_ahead(self) -> bool:
-        return self._controller.tip.offset - self._log.high_watermark >= APPEND_AHEAD_RECORDS
-
-    def begin(self, now_ms: int) -> list[Effect]:
-        """Begin to read."""
-        return self._reading.begin(now_ms)
-
-    def outcome(self, outcome: ZkOutcome, now_ms: int) -> list[Effect]:
-        """Take an outcome of the reading."""
-        if not self._reading.owns(outcome.tag):
-            return []
-        effects = self._reading.outcome(outcome, now_ms)
-        if self._reading.lost:
-            self.result = Lost()
-        elif self._reading.failure is not None:
-            self.result = Missing((self._reading.failure,))
-        elif self._reading.tree is not None:
-            version = self._controller.stable.metadata_version
-            self._checks = preconditions.unreadable(self._reading.tree, version)
-        return effects
-
-    def tick(self, now_ms: int) -> list[Effect]:
-        """Check the next piece, append the next page, or notice that the last record is stable."""
-        if self._checks is not None:
-            self._check(now_ms)
-            return []
-        if self._pages is None:
-            return []
-        if self._complete:
-            if self._controller.stable.offset >= self._last_offset:
-                self.result = Done()
-            return []
-        if self._too_far_ahead:
-            return []
-        version = self._controller.stable.metadata_version
-        page = next(self._pages, None)
-        if page is None and not self._asked:
-            self._asked = True
-            return self._claimant.verify(now_ms)
-        if page is None and not self._claimant.verified:
-            return []
-        if page is None:
-            self._last_offset = self._controller.append(importer.complete(version), now_ms)
-            self._complete = True
-            return []
-        self._controller.append(page, now_ms, atomic=False)
-        self.records += len(page)
-        return []
-
-    def abort(self, now_ms: int) -> None:
-        """The claim is lost: take back what was appended, from metadata.version 13 on."""
-        version = self._controller.stable.metadata_version
-        if self._pages is not None and not self._complete and importer.begin(version):
-            self._controller.append(importer.abort("the claim of /controller was lost"), now_ms)
-        self._pages = None
-
-    def _check(self, now_ms: int) -> None:
-        """See once more that all can be read, before the first record is appended."""
-        assert self._checks is not None
-        assert self._reading.tree is not None
-        pieces = list(islice(self._checks, CHECKS_PER_STEP))
-        found = tuple(reason for reason in pieces if reason is not None)
-        if found:
-            self._checks = None
-            self.result = Missing(found)
-        elif len(pieces) < CHECKS_PER_STEP:
-            self._checks = None
-            image = self._controller.stable
-            if opening := importer.begin(image.metadata_version):
-                self._controller.append(opening, now_ms)
-            self._pages = importer.pages(self._reading.tree, image, self._min_batch_size)
 
 
 def _found(outcomes: Sequence[ZkOutcome]) -> claim.Found | Reason:

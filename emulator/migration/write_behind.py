@@ -26,6 +26,8 @@ from emulator.migration.poison import Poison, Verdict
 from emulator.migration.reading import Reading
 from emulator.migration.rounds import Round, RoundTag
 from emulator.migration.unit import Unit
+from emulator.migration.zk_tree.entities import ENTITIES
+from emulator.migration.zk_tree.entity import Entities
 from emulator.seam import Effect, Log, Row
 from emulator.trace.distribution import Distribution
 from emulator.trace.rows import RangeRow, Stage
@@ -44,37 +46,35 @@ class WriteBehind:
         stamp: monotonic clock in ns, for trace rows and durations only.
         ops_max: data operations in one multi.
         skip_poison: leave out operations ZooKeeper refuses for good instead of stopping at them.
+        entities: the classes beside topics.
     """
 
     def __init__(
-        self, zk: Zk, stamp: Callable[[], int], *, ops_max: int = 400, skip_poison: bool = False
+        self,
+        zk: Zk,
+        stamp: Callable[[], int],
+        *,
+        ops_max: int = 400,
+        skip_poison: bool = False,
+        entities: Entities = ENTITIES,
     ) -> None:
         self._zk = zk
         self._stamp = stamp
         self.pipeline = Pipeline(zk, stamp, ops_max)
-        self.mode = Mode.STOPPED
-        self.why = ""
+        self.mode, self.why = Mode.STOPPED, ""
         self.poison = Poison(skip_poison)
         self.lag = Lag()
-        self.reconciled = False
         self._resume = Mode.CLAIMED
-        self.verified = False
-        self._careful = False
-        self._draining = False
+        self.reconciled = self.verified = self._careful = self._draining = self._busy = False
         self._settling: Round | None = None
         self._refusal: Refused | None = None
         self._reading: Reading | None = None
         self._reading_since_ns = 0
-        self._backlog = Backlog(self.poison.filter)
-        self._last_write_ms = 0
-        self._retry_ms = 0
-        self._busy = False
+        self._backlog = Backlog(self.poison.filter, entities)
+        self._last_write_ms = self._retry_ms = 0
         self._written: list[Written] = []
-        self.delta_time_ms = Distribution()
-        self.snapshot_time_ms = Distribution()
-        self.records_confirmed = 0
-        self.reconcile_count = 0
-        self.doubt_count = 0
+        self.delta_time_ms, self.snapshot_time_ms = Distribution(), Distribution()
+        self.records_confirmed = self.reconcile_count = self.doubt_count = 0
 
     @property
     def started(self) -> bool:

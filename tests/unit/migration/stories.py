@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from emulator.migration.preconditions import Why
 from tests.unit.migration.world import World
 from wire import records as r
@@ -35,7 +37,7 @@ def waiting(world: World) -> set[tuple[Why, str]]:
     return {(w.reason.why, w.reason.subject) for w in world.driver.status(world.now_ms).waiting}
 
 
-def waiting_world(*brokers: int, **settings: int) -> World:
+def waiting_world(*brokers: int, **settings: Any) -> World:
     world = World(**settings)
     world.cluster(*(brokers or (1, 2)))
     put_topic(world)
@@ -43,7 +45,7 @@ def waiting_world(*brokers: int, **settings: int) -> World:
     return world
 
 
-def ready_world(**settings: int) -> World:
+def ready_world(**settings: Any) -> World:
     world = waiting_world(**settings)
     world.start()
     world.register(1)

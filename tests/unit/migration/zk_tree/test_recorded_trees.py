@@ -15,7 +15,7 @@ from emulator.migration.tree_diff import Claim, differences
 from emulator.migration.zk_tree import brokers, controller, migration, own, producer_id, topics
 from emulator.migration.zk_tree.entities import ENTITIES
 from emulator.migration.zk_tree.errors import ZnodeError
-from emulator.migration.zk_tree.reader import Node, Tree
+from emulator.migration.zk_tree.reader import Tree
 from emulator.simulation.zookeeper_tree import Tree as ModelTree
 from emulator.zookeeper.ops import Create
 from tests import data as recorded
@@ -119,17 +119,6 @@ def test_a_pending_deletion_is_finished() -> None:
     assert not [path for path in model.nodes if f"/{name}" in path and "changes" not in path]
     after = read(model)
     assert list(differences(after, image, None)) == []
-
-
-def test_encoded_passwords_are_refused_by_name() -> None:
-    tree = tree_of("3.4.1-short", "0-before")
-    secret = (
-        b'{"version":1,"config":{"listener.name.x.ssl.keystore.password":'
-        b'"encryptedPassword:AAAA,salt:BBBB,keyLength:128"}}'
-    )
-    tree.nodes["/config/brokers/0"] = Node(secret)
-    tree.lists["/config/brokers"] = (*{*tree.children("/config/brokers"), "0"},)
-    assert ("/config/brokers/0", "broker configs with encoded passwords") in refusals(tree)
 
 
 @pytest.mark.parametrize(("folder", "step"), TREES)
