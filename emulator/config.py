@@ -350,6 +350,8 @@ def _cross_checks(config: Config, raw: Mapping[str, str]) -> list[str]:
         problems.append(
             "zookeeper.connect is required when zookeeper.metadata.migration.enable is true"
         )
+    if config.migration_enabled:
+        problems += config_zookeeper.owner_missing(config.zookeeper_security)
     if config.voters and config.node_id >= 0 and config.node_id not in config.voters:
         problems.append(f"node.id={config.node_id} is not in controller.quorum.voters")
     if len(config.voters) > 1:

@@ -85,15 +85,24 @@ def read(raw: Mapping[str, str]) -> tuple[ZooKeeperSecurity, list[str]]:
     set_acl = _flag(raw, "zookeeper.set.acl", problems)
     tls = _tls(raw, problems) if _flag(raw, _SSL + "client.enable", problems) else None
     security = ZooKeeperSecurity(set_acl, _sasl(raw, problems), _digest(raw, problems), tls)
-    certified = tls is not None and tls.keystore is not None
-    if set_acl and security.sasl is None and not certified and not problems:
-        problems.append(
-            "zookeeper.set.acl is true, but ZooKeeper client TLS configuration identifying at "
-            "least zookeeper.ssl.client.enable, zookeeper.clientCnxnSocket, and "
-            "zookeeper.ssl.keystore.location was not present and the verification of the JAAS "
-            f"login file failed: set {JAAS}"
-        )
     return security, problems
+
+
+def owner_missing(security: ZooKeeperSecurity) -> list[str]:
+    """Refuse ACLs for nobody, as Kafka does when it connects.
+
+    A digest does not count: no broker can have one, and would be kept out of what we create.
+    """
+    certified = security.tls is not None and security.tls.keystore is not None
+    if not security.set_acl or security.sasl is not None or certified:
+        return []
+    text = (
+        "zookeeper.set.acl is true, but ZooKeeper client TLS configuration identifying at least "
+        "zookeeper.ssl.client.enable, zookeeper.clientCnxnSocket, and "
+        "zookeeper.ssl.keystore.location was not present and the verification of the JAAS login "
+        f"file failed: set {JAAS}"
+    )
+    return [text]
 
 
 def _flag(raw: Mapping[str, str], key: str, problems: list[str]) -> bool:

@@ -64,7 +64,6 @@ def test_zookeeper_settings_are_optional_and_have_kafkas_defaults() -> None:
         ({"listeners": ""}, "listeners is required"),
         ({"controller.quorum.voters": ""}, "controller.quorum.voters is required"),
         ({"log.dirs": " , "}, "metadata.log.dir or log.dirs is required"),
-        ({"zookeeper.set.acl": "true"}, "zookeeper.set.acl is true, but ZooKeeper client TLS"),
         (
             {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"},
             "needs org.apache.kafka.metadata.authorizer.StandardAuthorizer",

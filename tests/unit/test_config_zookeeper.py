@@ -64,17 +64,6 @@ def test_kafkas_tls_properties_and_their_defaults() -> None:
 @pytest.mark.parametrize(
     ("raw", "problem"),
     [
-        pytest.param(
-            {"zookeeper.set.acl": "true"},
-            "zookeeper.set.acl is true, but",
-            marks=pytest.mark.requirement("C10"),
-        ),
-        # An identity that no broker can have must not own what brokers write.
-        (
-            {"zookeeper.set.acl": "true", "kraftbridge.zookeeper.digest": "a:b"},
-            "zookeeper.set.acl is true, but",
-        ),
-        ({"zookeeper.set.acl": "true", **TLS}, "zookeeper.set.acl is true, but"),
         ({"zookeeper.set.acl": "yes"}, "zookeeper.set.acl=yes: must be true or false"),
         ({JAAS: "Server { a.B required; };"}, "no section Client"),
         ({JAAS: CLIENT.replace(DIGEST, "com.sun.Krb5LoginModule")}, "Krb5LoginModule is not"),
@@ -100,10 +89,29 @@ def test_a_wrong_value_is_named(raw: dict[str, str], problem: str) -> None:
     assert "secret" not in " ".join(problems)
 
 
-def test_what_is_wrong_stops_the_start() -> None:
+MIGRATING = {"zookeeper.metadata.migration.enable": "true", "zookeeper.set.acl": "true"}
+STORE = {SSL + "keystore.location": "/k.pem"}
+
+
+@pytest.mark.parametrize(
+    ("raw", "refused"),
+    [
+        ({}, True),
+        # An identity that no broker can have must not own what brokers write.
+        ({"kraftbridge.zookeeper.digest": "a:b"}, True),
+        (TLS, True),
+        (TLS | STORE, False),
+        ({JAAS: CLIENT}, False),
+        ({"zookeeper.metadata.migration.enable": "false"}, False),
+        ({"zookeeper.set.acl": "false"}, False),
+    ],
+)
+@pytest.mark.requirement("C10")
+def test_acls_for_nobody_stop_the_start(raw: dict[str, str], refused: bool) -> None:
     with pytest.raises(config.ConfigError) as error:
-        config.load({"zookeeper.set.acl": "true"})
-    assert any("zookeeper.set.acl is true" in text for text in error.value.problems)
+        config.load(MIGRATING | raw)
+    said = [text for text in error.value.problems if "zookeeper.set.acl is true, but" in text]
+    assert bool(said) == refused
 
 
 def test_a_jaas_file_may_be_named(tmp_path: Path) -> None:
