@@ -20,6 +20,8 @@ from wire.schema import spec
 
 CLIENT_ID: Final = "kraft-bridge-admin"
 PAUSE_S: Final = 0.1
+GREETING_S: Final = 5.0
+"""A broker that does not say within this what it can is not waited for: there may be others."""
 _FRAME_BYTES_MAX: Final = 100 * 1024 * 1024
 
 
@@ -39,9 +41,14 @@ class Connection:
     """
 
     def __init__(self, host: str, port: int, timeout_s: float) -> None:
-        self._socket = socket.create_connection((host, port), timeout_s)
+        self._socket = socket.create_connection((host, port), min(timeout_s, GREETING_S))
         self._correlation_ids = itertools.count(1)
-        answer = self._call(m.ApiVersionsRequest(), 0)
+        try:
+            answer = self._call(m.ApiVersionsRequest(), 0)
+            self._socket.settimeout(timeout_s)
+        except OSError:
+            self._socket.close()
+            raise
         self._versions = {
             one.api_key: (one.min_version, one.max_version) for one in answer.api_keys
         }

@@ -164,7 +164,7 @@ def tell(story: Story, folder: Path) -> None:
         stack.callback(story.cluster.kill)
         elections.prepare(story)
         _old_cluster(story)
-        elections.in_zookeeper_mode(story)
+        elections.in_zookeeper_mode(story, folder)
         clients = Clients(story.cluster.bootstrap, folder / "trace", "test")
         stack.callback(clients.abandon)
         clients.start({"words-aiokafka": 3})
@@ -179,7 +179,7 @@ def tell(story: Story, folder: Path) -> None:
         _ask_for_a_level(story, tools, "bootstrap-server", story.cluster.bootstrap)
         _send_every_change(story)
         elections.in_dual_write(story, folder, tools)
-        _pause(story, tools)
+        _pause(story)
         elections.after_the_pause(story)
         elections.at_the_end(story)
         confluent.stop()
@@ -356,7 +356,7 @@ def folders(story: Story, topic: str) -> list[Path]:
     ]
 
 
-def _pause(story: Story, tools: ToolHost) -> None:
+def _pause(story: Story) -> None:
     """A broker stands still past its session: it is fenced, and comes back by itself."""
     with story.cluster.brokers[PAUSED].paused():
         begin = time.monotonic()
@@ -364,7 +364,7 @@ def _pause(story: Story, tools: ToolHost) -> None:
         story.seen["fenced_after_s"] = time.monotonic() - begin
         wait_for("leaders elsewhere", lambda: PAUSED not in story.shape().led())
         story.seen["shape_while_paused"] = story.shape()
-        elections.while_paused(story, tools)
+        elections.while_paused(story)
     story.wait_fenced(PAUSED, fenced=False)
     story.whole()
 

@@ -48,7 +48,7 @@ def test_it_waits_for_every_known_broker_and_says_where_each_is_known_from(story
     for text in missing.values():
         assert "/brokers/ids" in text
         assert "replica assignments" in text
-    assert ["/config/brokers" in missing[id_] for id_ in "012"] == [False, True, False]
+    assert ["/config/brokers" in missing[id_] for id_ in "012"] == [False, True, True]
 
 
 @pytest.mark.requirement("C02", "T02", "V08")
