@@ -26,7 +26,7 @@ from emulator.simulation.zookeeper_tree import Tree
 from emulator.zookeeper.ops import Create, Delete, SetData, ZkOp
 from tests import data
 from tests.conformance.official import snake
-from tests.laws.zk_trees import known, read, write
+from tests.laws.zk_trees import read, write
 from wire import records as r
 from wire.schema import Field, Layout, layout
 from wire.text import uuid_from_text
@@ -218,8 +218,10 @@ class Run:
 
     def reconcile(self) -> list[ZkOp]:
         """Compare all and write what differs, as after a claim; returns the data operations."""
-        ops = self._write(compare(self.read(), self.image, controller_epoch=self.image.epoch))
-        self.known = known(self.tree)
+        epoch = self.image.epoch
+        ops = self._write(
+            compare(self.read(), self.image, controller_epoch=epoch, known=self.known)
+        )
         return [op for op in ops if not getattr(op, "flags", 0)]
 
     def follow(self, step: str) -> None:

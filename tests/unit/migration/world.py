@@ -16,6 +16,7 @@ from emulator.migration.driver import MigrationDriver
 from emulator.migration.settings import Settings
 from emulator.migration.states import State
 from emulator.migration.zk_tree import migration
+from emulator.migration.zk_tree.entities import ENTITIES
 from emulator.migration.zk_tree.projection import same, znodes
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Halt, Log, Received, Row, Send
 from emulator.simulation.zookeeper import ZooKeeperModel
@@ -351,13 +352,18 @@ def checks(ops: tuple[ZkOp, ...]) -> bool:
     )
 
 
-OWNED = ("/brokers/topics/", "/config/topics/", "/config/brokers/", "/latest_producer_id_block")
+TOPICS = ("/brokers/topics/", "/config/topics/")
+
+
+def owned(path: str) -> bool:
+    """Whether a znode follows the image."""
+    return path.startswith(TOPICS) or any(entity.owns(path) for entity in ENTITIES)
 
 
 def differences(world: World) -> dict[str, str]:
     """Every znode in which ZooKeeper and the committed image disagree."""
     wanted = znodes(world.journal.stable, controller_epoch=world.journal.epoch)
-    have = {p: n.data for p, n in world.model.tree.nodes.items() if p.startswith(OWNED)}
+    have = {p: n.data for p, n in world.model.tree.nodes.items() if owned(p)}
     found = {}
     for path in wanted.keys() | have.keys():
         if path not in have:

@@ -13,6 +13,7 @@ from emulator.migration.zk_tree import acls
 from emulator.migration.zk_tree.entity import Kind, Refusal
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.migration.zk_tree.tree import Node, Tree
+from emulator.simulation.zookeeper_tree import Refused
 from emulator.zookeeper.ops import SEQUENTIAL, Create
 from tests.laws.zk_trees import tree_of
 from wire.text import uuid_text
@@ -168,7 +169,11 @@ def test_what_zookeeper_can_hold_is_storable(name: str) -> None:
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_zookeeper_cannot_hold_is_named(name: str) -> None:
     """Such a CreateAcls is to be refused: Kafka answers it and then never gets past it."""
-    assert "znode" in str(acls.storable(ORDERS._replace(name=name)))
+    resource = ORDERS._replace(name=name)
+    assert "znode" in str(acls.storable(resource))
+    model = tree_of({"/kafka-acl/Topic": None})
+    with pytest.raises(Refused):
+        model.write(Create(acls.path_of(resource), b""), 0, 0)
 
 
 def test_notifications_are_kafkas() -> None:
