@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 _BY_METADATA_VERSION: Final = ("inter.broker.protocol.version", "log.message.format.version")
+_IMBALANCE: Final = "leader.imbalance.per.broker.percentage"
 
 
 def warnings(raw: Mapping[str, str]) -> Iterator[str]:
@@ -20,3 +21,8 @@ def warnings(raw: Mapping[str, str]) -> Iterator[str]:
                 f"{key}={raw[key]} has no effect on a KRaft controller: metadata.version rules; "
                 "kraft-bridge format --release-version sets the first, kafka-features a later one"
             )
+    if (percentage := raw.get(_IMBALANCE)) is not None:
+        yield (
+            f"{_IMBALANCE}={percentage} has no effect on a KRaft controller: with "
+            "auto.leader.rebalance.enable every preferred replica that can lead does, however few"
+        )

@@ -144,6 +144,22 @@ def test_an_unknown_key_warns_by_name_and_a_kafka_key_does_not() -> None:
     assert warnings == ("unknown configuration key no.such.key",)
 
 
+def test_how_leaders_come_back_is_configured_as_in_kafka_but_for_a_setting_nobody_reads() -> None:
+    found, warnings = config.load(GOOD)
+    assert found.auto_leader_rebalance_enable
+    assert found.leader_imbalance_check_interval_seconds == 300
+    assert warnings == ()
+    changes = {
+        "auto.leader.rebalance.enable": "false",
+        "leader.imbalance.check.interval.seconds": "7",
+        "leader.imbalance.per.broker.percentage": "10",
+    }
+    found, (warning,) = config.load(GOOD | changes)
+    assert not found.auto_leader_rebalance_enable
+    assert found.leader_imbalance_check_interval_seconds == 7
+    assert warning.startswith("leader.imbalance.per.broker.percentage=10 has no effect")
+
+
 def test_properties_and_overrides() -> None:
     text = "# comment\na=1\nb : two \\\n  lines\n"
     assert properties.parse(text, ["a=2", "c = 3"]) == {"a": "2", "b": "two lines", "c": "3"}
