@@ -2,8 +2,8 @@
 
 Kafka: ClusterControlManager.registerBroker (3.9; differences of older releases by ``release``).
 
-In order: INCONSISTENT_CLUSTER_ID; DUPLICATE_BROKER_REGISTRATION while another incarnation has a
-live session; BROKER_ID_NOT_REGISTERED for a ZooKeeper-mode broker where no migration is on or for
+In order: INCONSISTENT_CLUSTER_ID; DUPLICATE_BROKER_REGISTRATION for the id of a controller (beyond
+Kafka) and while another incarnation has a live session; BROKER_ID_NOT_REGISTERED for a ZooKeeper-mode broker where no migration is on or for
 a KRaft-mode one before the copy; INVALID_REGISTRATION for listeners and log directories;
 UNSUPPORTED_VERSION for a feature range without the finalised level. Needs CLUSTER_ACTION.
 The broker epoch is the offset of the broker's own record.
@@ -72,6 +72,13 @@ def check(image: Image, request: m.BrokerRegistrationRequest, ctx: Context) -> A
 def _check_session(
     image: Image, request: m.BrokerRegistrationRequest, ctx: Context
 ) -> ApiError | None:
+    if request.broker_id in ctx.config.voters:
+        # KIP-866 "Misconfigurations" asks for it; Kafka has no such check for brokers that run in
+        # ZooKeeper mode. Of the codes for a refusal this is the one that every release knows.
+        return ApiError(
+            ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+            f"A controller has that id: {request.broker_id}",
+        )
     existing = image.brokers.get(request.broker_id)
     if (
         existing is not None

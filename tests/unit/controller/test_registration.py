@@ -196,6 +196,16 @@ def test_a_new_incarnation_waits_for_the_old_session_to_end() -> None:
     assert late.response.error_code == 0
 
 
+@pytest.mark.parametrize("migrating", [True, False])
+def test_no_broker_takes_the_id_of_a_controller(migrating: bool) -> None:
+    request = registration(3000, is_migrating_zk_broker=migrating)
+    image = image_of(MIGRATION)
+    error = check(image, request, context(image, request, migration_enabled=True))
+    assert error is not None
+    assert error.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert error.message == "A controller has that id: 3000"
+
+
 def test_a_fenced_broker_s_id_is_free_at_once() -> None:
     image = image_of(broker(1, fenced=True))
     assert handle(image, registration(1, incarnation_id=uuid(42))).response.error_code == 0
