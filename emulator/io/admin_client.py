@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any, Final
 
+from emulator.io.client_login import Login
 from wire import messages as m
 from wire.errors import DecodeError
 from wire.frame import RequestHeader, decode_response, encode_request, framed
@@ -38,20 +39,23 @@ class Connection:
 
     Raises:
         OSError: it cannot be reached.
+        LoginError: it refuses the login.
     """
 
-    def __init__(self, host: str, port: int, timeout_s: float) -> None:
+    def __init__(self, host: str, port: int, timeout_s: float, login: Login | None = None) -> None:
         self._socket = socket.create_connection((host, port), min(timeout_s, GREETING_S))
         self._correlation_ids = itertools.count(1)
         try:
             answer = self._call(m.ApiVersionsRequest(), 0)
+            self._versions = {
+                one.api_key: (one.min_version, one.max_version) for one in answer.api_keys
+            }
+            if login is not None:
+                login.perform(lambda request: self.call(request, lowest=1))
             self._socket.settimeout(timeout_s)
-        except OSError:
+        except BaseException:
             self._socket.close()
             raise
-        self._versions = {
-            one.api_key: (one.min_version, one.max_version) for one in answer.api_keys
-        }
 
     def close(self) -> None:
         """End it."""
@@ -111,6 +115,7 @@ def ask_controller(
     lowest: int,
     not_controller: Callable[[Any], bool],
     timeout_s: float,
+    login: Login | None = None,
 ) -> Any:
     """Send a request to whoever the brokers say is the controller, again while he says he is not.
 
@@ -120,10 +125,11 @@ def ask_controller(
         lowest: version below which it cannot be said.
         not_controller: whether an answer says NOT_CONTROLLER.
         timeout_s: for everything.
+        login: to every broker.
 
     Raises:
         UnreachableError: no answer in that time.
-        TooOldError: see there.
+        TooOldError, LoginError: see there.
     """
     deadline_s = time.monotonic() + timeout_s
     why = "nobody was asked"
@@ -132,11 +138,11 @@ def ask_controller(
         if left_s <= 0:
             raise UnreachableError(why)
         try:
-            address = _controller(host, port, left_s)
+            address = _controller(host, port, left_s, login)
             if address is None:
                 why = f"{host}:{port} knows of no controller"
             else:
-                with closing(Connection(*address, left_s)) as connection:
+                with closing(Connection(*address, left_s, login)) as connection:
                     answer = connection.call(request, lowest=lowest)
                 if not not_controller(answer):
                     return answer
@@ -147,9 +153,11 @@ def ask_controller(
     raise UnreachableError("no broker to ask")
 
 
-def _controller(host: str, port: int, timeout_s: float) -> tuple[str, int] | None:
+def _controller(
+    host: str, port: int, timeout_s: float, login: Login | None
+) -> tuple[str, int] | None:
     request = m.MetadataRequest(topics=[], allow_auto_topic_creation=False)
-    with closing(Connection(host, port, timeout_s)) as connection:
+    with closing(Connection(host, port, timeout_s, login)) as connection:
         answer = connection.call(request, lowest=1)
     for broker in answer.brokers:
         if broker.node_id == answer.controller_id:

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from emulator.io.admin_client import TooOldError, ask_controller
+from emulator.io.client_login import Login, LoginError
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -75,6 +76,7 @@ def elect_by_brokers(
     partitions: Sequence[TopicPartition] | None,
     election_type: str,
     timeout_s: float,
+    login: Login | None = None,
 ) -> Outcome:
     """Ask the controller through the brokers.
 
@@ -83,9 +85,11 @@ def elect_by_brokers(
         partitions: None for every one there is.
         election_type: a key of :data:`ELECTION_TYPES`.
         timeout_s: for everything.
+        login: to every broker.
 
     Raises:
-        ElectionError: refused as a whole, or the cluster is too old for the kind of election.
+        ElectionError: refused as a whole, or the cluster is too old for the kind of election, or
+            the login failed.
         UnreachableError: nobody answered in time.
     """
     group = m.ElectLeadersRequest.TopicPartitions
@@ -106,7 +110,10 @@ def elect_by_brokers(
             lowest=0 if election_type == "preferred" else 1,
             not_controller=_not_controller,
             timeout_s=timeout_s,
+            login=login,
         )
+    except LoginError as error:
+        raise ElectionError(str(error)) from error
     except TooOldError as error:
         raise ElectionError(f"{error}; no {election_type} election can be asked for") from error
     results = answer.replica_election_results

@@ -10,9 +10,11 @@ from typing import Annotated, Final
 
 import typer
 
+from emulator import properties
 from emulator.config import host_port
 from emulator.io import elect_leaders as work
 from emulator.io.admin_client import UnreachableError
+from emulator.io.client_login import Login, login_of
 from emulator.io.elect_leaders_zookeeper import elect_by_zookeeper
 
 WARNING: Final = (
@@ -48,6 +50,14 @@ def elect_leaders(
         str,
         typer.Option("--election-type", help="preferred or unclean; Kafka's tool has no default."),
     ] = "preferred",
+    admin_config: Annotated[
+        Path | None,
+        typer.Option(
+            "--admin.config",
+            help="Client properties: security.protocol PLAINTEXT or SASL_PLAINTEXT, "
+            "sasl.mechanism PLAIN or SCRAM-SHA-…, sasl.jaas.config.",
+        ),
+    ] = None,
     timeout: Annotated[float, typer.Option("--timeout", help="Seconds.", min=0.1)] = 30.0,
     all_topic_partitions: Annotated[
         bool,
@@ -73,7 +83,11 @@ def elect_leaders(
     if zookeeper is not None and election_type != "preferred":
         raise _usage("--zookeeper elects preferred leaders only")
     partitions = _partitions(path_to_json_file, topic, partition, everything=all_topic_partitions)
-    _elect(bootstrap_server, zookeeper, partitions, election_type, timeout)
+    outcome = _by_zookeeper(zookeeper, partitions, timeout) if zookeeper is not None else None
+    if outcome is None:
+        login = _login(admin_config)
+        outcome = _by_brokers(bootstrap_server or "", partitions, election_type, timeout, login)
+    _tell(outcome, election_type.upper())
 
 
 _NOWHERE: Final = "--bootstrap-server is missing"
@@ -103,27 +117,47 @@ def _partitions(
     return [(topic, partition)]
 
 
-def _elect(
-    bootstrap_server: str | None,
-    zookeeper: str | None,
+def _login(path: Path | None) -> Login | None:
+    try:
+        return login_of({} if path is None else properties.parse(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise _usage(f"--admin.config: {error}") from error
+
+
+def _by_zookeeper(
+    zookeeper: str, partitions: list[tuple[str, int]] | None, timeout: float
+) -> work.Outcome:
+    typer.echo(WARNING, err=True)
+    try:
+        return elect_by_zookeeper(zookeeper, partitions, timeout)
+    except work.ElectionError as error:
+        raise _failed(error) from error
+
+
+def _by_brokers(
+    bootstrap_server: str,
     partitions: list[tuple[str, int]] | None,
     election_type: str,
     timeout: float,
-) -> None:
+    login: Login | None,
+) -> work.Outcome:
     try:
-        if zookeeper is not None:
-            typer.echo(WARNING, err=True)
-            outcome = elect_by_zookeeper(zookeeper, partitions, timeout)
-        else:
-            brokers = [host_port(one.strip()) for one in (bootstrap_server or "").split(",")]
-            addresses = [(one.host, one.port) for one in brokers]
-            outcome = work.elect_by_brokers(addresses, partitions, election_type, timeout)
+        brokers = [host_port(one.strip()) for one in bootstrap_server.split(",")]
     except ValueError as error:
         raise _usage(f"--bootstrap-server: {error}") from error
+    addresses = [(one.host, one.port) for one in brokers]
+    try:
+        return work.elect_by_brokers(addresses, partitions, election_type, timeout, login)
     except (work.ElectionError, UnreachableError) as error:
-        typer.echo(f"kraft-bridge: {error}", err=True)
-        raise typer.Exit(1) from error
-    name = election_type.upper()
+        raise _failed(error) from error
+
+
+def _failed(error: Exception) -> typer.Exit:
+    typer.echo(f"kraft-bridge: {error}", err=True)
+    return typer.Exit(1)
+
+
+def _tell(outcome: work.Outcome, name: str) -> None:
     if outcome.elected:
         typer.echo(
             f"Successfully completed leader election ({name}) for partitions "

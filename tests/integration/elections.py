@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -226,4 +227,5 @@ def held(story: Story, broker: int) -> set[int]:
 def _tamper(story: Story) -> None:
     """The way of the old tool, which asked no one whether anybody reads the znode."""
     value = {"version": 1, "partitions": [{"topic": SWAPPED, "partition": 2}]}
+    story.seen["tampered"] = time.monotonic()
     story.look.create(ELECTION, json.dumps(value).encode())

@@ -29,12 +29,27 @@ def run(*arguments: object) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
+RFC_NONCE = "rOprNGfwEbeRWgbNEkqO"
+RFC_FIRST = b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
+RFC_CHALLENGE = (
+    b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+)
+RFC_FINAL = (
+    b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
+    b"p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+)
+RFC_PROOF = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+
+
 class Broker:
     """Names itself as the controller, and answers ElectLeaders as the script says."""
 
     def __init__(self, script: Script, version: int = 2, controller: int = 7) -> None:
         self.asked: list[tuple[int, m.ElectLeadersRequest]] = []
         self.address = ""
+        self.mechanism = "PLAIN"
+        self.logins: list[bytes] = []
+        self.proof = RFC_PROOF
         self._script = script
         self._version = version
         self._controller = controller
@@ -42,7 +57,7 @@ class Broker:
     def answer(self, version: int, request: Any) -> Any:
         if isinstance(request, m.ApiVersionsRequest):
             kind = m.ApiVersionsResponse
-            ranges = {3: (0, 12), 18: (0, 3), 43: (0, self._version)}
+            ranges = {3: (0, 12), 17: (0, 1), 18: (0, 3), 36: (0, 2), 43: (0, self._version)}
             return kind(
                 api_keys=[
                     kind.ApiVersion(api_key=key, min_version=low, max_version=high)
@@ -53,8 +68,22 @@ class Broker:
             host, _, port = self.address.rpartition(":")
             me = m.MetadataResponse.MetadataResponseBroker(node_id=7, host=host, port=int(port))
             return m.MetadataResponse(brokers=[me], controller_id=self._controller)
+        if isinstance(request, m.SaslHandshakeRequest):
+            known = request.mechanism == self.mechanism
+            code = 0 if known else 33
+            return m.SaslHandshakeResponse(error_code=code, mechanisms=(self.mechanism,))
+        if isinstance(request, m.SaslAuthenticateRequest):
+            return self._authenticate(bytes(request.auth_bytes))
         self.asked.append((version, request))
         return self._script(request)
+
+    def _authenticate(self, token: bytes) -> m.SaslAuthenticateResponse:
+        """PLAIN, or SCRAM with the exchange of RFC 7677 section 3, whose nonce the client has."""
+        answers = {b"\0user\0pencil": b"", RFC_FIRST: RFC_CHALLENGE, RFC_FINAL: self.proof}
+        self.logins.append(token)
+        if token not in answers:
+            return m.SaslAuthenticateResponse(error_code=58, error_message="Authentication failed")
+        return m.SaslAuthenticateResponse(auth_bytes=answers[token])
 
 
 @contextmanager
@@ -247,3 +276,83 @@ def test_help_says_what_a_preferred_replica_is_and_when_nobody_has_to_ask() -> N
     assert "The preferred replica of a partition is the first one in its list of replicas" in text
     assert "auto.leader.rebalance.enable=true" in text
     assert "this command is not needed" in text
+
+
+# --- logging in
+
+
+def client_properties(folder: Path, mechanism: str, password: str = "pencil", **more: str) -> Path:
+    module = "Plain" if mechanism == "PLAIN" else "Scram"
+    values = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "sasl.jaas.config": f"org.apache.kafka.common.security.{module}LoginModule required "
+        f'username="user" password="{password}";',
+        **{key.replace("_", "."): value for key, value in more.items()},
+    }
+    path = folder / "client.properties"
+    path.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+    return path
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_it_logs_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mechanism: str) -> None:
+    """SCRAM: the exchange of RFC 7677 section 3."""
+    monkeypatch.setattr("emulator.io.client_login.secrets.token_hex", lambda _size: RFC_NONCE)
+    path = client_properties(tmp_path, mechanism)
+    with serving(Broker(lambda _: told(("t", 0, 0, None)))) as broker:
+        broker.mechanism = mechanism
+        code, _, err = run("--bootstrap-server", broker.address, "--admin.config", path)
+    assert (code, err) == (0, "")
+    logins = [b"\0user\0pencil"] if mechanism == "PLAIN" else [RFC_FIRST, RFC_FINAL]
+    assert broker.logins == 2 * logins, "to the broker, then to the controller it named"
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "fields", "why"),
+    [
+        ("PLAIN", {"password": "pen"}, "Authentication failed"),
+        ("SCRAM-SHA-512", {}, "does not take SCRAM-SHA-512, but SCRAM-SHA-256"),
+    ],
+)
+def test_a_login_that_is_refused_is_told(
+    tmp_path: Path, mechanism: str, fields: dict[str, str], why: str
+) -> None:
+    path = client_properties(tmp_path, mechanism, **fields)
+    with serving(Broker(lambda _: told())) as broker:
+        broker.mechanism = "PLAIN" if mechanism == "PLAIN" else "SCRAM-SHA-256"
+        code, _, err = run("--bootstrap-server", broker.address, "--admin.config", path)
+    assert code == 1
+    assert why in err
+    assert broker.asked == []
+
+
+def test_a_broker_that_does_not_know_the_password_is_not_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("emulator.io.client_login.secrets.token_hex", lambda _size: RFC_NONCE)
+    path = client_properties(tmp_path, "SCRAM-SHA-256")
+    with serving(Broker(lambda _: told())) as broker:
+        broker.mechanism, broker.proof = "SCRAM-SHA-256", b"v=AAAA"
+        code, _, err = run("--bootstrap-server", broker.address, "--admin.config", path)
+    assert code == 1
+    assert "did not prove" in err
+    assert broker.asked == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"security_protocol": "SASL_SSL"}, "SASL_PLAINTEXT are supported"),
+        ({"sasl_mechanism": "GSSAPI"}, "PLAIN, SCRAM-SHA-256"),
+        ({"sasl_jaas_config": "nonsense"}, "one module with username and password"),
+    ],
+)
+def test_client_properties_that_cannot_be_used(
+    tmp_path: Path, fields: dict[str, str], why: str
+) -> None:
+    path = client_properties(tmp_path, "PLAIN", **fields)
+    code, _, err = run("--bootstrap-server", "h:1", "--admin.config", path)
+    assert code == 2
+    assert why in err
+    assert "pencil" not in err
