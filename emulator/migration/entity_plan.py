@@ -102,12 +102,33 @@ def entity_compare(entities: Entities, tree: Tree, image: Image, known: Known) -
             want = _nodes(entity, image, keys)
             wanted.update(want)
             yield _piece(entity, {p: tree.data(p) for p in want if tree.exists(p)}, want, known)
-        # Children before parents.
-        for paths in _batches(reversed(listed), LISTED_PER_PIECE):
-            surplus = [path for path in paths if path not in wanted and entity.owns(path)]
-            yield []
-            for some in _batches(surplus, 2 * ENTITIES_PER_PIECE):
-                yield _piece(entity, {p: tree.data(p) for p in some}, {}, known)
+        yield from _surplus(entity, tree, listed, wanted, known)
+
+
+def _surplus(
+    entity: EntityClass[Any], tree: Tree, listed: list[str], wanted: set[str], known: Known
+) -> Iterator[Piece]:
+    """What the image lacks goes, and with a znode that is deleted whatever stands below it."""
+    doomed: set[str] = set()
+    surplus: list[tuple[str, bool]] = []
+    for paths in _batches(listed, LISTED_PER_PIECE):
+        for path in paths:
+            below = path.rpartition("/")[0] in doomed
+            if below or (path not in wanted and entity.owns(path)):
+                surplus.append((path, below))
+                if below or isinstance(entity.gone(path, tree.data(path)), Delete):
+                    doomed.add(path)
+        yield []
+    # Children before parents.
+    for some in _batches(reversed(surplus), 2 * ENTITIES_PER_PIECE):
+        piece: Piece = []
+        for path, below in some:
+            if below:
+                known.remove(path)
+                piece.append((Delete(path),))
+            else:
+                piece += _piece(entity, {path: tree.data(path)}, {}, known)
+        yield piece
 
 
 def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:

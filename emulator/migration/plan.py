@@ -99,20 +99,24 @@ class _Side:
     partition: Callable[[str], Nodes]
     odd: Nodes = field(default_factory=dict)
     """Znodes below the topic that are none of Kafka's: left alone, unless the topic goes."""
+    odd_below: Callable[[str], Nodes] = field(default=lambda _index: {})
+    """The same below one partition, as far as they were looked for."""
 
 
 def _topic_pieces(have: _Side | None, want: _Side | None) -> Iterator[Piece]:
     if have is not None and (want is None or _replaced(have, want)):
         for chunk in _chunks(have.indexes):
-            yield _groups(plan(_partitions(have, chunk), {}))
+            yield _groups(plan(_partitions(have, chunk, gone=chunk), {}))
         yield _groups(plan(have.head | have.odd, {}))
         have = None
     if want is None:
         return
     yield _groups(plan({} if have is None else have.head, want.head))
     indexes = {*want.indexes, *(() if have is None else have.indexes)}
+    wanted = frozenset(want.indexes)
     for chunk in _chunks(sorted(indexes, key=lambda index: (len(index), index))):
-        before = {} if have is None else _partitions(have, chunk)
+        gone = [index for index in chunk if index not in wanted]
+        before = {} if have is None else _partitions(have, chunk, gone)
         yield _groups(plan(before, _partitions(want, chunk)))
 
 
@@ -120,10 +124,12 @@ def _replaced(have: _Side, want: _Side) -> bool:
     return topics.NO_ID != have.topic_id != want.topic_id
 
 
-def _partitions(side: _Side, indexes: Sequence[str]) -> Nodes:
+def _partitions(side: _Side, indexes: Sequence[str], gone: Sequence[str] = ()) -> Nodes:
     nodes: Nodes = {}
     for index in indexes:
         nodes |= side.partition(index)
+    for index in gone:
+        nodes |= side.odd_below(index)
     return nodes
 
 
@@ -262,7 +268,8 @@ def compare(
         yield from _topic_pieces(_found_topic(tree, name), want)
     yield from entity_compare(entities, tree, image, Known() if known is None else known)
     pending = [f"{admin.DELETE_TOPICS}/{name}" for name in admin.pending_deletions(tree)]
-    yield _groups(plan(dict.fromkeys(pending), {}))
+    for path in pending:
+        yield _groups(plan({path: None, **_below(tree, path)}, {}))
 
 
 def _existing(tree: Tree, paths: Sequence[str]) -> Nodes:
@@ -288,5 +295,18 @@ def _found_topic(tree: Tree, name: str) -> _Side | None:
         state = tree.node(f"{one}/state")
         return {one: None} if state is None else {one: None, f"{one}/state": state.data}
 
-    odd = {one: tree.data(one) for one in tree.below(path) if not one.startswith(folder)}
-    return _Side(_topic_id(path, tree.data(path)), head, indexes, partition, odd)
+    def odd_below(index: str) -> Nodes:
+        one = topics.partition_path(name, index)
+        return _below(tree, one) | _below(tree, f"{one}/state")
+
+    odd = {one: data for one, data in _below(tree, path).items() if not _inside(one, folder)}
+    odd |= _below(tree, configs.topic_config_path(name))
+    return _Side(_topic_id(path, tree.data(path)), head, indexes, partition, odd, odd_below)
+
+
+def _below(tree: Tree, path: str) -> Nodes:
+    return {one: tree.data(one) for one in tree.below(path)}
+
+
+def _inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder + "/")

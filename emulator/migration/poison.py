@@ -55,6 +55,8 @@ class Poison:
     def __init__(self, skip: bool) -> None:
         self._skip = skip
         self._refusals: dict[str, int] = {}
+        self.not_empty: set[str] = set()
+        """What could not be deleted as there is something below: to be looked at."""
         self._blocked: Poisoned | None = None
         self._unreadable: Poisoned | None = None
         self._skipped: dict[str, Poisoned] = {}
@@ -72,6 +74,8 @@ class Poison:
         assert refusal.op is not None
         path = refusal.op.path
         self._refusals[path] = self._refusals.get(path, 0) + 1
+        if refusal.code == ZkCode.NOT_EMPTY:
+            self.not_empty.add(path)
         if refusal.code in REPAIRABLE and self._refusals[path] <= REPAIRS_MAX:
             return Verdict.RECONCILE
         cause = (
@@ -104,6 +108,7 @@ class Poison:
     def healed(self) -> None:
         """Everything that was refused before has been written."""
         self._refusals.clear()
+        self.not_empty.clear()
         self._blocked = None
         self._retries = 0
 

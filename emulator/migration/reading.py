@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from emulator.migration.pipeline import Zk
 from emulator.migration.preconditions import Reason, Why
 from emulator.migration.zk_tree.reader import Tree, TreeReader
@@ -11,11 +13,16 @@ from emulator.zookeeper.ops import ZkFailed, ZkLost, ZkOutcome, ZkResult
 
 
 class Reading:
-    """Ends with a ``tree``, with a ``failure`` (a znode that cannot be read), or ``lost``."""
+    """Ends with a ``tree``, with a ``failure`` (a znode that cannot be read), or ``lost``.
 
-    def __init__(self, zk: Zk) -> None:
+    Args:
+        zk: submits requests.
+        below: see ``TreeReader``.
+    """
+
+    def __init__(self, zk: Zk, below: Iterable[str] = ()) -> None:
         self._zk = zk
-        self._reader = TreeReader()
+        self._reader = TreeReader(below=below)
         self.lost = False
         self.failure: Reason | None = None
 

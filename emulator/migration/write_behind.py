@@ -370,7 +370,7 @@ class WriteBehind:
         self._untell()
         self.mode = Mode.RECONCILING
         self.reconcile_count += 1
-        self._reading = Reading(self._zk)
+        self._reading = Reading(self._zk, sorted(self.poison.not_empty))
         self._reading_since_ns = self._stamp()
         return self._reading.begin(now_ms)
 

@@ -21,8 +21,10 @@ from emulator.zookeeper.ops import Create, Delete, SetData
 from tests.laws.metadata_records import LAW
 from tests.laws.zk_trees import (
     EPOCH,
+    FOREIGN,
     differing,
     known,
+    mend,
     ops_of,
     owned,
     read,
@@ -30,6 +32,7 @@ from tests.laws.zk_trees import (
     stories,
     tree_of,
     write,
+    written,
 )
 
 
@@ -98,14 +101,22 @@ def test_a_reconcile_mends_any_tree_and_can_be_cut_anywhere(
     tree = tree_of(znodes(other, controller_epoch=EPOCH))
     paths = sorted(owned(tree))
     for path in data.draw(st.lists(st.sampled_from(paths), max_size=5)):
-        _tamper(tree, path, data.draw(st.sampled_from(["garbage", "null", "remove", "add"])))
+        _tamper(tree, path, data.draw(st.sampled_from(TAMPERING)))
     ops = ops_of(compare(read(tree), image, controller_epoch=EPOCH))
     cut = data.draw(st.integers(0, len(ops)))
-    write(tree, ops[:cut])
-    write(tree, ops_of(compare(read(tree), image, controller_epoch=EPOCH)))
+    for op in ops[:cut]:
+        if not written(tree, op):
+            break
+    mend(tree, image)
     assert differing(tree, image) == []
+    wanted = znodes(image, controller_epoch=EPOCH)
+    kept = {path.partition(FOREIGN)[0] for path in tree.nodes if FOREIGN in path}
+    assert not [path for path in kept if path.startswith("/brokers/") and path not in wanted]
     assert ops_of(compare(read(tree), image, controller_epoch=EPOCH)) == []
     assert list(differences(read(tree), image, None)) == []
+
+
+TAMPERING = ("garbage", "null", "remove", "add", "foreign")
 
 
 def _tamper(tree: Tree, path: str, how: str) -> None:
@@ -119,6 +130,10 @@ def _tamper(tree: Tree, path: str, how: str) -> None:
     elif how == "remove":
         below = [p for p in tree.nodes if p == path or p.startswith(path + "/")]
         write(tree, [Delete(p) for p in sorted(below, reverse=True)])
+    elif how == "foreign":
+        foreign = path + FOREIGN
+        if foreign not in tree.nodes:
+            write(tree, [Create(foreign, b"x"), Create(f"{foreign}/below", None)])
     elif path.endswith("/partitions") and f"{path}/99" not in tree.nodes:
         write(tree, [Create(f"{path}/99", None), Create(f"{path}/99/state", b"{}")])
 

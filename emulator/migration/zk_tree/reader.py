@@ -9,7 +9,7 @@ first.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -86,16 +86,22 @@ class TreeReader:
     Args:
         reads_max: reads in one request; one answer of 500 takes about 2 ms to take apart.
         in_flight_max: requests on their way at a time.
+        below: paths to look below, whatever they are: znodes that could not be deleted, since
+            somebody put others there.
     """
 
-    def __init__(self, *, reads_max: int = READS_MAX, in_flight_max: int = 2) -> None:
+    def __init__(
+        self, *, reads_max: int = READS_MAX, in_flight_max: int = 2, below: Iterable[str] = ()
+    ) -> None:
         self.tree = Tree()
         self.reads_count = 0
         self._reads_max = reads_max
         self._in_flight_max = in_flight_max
         self._in_flight = 0
         self._todo: deque[ZkRead] = deque(GetData(path) for path in (*TOP_LEVEL, *SINGLE, *FOLDERS))
+        self._below = tuple(path + "/" for path in below)
         self._todo.extend(GetChildren(path) for path in (*LISTED, *WALKED))
+        self._todo.extend(GetChildren(path[:-1]) for path in self._below)
 
     @property
     def complete(self) -> bool:
@@ -142,6 +148,8 @@ class TreeReader:
 
     def _is_odd(self, path: str, children_count: int) -> bool:
         """Whether children of a znode whose data was read are wanted."""
+        if path.startswith(self._below):
+            return True
         parts = path.split("/")
         if path in TOP_LEVEL or path in FOLDERS:
             return False
