@@ -6,19 +6,25 @@ Kafka 3.9; KIP-290 (MATCH).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from emulator.metadata.acls import (
     WILDCARD,
     Acl,
+    AclsByResource,
     Operation,
     PatternType,
     Permission,
     Resource,
+    ResourceAcls,
     ResourceType,
 )
 from emulator.metadata.image import Image
+
+_STORED_TYPES: Final = tuple(int(one) for one in ResourceType if one > ResourceType.ANY)
+_STORED: Final = (int(PatternType.LITERAL), int(PatternType.PREFIXED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +54,17 @@ class AclFilter:
 
     def find(self, image: Image) -> Iterator[tuple[bytes, Acl]]:
         """Entries that match, with their ids, by resource and id."""
-        for resource, group in image.acls_by_resource.items():
+        for resource, group in self._candidates(image.acls_by_resource):
             if self._covers(resource):
                 yield from ((key, acl) for key, acl in group.items() if self._fits(acl))
+
+    def _candidates(self, acls: AclsByResource) -> Iterable[tuple[Resource, ResourceAcls]]:
+        """Resources that may be covered: looked up, if the filter says all there is to a key."""
+        if self.name is None or self.pattern_type == PatternType.MATCH:
+            return acls.items()
+        kinds = [self.resource_type] if self.resource_type != ResourceType.ANY else _STORED_TYPES
+        keys = (Resource(kind, pattern, self.name) for kind in kinds for pattern in _STORED)
+        return [(key, group) for key in keys if (group := acls.get(key)) is not None]
 
     def _covers(self, resource: Resource) -> bool:
         if self.resource_type not in {ResourceType.ANY, resource.resource_type}:

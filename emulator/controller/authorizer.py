@@ -74,14 +74,13 @@ class StandardAuthorizer:
         """Whether the caller may do this to that resource, from the caller's address."""
         if call.principal in self.super_users:
             return True
-        host = host_address(call.client_address)
+        principals = {call.principal, ANYBODY}
+        hosts = {host_address(call.client_address), WILDCARD}
         guarded = allowed = False
         for group in guards(image.acls_by_resource, resource_type, name):
             guarded = True
             for acl in group.values():
-                if acl.principal not in {call.principal, ANYBODY}:
-                    continue
-                if acl.host not in {host, WILDCARD}:
+                if acl.principal not in principals or acl.host not in hosts:
                     continue
                 if acl.permission == Permission.DENY:
                     if acl.operation in {operation, Operation.ALL}:

@@ -51,6 +51,7 @@ def create_acls(image: Image, request: m.CreateAclsRequest, ctx: Context) -> Res
         return Result(refused(request, ErrorCode.SECURITY_DISABLED, text))
     answers: list[Answer] = []
     added: dict[Acl, Record] = {}
+    there: dict[Resource, frozenset[Acl]] = {}
     for wanted in request.creations:
         why = problem(wanted, image.migration_state)
         if why is not None:
@@ -58,7 +59,9 @@ def create_acls(image: Image, request: m.CreateAclsRequest, ctx: Context) -> Res
             continue
         answers.append(Answer())
         acl = _acl(wanted)
-        if acl not in added and acl not in image.resource_acls(acl.resource).values():
+        if acl.resource not in there:
+            there[acl.resource] = frozenset(image.resource_acls(acl.resource).values())
+        if acl not in added and acl not in there[acl.resource]:
             added[acl] = record_of(ctx.random_uuid(), acl)
     return Result(Response(results=answers), tuple(added.values()))
 
