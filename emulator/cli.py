@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -48,7 +48,14 @@ def main() -> None:
         sys.exit("kraft-bridge: do not run with python -O: assertions guard the invariants")
     # What kazoo has to say of each refused connection is said once, by the command that failed.
     logging.getLogger("kazoo").addHandler(logging.NullHandler())
+    threading.excepthook = _thread_died
     app()
+
+
+def _thread_died(died: threading.ExceptHookArgs) -> None:
+    """Kazoo's thread dies of a refused login, which the command reports by itself."""
+    if not died.exc_type.__module__.startswith("kazoo."):
+        threading.__excepthook__(died)
 
 
 def fail(problem: str, code: int = 1) -> typer.Exit:
@@ -316,11 +323,12 @@ def zk_dump(
     from emulator.io.tls import TlsError
 
     hosts, security = _ensemble(zookeeper, config, overrides)
+    connect = zookeeper_client.Connector(security)
     try:
-        connect = partial(zookeeper_client.client, security=security)
         tree = dump(hosts, with_secrets=with_secrets, connect=connect)
     except (UnreadableError, TlsError) as error:
-        raise fail(str(error)) from error
+        because = f"ZooKeeper at {hosts}: {connect.why}" if connect.why else str(error)
+        raise fail(because) from error
     typer.echo(msgspec.json.format(msgspec.json.encode(tree), indent=1))
 
 

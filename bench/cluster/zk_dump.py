@@ -150,7 +150,9 @@ def dump(
             client.stop()
             client.close()
     except (KazooException, KazooTimeoutError, ValueError) as error:
-        raise UnreadableError(f"ZooKeeper at {hosts}: {error or type(error).__name__}") from error
+        raise UnreadableError(
+            f"ZooKeeper at {hosts}: {str(error) or type(error).__name__}"
+        ) from error
     return {"note": note, "time": time.time(), "count": len(nodes), "nodes": nodes}
 
 

@@ -69,6 +69,24 @@ def why(found: KazooClient) -> str:
     return handler.failed if isinstance(handler, _Handler) else ""
 
 
+class Connector:
+    """Makes clients for a tool that does not know how to log in, and says what stopped the last."""
+
+    def __init__(self, security: ZooKeeperSecurity) -> None:
+        self._security = security
+        self._last: KazooClient | None = None
+
+    def __call__(self, hosts: str) -> KazooClient:
+        """A client that is not started yet."""
+        self._last = client(hosts, self._security)
+        return self._last
+
+    @property
+    def why(self) -> str:
+        """See :func:`why`."""
+        return "" if self._last is None else why(self._last)
+
+
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
     """Kazoo's own TLS knows neither PKCS12 nor Kafka's settings."""
 
