@@ -206,15 +206,22 @@ class ClientEntities:
             for key in limits:
                 yield client_quotas.record_of(entity, key, None)
 
-    def keys(self, image: Image) -> Iterable[Entity]:
+    def keys(self, image: Image) -> Iterator[Entity]:
         """Every entity with quotas or credentials."""
-        users = (client_quotas.entity([(USER, name)]) for name, _ in image.scram_credentials)
-        return dict.fromkeys((*image.client_quotas, *users))
+        yield from image.client_quotas
+        # One by one, since there may be many; the mechanisms of one user follow each other.
+        previous = None
+        for name, _ in image.scram_credentials:
+            if name != previous and (entity := _user(name)) not in image.client_quotas:
+                yield entity
+            previous = name
 
-    def touched(self, touched: Touched) -> Iterable[Entity]:
+    def touched(self, touched: Touched) -> Iterator[Entity]:
         """Every entity whose quotas or credentials records touched."""
-        users = {client_quotas.entity([(USER, name)]) for name, _ in touched.scram_credentials}
-        return sorted(touched.client_quotas | users)
+        yield from sorted(touched.client_quotas)
+        for name in sorted({name for name, _ in touched.scram_credentials}):
+            if (entity := _user(name)) not in touched.client_quotas:
+                yield entity
 
     def nodes(self, image: Image, key: Entity) -> Nodes:
         """The entity's znode, with all its quotas and credentials."""
@@ -243,6 +250,10 @@ class ClientEntities:
             folder = f"{USERS}/{user}/clients"
             yield from (f"{folder}/{name}" for name in tree.children(folder))
         yield from (f"{IPS}/{name}" for name in tree.children(IPS))
+
+
+def _user(name: str) -> Entity:
+    return (EntityPart(USER, False, name),)
 
 
 def _records(parts: Parts, found: Properties) -> Iterator[Record]:
