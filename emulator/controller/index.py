@@ -82,6 +82,11 @@ class TipIndex:
         yield from tuple(self._leaderless)
 
     @property
+    def unled(self) -> Collection[PartitionKey]:
+        """Every partition without a leader, a live view."""
+        return self._leaderless.keys()
+
+    @property
     def imbalanced(self) -> Collection[PartitionKey]:
         """Every partition whose leader is not its preferred replica, a live view."""
         return self._imbalanced.keys()

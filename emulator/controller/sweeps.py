@@ -8,5 +8,11 @@ from emulator.controller.delegation_tokens import EXPIRED_TOKENS
 from emulator.controller.periodic import Sweep
 from emulator.controller.preferred_leaders import PREFERRED_LEADERS
 from emulator.controller.reassignment import READY_REASSIGNMENTS
+from emulator.controller.unclean_leaders import UNCLEAN_LEADERS
 
-SWEEPS: Final[tuple[Sweep, ...]] = (PREFERRED_LEADERS, READY_REASSIGNMENTS, EXPIRED_TOKENS)
+SWEEPS: Final[tuple[Sweep, ...]] = (
+    PREFERRED_LEADERS,
+    UNCLEAN_LEADERS,
+    READY_REASSIGNMENTS,
+    EXPIRED_TOKENS,
+)

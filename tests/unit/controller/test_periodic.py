@@ -8,8 +8,18 @@ import pytest
 
 from emulator.controller.index import TipIndex
 from emulator.controller.periodic import LOOKS_PER_TICK, PAUSE_MS, Periodic, Sweep
+from emulator.controller.preferred_leaders import PREFERRED_LEADERS
+from emulator.controller.unclean_leaders import UNCLEAN_LEADERS
 from emulator.metadata.image import EMPTY
-from tests.unit.controller.world import World, broker, config, partition, topic, uuid
+from tests.unit.controller.world import (
+    World,
+    broker,
+    config,
+    image_of,
+    partition,
+    topic,
+    uuid,
+)
 from wire import records as r
 
 INTERVAL_MS = 300_000
@@ -177,16 +187,35 @@ def test_leaders_stay_while_the_preferred_replica_cannot_lead(fields: dict[str, 
 
 
 def test_it_is_never_unclean_whatever_the_topic_allows() -> None:
-    world = World(properties={"unclean.leader.election.enable": "true"})
-    imbalanced(world, isr=(1,))
-    world.controller.append(
-        [r.PartitionChangeRecord(partition_id=0, topic_id=uuid(1), leader=-1)], world.now_ms
+    image = image_of(
+        broker(0), broker(1, fenced=True), topic("t", 1), partition(1, isr=(1,), leader=-1)
     )
-    world.controller.append(
-        [r.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=101, fenced=1)], world.now_ms
-    )
-    awake(world, 2 * INTERVAL_MS)
+    settings = config(properties={"unclean.leader.election.enable": "true"})
+    assert PREFERRED_LEADERS.visit(image, settings, (uuid(1), 0), 0) == ()
+    (record,) = UNCLEAN_LEADERS.visit(image, settings, (uuid(1), 0), 0)
+    assert isinstance(record, r.PartitionChangeRecord)
+    assert (record.leader, record.isr) == (0, (0,))
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_partition_without_leader_gets_an_unclean_one_once_its_topic_allows_it(
+    allowed: bool,
+) -> None:
+    """KAFKA-12670: nothing else happens to it after the config was changed."""
+    world = World()
+    imbalanced(world, isr=(3,), replicas=(3, 0), leader=-1)
+    awake(world, INTERVAL_MS)
     assert leaders(world) == [-1]
+    change = r.ConfigRecord(
+        resource_type=2,
+        resource_name="t",
+        name="unclean.leader.election.enable",
+        value=str(allowed).lower(),
+    )
+    world.controller.append([change], world.now_ms)
+    awake(world, INTERVAL_MS)
+    assert leaders(world) == [0 if allowed else -1]
+    assert world.tip.topics[uuid(1)].partitions[0].isr == ((0,) if allowed else (3,))
 
 
 def test_it_waits_for_zookeeper_as_callers_do() -> None:
