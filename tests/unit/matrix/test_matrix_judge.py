@@ -1,0 +1,95 @@
+"""The judge of the matrix on recorded runs of Kafka: it sees Kafka's defects, and nothing else."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from bench.cluster.zk_dump import contents
+from bench.demo.judge import read_dump
+from bench.matrix.judge import Stores, differences, read_log, read_tree
+from bench.matrix.run import GREEN, NOT_APPLICABLE, NOT_REACHED, RED, Cell
+from bench.matrix.table import KAFKA, OURS, markdown, ours_is_good
+from tests import data
+
+FULL = "3.9.2-full"
+# spec: removing the last quota of user+client throws in Kafka 3.9.2, and ZooKeeper keeps it.
+LEFT_QUOTA = ["quota client-id=app1 user=alice"]
+# A restart's full sync writes the removed quota, but revives a deleted topic's config and drops
+# one of a user's two SCRAM credentials.
+AFTER_SYNC = ["config topics/dw.two", "scram alice SCRAM-SHA-512"]
+STEPS = {
+    "1-dualwrite": [],
+    "2-01-create-topic": [],
+    "2-07-acl-add": [],
+    "2-08-acl-del": [],
+    "2-09-quota": LEFT_QUOTA,
+    "2-11-token": LEFT_QUOTA,
+    "2-12-token-expire": LEFT_QUOTA,
+    "2-14-reassign": LEFT_QUOTA,
+    "2-16-producer-id": LEFT_QUOTA,
+    "2-20-broker2-back": LEFT_QUOTA,
+    "2-23-controller-restarted": AFTER_SYNC,
+    "3-2-broker2-kraft": AFTER_SYNC,
+}
+
+
+@functools.cache
+def records():
+    return list(read_dump(data.read(f"{FULL}/metadata-log.txt")))
+
+
+def both(step: str) -> tuple[Stores, Stores]:
+    """The recorded tree, and the log as far as that says it goes."""
+    tree = read_tree(contents(data.tree(FULL, step)))
+    return tree, read_log([one for one in records() if one["offset"] <= tree.plain.offset])
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_of_a_recorded_run_it_sees_the_known_defects_only(step):
+    found = differences(*both(step))
+    assert [line.split(":")[0] for line in found] == STEPS[step]
+
+
+@pytest.mark.parametrize("kind", ["quota", "scram", "acl", "token"])
+def test_no_class_may_be_missing_on_either_side(kind):
+    tree, log = both("1-dualwrite")
+    assert tree.of(kind), "the recording holds every class"
+    for side in (tree, log):
+        victim = min(side.of(kind))
+        kept = side.others.pop(victim)
+        assert [line for line in differences(tree, log) if line.startswith(" ".join(victim))]
+        side.others[victim] = kept
+    assert differences(tree, log) == []
+
+
+def test_producer_ids_must_not_go_back():
+    tree, log = both("2-08-acl-del")
+    assert tree.plain.next_producer_id is not None
+    log.plain.next_producer_id = tree.plain.next_producer_id + 1
+    assert len(differences(tree, log)) == 1
+
+
+def cell(state: str, controller: str = OURS, step: str = "copy") -> Cell:
+    return Cell("3.4.1", step, controller, state, "" if state == GREEN else "why")
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "good"),
+    [
+        (GREEN, None, True),
+        (GREEN, RED, True),
+        (NOT_APPLICABLE, None, True),
+        (RED, None, False),
+        (RED, GREEN, False),
+        (RED, NOT_REACHED, False),
+        (RED, RED, True),
+        (NOT_REACHED, RED, False),
+    ],
+)
+def test_a_red_cell_is_kafkas_only_if_its_own_controller_fails_there_too(mine, theirs, good):
+    cells = [cell(mine), cell(GREEN, step="topics")]
+    cells += [] if theirs is None else [cell(theirs, KAFKA)]
+    assert ours_is_good(cells) is good
+    assert ("RED" in markdown(cells)) is not good
