@@ -21,6 +21,13 @@ from wire.schema import spec
 
 ZK = {"is_migrating_zk_broker": True, "metadata_version": (21, 21)}
 
+DESCRIBE_CONFIGS = m.DescribeConfigsRequest(
+    resources=[m.DescribeConfigsRequest.DescribeConfigsResource(resource_type=4, resource_name="")]
+)
+ALTER_SCRAM = m.AlterUserScramCredentialsRequest(
+    deletions=[m.AlterUserScramCredentialsRequest.ScramCredentialDeletion(name="u")]
+)
+
 
 def matrix() -> list[tuple[Any, int | None]]:
     """Every API with a handler, and the error of its answer before the copy; None: none."""
@@ -75,17 +82,13 @@ def matrix() -> list[tuple[Any, int | None]]:
         (m.ListPartitionReassignmentsRequest(), None),
         (m.AssignReplicasToDirsRequest(broker_id=0), 41),
         (m.AlterClientQuotasRequest(entries=[m.AlterClientQuotasRequest.EntryData()]), 41),
-        (
-            m.AlterUserScramCredentialsRequest(
-                deletions=[m.AlterUserScramCredentialsRequest.ScramCredentialDeletion(name="u")]
-            ),
-            41,
-        ),
+        (ALTER_SCRAM, 41),
         (m.DescribeAclsRequest(), 54),
         (m.CreateAclsRequest(creations=[m.CreateAclsRequest.AclCreation()]), 41),
         (m.DeleteAclsRequest(filters=[m.DeleteAclsRequest.DeleteAclsFilter()]), 41),
         (m.CreateDelegationTokenRequest(), 41),
         (m.RenewDelegationTokenRequest(), 41),
+        (DESCRIBE_CONFIGS, None),
         (m.ExpireDelegationTokenRequest(), 41),
     ]
 
