@@ -30,6 +30,8 @@ class Scenario:
     snapshot_interval_ms: int = 3_600_000
     batch_size: int = 200
     moves_every_ms: int = 0
+    client_changes_every_ms: int = 0
+    """How often a client changes a quota or a credential; 0: never, and there are none."""
 
 
 CRASHES: Final = ("controller-crash", "controller-crash-in-step", "lost-reply", "lost-replies")

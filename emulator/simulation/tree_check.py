@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Partition, Topic
+from emulator.simulation import client_entities
 from emulator.simulation.zookeeper_tree import Znode
 from wire.text import uuid_text
 
@@ -78,6 +79,7 @@ def expected(image: Image) -> dict[str, Meaning]:
     """Every znode that follows from an image, by path."""
     found = of_brokers(image)
     found[PRODUCER_IDS] = of_producer_ids(image)
+    found |= client_entities.expected(image)
     for topic in image.topics.values():
         found |= of_topic(image, topic)
     return found
@@ -86,7 +88,7 @@ def expected(image: Image) -> dict[str, Meaning]:
 def covered(path: str) -> bool:
     """Whether a path is one that :func:`expected` speaks of."""
     parts = path.split("/")
-    return path == PRODUCER_IDS or (
+    return (path == PRODUCER_IDS or client_entities.covered(path)) or (
         len(parts) >= 4
         and parts[1:3] in (["brokers", "topics"], ["config", "topics"], ["config", "brokers"])
     )
@@ -102,6 +104,8 @@ def meaning(path: str, data: bytes | None) -> Meaning:
     parts = path.split("/")
     if path == PRODUCER_IDS:
         return (int(json.loads(data)["block_end"]) + 1,) if data else (0,)
+    if client_entities.covered(path):
+        return client_entities.meaning(data)
     if parts[1] == "config":
         return config_meaning(json.loads(data)["config"]) if data else ()
     match parts[4:]:
@@ -136,7 +140,8 @@ def differences(nodes: Mapping[str, Znode], image: Image) -> Iterator[str]:
     for path, node in nodes.items():
         if path in wanted or not covered(path):
             continue
-        if path.startswith("/config/brokers/") and _read(path, node.data) == ():
+        left = path.startswith("/config/brokers/") or client_entities.covered(path)
+        if left and _read(path, node.data) == ():
             continue
         yield f"{path} should not be there"
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from emulator.config import Config
 from emulator.config import load as load_config
-from emulator.metadata.metadata_version import MetadataVersion
+from emulator.metadata.metadata_version import Feature, MetadataVersion
 from emulator.migration.states import State
 from emulator.raft import layout
 from emulator.raft.format import (
@@ -24,6 +24,7 @@ from emulator.raft.format import (
 from emulator.simulation import checkers, faults, tree_check, zookeeper_mode
 from emulator.simulation.broker import Broker, Log
 from emulator.simulation.broker_view import ControlRequest
+from emulator.simulation.client_changes import ClientChanges
 from emulator.simulation.disk import Disk
 from emulator.simulation.ledger import Ledger
 from emulator.simulation.load import Load
@@ -67,6 +68,9 @@ class World:
             topics=scenario.topics,
             now_ms=EPOCH_MS,
         )
+        if scenario.client_changes_every_ms:
+            scram = MetadataVersion.from_ibp(scenario.metadata_version).supports(Feature.SCRAM)
+            zookeeper_mode.fill_client_entities(self.tree, scram=scram)
         self.before = {
             path: tree_check.meaning(path, node.data)
             for path, node in self.tree.nodes.items()
@@ -84,6 +88,9 @@ class World:
             lambda what: self.scheduler.tell("client", what),
         )
         self.moves = Moves(Random(f"moves {seed}"), lambda: self.ledger.image)
+        self.client_changes = ClientChanges(
+            Random(f"client changes {seed}"), lambda: self.ledger.image
+        )
         self.registrations: dict[tuple[int, int], bool] = {}
         """Whether a broker was migrating, by id and epoch."""
         self._known_images = 0
@@ -156,6 +163,7 @@ class World:
             and not any(b.fenced for b in self.ledger.image.brokers.values())
             and not self.load.busy
             and not self.moves.busy
+            and not self.client_changes.busy
         )
 
     def _unrest(self) -> str:
@@ -265,6 +273,8 @@ class World:
                 self._change()
             if self.scenario.moves_every_ms:
                 self._move()
+            if self.scenario.client_changes_every_ms:
+                self._client_change()
 
     # ---------------------------------------------------------------- ZooKeeper, brokers, clients
     def _served(self) -> None:
@@ -317,6 +327,13 @@ class World:
             self.moves.one(alive)
         if self.load.asked < self.scenario.changes:
             self.after_ms(self.scenario.moves_every_ms, self._move)
+
+    def _client_change(self) -> None:
+        alive = [b for b in self.brokers.values() if b.alive and b.epoch >= 0]
+        if alive:
+            self.client_changes.one(alive)
+        if self.load.asked < self.scenario.changes:
+            self.after_ms(self.scenario.client_changes_every_ms, self._client_change)
 
 
 def _identity() -> MetaProperties:

@@ -63,6 +63,22 @@ def fill(tree: Tree, rng: Random, *, brokers: int, topics: int, now_ms: int) -> 
         put(f"/admin/delete_topics/t{topics - 1}")
 
 
+def fill_client_entities(tree: Tree, *, scram: bool) -> None:
+    """Add quotas, and credentials where metadata.version has records for them."""
+    credential = "salt=c2FsdA==,stored_key=YQ==,server_key=Yg==,iterations=4096"
+    alice = {"producer_byte_rate": "1024"} | ({"SCRAM-SHA-256": credential} if scram else {})
+    znodes: dict[str, dict[str, str] | None] = {
+        "users/alice": alice,
+        "users/alice/clients": None,
+        "users/alice/clients/app%201": {"producer_byte_rate": "512"},
+        "users/gone": {},
+        "clients/<default>": {"request_percentage": "55.5"},
+    }
+    for name, config in znodes.items():
+        data = None if config is None else json.dumps({"version": 1, "config": config}).encode()
+        tree.write(Create(f"/config/{name}", data), 1, 0)
+
+
 def _topic(put: object, rng: Random, name: str, brokers: int) -> None:
     assert callable(put)
     copies = rng.randint(1, brokers)

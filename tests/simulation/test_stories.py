@@ -91,3 +91,27 @@ def test_elections_behind_a_frozen_zookeeper_are_answered_that_they_timed_out(si
     for report in reports:
         assert not report.failure, str(report)
     assert sum(report.moves[2] for report in reports) > 0
+
+
+@pytest.mark.requirement("G04", "W11")
+@pytest.mark.parametrize("level", ["3.4-IV0", "3.9-IV0"])
+def test_quotas_and_credentials_end_the_same_in_both_stores(simulate, level):
+    """Set and removed at random, through crashes and lost replies; some were there before."""
+    changed = removed = 0
+    for seed in range(4):
+        faults = ("controller-crash", "lost-reply", "controller-crash-in-step", "cut")[:seed]
+        report = simulate(
+            seed,
+            Scenario(
+                changes=30,
+                client_changes_every_ms=20,
+                metadata_version=level,
+                faults=faults,
+                multi_ops=(3, 400)[seed % 2],
+            ),
+        )
+        assert not report.failure, str(report)
+        changed += report.client_changes[0]
+        removed += report.client_changes[1]
+    assert changed > 40
+    assert removed > 10

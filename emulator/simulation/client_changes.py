@@ -1,0 +1,134 @@
+"""Clients that change quotas and SCRAM credentials, and what an answer promises.
+
+One change of one value at a time, as ``load`` does it: where an answer never came, the value is
+left alone from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Final, TypeAlias
+
+from emulator.metadata import client_quotas
+from emulator.metadata.image import Image
+from emulator.metadata.metadata_version import Feature
+from emulator.simulation.broker import Broker
+from emulator.simulation.violation import ensure
+from wire import messages as m
+from wire.errors import ErrorCode
+
+QUOTAS_VERSION: Final = 1
+SCRAM_VERSION: Final = 0
+HARMLESS: Final = frozenset({ErrorCode.NOT_CONTROLLER})
+Entity: TypeAlias = tuple[tuple[str, str | None], ...]
+ENTITIES: Final[tuple[tuple[Entity, str], ...]] = (
+    ((("user", "alice"),), "producer_byte_rate"),
+    ((("user", "alice"),), "request_percentage"),
+    ((("user", None),), "consumer_byte_rate"),
+    ((("user", "alice"), ("client-id", "app 1")), "producer_byte_rate"),
+    ((("user", "b/c"), ("client-id", None)), "controller_mutation_rate"),
+    ((("client-id", None),), "producer_byte_rate"),
+    ((("ip", "10.0.0.1"),), "connection_creation_rate"),
+)
+USERS: Final = tuple((name, mechanism) for name in ("alice", "b/c") for mechanism in (1, 2))
+Key: TypeAlias = tuple[Entity, str] | tuple[str, int]
+
+
+class ClientChanges:
+    """Asks, and holds each answer against what is committed by then.
+
+    Args:
+        rng: what is asked for.
+        image: the newest committed image.
+    """
+
+    def __init__(self, rng: Random, image: Callable[[], Image]) -> None:
+        self._rng = rng
+        self._image = image
+        self._busy: set[Key] = set()
+        self._lost: set[Key] = set()
+        self.set = 0
+        self.removed = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether an answer is still expected."""
+        return bool(self._busy)
+
+    def one(self, brokers: list[Broker]) -> None:
+        """Set or remove one value through one of the brokers."""
+        broker = self._rng.choice(brokers)
+        keys: list[Key] = [*ENTITIES]
+        if self._image().metadata_version.supports(Feature.SCRAM):
+            keys += USERS
+        key = self._rng.choice(keys)
+        number = None if self._rng.random() < 0.4 else self._rng.randint(4_096, 9_999)
+        if key in self._busy or key in self._lost:
+            return
+        if number is None and _found(self._image(), key) is None:
+            return
+        self._busy.add(key)
+        request, version = _quota(key, number) if key in ENTITIES else _scram(key, number)
+
+        def answered(answer: object | None) -> None:
+            self._busy.discard(key)
+            error = _error(answer)
+            if error is None or error == ErrorCode.REQUEST_TIMED_OUT:
+                self._lost.add(key)
+            elif error not in HARMLESS:
+                what = f"{key}: {number}"
+                ensure(error == ErrorCode.NONE, "expected-answers", f"{what}: {error}")
+                found = _found(self._image(), key)
+                ensure(found == number, "answered-is-committed", f"{what}, but is {found}")
+                self.set += number is not None
+                self.removed += number is None
+
+        broker.ask(request, version, answered)
+
+
+def _found(image: Image, key: Key) -> float | None:
+    """A limit, or a credential's iterations."""
+    what, which = key
+    if isinstance(what, str):
+        credential = image.scram_credentials.get((what, int(which)))
+        return None if credential is None else credential.iterations
+    limits = image.client_quotas.get(client_quotas.entity(what)) or client_quotas.NONE
+    return limits.get(str(which))
+
+
+def _quota(key: Key, number: int | None) -> tuple[object, int]:
+    entity, name = key
+    kinds = m.AlterClientQuotasRequest
+    assert isinstance(entity, tuple)
+    entry = kinds.EntryData(
+        entity=[kinds.EntityData(entity_type=kind, entity_name=one) for kind, one in entity],
+        ops=[kinds.OpData(key=str(name), value=float(number or 0), remove=number is None)],
+    )
+    return kinds(entries=[entry], validate_only=False), QUOTAS_VERSION
+
+
+def _scram(key: Key, number: int | None) -> tuple[object, int]:
+    name, mechanism = str(key[0]), int(str(key[1]))
+    kinds = m.AlterUserScramCredentialsRequest
+    if number is None:
+        deletion = kinds.ScramCredentialDeletion(name=name, mechanism=mechanism)
+        return kinds(deletions=[deletion], upsertions=[]), SCRAM_VERSION
+    upsertion = kinds.ScramCredentialUpsertion(
+        name=name,
+        mechanism=mechanism,
+        iterations=number,
+        salt=b"salt",
+        salted_password=b"salted",
+    )
+    return kinds(deletions=[], upsertions=[upsertion]), SCRAM_VERSION
+
+
+def _error(answer: object | None) -> int | None:
+    match answer:
+        case m.AlterClientQuotasResponse():
+            return answer.entries[0].error_code
+        case m.AlterUserScramCredentialsResponse():
+            return answer.results[0].error_code
+        case _:
+            return None
