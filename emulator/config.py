@@ -11,7 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, Final, TypeVar
 
-from emulator import config_ignored, config_passwords, config_security, config_zookeeper
+from emulator import (
+    config_ignored,
+    config_limits,
+    config_passwords,
+    config_security,
+    config_zookeeper,
+)
 from emulator.config_names import KAFKA_CONFIG_NAMES
 from wire.releases import RELEASES
 
@@ -372,6 +378,7 @@ def _cross_checks(config: Config, raw: Mapping[str, str]) -> list[str]:
     )
     if not config.log_dir:
         problems.append("metadata.log.dir or log.dirs is required")
+    problems += config_limits.problems(raw)
     problems += config_passwords.problems(raw)
     problems += config_security.problems(
         raw, release=config.release, migration=config.migration_enabled
