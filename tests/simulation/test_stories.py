@@ -93,7 +93,7 @@ def test_elections_behind_a_frozen_zookeeper_are_answered_that_they_timed_out(si
     assert sum(report.moves[2] for report in reports) > 0
 
 
-@pytest.mark.requirement("G04", "W11")
+@pytest.mark.requirement("W11")
 @pytest.mark.parametrize("level", ["3.4-IV0", "3.9-IV0"])
 def test_quotas_and_credentials_end_the_same_in_both_stores(simulate, level):
     """Set and removed at random, through crashes and lost replies; some were there before."""

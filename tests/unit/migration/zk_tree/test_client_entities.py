@@ -88,7 +88,7 @@ ENTITIES = [
 
 
 @pytest.mark.parametrize(("entity", "path"), ENTITIES)
-@pytest.mark.requirement("W08", "W11")
+@pytest.mark.requirement("W11")
 def test_an_entity_comes_changes_and_goes(entity: dict[str, str | None], path: str) -> None:
     """Kafka 3.9 writes the last line only for a user alone; see the next test."""
     key = "connection_creation_rate" if "ip" in entity else "consumer_byte_rate"
@@ -162,7 +162,6 @@ def test_a_full_comparison_of_equal_stores_writes_nothing() -> None:
     assert ops_of(compare(read(tree), copied(tree), controller_epoch=EPOCH)) == []
 
 
-@pytest.mark.requirement("W08")
 def test_quotas_and_credentials_of_a_user_are_written_together() -> None:
     tree = tree_of({})
     user = {"user": "alice"}
