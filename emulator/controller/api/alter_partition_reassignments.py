@@ -123,8 +123,8 @@ def _cancel(
     image: Image, ctx: Context, topic: Topic, index: int, partition: Partition
 ) -> r.PartitionChangeRecord | ApiError | None:
     if not reassignment.in_progress(partition):
-        text = "No partition reassignment is in progress."
-        return ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, text)
+        # Without a text: ApiError.fromThrowable leaves out what the code says by itself.
+        return ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     try:
         reverted = reassignment.revert(partition)
     except ValueError as error:

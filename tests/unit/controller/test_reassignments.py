@@ -133,7 +133,7 @@ REFUSED = [
     ({}, move((0, 9)), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker 9"),
     ({}, move((0, -1)), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker -1"),
     ({}, move((0, 0)), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker 0 more than once"),
-    ({}, move(None), ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment"),
+    ({}, move(None), ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None),
     (
         {**SWAPPING, "isr": (3,), "leader": 3},
         move(None),
@@ -151,12 +151,15 @@ REFUSED = [
 
 @pytest.mark.parametrize(("fields", "request_", "code", "text"), REFUSED)
 def test_refusals(
-    fields: dict[str, Any], request_: m.AlterPartitionReassignmentsRequest, code: int, text: str
+    fields: dict[str, Any],
+    request_: m.AlterPartitionReassignmentsRequest,
+    code: int,
+    text: str | None,
 ) -> None:
     result = handle(image(**fields), request_)
     ((answer,),) = [one.partitions for one in result.response.responses]
     assert answer.error_code == code
-    assert text in answer.error_message
+    assert answer.error_message is None if text is None else text in answer.error_message
     assert (result.records, result.response.error_code) == ((), 0)
 
 

@@ -242,6 +242,9 @@ def test_forwarded_requests_get_the_recorded_inner_answers() -> None:
     assert compared["AlterClientQuotasRequest"] >= 3
     assert compared["CreateAclsRequest"] == compared["DeleteAclsRequest"] == 2
     assert compared["UpdateFeaturesRequest"] == 1
+    assert compared["ElectLeadersRequest"] == 3
+    assert compared["AlterPartitionReassignmentsRequest"] == 2
+    assert compared["ListPartitionReassignmentsRequest"] == 4
     assert compared["AlterUserScramCredentialsRequest"] >= 1
     assert failed >= 3
 
