@@ -14,6 +14,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
 from bench.cluster.bridge import Bridge
+from bench.cluster.cluster import Cluster
 from bench.cluster.fault_proxy import FaultProxy
 from bench.cluster.kafka import Broker
 from bench.cluster.waiting import wait_for
@@ -360,12 +361,13 @@ def test_a_real_broker_with_the_same_properties_migrates(
     folder = tmp_path_factory.mktemp("broker")
     hosts = f"{ensemble.tls_hosts}/kafka"
     shared = {"zookeeper.set.acl": "true", **ensemble.tls()}
-    broker = Broker("3.9.2", 0, folder, hosts, properties=shared, broker_count=1)
+    cluster = Cluster("3.9.2", folder, hosts, count=1, properties=shared)
+    (broker,) = cluster.brokers
     broker.java_flags = (f"-Djava.security.auth.login.config={ensemble.jaas('kafka')}",)
     bridge = Bridge(folder, hosts, properties={**shared, **ensemble.sasl()})
     with ensemble.client() as client:
         try:
-            broker.start().wait_started()
+            cluster.start().wait_ready()
             administer(broker, "theirs", "0")
             theirs = acls(client, "theirs", "0")
             bridge.format(json.loads(client.get("/kafka/cluster/id")[0])["id"])
@@ -373,6 +375,7 @@ def test_a_real_broker_with_the_same_properties_migrates(
             broker.migrate(bridge.port).start()
             bridge.start().wait_dual_write(90)
             broker.wait_started()
+            cluster.wait_ready()
             administer(broker, "ours", "")
             bridge.wait_drained()
             ours = acls(client, "ours", "<default>")
