@@ -41,6 +41,7 @@ FETCH, CONTROL = 1, {4, 5, 6}
 OLD_EPOCH = 40
 ZK_DELAY_MS = 200
 PAUSED = 2
+ROLLED = 2
 
 
 @dataclass
@@ -194,6 +195,7 @@ def tell(story: Story, folder: Path) -> None:
         story.seen["compared"] = offline.compare(story.cluster.zk, story.bridge.data)[0]
         story.seen["status_at_the_end"] = story.bridge.status()
         story.seen["metrics"] = story.bridge.page("/metrics")
+        _roll_to_kraft(story)
         _tell_a_broker_otherwise(story)
         _depose(story)
         story.bridge.kill()
@@ -367,6 +369,24 @@ def _pause(story: Story) -> None:
         elections.while_paused(story)
     story.wait_fenced(PAUSED, fenced=False)
     story.whole()
+
+
+def _roll_to_kraft(story: Story) -> None:
+    """A broker leaves ZooKeeper, as each does in the end; the others stay as they are."""
+    story.seen["rolled"] = time.monotonic()
+    broker = story.cluster.brokers[ROLLED]
+    broker.stop()
+    broker.zk, broker.migration = None, False
+    broker.start().wait_started()
+    story.wait_fenced(ROLLED, fenced=False)
+    story.whole()
+    story.create(("of-both", 1, 3))
+    wait_for(
+        "topic on each broker", lambda: all("of-both" in story.shape(b).topics for b in range(3))
+    )
+    story.whole()
+    story.bridge.wait_drained()
+    story.seen["stores_of_both"] = story.stores()
 
 
 def _tell_a_broker_otherwise(story: Story) -> None:

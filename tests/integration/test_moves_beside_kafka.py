@@ -11,6 +11,7 @@ from contextlib import closing
 import pytest
 
 from bench.cluster.kafka import KraftController
+from bench.cluster.waiting import wait_for
 from emulator.io.admin_client import Connection
 from tests.unit.controller.world import CLUSTER, World, registration, uuid
 from wire import messages as m
@@ -237,10 +238,13 @@ def sides(tmp_path_factory):
     controller = KraftController(RELEASE, tmp_path_factory.mktemp("kafka"), None, CLUSTER)
     controller.extra["broker.session.timeout.ms"] = 60_000
     controller.heap = "256m"
-    with (
-        controller.start().wait_started(),
-        closing(Connection("127.0.0.1", controller.port, 30)) as connection,
-    ):
+    with controller, closing(Connection("127.0.0.1", controller.port, 30)) as connection:
+        stranger = m.AllocateProducerIdsRequest(broker_id=99, broker_epoch=0)
+
+        def active():
+            return connection.call(stranger).error_code != ErrorCode.NOT_CONTROLLER
+
+        wait_for("active controller", active)
         world = World(auto_leader_rebalance_enable=False, broker_session_timeout_ms=60_000)
         yield Side(connection.call), Side(world.ask)
 
@@ -264,7 +268,7 @@ def test_a_newer_reassignment_is_what_counts_with_us_and_not_with_kafka(sides):
     outcomes = []
     for side in sides:
         side.move(2, (3,))
-        assert side.moving()["t", 2] == ((3, 1, 0), (3,), (0, 1))
+        assert side.moving()["t", 2] == ((3, 0, 1), (3,), (0, 1))
         assert side.move(2, (3, 1, 0))[:2] == (0, 0)
         outcomes.append(side.moving()["t", 2])
     assert outcomes == [((3, 1, 0), (3,), (0, 1)), ((3, 1, 0), (3,), ())]
