@@ -48,8 +48,8 @@ mutants: $(ENV) $(JARS) ## plant known faults; every one must turn its test red
 bench: $(ENV) $(JARS) ## speed: the codec beside construct, Java and kio, the controller beside Kafka's
 	$(PY) -m bench
 
-matrix: $(ENV) $(JARS) $(MATRIX) ## migrate real brokers of all six bridge releases, beside Kafka's own controller
-	$(PY) -m bench.matrix
+matrix: $(ENV) $(JARS) $(MATRIX) ## real brokers of all six bridge releases, and every admin tool, beside Kafka's controller
+	$(PY) -m bench.matrix; code=$$?; $(PY) -m bench.readers && exit $$code
 
 requirements: $(ENV) ## which requirement the last `make test` proved, and by what kind of test
 	$(PY) -m tools.requirements

@@ -33,6 +33,7 @@ _OPERATIONS: Final = (
 )
 _PERMISSIONS: Final = ("", "", "deny", "allow")
 _LITERAL, _PREFIXED = 3, 4
+_JUDGED_HERE: Final = ("next producer id", "config users/", "config clients/", "config ips/")
 _TOKEN_TIMES: Final = ("issueTimestamp", "maxTimestamp")
 
 Entity = tuple[str, ...]
@@ -195,7 +196,7 @@ def differences(tree: Stores, log: Stores) -> list[str]:
     found = [
         line
         for line in plain.differences(tree.plain, log.plain)
-        if not line.startswith("next producer id")
+        if not line.startswith(_JUDGED_HERE)
     ]
     in_tree, in_log = tree.plain.next_producer_id or 0, log.plain.next_producer_id or 0
     if in_tree < in_log:
