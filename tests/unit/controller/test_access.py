@@ -28,6 +28,7 @@ NO_TOPIC, NO_CLUSTER, NO_TOKEN = (
 DENIED = {NO_TOPIC, NO_CLUSTER, NO_TOKEN}
 Config = m.IncrementalAlterConfigsRequest.AlterConfigsResource
 OldConfig = m.AlterConfigsRequest.AlterConfigsResource
+Described = m.DescribeConfigsRequest.DescribeConfigsResource
 FETCH = m.FetchRequest(
     topics=[
         m.FetchRequest.FetchTopic(
@@ -69,6 +70,16 @@ APIS: list[tuple[Any, str | None, ErrorCode]] = [
     (
         m.AlterConfigsRequest(resources=[OldConfig(resource_type=4, resource_name="0")]),
         "ALTER_CONFIGS CLUSTER:kafka-cluster",
+        NO_CLUSTER,
+    ),
+    (
+        m.DescribeConfigsRequest(resources=[Described(resource_type=2, resource_name="t")]),
+        "DESCRIBE_CONFIGS TOPIC:t",
+        NO_TOPIC,
+    ),
+    (
+        m.DescribeConfigsRequest(resources=[Described(resource_type=4, resource_name="")]),
+        "DESCRIBE_CONFIGS CLUSTER:kafka-cluster",
         NO_CLUSTER,
     ),
     (
