@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from emulator.metadata.history import History
 from emulator.metadata.image import EMPTY, Image
 from emulator.node import Node
-from emulator.simulation import client_entities, tree_check
+from emulator.simulation import acl_entities, client_entities, tree_check
 from emulator.simulation.tree_check import Meaning
 from emulator.simulation.violation import ensure
 from wire.batch import Batch
@@ -148,6 +148,8 @@ class Ledger:
                     self.legit.setdefault(path, set()).add(meaning)
             if delta.touched.client_quotas or delta.touched.scram_credentials:
                 self._allow_client_entities(delta.before, delta.after)
+            if delta.touched.acls:
+                self._allow_acls(delta.before, delta.after)
             if delta.touched.producer_ids:
                 meaning = tree_check.of_producer_ids(delta.after)
                 self.legit.setdefault(tree_check.PRODUCER_IDS, {(0,)}).add(meaning)
@@ -161,6 +163,14 @@ class Ledger:
                 self.legit.setdefault(path.partition("/clients/")[0], set()).add(())
         for path in old.keys() - new.keys():
             self.legit.setdefault(path, set()).add(())
+
+    def _allow_acls(self, before: Image, after: Image) -> None:
+        """The znode goes with its last entry."""
+        old, new = acl_entities.expected(before), acl_entities.expected(after)
+        for path, meaning in new.items():
+            self.legit.setdefault(path, set()).add(meaning)
+        for path in old.keys() - new.keys():
+            self.legit.setdefault(path, set()).add(None)
 
     def _allow(self, before: Image, after: Image, name: str) -> None:
         """A topic changed: what its znodes may say from now on, beside what they might before."""

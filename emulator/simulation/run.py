@@ -42,6 +42,8 @@ class Report:
     """Elections and reassignments answered NONE; requests for either answered REQUEST_TIMED_OUT."""
     client_changes: tuple[int, int]
     """Quotas and credentials that were set, and that were removed."""
+    acl_changes: tuple[int, int]
+    """Access control entries that were added, and that were removed."""
     lag_max: int
     pending_max: int
     """Largest values of the gauges."""
@@ -105,6 +107,7 @@ def simulate(seed: int, scenario: Scenario | None = None, *, kind: str = "quick"
         timed_out=world.load.timed_out,
         moves=(world.moves.elected, world.moves.moved, world.moves.timed_out),
         client_changes=(world.client_changes.set, world.client_changes.removed),
+        acl_changes=(world.acl_changes.set, world.acl_changes.removed),
         lag_max=lag.records_max,
         pending_max=lag.pending_max,
         topics=tuple(

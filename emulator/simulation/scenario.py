@@ -32,6 +32,8 @@ class Scenario:
     moves_every_ms: int = 0
     client_changes_every_ms: int = 0
     """How often a client changes a quota or a credential; 0: never, and there are none."""
+    acl_changes_every_ms: int = 0
+    """How often a client adds or removes an access control entry; 0: never, and no authorizer."""
 
 
 CRASHES: Final = ("controller-crash", "controller-crash-in-step", "lost-reply", "lost-replies")

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Partition, Topic
-from emulator.simulation import client_entities
+from emulator.simulation import acl_entities, client_entities
 from emulator.simulation.zookeeper_tree import Znode
 from wire.text import uuid_text
 
@@ -79,7 +79,7 @@ def expected(image: Image) -> dict[str, Meaning]:
     """Every znode that follows from an image, by path."""
     found = of_brokers(image)
     found[PRODUCER_IDS] = of_producer_ids(image)
-    found |= client_entities.expected(image)
+    found |= client_entities.expected(image) | acl_entities.expected(image)
     for topic in image.topics.values():
         found |= of_topic(image, topic)
     return found
@@ -88,7 +88,9 @@ def expected(image: Image) -> dict[str, Meaning]:
 def covered(path: str) -> bool:
     """Whether a path is one that :func:`expected` speaks of."""
     parts = path.split("/")
-    return (path == PRODUCER_IDS or client_entities.covered(path)) or (
+    return (
+        path == PRODUCER_IDS or client_entities.covered(path) or acl_entities.covered(path)
+    ) or (
         len(parts) >= 4
         and parts[1:3] in (["brokers", "topics"], ["config", "topics"], ["config", "brokers"])
     )
@@ -106,6 +108,8 @@ def meaning(path: str, data: bytes | None) -> Meaning:
         return (int(json.loads(data)["block_end"]) + 1,) if data else (0,)
     if client_entities.covered(path):
         return client_entities.meaning(data)
+    if acl_entities.covered(path):
+        return acl_entities.meaning(data)
     if parts[1] == "config":
         return config_meaning(json.loads(data)["config"]) if data else ()
     match parts[4:]:

@@ -22,6 +22,7 @@ from emulator.raft.format import (
     render_meta_properties,
 )
 from emulator.simulation import checkers, faults, tree_check, zookeeper_mode
+from emulator.simulation.acl_changes import AclChanges
 from emulator.simulation.broker import Broker, Log
 from emulator.simulation.broker_view import ControlRequest
 from emulator.simulation.client_changes import ClientChanges
@@ -91,6 +92,7 @@ class World:
         self.client_changes = ClientChanges(
             Random(f"client changes {seed}"), lambda: self.ledger.image
         )
+        self.acl_changes = AclChanges(Random(f"acls {seed}"), lambda: self.ledger.image)
         self.registrations: dict[tuple[int, int], bool] = {}
         """Whether a broker was migrating, by id and epoch."""
         self._known_images = 0
@@ -164,6 +166,7 @@ class World:
             and not self.load.busy
             and not self.moves.busy
             and not self.client_changes.busy
+            and not self.acl_changes.busy
         )
 
     def _unrest(self) -> str:
@@ -275,6 +278,8 @@ class World:
                 self._move()
             if self.scenario.client_changes_every_ms:
                 self._client_change()
+            if self.scenario.acl_changes_every_ms:
+                self._acl_change()
 
     # ---------------------------------------------------------------- ZooKeeper, brokers, clients
     def _served(self) -> None:
@@ -335,6 +340,13 @@ class World:
         if self.load.asked < self.scenario.changes:
             self.after_ms(self.scenario.client_changes_every_ms, self._client_change)
 
+    def _acl_change(self) -> None:
+        alive = [b for b in self.brokers.values() if b.alive and b.epoch >= 0]
+        if alive:
+            self.acl_changes.one(alive)
+        if self.load.asked < self.scenario.changes:
+            self.after_ms(self.scenario.acl_changes_every_ms, self._acl_change)
+
 
 def _identity() -> MetaProperties:
     return MetaProperties(
@@ -351,6 +363,12 @@ def _formatted(scenario: Scenario) -> dict[str, bytes]:
             [encode_record(record, 0)], EPOCH_MS
         ),
     }
+
+
+AUTHORIZER: Final = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
 
 
 def _config(scenario: Scenario) -> Config:
@@ -371,6 +389,7 @@ def _config(scenario: Scenario) -> Config:
             "metadata.log.max.snapshot.interval.ms": str(scenario.snapshot_interval_ms),
             "kraftbridge.zk.write.behind.max.records": str(scenario.bound),
             "kraftbridge.zk.write.behind.multi.ops": str(scenario.multi_ops),
+            **(AUTHORIZER if scenario.acl_changes_every_ms else {}),
         }
     )
     return config

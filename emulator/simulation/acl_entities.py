@@ -1,0 +1,50 @@
+"""What ZooKeeper should hold of access control entries, written down a second time.
+
+As ``tree_check``, of which it is a part, it shares nothing with the product but Kafka's formats.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from emulator.metadata.image import Image
+
+TYPES: Final = ("Topic", "Group", "Cluster", "TransactionalId", "DelegationToken", "User")
+"""From number 2 on."""
+PLACES: Final = {3: "/kafka-acl", 4: "/kafka-acl-extended/prefixed"}
+OPERATIONS: Final = {2: "All", 3: "Read", 4: "Write", 8: "Describe"}
+PERMISSIONS: Final = {2: "Deny", 3: "Allow"}
+Meaning = tuple[Any, ...]
+
+
+def covered(path: str) -> bool:
+    """Whether a path is a resource's."""
+    return any(path.startswith(f"{place}/{kind}/") for place in PLACES.values() for kind in TYPES)
+
+
+def expected(image: Image) -> dict[str, Meaning]:
+    """Every resource that has entries, by path."""
+    found: dict[str, set[tuple[str, ...]]] = {}
+    for acl in image.acls.values():
+        kind, pattern, name = acl.resource
+        path = f"{PLACES[pattern]}/{TYPES[kind - 2]}/{name}"
+        entry = (
+            acl.principal,
+            acl.host,
+            OPERATIONS[acl.operation],
+            PERMISSIONS[acl.permission],
+        )
+        found.setdefault(path, set()).add(entry)
+    return {path: tuple(sorted(entries)) for path, entries in found.items()}
+
+
+def meaning(data: bytes | None) -> Meaning:
+    """What a broker understands of a resource's znode.
+
+    Raises:
+        ValueError, KeyError, TypeError: malformed.
+    """
+    entries = json.loads(data)["acls"] if data else []
+    keys = ("principal", "host", "operation", "permissionType")
+    return tuple(sorted({tuple(entry[key] for key in keys) for entry in entries}))
