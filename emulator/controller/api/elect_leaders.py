@@ -90,10 +90,10 @@ def elect_leaders(image: Image, request: m.ElectLeadersRequest, ctx: Context) ->
                 answers.append(
                     Answer(partition_id=index, error_code=found.code, error_message=found.message)
                 )
+            if len(records) > BATCH_RECORDS_MAX:
+                text = "Unable to perform excessively large batch operation."
+                return Result(refused(request, ErrorCode.POLICY_VIOLATION, text))
         response.replica_election_results.append(TopicAnswer(topic=name, partition_result=answers))
-    if len(records) > BATCH_RECORDS_MAX:
-        text = "Unable to perform excessively large batch operation."
-        return Result(refused(request, ErrorCode.POLICY_VIOLATION, text))
     return Result(response, tuple(records), atomic=False)
 
 
