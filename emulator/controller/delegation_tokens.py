@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hmac
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from emulator.config_limits import TokenSettings
 from emulator.controller.context import Context, ControllerConfig
@@ -65,15 +65,30 @@ def feature_error(image: Image, settings: TokenSettings) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def token_of(image: Image, settings: TokenSettings, given: bytes) -> DelegationToken | ErrorCode:
-    """The token whose HMAC this is; else ``feature_error`` or DELEGATION_TOKEN_NOT_FOUND."""
+class Refusal(NamedTuple):
+    """Why a token is not renewed or ended, and the time that goes with it."""
+
+    code: ErrorCode
+    expiry_ms: int = 0
+
+
+def token_of(image: Image, ctx: Context, given: bytes) -> DelegationToken | Refusal:
+    """The token whose HMAC somebody gives.
+
+    Returns:
+        Or, in order: ``caller_error``, ``feature_error``, DELEGATION_TOKEN_NOT_FOUND.
+    """
+    code = caller_error(ctx)
+    if code is not ErrorCode.NONE:
+        return Refusal(code, NO_TIMESTAMP)
+    settings = TokenSettings.of(ctx.config.properties)
     code = feature_error(image, settings)
     if settings.secret is None or code is not ErrorCode.NONE:
-        return code
+        return Refusal(code)
     for token in image.delegation_tokens.values():
         if token_hmac(settings.secret, token.id) == given:
             return token
-    return ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+    return Refusal(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
 
 
 def may_renew(token: DelegationToken, principal: str) -> bool:

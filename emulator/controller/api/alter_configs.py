@@ -2,7 +2,7 @@
 
 Kafka: ControllerApis.handleLegacyAlterConfigs, ConfigurationControlManager (3.9).
 
-Per resource, in order: UNSUPPORTED_VERSION for an unknown type; INVALID_REQUEST for one given twice;
+Per resource, in order: UNSUPPORTED_VERSION for an unknown type; INVALID_REQUEST for one twice;
 TOPIC_AUTHORIZATION_FAILED or CLUSTER_AUTHORIZATION_FAILED without ALTER_CONFIGS on the topic, or
 CLUSTER for the others; INVALID_CONFIG for a null value; a bad name, an unknown config or a bad
 value; UNKNOWN_TOPIC_OR_PARTITION, BROKER_ID_NOT_REGISTERED. Good resources of a mixed request are

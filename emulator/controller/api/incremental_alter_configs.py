@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs (44): change single configs of topics, brokers or client metrics. KIP-339.
+"""IncrementalAlterConfigs (44): change single configs. KIP-339; KIP-714 (client metrics).
 
 Kafka: ControllerApis.handleIncrementalAlterConfigs, ConfigurationControlManager (3.9).
 

@@ -13,13 +13,7 @@ import msgspec
 
 from emulator.config_limits import TokenSettings
 from emulator.controller.context import Context
-from emulator.controller.delegation_tokens import (
-    NO_TIMESTAMP,
-    caller_error,
-    expired,
-    may_renew,
-    token_of,
-)
+from emulator.controller.delegation_tokens import Refusal, expired, may_renew, token_of
 from emulator.controller.registry import handles
 from emulator.controller.result import Result
 from emulator.metadata.delegation_tokens import record_of
@@ -39,18 +33,14 @@ def refused(_request: Request, code: ErrorCode, _message: str | None) -> Respons
 @handles(Request, refused=refused)
 def renew_delegation_token(image: Image, request: Request, ctx: Context) -> Result[Response]:
     """Move the expiry of a token to the time asked for, counted from now."""
-    code = caller_error(ctx)
-    if code is not ErrorCode.NONE:
-        return Result(Response(error_code=code, expiry_timestamp_ms=NO_TIMESTAMP))
-    settings = TokenSettings.of(ctx.config.properties)
-    token = token_of(image, settings, request.hmac)
-    if isinstance(token, ErrorCode):
-        return Result(Response(error_code=token))
+    token = token_of(image, ctx, request.hmac)
+    if isinstance(token, Refusal):
+        return Result(Response(error_code=token.code, expiry_timestamp_ms=token.expiry_ms))
     if expired(token, ctx.now_ms):
         return Result(Response(error_code=ErrorCode.DELEGATION_TOKEN_EXPIRED))
     if not may_renew(token, ctx.call.principal):
         return Result(Response(error_code=ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH))
-    period_ms = settings.expiry_ms
+    period_ms = TokenSettings.of(ctx.config.properties).expiry_ms
     if request.renew_period_ms > 0:
         period_ms = min(period_ms, request.renew_period_ms)
     expiry = min(token.max_timestamp, ctx.now_ms + period_ms)
