@@ -64,6 +64,8 @@ def _names(kind: type[_Enum], lowest: int) -> dict[str, _Enum]:
 
 _OPERATIONS: Final = _names(Operation, Operation.ALL)
 _PERMISSIONS: Final = _names(Permission, Permission.DENY)
+_OPERATION_NAMES: Final = {int(one): _pascal(one.name) for one in Operation}
+_PERMISSION_NAMES: Final = {int(one): _pascal(one.name) for one in Permission}
 _TYPES: Final = {_pascal(one.name): one for one in ResourceType if one >= ResourceType.TOPIC}
 
 
@@ -161,20 +163,11 @@ def _entry(path: str, resource: Resource, entry: _EntryJson) -> Acl:
 def entries_data(entries: Iterable[Acl]) -> bytes:
     """Render the entries of one resource; each stands once, in an order of their own."""
     ordered = sorted({(a.principal, a.permission, a.operation, a.host) for a in entries})
-    return encode(
-        _AclsJson(
-            1,
-            [
-                _EntryJson(
-                    principal,
-                    _pascal(Permission(permission).name),
-                    _pascal(Operation(operation).name),
-                    host,
-                )
-                for principal, permission, operation, host in ordered
-            ],
-        )
-    )
+    shown = [
+        _EntryJson(principal, _PERMISSION_NAMES[permission], _OPERATION_NAMES[operation], host)
+        for principal, permission, operation, host in ordered
+    ]
+    return encode(_AclsJson(1, shown))
 
 
 def resources(tree: Tree) -> Iterator[Resource]:
