@@ -91,7 +91,8 @@ def as_json(found: DryRun) -> dict[str, Any]:
 def show(found: DryRun, console: Console) -> None:
     """Print the same for people."""
     version = found.metadata_version
-    table = Table(title=f"Copied at metadata.version {version.name}", title_justify="left")
+    console.print(f"Copied at metadata.version {version.name}:")
+    table = Table()
     table.add_column("record")
     table.add_column("count", justify="right")
     for name, count in found.records.items():

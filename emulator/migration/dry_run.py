@@ -19,7 +19,7 @@ from typing import Final
 
 from emulator.metadata import EMPTY, MetadataVersion, replay
 from emulator.metadata.image import Image
-from emulator.metadata.metadata_version import FEATURE_NAME
+from emulator.metadata.metadata_version import FEATURE_NAME, Feature
 from emulator.migration import claim, importer, preconditions
 from emulator.migration.preconditions import Reason, Why
 from emulator.migration.zk_tree import acls, cluster, dump
@@ -110,6 +110,12 @@ def _refusal(reason: Reason) -> Refusal:
 
 def _claim(tree: Tree, image: Image) -> Iterator[Reason]:
     """What would keep a controller from claiming the cluster, as far as a tree tells."""
+    version = image.metadata_version
+    if not version.supports(Feature.MIGRATION):
+        text = (
+            f"metadata.version is {version.level} ({version.name}); a migration needs 8 (3.4-IV0)"
+        )
+        yield Reason(Why.METADATA_VERSION, "/", text)
     if tree.exists(cluster.PATH):
         try:
             cluster.parse(tree.data(cluster.PATH))
