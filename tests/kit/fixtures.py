@@ -19,7 +19,10 @@ NEWEST = "3.9.2"
 
 
 class StartBrokers(Protocol):
-    """Starts brokers in ZooKeeper mode; they end with the scope of the fixture."""
+    """Starts brokers in ZooKeeper mode; they end with the scope of the fixture.
+
+    ``secured`` ones have a SASL listener and enforce ACLs.
+    """
 
     def __call__(
         self,
@@ -29,6 +32,7 @@ class StartBrokers(Protocol):
         zk: ZooKeeper | str | None = None,
         properties: dict[str, object] | None = None,
         start: bool = True,
+        secured: bool = False,
     ) -> Cluster: ...
 
 
@@ -56,12 +60,21 @@ def broker_factory(factory: pytest.TempPathFactory) -> Iterator[StartBrokers]:
             zk: ZooKeeper | str | None = None,
             properties: dict[str, object] | None = None,
             start: bool = True,
+            secured: bool = False,
         ) -> Cluster:
             folder = factory.mktemp(f"kafka-{release}-")
             if zk is None:
                 zk = started_zookeeper(folder / "zookeeper", fsync=False)
                 stack.callback(zk.kill)
-            cluster = Cluster(release, folder, zk, count=count, properties=properties)
+            cluster = Cluster(
+                release,
+                folder,
+                zk,
+                count=count,
+                properties=properties,
+                sasl=secured,
+                authorizer=secured,
+            )
             stack.callback(cluster.kill)
             return cluster.start().wait_ready() if start else cluster
 
