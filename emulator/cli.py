@@ -1,4 +1,4 @@
-"""``kraft-bridge <verb>``: the top layer, the only one that may import bench.
+"""``kraft-bridge <verb>``: with ``emulator.commands`` the top layer, which may import bench.
 
 Data goes to stdout, progress and complaints to stderr. Exit codes: 0 good, 1 a check did not hold
 or the work failed, 2 the command line or the configuration is wrong, or what was to be compared
@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +17,7 @@ import typer
 
 from emulator import config as config_module
 from emulator import properties
+from emulator.commands.preflight import preflight
 from emulator.config_zookeeper import ZooKeeperSecurity
 from emulator.io.elect_leaders_command import elect_leaders
 from emulator.io.jaas_file import inlined
@@ -34,6 +34,7 @@ zk_app = typer.Typer(help="ZooKeeper: start one, dump a tree, compare it with a 
 log_app = typer.Typer(help="The metadata log.")
 app.add_typer(wire_app, name="wire", help="Kafka's messages: show one, check recorded frames.")
 app.command(name="elect-leaders")(elect_leaders)
+app.command()(preflight)
 app.add_typer(zk_app, name="zk")
 app.add_typer(log_app, name="log")
 
@@ -147,49 +148,6 @@ def status(
         typer.echo(body, nl=False)
     else:
         status_client.show(body, Console())
-
-
-@app.command()
-def preflight(
-    zookeeper: Annotated[
-        str | None, typer.Option("--zookeeper", help="host:port[,…][/chroot], read only.")
-    ] = None,
-    dump: Annotated[Path | None, typer.Option(help="A tree as zk dump printed it.")] = None,
-    configs: Annotated[
-        list[Path] | None,
-        typer.Option("--config", "-c", help="server.properties of brokers and controllers."),
-    ] = None,
-    identities: Annotated[
-        list[str] | None,
-        typer.Option("--identity", help="scheme:id the controller will have in ZooKeeper."),
-    ] = None,
-    *,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if there are warnings.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Say what would hold up or spoil a migration: exit 2 with a blocker, 3 if nothing was read."""
-    from rich.console import Console
-
-    from bench.cluster import zk_dump
-    from emulator.io import preflight as looking
-    from emulator.preflight import report as judging
-
-    if (zookeeper is None) == (dump is None):
-        raise fail("preflight needs --zookeeper or --dump, one of them", 3)
-    try:
-        if dump is not None:
-            survey = looking.offline(dump, configs or ())
-        else:
-            tree = zk_dump.dump(zookeeper or "", with_secrets=True)
-            survey = looking.live(zookeeper or "", tree, configs or ())
-    except (looking.PreflightError, zk_dump.UnreadableError) as error:
-        raise fail(str(error), 3) from error
-    report = judging.run(replace(survey, identities=frozenset(identities or ())))
-    if as_json:
-        typer.echo(looking.to_json(report).decode())
-    else:
-        looking.show(report, Console())
-    raise typer.Exit(report.exit_code(strict=strict))
 
 
 @app.command()

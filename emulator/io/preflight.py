@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 from rich.console import Console
 
 from emulator import properties as properties_text
+from emulator.config_zookeeper import ZooKeeperSecurity
+from emulator.io.zookeeper_client import Connector, settings
 from emulator.preflight.engine import Severity
 from emulator.preflight.report import Report
 from emulator.preflight.survey import Properties, RoundTrips, Survey, of_dump
@@ -64,20 +65,36 @@ def offline(path: Path, configs: Sequence[Path]) -> Survey:
         raise PreflightError(f"{path}: {error}") from error
 
 
-def live(hosts: str, document: Mapping[str, Any], configs: Sequence[Path]) -> Survey:
+def ensemble(zookeeper: str | None, configs: Sequence[Path]) -> tuple[str, ZooKeeperSecurity]:
+    """Connect string ("" if nobody says) and credentials, from the first properties file.
+
+    Raises:
+        PreflightError: the file cannot be read, or its security settings cannot be used.
+    """
+    try:
+        told, security = settings(configs[0] if configs else None, ())
+    except (OSError, ValueError) as error:
+        raise PreflightError(f"{configs[0]}: {error}") from error
+    return zookeeper or told, security
+
+
+def live(
+    hosts: str, document: Mapping[str, Any], configs: Sequence[Path], connect: Connector
+) -> Survey:
     """What a live tree, its round trips and properties files tell; nothing is written.
 
     Args:
         hosts: connect string.
         document: the tree, as ``zk dump`` prints it.
         configs: properties files.
+        connect: makes the client.
 
     Raises:
         PreflightError: a file cannot be read, or ZooKeeper stopped answering.
     """
     survey = of_dump(document, [read_properties(one) for one in configs])
     _, slash, chroot = hosts.partition("/")
-    client = KazooClient(hosts=hosts, read_only=True)
+    client = connect(hosts)
     try:
         client.start(timeout=CONNECT_TIMEOUT_S)
         trips = RoundTrips(

@@ -188,8 +188,9 @@ def test_preflight_reads_properties_and_the_folder_they_name(
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ((), "needs --zookeeper or --dump"),
-        (("--dump", "a", "--zookeeper", "h:1"), "needs --zookeeper or --dump"),
+        ((), "needs --zookeeper, --dump"),
+        (("--dump", "a", "--zookeeper", "h:1"), "two ways to say the same"),
+        (("-c", "no-such.properties"), "no-such.properties"),
         (("--dump", "no-such-file"), "no-such-file"),
         (("--dump", __file__), "test_cli.py"),
     ],

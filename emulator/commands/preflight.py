@@ -1,0 +1,73 @@
+"""``kraft-bridge preflight``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+UNREADABLE = 3
+"""Exit code when nothing could be looked at: 2 says that there are blockers."""
+
+
+def preflight(
+    zookeeper: Annotated[
+        str | None,
+        typer.Option("--zookeeper", help="host:port[,…][/chroot]; else the first -c tells."),
+    ] = None,
+    dump: Annotated[Path | None, typer.Option(help="A tree as zk dump printed it.")] = None,
+    configs: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--config",
+            "-c",
+            help="server.properties of controllers and brokers; the first says how to log in.",
+        ),
+    ] = None,
+    identities: Annotated[
+        list[str] | None,
+        typer.Option("--identity", help="scheme:id the controller will have in ZooKeeper."),
+    ] = None,
+    *,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if there are warnings.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Say what would hold up or spoil a migration: exit 2 with a blocker, 3 if nothing was read."""
+    from rich.console import Console
+
+    from bench.cluster import zk_dump
+    from emulator.io import preflight as looking
+    from emulator.io.tls import TlsError
+    from emulator.io.zookeeper_client import Connector
+    from emulator.preflight import report as judging
+
+    if dump is not None and zookeeper is not None:
+        raise _cannot("--zookeeper and --dump are two ways to say the same")
+    files = configs or []
+    connect: Connector | None = None
+    try:
+        hosts, security = looking.ensemble(zookeeper, files)
+        if dump is not None:
+            survey = looking.offline(dump, files)
+        elif hosts:
+            connect = Connector(security)
+            tree = zk_dump.dump(hosts, with_secrets=True, connect=connect)
+            survey = looking.live(hosts, tree, files, connect)
+        else:
+            raise _cannot("needs --zookeeper, --dump, or a -c file that says zookeeper.connect")
+    except (looking.PreflightError, zk_dump.UnreadableError, TlsError) as error:
+        raise _cannot(connect.why if connect and connect.why else str(error)) from error
+    known = {*(identities or ()), *(one for one in security.identities if ":" in one)}
+    report = judging.run(replace(survey, identities=frozenset(known)))
+    if as_json:
+        typer.echo(looking.to_json(report).decode())
+    else:
+        looking.show(report, Console())
+    raise typer.Exit(report.exit_code(strict=strict))
+
+
+def _cannot(problem: str) -> typer.Exit:
+    typer.echo(f"kraft-bridge: preflight: {problem}", err=True)
+    return typer.Exit(UNREADABLE)
