@@ -14,13 +14,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from bench.cluster.jars import kafka_jars
 from bench.cluster.java import find_java
 
 _PAYLOAD: Final = " payload: "
 _NO_CHANGE: Final = -2
-_TOPIC, _BROKER = 2, 4
+_TOPIC, _BROKER, _CLIENTS = 2, 4, 0
+"""Resource types of the log, and one of our own."""
+_FOLDERS: Final = {"user": "users", "client-id": "clients", "ip": "ips"}
+_SCRAM: Final = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+_ENCODED: Final = ".ssl.keystore.password"
+_HIDDEN: Final = "(encoded in ZooKeeper, plain in the log)"
 _DEFAULT: Final = "<default>"
 
 
@@ -31,7 +37,8 @@ class Entities:
     topics: dict[str, dict[str, Any]] = field(default_factory=dict)
     """name -> {"id", "partitions": {number: {...}}}."""
     configs: dict[str, dict[str, str]] = field(default_factory=dict)
-    """``topics/NAME`` or ``brokers/ID`` -> key -> value; an entity without values is left out."""
+    """``topics/NAME``, ``brokers/ID`` or, of quotas and SCRAM credentials, the path below
+    ``/config`` -> key -> value; an entity without values is left out."""
     next_producer_id: int | None = None
     offset: int = -1
     """How far the store goes, in offsets of the metadata log."""
@@ -111,11 +118,14 @@ def from_log(  # noqa: C901, PLR0912 - one arm per record type
             case "PARTITION_CHANGE_RECORD":
                 _change(topics[data["topicId"]]["partitions"][data["partitionId"]], data)
             case "CONFIG_RECORD":
-                values = configs.setdefault((data["resourceType"], data["resourceName"]), {})
-                if data["value"] is None:
-                    values.pop(data["name"], None)
-                else:
-                    values[data["name"]] = data["value"]
+                resource = (data["resourceType"], data["resourceName"])
+                _set(configs, resource, data["name"], data["value"])
+            case "CLIENT_QUOTA_RECORD":
+                limit = None if data["remove"] else str(float(data["value"]))
+                _set(configs, (_CLIENTS, _client_path(data["entity"])), data["key"], limit)
+            case "USER_SCRAM_CREDENTIAL_RECORD" | "REMOVE_USER_SCRAM_CREDENTIAL_RECORD":
+                path = _client_path([{"entityType": "user", "entityName": data["name"]}])
+                _set(configs, (_CLIENTS, path), _SCRAM[data["mechanism"]], _credential(data))
             case "PRODUCER_IDS_RECORD":
                 producer_id = data["nextProducerId"]
         shown.offset = record["offset"]
@@ -128,6 +138,45 @@ def from_log(  # noqa: C901, PLR0912 - one arm per record type
             shown.configs[_config_name(kind, name)] = values
     shown.next_producer_id = producer_id
     return shown
+
+
+def _set(
+    configs: dict[tuple[int, str], dict[str, str]],
+    resource: tuple[int, str],
+    key: str,
+    value: str | None,
+) -> None:
+    values = configs.setdefault(resource, {})
+    if value is None:
+        values.pop(key, None)
+    else:
+        values[key] = _HIDDEN if key.endswith(_ENCODED) else value
+
+
+def _client_path(entity: Iterable[Mapping[str, Any]]) -> str:
+    names = {
+        one["entityType"]: _DEFAULT if one["entityName"] is None else quote(one["entityName"], "")
+        for one in entity
+    }
+    if "user" in names and "client-id" in names:
+        return f"users/{names['user']}/clients/{names['client-id']}"
+    [(kind, name)] = names.items()
+    return f"{_FOLDERS[kind]}/{name}"
+
+
+def _credential(data: Mapping[str, Any]) -> str | None:
+    if "salt" not in data:
+        return None
+    salt, stored, server = data["salt"], data["storedKey"], data["serverKey"]
+    iterations = data["iterations"]
+    return f"salt={salt},stored_key={stored},server_key={server},iterations={iterations}"
+
+
+def _limits(values: Mapping[str, str]) -> dict[str, str]:
+    return {
+        key: value if key.startswith("SCRAM-") else str(float(value))
+        for key, value in values.items()
+    }
 
 
 def _restored(
@@ -173,6 +222,8 @@ def _change(partition: dict[str, Any], data: Mapping[str, Any]) -> None:
 
 
 def _config_name(kind: int, name: str) -> str:
+    if kind == _CLIENTS:
+        return name
     return f"{'topics' if kind == _TOPIC else 'brokers'}/{name or _DEFAULT}"
 
 
@@ -196,7 +247,17 @@ def from_tree(nodes: Mapping[str, bytes | None]) -> Entities:
             case ["config", ("topics" | "brokers") as kind, name]:
                 values = json.loads(data or b"{}").get("config", {})
                 if values:
-                    found.configs[f"{kind}/{name}"] = values
+                    found.configs[f"{kind}/{name}"] = {
+                        key: _HIDDEN if key.endswith(_ENCODED) else value
+                        for key, value in values.items()
+                    }
+            case ["config", "users" | "clients" | "ips", _, *more] if more[:-1] in (
+                [],
+                ["clients"],
+            ):
+                values = json.loads(data or b"{}").get("config", {})
+                if values:
+                    found.configs[path.removeprefix("/config/")] = _limits(values)
             case ["latest_producer_id_block"] if data:
                 found.next_producer_id = int(json.loads(data)["block_end"]) + 1
             case ["migration"]:

@@ -30,7 +30,7 @@ from bench.demo.clients import Clients
 from bench.demo.judge import Entities, dump_log, from_log, from_tree
 from bench.load.records import Verdict
 from emulator.io import offline
-from tests.integration import elections
+from tests.integration import client_entities, elections
 from tests.integration.taps import Confluent, Tap, java_producer, key_of
 from tests.integration.zookeeper_frames import MULTI
 from wire import messages as m
@@ -164,8 +164,10 @@ def tell(story: Story, folder: Path) -> None:
     with ExitStack() as stack:
         stack.callback(story.cluster.kill)
         elections.prepare(story)
+        client_entities.prepare(story)
         _old_cluster(story)
         elections.in_zookeeper_mode(story, folder)
+        client_entities.in_zookeeper_mode(story)
         clients = Clients(story.cluster.bootstrap, folder / "trace", "test")
         stack.callback(clients.abandon)
         clients.start({"words-aiokafka": 3})
@@ -180,6 +182,7 @@ def tell(story: Story, folder: Path) -> None:
         _ask_for_a_level(story, tools, "bootstrap-server", story.cluster.bootstrap)
         _send_every_change(story)
         elections.in_dual_write(story, folder, tools)
+        client_entities.in_dual_write(story)
         _pause(story)
         elections.after_the_pause(story)
         elections.at_the_end(story)
