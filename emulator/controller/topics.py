@@ -53,14 +53,18 @@ def replica_list_error(image: Image, replicas: Sequence[int]) -> ApiError | None
     why = None
     if not replicas:
         why = "The manual partition assignment includes an empty replica list."
-    elif unknown := [replica for replica in replicas if replica not in image.brokers]:
-        why = (
-            f"The manual partition assignment includes broker {min(unknown)}, but no such broker "
-            "is registered."
-        )
-    elif len(set(replicas)) < len(replicas):
-        twice = min(replica for replica in replicas if replicas.count(replica) > 1)
-        why = f"The manual partition assignment includes the broker {twice} more than once."
+    before: int | None = None
+    for replica in sorted(replicas):
+        if replica not in image.brokers:
+            why = (
+                f"The manual partition assignment includes broker {replica}, but no such broker "
+                "is registered."
+            )
+        elif replica == before:
+            why = f"The manual partition assignment includes the broker {replica} more than once."
+        if why is not None:
+            break
+        before = replica
     return None if why is None else ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
 
 

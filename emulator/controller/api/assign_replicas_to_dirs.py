@@ -56,6 +56,9 @@ def assign_replicas_to_dirs(image: Image, request: Request, ctx: Context) -> Res
                     partition = changed.get(key) or image.topics[key[0]].partitions[key[1]]
                     change = partition_change(image, ctx.config, key, without=without)
                     change.partition = partition
+                    if without < 0:
+                        # To say where a replica is costs nobody's records.
+                        change.unclean_allowed = lambda: False
                     change.target_directories = {broker.id: directory.id}
                     change.target_isr = tuple(x for x in partition.isr if x != without)
                     record = change.build()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from emulator.controller import reassignment
 from emulator.controller.result import Result
 from emulator.metadata.image import Image
+from emulator.metadata.replay import replay
 from emulator.metadata.topics import Partition, changed_partition
 from tests.unit.controller.world import World, broker, create, handle, image_of, partition, topic
 from tests.unit.controller.world import uuid as uuid_of
@@ -133,6 +134,8 @@ REFUSED = [
     ({}, move((0, 9)), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker 9"),
     ({}, move((0, -1)), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker -1"),
     ({}, move((0, 0)), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker 0 more than once"),
+    # Of two faults the one of the lowest broker is told.
+    ({}, move((9, 0, 0)), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker 0 more than once"),
     ({}, move(None), ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None),
     (
         {**SWAPPING, "isr": (3,), "leader": 3},
@@ -346,6 +349,16 @@ def test_a_broker_says_where_its_replica_is() -> None:
     assert result.response.directories[0].id == OTHER
     again = changed_partition(two_folders().topics[T].partitions[0], record)
     assert handle(two_folders(directories=again.directories), assign(OTHER, 0)).records == ()
+
+
+def test_saying_where_a_replica_is_elects_nobody_from_outside_the_isr() -> None:
+    was = two_folders(isr=(0,), leader=-1, replicas=(0, 1, 2))
+    dead = replay(was, r.UnregisterBrokerRecord(broker_id=0, broker_epoch=100), was.offset + 1, 1)
+    unclean = r.ConfigRecord(
+        resource_type=2, resource_name="t", name="unclean.leader.election.enable", value="true"
+    )
+    (record,) = made(handle(replay(dead, unclean, dead.offset + 1, 1), assign(OTHER, 0)))
+    assert (record.leader, record.isr) == (-2, None)
 
 
 @pytest.mark.parametrize("leads", [False, True])
