@@ -338,7 +338,7 @@ class KraftController(_Server):
             ProcessError: it failed, for example as the folder is formatted already.
         """
         path = self._write_properties()
-        arguments = ("format", "-t", self.cluster_id, "-c", path)
+        arguments = ("format", f"--cluster-id={self.cluster_id}", "-c", path)  # it may begin with -
         release = ("--release-version", ibp(self.release))
         done = subprocess.run(
             self._java("kafka.tools.StorageTool", *arguments, *release),
