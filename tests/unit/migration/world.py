@@ -361,7 +361,10 @@ def owned(path: str) -> bool:
 
 
 def differences(world: World) -> dict[str, str]:
-    """Every znode in which ZooKeeper and the committed image disagree."""
+    """Every znode in which ZooKeeper and the committed image disagree.
+
+    One may outlive its entity if it says that nothing is left.
+    """
     wanted = znodes(world.journal.stable, controller_epoch=world.journal.epoch)
     have = {p: n.data for p, n in world.model.tree.nodes.items() if owned(p)}
     found = {}
@@ -369,7 +372,8 @@ def differences(world: World) -> dict[str, str]:
         if path not in have:
             found[path] = "missing"
         elif path not in wanted:
-            found[path] = "extra"
+            if not any(one.owns(path) and one.gone(path, have[path]) is None for one in ENTITIES):
+                found[path] = "extra"
         elif not same(path, have[path], wanted[path]):
             found[path] = f"{have[path]!r} instead of {wanted[path]!r}"
     return found
