@@ -122,7 +122,7 @@ def synonyms_of(name: str) -> tuple[str, ...]:
 def type_of(name: str, release: str) -> Type:
     """The type of a property; of one that nobody knows UNKNOWN."""
     known = server_configs(release)
-    for one in synonyms_of(name):
+    for one in (name, *synonyms_of(name)):
         if one in known:
             return known[one].type
         if one in _ONLY_DYNAMIC:
@@ -164,10 +164,15 @@ class Layers:
         return found
 
     def value(self, name: str) -> str | None:
-        """The value in force, in the form Kafka prints its type."""
-        for values, _source in self._layers:
+        """The value in force, in the form Kafka prints its type.
+
+        What is set at run time takes away every synonym in the file (overrideProps).
+        """
+        for values, source in self._layers:
             if name in values:
                 return printed(values[name], type_of(name, self.release))
+            if source != STATIC_SOURCE and any(one in values for one in _SYNONYMS.get(name, ())):
+                break
         known = server_configs(self.release).get(name)
         return None if known is None else known.default
 

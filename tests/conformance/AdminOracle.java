@@ -2,18 +2,30 @@ package org.apache.kafka.controller;
 
 import java.net.InetAddress;
 import java.nio.ByteBuffer;
+import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.Map;
+import java.util.Properties;
 import java.util.Scanner;
 import java.util.function.Supplier;
 
+import kafka.server.ConfigHelper;
 import kafka.server.ControllerMutationQuota;
 import kafka.server.ControllerMutationQuotaManager;
+import kafka.server.KafkaConfig;
+import kafka.server.metadata.ConfigRepository;
+import kafka.server.metadata.KRaftMetadataCache;
+import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.ThrottlingQuotaExceededException;
 import org.apache.kafka.common.message.AlterClientQuotasRequestData;
 import org.apache.kafka.common.message.AlterUserScramCredentialsRequestData;
+import org.apache.kafka.common.message.DescribeConfigsRequestData;
+import org.apache.kafka.common.message.DescribeConfigsResponseData;
 import org.apache.kafka.common.metadata.ClientQuotaRecord;
 import org.apache.kafka.common.metadata.RemoveUserScramCredentialRecord;
+import org.apache.kafka.common.metadata.TopicRecord;
 import org.apache.kafka.common.metadata.UserScramCredentialRecord;
 import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.metrics.Quota;
@@ -25,12 +37,17 @@ import org.apache.kafka.common.requests.AlterClientQuotasResponse;
 import org.apache.kafka.common.security.auth.KafkaPrincipal;
 import org.apache.kafka.common.utils.Sanitizer;
 import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.image.MetadataDelta;
+import org.apache.kafka.image.MetadataImage;
+import org.apache.kafka.image.MetadataProvenance;
 import org.apache.kafka.metadata.MetadataRecordSerde;
 import org.apache.kafka.network.Session;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
+import org.apache.kafka.server.common.KRaftVersion;
 import org.apache.kafka.server.common.MetadataVersion;
 import org.apache.kafka.server.config.ClientQuotaManagerConfig;
 import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Says what the managers of Kafka's own controller make of requests, one line in, one line out.
@@ -42,6 +59,9 @@ import scala.Option;
  *       default, the rate "-" to remove it.
  *   <li>{@code take USER CLIENT STRICT PARTITIONS MS}: whether a caller is refused, and the time it
  *       is told to wait.
+ *   <li>{@code property NAME=VALUE}, {@code config TYPE RESOURCE NAME=VALUE}: of the controller 3000,
+ *       and of a resource, "-" for the nameless broker.
+ *   <li>{@code describe SYNONYMS TYPE RESOURCE}: DescribeConfigs of one resource, topic or not.
  *   <li>{@code new}: forget everything.
  * </ul>
  */
@@ -74,6 +94,8 @@ public final class AdminOracle {
     private final Metrics metrics = new Metrics();
     private final ClientQuotaControlManager quotas = new ClientQuotaControlManager.Builder().build();
     private final ScramControlManager scram = new ScramControlManager.Builder().build();
+    private final Properties properties = new Properties();
+    private final Map<ConfigResource, Properties> configs = new HashMap<>();
     private ControllerMutationQuotaManager mutations;
 
     public static void main(String[] arguments) throws Exception {
@@ -106,6 +128,16 @@ public final class AdminOracle {
                 return quotas(body(words[1]));
             case "scram":
                 return scram(body(words[1]), Short.parseShort(words[2]));
+            case "property":
+                String[] property = words[1].split("=", 2);
+                properties.setProperty(property[0], property[1]);
+                return "ok";
+            case "config":
+                String[] config = words[3].split("=", 2);
+                resource(words[1], words[2]).setProperty(config[0], config[1]);
+                return "ok";
+            case "describe":
+                return describe(Boolean.parseBoolean(words[1]), words[2], words[3]);
             case "limit":
                 return limit(words[1], words[2], words[3]);
             case "take":
@@ -137,6 +169,33 @@ public final class AdminOracle {
             }
         }
         return written(result.response(), (short) 0, result.records());
+    }
+
+    private Properties resource(String type, String name) {
+        ConfigResource.Type kind = ConfigResource.Type.forId(Byte.parseByte(type));
+        ConfigResource key = new ConfigResource(kind, name.equals("-") ? "" : name);
+        return configs.computeIfAbsent(key, unused -> new Properties());
+    }
+
+    private String describe(boolean synonyms, String type, String name) {
+        KafkaConfig config = KafkaConfig.fromProps(properties, false);
+        config.dynamicConfig().initialize(Option.empty(), Option.empty());
+        config.dynamicConfig().updateDefaultConfig(resource("4", "-"), true);
+        config.dynamicConfig().updateBrokerConfig(3000, resource("4", "3000"), true);
+        ConfigRepository repository = key -> configs.getOrDefault(key, new Properties());
+        KRaftMetadataCache cache = new KRaftMetadataCache(3000, () -> KRaftVersion.KRAFT_VERSION_0);
+        MetadataDelta delta = new MetadataDelta(MetadataImage.EMPTY);
+        delta.replay(new TopicRecord().setName("t").setTopicId(new Uuid(5, 6)));
+        cache.setImage(delta.apply(MetadataProvenance.EMPTY));
+        var asked = new DescribeConfigsRequestData.DescribeConfigsResource()
+            .setResourceType(Byte.parseByte(type)).setResourceName(name.equals("-") ? "" : name);
+        scala.collection.immutable.List<DescribeConfigsRequestData.DescribeConfigsResource> resources =
+            scala.collection.immutable.List$.MODULE$.from(CollectionConverters.asScala(List.of(asked)));
+        scala.collection.Seq<DescribeConfigsResponseData.DescribeConfigsResult> told =
+            new ConfigHelper(cache, config, repository).describeConfigs(resources, synonyms, false);
+        DescribeConfigsResponseData response = new DescribeConfigsResponseData();
+        response.setResults(CollectionConverters.asJava(told));
+        return written(response, (short) 4, List.of());
     }
 
     private String limit(String user, String client, String rate) {

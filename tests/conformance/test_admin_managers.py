@@ -1,4 +1,4 @@
-"""Quotas, SCRAM users and the quota on mutations, beside the managers of Kafka's own controller."""
+"""Quotas, SCRAM users, throttling and DescribeConfigs, beside the classes of Kafka's controller."""
 
 from __future__ import annotations
 
@@ -260,3 +260,85 @@ def test_mutations_are_throttled_as_by_kafka(oracle: Oracle) -> None:
     assert said == [ours for _, ours in asked]
     assert sum(line.startswith("true ") for line in said) > 50
     assert sum(line.startswith("false ") and not line.endswith(" 0") for line in said) > 50
+
+
+# --------------------------------------------------------------------------------- DescribeConfigs
+PROPERTIES = {
+    "process.roles": "controller",
+    "node.id": "3000",
+    "controller.quorum.voters": "3000@127.0.0.1:9093",
+    "controller.listener.names": "CONTROLLER",
+    "listeners": "CONTROLLER://127.0.0.1:9093",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",
+    "log.dirs": "/data/a,/data/b",
+    "ssl.keystore.password": "hidden",
+    "kraftbridge.release": "3.9",
+    "log.retention.minutes": "7",
+    "log.cleaner.min.cleanable.ratio": "0.25",
+}
+DYNAMIC = [
+    (4, "", "message.max.bytes", "100000"),
+    (4, "", "log.retention.ms", "5000"),
+    (4, "3000", "message.max.bytes", "200000"),
+    (4, "", "background.threads", "4"),
+    (4, "", "follower.replication.throttled.rate", "99"),
+    (2, "t", "cleanup.policy", "compact,delete"),
+    (2, "t", "max.message.bytes", "7"),
+    (16, "s", "interval.ms", "100"),
+    (16, "s", "metrics", "a,b"),
+]
+HASHED = "listener.security.protocol.map"
+"""Its default is printed in the order of a hash map."""
+
+
+def described(response: m.DescribeConfigsResponse) -> Any:
+    (result,) = response.results
+    entries = sorted(result.configs, key=lambda one: one.name)
+    for one in entries:
+        one.documentation = None
+        every: list[Any] = [one, *one.synonyms]
+        for told in every:
+            if told.name == HASHED and told.value is not None:
+                told.value = ",".join(sorted(told.value.split(",")))
+    return {f"{result.error_code} {result.error_message}", *map(repr, entries)}
+
+
+def test_configs_are_described_as_by_kafka(oracle: Oracle) -> None:
+    """Every property, source, type and synonym that ConfigHelper tells of, but no description."""
+    image = image_of(
+        r.TopicRecord(name="t", topic_id=bytes(7) + b"\x05" + bytes(7) + b"\x06"),
+        *(
+            r.ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
+            for kind, name, key, value in DYNAMIC
+        ),
+    )
+    questions = [f"property {key}={value}" for key, value in PROPERTIES.items()]
+    questions += [
+        f"config {kind} {name or '-'} {key}={value}" for kind, name, key, value in DYNAMIC
+    ]
+    cases = [
+        (synonyms, kind, name)
+        for kind, names in {
+            2: ("t", "gone", "a/b", ""),
+            4: ("3000", "", "1", "x"),
+            16: ("s", "none", ""),
+        }.items()
+        for name in names
+        for synonyms in (True, False)
+    ]
+    questions += [f"describe {str(one).lower()} {kind} {name or '-'}" for one, kind, name in cases]
+    said = oracle(questions)[-len(cases) :]
+    counts = set()
+    request = m.DescribeConfigsRequest
+    for (synonyms, kind, name), line in zip(cases, said, strict=True):
+        theirs = decode(m.DescribeConfigsResponse, 4, bytes.fromhex(line))
+        resource = request.DescribeConfigsResource(
+            resource_type=kind, resource_name=name, configuration_keys=None
+        )
+        asked = request(resources=[resource], include_synonyms=synonyms)
+        ours = handle(image, asked, properties=PROPERTIES).response
+        ours = decode(m.DescribeConfigsResponse, 4, encode(ours, 4))
+        assert sorted(described(ours) ^ described(theirs)) == [], (kind, name)
+        counts.add(len(theirs.results[0].configs))
+    assert {36, 4, 2, 0} < counts
+    assert max(counts) > 300
