@@ -20,12 +20,12 @@ UNFENCE: Final = -1
 """Values of BrokerRegistrationChangeRecord.fenced; 0 is no change."""
 IN_CONTROLLED_SHUTDOWN: Final = 1
 
+SECURITY_PROTOCOLS: Final = range(4)
+"""PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL. No Kafka node can read a record with another one."""
+
 
 class Endpoint(msgspec.Struct, frozen=True, gc=False):
-    """One listener of a node.
-
-    ``security_protocol``: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL.
-    """
+    """One listener of a node; ``security_protocol`` is one of SECURITY_PROTOCOLS."""
 
     name: str
     host: str

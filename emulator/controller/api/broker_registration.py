@@ -3,9 +3,11 @@
 Kafka: ClusterControlManager.registerBroker (3.9; differences of older releases by ``release``).
 
 In order: INCONSISTENT_CLUSTER_ID; DUPLICATE_BROKER_REGISTRATION for the id of a controller (beyond
-Kafka) and while another incarnation has a live session; BROKER_ID_NOT_REGISTERED for a ZooKeeper-mode broker where no migration is on or for
-a KRaft-mode one before the copy; INVALID_REGISTRATION for listeners and log directories;
-UNSUPPORTED_VERSION for a feature range without the finalised level. Needs CLUSTER_ACTION.
+Kafka) and while another incarnation has a live session; BROKER_ID_NOT_REGISTERED for a
+ZooKeeper-mode broker where no migration is on or for a KRaft-mode one before the copy;
+INVALID_REGISTRATION for listeners (UNKNOWN_SERVER_ERROR for an unknown security protocol) and log
+directories; UNSUPPORTED_VERSION for a feature range without the finalised level. Needs
+CLUSTER_ACTION.
 The broker epoch is the offset of the broker's own record.
 """
 
@@ -16,7 +18,7 @@ from emulator.controller.context import RESERVED_UUIDS, Context
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Result
 from emulator.metadata.acls import Operation
-from emulator.metadata.brokers import Broker
+from emulator.metadata.brokers import SECURITY_PROTOCOLS, Broker
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME, MINIMUM, Feature
 from emulator.metadata.migration_state import MigrationState
@@ -115,6 +117,10 @@ def _check_listeners(request: m.BrokerRegistrationRequest, ctx: Context) -> ApiE
     names = [listener.name for listener in request.listeners]
     if len(set(names)) != len(names):
         return ApiError(ErrorCode.INVALID_REGISTRATION, "Duplicate listener names.")
+    for listener in request.listeners:
+        if listener.security_protocol not in SECURITY_PROTOCOLS:
+            text = f"Unknown security protocol {listener.security_protocol}"
+            return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{text} in listener {listener.name}")
     if request.is_migrating_zk_broker and needed is not None and needed not in names:
         return ApiError(
             ErrorCode.INVALID_REGISTRATION,

@@ -2,8 +2,9 @@
 
 Kafka: ClusterControlManager.registerController (3.9).
 
-UNSUPPORTED_VERSION below metadata.version 3.7-IV0, which cannot keep the record. Needs
-CLUSTER_ACTION. Served before the copy: the migration waits for these.
+UNSUPPORTED_VERSION below metadata.version 3.7-IV0, which cannot keep the record;
+UNKNOWN_SERVER_ERROR for an unknown security protocol. Needs CLUSTER_ACTION. Served
+before the copy: the migration waits for these.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from emulator.controller.context import Context
 from emulator.controller.registry import handles
 from emulator.controller.result import Result
 from emulator.metadata.acls import Operation
+from emulator.metadata.brokers import SECURITY_PROTOCOLS
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature
 from wire import messages as m
@@ -35,6 +37,11 @@ def controller_registration(image: Image, request: Request, _ctx: Context) -> Re
     if not image.metadata_version.supports(Feature.CONTROLLER_REGISTRATION):
         text = "The current MetadataVersion is too old to support controller registrations."
         return Result(refused(request, ErrorCode.UNSUPPORTED_VERSION, text))
+    for listener in request.listeners:
+        if listener.security_protocol not in SECURITY_PROTOCOLS:
+            text = f"Unknown security protocol {listener.security_protocol}"
+            text = f"{text} in listener {listener.name}"
+            return Result(refused(request, ErrorCode.UNKNOWN_SERVER_ERROR, text))
     record = r.RegisterControllerRecord(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,

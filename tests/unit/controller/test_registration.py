@@ -43,7 +43,9 @@ WRONG: dict[str, Any] = {
     "cluster_id": "another",
     "incarnation_id": uuid(99),
     "is_migrating_zk_broker": False,
-    "listeners": [m.BrokerRegistrationRequest.Listener(name="OTHER", host="h", port=1)],
+    "listeners": [
+        m.BrokerRegistrationRequest.Listener(name="OTHER", host="h", port=1, security_protocol=4)
+    ],
     "log_dirs": (),
     "features": features(metadata_version=(1, 20)),
 }
@@ -51,7 +53,11 @@ ORDER = [
     ({}, ErrorCode.INCONSISTENT_CLUSTER_ID),
     ({"cluster_id": "5L6g3nShT-eMCtK--X86sw"}, ErrorCode.DUPLICATE_BROKER_REGISTRATION),
     ({"incarnation_id": uuid(1)}, ErrorCode.BROKER_ID_NOT_REGISTERED),
-    ({"is_migrating_zk_broker": True}, ErrorCode.INVALID_REGISTRATION),
+    ({"is_migrating_zk_broker": True}, ErrorCode.UNKNOWN_SERVER_ERROR),
+    (
+        {"listeners": [m.BrokerRegistrationRequest.Listener(name="OTHER", host="h", port=1)]},
+        ErrorCode.INVALID_REGISTRATION,
+    ),
     (
         {"listeners": [m.BrokerRegistrationRequest.Listener(name="INTERNAL", host="h", port=1)]},
         ErrorCode.INVALID_REGISTRATION,

@@ -270,6 +270,11 @@ def test_a_controller_registers_from_3_7_iv0_on() -> None:
     assert (early.response.error_code, early.records) == (ErrorCode.UNSUPPORTED_VERSION, ())
     assert "too old to support controller registrations" in early.response.error_message
     world = World(metadata_version=15)
+    request.listeners[0].security_protocol = 4
+    refused = world.ask(request)
+    assert refused.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert refused.error_message == "Unknown security protocol 4 in listener CONTROLLER"
+    request.listeners[0].security_protocol = 3
     assert world.ask(request).error_code == 0
     known = world.tip.controllers[3001]
     assert (known.incarnation_id, known.zk_migration_ready) == (uuid(31), True)
