@@ -136,4 +136,5 @@ def test_every_machine_is_held_to_do_no_io():
         for path in (ROOT / "emulator").iterdir()
         if path.suffix == ".py" or (path / "__init__.py").exists()
     }
-    assert modules - held == {"emulator.__init__", "emulator.cli", "emulator.io"}
+    shell = {"emulator.__init__", "emulator.cli", "emulator.commands", "emulator.io"}
+    assert modules - held == shell
