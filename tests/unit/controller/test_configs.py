@@ -255,30 +255,6 @@ def test_changes(request_: Any, written: list[tuple[str, str | None]]) -> None:
     assert [(one.name, one.value) for one in result.records] == written
 
 
-@pytest.mark.parametrize(
-    ("migration_enabled", "properties", "code"),
-    [
-        (True, {}, 40),
-        (True, {"password.encoder.secret": "s"}, 0),
-        (False, {}, 0),
-    ],
-)
-def test_a_password_needs_the_secret_it_is_written_to_zookeeper_with(
-    *, migration_enabled: bool, properties: dict[str, str], code: int
-) -> None:
-    """A KRaft controller of Kafka writes it to ZooKeeper as it is, where no broker can read it."""
-    key = "listener.name.x.ssl.keystore.password"
-    request = incremental((key, SET, "p"), kind=BROKER, name="1")
-    fields: dict[str, Any] = {"migration_enabled": migration_enabled, "properties": properties}
-    (answer,) = handle(IMAGE, request, **fields).response.responses
-    assert answer.error_code == code
-    if code:
-        assert answer.error_message == "Password encoder secret not configured"
-    removal = incremental((key, DELETE, None), kind=BROKER, name="1")
-    result = handle(IMAGE, removal, **fields)
-    assert [one.error_code for one in result.response.responses] == [0]
-
-
 def test_append_starts_from_the_default() -> None:
     image = image_of(topic("t", 1))
     result = handle(image, incremental(("cleanup.policy", APPEND, "compact")))
