@@ -87,7 +87,9 @@ class PartitionChange:
             # An empty target would leave nobody who holds all records: the last member stays.
             new_isr = isr
         if new_leader == NO_LEADER_CHANGE and (
-            not set(was.replicas) <= set(replicas) or self._shrinks(new_isr)
+            not set(was.replicas) <= set(replicas)
+            or self._shrinks(new_isr)
+            or self._grows_unheard(replicas)
         ):
             new_leader = was.leader
         wanted = self.target_recovery_state
@@ -146,6 +148,16 @@ class PartitionChange:
             Feature.ISR_SHRINK_KEEPS_LEADER_EPOCH
         )
         return bumps and new_isr is not None and not set(self.partition.isr) <= set(new_isr)
+
+    def _grows_unheard(self, replicas: tuple[int, ...]) -> bool:
+        """Whether a leader of Kafka 3.4 or 3.5 has to be made to learn of a new replica.
+
+        In ZooKeeper mode these pass over a LeaderAndIsr of the leader epoch they have, and with it
+        the new replica, which then never gets into the ISR. A controller in ZooKeeper mode raises
+        the epoch here; Kafka's KRaft controller does not, and such a reassignment never ends.
+        """
+        old = not self.metadata_version.supports(Feature.ISR_SHRINK_KEEPS_LEADER_EPOCH)
+        return self.migrating and old and not set(replicas) <= set(self.partition.replicas)
 
     def _directories(self, replicas: tuple[int, ...]) -> tuple[bytes, ...] | None:
         if not replicas or not self.metadata_version.supports(Feature.DIRECTORIES):

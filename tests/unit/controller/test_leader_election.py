@@ -105,6 +105,17 @@ def test_recovery_state_from_3_2_iv0_on(level: int, state: int | None) -> None:
     assert found.get("leader_recovery_state") == state
 
 
+@pytest.mark.parametrize(
+    ("level", "migrating", "raised"),
+    [(8, True, True), (11, True, True), (12, True, False), (21, True, False), (11, False, False)],
+)
+def test_brokers_before_3_6_learn_of_a_new_replica_by_a_higher_leader_epoch(
+    level: int, migrating: bool, raised: bool
+) -> None:
+    record = change({}, {1, 2, 3, 4}, level, migrating=migrating, target_replicas=(1, 2, 3, 4))
+    assert record == {"replicas": (1, 2, 3, 4), **({"leader": 1} if raised else {})}
+
+
 def test_an_unclean_election_needs_the_topic_s_leave() -> None:
     def fenced_off(*settings: object) -> tuple[object, ...]:
         image = image_of(
