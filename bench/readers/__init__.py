@@ -1,0 +1,1 @@
+"""Kafka's own tools and three client libraries on our controller and on Kafka's, compared."""
