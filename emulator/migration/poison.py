@@ -118,10 +118,17 @@ class Poison:
         self._skipped.clear()
 
     def filter(self, groups: list[Group]) -> list[Group]:
-        """Leave out operations on skipped znodes and below them."""
+        """Leave out operations on skipped znodes and below them.
+
+        What tells brokers of a change goes with it, but not the change with what tells of it.
+        """
         if not self._skipped:
             return groups
-        return [g for g in groups if not any(self._skips(op.path) for op in g)]
+        return [
+            (first, *(op for op in told if not self._skips(op.path)))
+            for first, *told in groups
+            if not self._skips(first.path)
+        ]
 
     def _skips(self, path: str) -> bool:
         return any(path == s or path.startswith(s + "/") for s in self._skipped)

@@ -64,6 +64,20 @@ def test_in_dual_write_it_waits_and_goes_on(locked: str, lacks: str, poison: str
         assert b'"w"' in (world.data("/config/brokers/<default>") or b"")
 
 
+def test_a_change_is_written_though_nobody_may_be_told_of_it() -> None:
+    """What is skipped and named is the notification, not everything that has one."""
+    world = World(write_behind_poison="skip").dual_write()
+    world.model.tree.read_only.add("/config/changes")
+    world.append(value("v"))
+    world.advance(5_000)
+    assert list(poisoned(world)) == ["/config/changes/config_change_"]
+    assert b'"v"' in (world.data("/config/brokers/<default>") or b"")
+    assert differences(world) == {}
+    world.append(value("w"))
+    world.advance(5_000)
+    assert b'"w"' in (world.data("/config/brokers/<default>") or b"")
+
+
 @pytest.mark.parametrize("path", ["/migration", "/kraft_bridge"])
 @pytest.mark.parametrize("poison", ["block", "skip"])
 def test_the_chain_where_it_may_be_read_but_not_written(path: str, poison: str) -> None:
