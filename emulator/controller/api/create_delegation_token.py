@@ -34,6 +34,7 @@ Response = m.CreateDelegationTokenResponse
 USER: Final = "User"
 REQUESTER_SINCE: Final = 3
 """First version whose answer names who asked, besides the owner."""
+TIMESTAMP_MAX: Final = 2**63 - 1
 PRINCIPAL_BYTES_MAX: Final = 32_767
 """What a string of a record can hold."""
 
@@ -66,7 +67,7 @@ def create_delegation_token(image: Image, request: Request, ctx: Context) -> Res
     lifetime_ms = settings.max_lifetime_ms
     if request.max_lifetime_ms > 0:
         lifetime_ms = min(lifetime_ms, request.max_lifetime_ms)
-    max_timestamp = ctx.now_ms + lifetime_ms
+    max_timestamp = min(ctx.now_ms + lifetime_ms, TIMESTAMP_MAX)
     token = DelegationToken(
         id=uuid_text(ctx.random_uuid()),
         owner=owner,

@@ -316,3 +316,20 @@ def test_expired_tokens_are_swept() -> None:
 
 def test_settings_have_kafkas_defaults() -> None:
     assert TokenSettings.of({}) == TokenSettings(None, 7 * DAY_MS, DAY_MS, HOUR_MS)
+
+
+def test_a_life_without_end_ends_with_the_largest_timestamp() -> None:
+    """Kafka's sum overflows, and the token is expired before it is used."""
+    names = ("delegation.token.max.lifetime.ms", "delegation.token.expiry.time.ms")
+    endless = dict.fromkeys(names, str(2**63 - 1))
+    world = World(
+        properties=ON | endless,
+        listeners=(Listener("CONTROLLER", "127.0.0.1", 23000, 3),),
+    )
+    made = world.ask(create(max_lifetime_ms=-1), principal=ALICE)
+    assert (made.error_code, made.max_timestamp_ms) == (0, 2**63 - 1)
+    assert made.expiry_timestamp_ms == 2**63 - 1
+    renewed = world.ask(
+        m.RenewDelegationTokenRequest(hmac=made.hmac, renew_period_ms=2**63 - 1), principal=ALICE
+    )
+    assert (renewed.error_code, renewed.expiry_timestamp_ms) == (0, 2**63 - 1)
