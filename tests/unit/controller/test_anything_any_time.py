@@ -1,0 +1,286 @@
+"""Whatever is asked, by whomever, and whatever happens meanwhile: each caller is answered once.
+
+Like ``test_anything``, on a controller that has a bit of everything: users with and without rights,
+quotas, tokens, moving partitions; behind Envelopes, while ZooKeeper lags, through changes of the
+leader, at any metadata.version.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emulator.controller.authorizer import StandardAuthorizer
+from emulator.controller.context import Call, Listener
+from emulator.controller.index import TipIndex
+from emulator.controller.registry import advertised, handlers
+from emulator.metadata.image import EMPTY, Image
+from emulator.metadata.replay import replay
+from tests.kit.laws import examples
+from tests.unit.controller.test_anything import NUMBERS, STRINGS, Plausible
+from tests.unit.controller.test_index import contents
+from tests.unit.controller.world import World, create
+from wire import messages as m
+from wire import records as r
+from wire.codec import decode, encode
+from wire.frame import RequestHeader, encode_request, encode_response
+from wire.releases import forwardable
+from wire.schema import Field, layout, spec
+
+MORE_STRINGS = (
+    *STRINGS,
+    *("user", "client-id", "ip", "User", "User:a", "User:*", "*", "10.0.0.1", "127.0.0.1", "a"),
+    *("kafka-cluster", "controller_mutation_rate", "producer_byte_rate", "request_percentage"),
+    *("connection_creation_rate", "broken", "x/y", ""),
+)
+PRINCIPALS = ("User:ANONYMOUS", "User:ANONYMOUS", "User:a", "User:b")
+RELEASE = {1: "3.9", 4: "3.4", 8: "3.4", 10: "3.5", 11: "3.5", 14: "3.6", 18: "3.7", 20: "3.8"}
+SASL_PLAINTEXT = 2
+
+
+class Wishes(Plausible):
+    """Values that mean something in the image as it is now."""
+
+    def __init__(self, rng: random.Random, world: World, hmacs: list[bytes]) -> None:
+        super().__init__(rng, world)
+        self.hmacs = [b"", bytes(64), *hmacs]
+
+    def single(self, entry: Field, depth: int) -> Any:
+        if entry.group is None and self.rng.random() < 0.9:
+            if entry.kind == "string":
+                return self.rng.choice(MORE_STRINGS)
+            if entry.kind == "bytes":
+                return self.rng.choice(self.hmacs)
+            if entry.kind == "float64":
+                return self.rng.choice((-1.0, 0.0, 0.5, 1.0, 1000.0, float("inf"), float("nan")))
+            if entry.kind == "int32":
+                return self.rng.choice((*NUMBERS, 4096, 8192))
+            if entry.kind == "int64":
+                return self.rng.choice((*NUMBERS, 10_000, 2**63 - 1, -(2**63)))
+        return super().single(entry, depth)
+
+
+def empty(rng: random.Random) -> World:
+    """Three brokers, at any level and in any state of a migration."""
+    level = rng.choice((1, 4, 8, 10, 11, 14, 18, 20, 21, 21, 21, 21))
+    migrating = level >= 8 and rng.random() < 0.4
+    world = World(
+        release=rng.choice((RELEASE.get(level, "3.9"), "3.9")),
+        metadata_version=level,
+        migration_enabled=migrating,
+        num_partitions=2,
+        authorizer=StandardAuthorizer(frozenset({"User:ANONYMOUS"})),
+        listeners=(Listener("CONTROLLER", "127.0.0.1", 23000, SASL_PLAINTEXT),),
+        properties={"delegation.token.secret.key": "secret"},
+        leader_imbalance_check_interval_seconds=2,
+    )
+    if migrating:
+        world.join(0, 1, 2, is_migrating_zk_broker=True, metadata_version=(level, level))
+    else:
+        world.join(0, 1, 2, metadata_version=(1, 21))
+    if migrating and rng.random() < 0.8:
+        world.controller.append([r.ZkMigrationStateRecord(zk_migration_state=1)], world.now_ms)
+        world.commit()
+    return world
+
+
+def populated(world: World) -> list[bytes]:
+    """Make a bit of everything that the level can hold; returns the passwords of tokens."""
+    answers = [world.ask(request) for request in _population()]
+    return [one.hmac for one in answers if isinstance(one, m.CreateDelegationTokenResponse)]
+
+
+def _population() -> list[Any]:
+    acls = m.CreateAclsRequest
+    quotas = m.AlterClientQuotasRequest
+    scram = m.AlterUserScramCredentialsRequest
+    moving = m.AlterPartitionReassignmentsRequest
+    return [
+        create("t", 3, 2),
+        create("a.b", 1, 1),
+        acls(
+            creations=[
+                acls.AclCreation(
+                    resource_type=kind,
+                    resource_pattern_type=pattern,
+                    resource_name=name,
+                    principal="User:a",
+                    host="*",
+                    operation=operation,
+                    permission_type=permission,
+                )
+                for kind, pattern, name, operation, permission in (
+                    (2, 3, "t", 2, 3),
+                    (2, 4, "a", 8, 3),
+                    (2, 3, "*", 4, 2),
+                    (4, 3, "kafka-cluster", 7, 3),
+                    (4, 3, "kafka-cluster", 9, 3),
+                )
+            ]
+        ),
+        quotas(
+            entries=[
+                quotas.EntryData(
+                    entity=[quotas.EntityData(entity_type="user", entity_name=name)],
+                    ops=[quotas.OpData(key="controller_mutation_rate", value=rate)],
+                )
+                for name, rate in (("a", 0.5), (None, 5.0))
+            ]
+        ),
+        scram(
+            upsertions=[
+                scram.ScramCredentialUpsertion(
+                    name="a", mechanism=1, iterations=4096, salt=b"s", salted_password=b"p"
+                )
+            ]
+        ),
+        m.CreateDelegationTokenRequest(max_lifetime_ms=5_000),
+        m.CreateDelegationTokenRequest(max_lifetime_ms=-1),
+        moving(
+            topics=[
+                moving.ReassignableTopic(
+                    name="t",
+                    partitions=[moving.ReassignablePartition(partition_index=0, replicas=(2, 0))],
+                )
+            ]
+        ),
+    ]
+
+
+class Walk:
+    """Steps of a controller's life; every answer must fit the request and its version."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.world = empty(self.rng)
+        self.hmacs = populated(self.world)
+        self.asked: dict[object, RequestHeader] = {}
+        self.inner: dict[object, RequestHeader] = {}
+        self.answered: Counter[object] = Counter()
+
+    def step(self) -> None:
+        controller, now_ms = self.world.controller, self.world.now_ms
+        dice = self.rng.random()
+        if dice < 0.72:
+            self.ask()
+        elif dice < 0.82:
+            self.world.commit()
+        elif dice < 0.90:
+            self.later(self.rng.choice((1, 100, 600, 3_000, 20_000)))
+        elif dice < 0.96:
+            blocked = self.rng.random() < 0.6
+            controller.hold(blocked=blocked, now_ms=now_ms, room=self.rng.choice((None, 1, 9)))
+        elif dice < 0.98:
+            self.change_of_leader()
+        else:
+            controller.left(lambda _ticket: self.rng.random() < 0.3, now_ms)
+        self.collect()
+
+    def ask(self) -> None:
+        keys = sorted(handlers().keys() & advertised(self.world.config.release).keys())
+        key = self.rng.choice([key for key in keys if key != spec(m.EnvelopeRequest).key])
+        version = self.rng.randint(*advertised(self.world.config.release)[key])
+        form = layout(handlers()[key].request, version)
+        body = Wishes(self.rng, self.world, self.hmacs).message(form)
+        ticket = len(self.asked)
+        header = RequestHeader(
+            api_key=key, api_version=version, correlation_id=ticket, client_id="client"
+        )
+        sender = self.rng.choice(PRINCIPALS)
+        message: Any = decode(form.cls, version, encode(body, version))
+        if key in forwardable(self.world.config.release) and self.rng.random() < 0.3:
+            self.inner[ticket] = header
+            data = encode_request(header, message)
+            name = sender.encode().partition(b":")[2]
+            message = m.EnvelopeRequest(
+                request_data=data,
+                request_principal=b"\0\0\x05User" + bytes([len(name) + 1]) + name + b"\0\0",
+                client_host_address=self.rng.choice((b"\x7f\0\0\x01", bytes(16))),
+            )
+            header = RequestHeader(
+                api_key=spec(m.EnvelopeRequest).key or 0,
+                api_version=0,
+                correlation_id=ticket,
+                client_id="broker",
+            )
+            sender = self.rng.choice(("User:ANONYMOUS", "User:a"))
+        self.asked[ticket] = header
+        now_ms = self.world.now_ms
+        made = Call(ticket, header, message, principal=sender, received_ms=now_ms)
+        self.world.controller.request(made, now_ms)
+
+    def later(self, milliseconds: int) -> None:
+        world = self.world
+        world.now_ms += milliseconds
+        for _ in range(1_000):
+            due = world.controller.deadline_ms
+            if due is None or due > world.now_ms:
+                return
+            world.controller.tick(world.now_ms)
+            self.collect()
+        raise AssertionError("there is always something due")
+
+    def change_of_leader(self) -> None:
+        world = self.world
+        world.controller.resign(world.now_ms, leader_id=7)
+        if self.rng.random() < 0.5:
+            self.ask()
+        while world.log.log_end_offset > world.log.high_watermark:
+            world.log.batches.pop()
+        world.log.leader_epoch += 1
+        world.now_ms += self.rng.choice((0, 5_000))
+        world.controller.activate(world.now_ms)
+        world.commit()
+
+    def collect(self) -> None:
+        for reply in self.world.controller.take_replies():
+            self.answered[reply.ticket] += 1
+            header = self.asked[reply.ticket]
+            assert encode_response(header.api_key, header.api_version, 1, reply.message)
+            data = getattr(reply.message, "response_data", None)
+            if data is not None:
+                head = self.inner[reply.ticket]
+                assert int.from_bytes(data[:4], "big") == head.correlation_id
+
+    def end(self) -> None:
+        world = self.world
+        world.controller.hold(blocked=False, now_ms=world.now_ms)
+        world.commit()
+        self.collect()
+        self.later(100)
+        world.commit()
+        self.collect()
+
+
+def replayed(world: World) -> dict[str, Any]:
+    """What another reader makes of the log."""
+    image = EMPTY
+    for offset, record, _version in world.log.records():
+        image = replay(image, record, offset, image.epoch)
+    return told(image)
+
+
+def told(image: Image) -> dict[str, Any]:
+    """Everything but where in the log it stands."""
+    fields = {name: getattr(image, name) for name in Image.__struct_fields__}
+    return {name: found for name, found in fields.items() if name not in {"offset", "epoch"}}
+
+
+@examples(100)
+@given(seed=st.integers(0, 2**32))
+def test_every_caller_is_answered_once_whatever_happens_meanwhile(seed: int) -> None:
+    """What was appended reads the same from the log; nothing waits, nothing is due for ever."""
+    walk = Walk(seed)
+    for _ in range(60):
+        walk.step()
+    walk.end()
+    world = walk.world
+    assert world.controller.blocked_count == 0
+    assert walk.answered == Counter(dict.fromkeys(walk.asked, 1))
+    assert contents(world.controller._journal.index) == contents(TipIndex(world.tip))
+    assert set(world.tip.brokers) == set(world.controller.heartbeats._sessions)
+    assert replayed(world) == told(world.tip)
