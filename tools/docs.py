@@ -11,6 +11,7 @@ from emulator.controller.registry import advertised
 from emulator.controller.supported import METADATA_VERSION_MAX
 from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.migration.states import State, mermaid
+from emulator.preflight import report
 from emulator.trace.metrics import METRICS, Metric
 from wire import messages
 from wire.schema import spec
@@ -81,10 +82,23 @@ def migration() -> Iterator[str]:
     yield f"{len(State)} states.\n"
 
 
+def preflight() -> Iterator[str]:
+    """docs/preflight.md."""
+    yield HEAD.format(source="the rules in emulator/preflight/")
+    yield "# What `kraft-bridge preflight` looks at\n\n"
+    yield "B: a blocker, exit 2. W: a warning, exit 1 with `--strict`. I: information. A rule that "
+    yield "could not look, or\nonly at a part, is listed as I04 with the reason.\n\n"
+    yield table("code", "what should be so", "what it looks at")
+    for rule in report.rules():
+        seen = " ".join((rule.check.__doc__ or "").split()).replace("``", "`")
+        yield row(rule.code, rule.title, seen)
+
+
 PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "docs/metrics.md": metrics,
     "docs/apis.md": apis,
     "docs/migration-states.md": migration,
+    "docs/preflight.md": preflight,
 }
 
 

@@ -8,8 +8,10 @@ from typing import Final
 import msgspec
 
 from emulator.metadata.acls import Operation, ResourceType
-from emulator.preflight.engine import NotRun, Outcome, Severity, finding, rule
+from emulator.migration.preconditions import Why
+from emulator.preflight.engine import Finding, NotRun, Outcome, Severity, finding, rule
 from emulator.preflight.survey import REDACTED, WRITE, Survey, Znode
+from emulator.preflight.topics import topic_ids
 
 JSON_ROOTS: Final = (
     "/brokers/ids",
@@ -57,22 +59,29 @@ def _migrated(survey: Survey) -> Iterator[tuple[str, Znode]]:
 
 @rule("B07", "what is migrated can be read")
 def readable(survey: Survey) -> Iterator[Outcome]:
-    """JSON objects in every znode of a migrated tree that holds anything."""
+    """JSON objects wherever there is anything, and all that the copy itself would refuse."""
+    told = {one.znode for one in topic_ids(survey) if isinstance(one, Finding)}
     for path, node in _migrated(survey):
-        if not node.data:
-            if _needs_data(path):
-                yield _unreadable(path, "no data")
-            continue
         if node.data == REDACTED:
             yield NotRun("B07", f"{path} was left out of the dump as a secret")
             continue
-        try:
-            found = msgspec.json.decode(node.data)
-        except msgspec.DecodeError as error:
-            yield _unreadable(path, f"no JSON: {error}")
-            continue
-        if not isinstance(found, dict):
-            yield _unreadable(path, "no JSON object")
+        fact = _odd(path, node.data)
+        if fact:
+            told.add(path)
+            yield _unreadable(path, fact)
+    for one in survey.copy.refusals:
+        if one.code == Why.MALFORMED_ZNODE.value and one.znode not in told:
+            yield _unreadable(one.znode, one.reason)
+
+
+def _odd(path: str, data: bytes | None) -> str:
+    if not data:
+        return "no data" if _needs_data(path) else ""
+    try:
+        found = msgspec.json.decode(data)
+    except msgspec.DecodeError as error:
+        return f"no JSON: {error}"
+    return "" if isinstance(found, dict) else "no JSON object"
 
 
 def _needs_data(path: str) -> bool:
@@ -111,6 +120,16 @@ def passwords(survey: Survey) -> Iterator[Outcome]:
                     "set password.encoder.secret on the controllers as on the brokers",
                     "KAFKA-14801",
                 )
+    for one in survey.copy.refusals if secret else ():
+        if one.code == Why.ENCODED.value:
+            yield finding(
+                "B08",
+                one.znode,
+                one.reason,
+                "it cannot be copied",
+                "set password.encoder.secret on the controllers as on the brokers",
+                "KAFKA-14801",
+            )
 
 
 @rule("B09", "every znode can be written")

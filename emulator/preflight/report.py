@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from emulator.preflight import cluster, contents, counts, settings, topics
-from emulator.preflight.engine import RULES, Finding, NotRun, Severity
+from emulator.preflight.engine import RULES, Finding, NotRun, Rule, Severity
 from emulator.preflight.survey import Survey
 
 MODULES = (cluster, topics, contents, settings, counts)
@@ -30,12 +30,17 @@ class Report:
         return 1 if strict and self.count(Severity.WARNING) else 0
 
 
+def rules() -> list[Rule]:
+    """Every rule: blockers, warnings, information, each by code."""
+    return [RULES[code] for code in sorted(RULES, key=lambda code: ("BWI".index(code[0]), code))]
+
+
 def run(survey: Survey) -> Report:
     """Run every rule."""
     findings: list[Finding] = []
     not_run: list[NotRun] = []
-    for code in sorted(RULES, key=lambda code: ("BWI".index(code[0]), code)):
-        for one in RULES[code].check(survey):
+    for rule in rules():
+        for one in rule.check(survey):
             if isinstance(one, Finding):
                 findings.append(one)
             else:

@@ -10,6 +10,13 @@ from typing import Any, Final
 
 import msgspec
 
+from emulator.config_passwords import PasswordSettings
+from emulator.metadata.metadata_version import LATEST
+from emulator.migration.dry_run import DryRun, dry_run
+from emulator.migration.zk_tree.entities import entities
+from emulator.migration.zk_tree.passwords import Passwords
+from emulator.migration.zk_tree.tree import Node, Tree
+
 REDACTED: Final = b"<redacted>"
 """What ``zk dump`` prints instead of a secret."""
 WRITE: Final = 4 | 2
@@ -130,6 +137,17 @@ class Survey:
         """Entries of a config znode; empty when there are none that can be read."""
         found = self.json(path).get("config")
         return found if isinstance(found, dict) else {}
+
+    @cached_property
+    def copy(self) -> DryRun:
+        """What the copy itself would make of the tree, with the controllers' settings."""
+        tree = Tree()
+        tree.nodes = {path: Node(one.data, one.version) for path, one in self.nodes.items()}
+        children = {path: self.children(path) for path in self.nodes}
+        tree.lists = {path: names for path, names in children.items() if names}
+        settings = dict(next((one.values for one in self.controllers), {}))
+        passwords = Passwords(PasswordSettings.of(settings))
+        return dry_run(tree, LATEST, entities(passwords))
 
     @property
     def redacted(self) -> bool:

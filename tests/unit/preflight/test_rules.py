@@ -51,7 +51,7 @@ def good_nodes() -> dict[str, bytes | None]:
         "/kafka-acl/Topic/t": acls(["User:a", "Read", "Allow"]),
         "/kafka-acl-changes": None,
         "/latest_producer_id_block": None,
-        "/config/users/alice": config(producer_byte_rate="1"),
+        "/config/users/alice": js({"version": 1, "config": {"producer_byte_rate": "1"}}),
         "/config/brokers/1": config(),
     }
     for broker in (1, 2):
@@ -67,7 +67,12 @@ def good_nodes() -> dict[str, bytes | None]:
 
 def acls(*entries: list[str]) -> bytes:
     keys = ("principal", "operation", "permissionType")
-    return js({"version": 1, "acls": [dict(zip(keys, one, strict=True)) for one in entries]})
+    return js(
+        {
+            "version": 1,
+            "acls": [{"host": "*", **dict(zip(keys, one, strict=True))} for one in entries],
+        }
+    )
 
 
 def with_parents(nodes: Mapping[str, bytes | None]) -> dict[str, bytes | None]:
@@ -173,6 +178,13 @@ BAD: list[tuple[str, str, Survey]] = [
     ("B06", "/brokers/topics/u", at("/brokers/topics/u", topic(IDS[0]))),
     ("B07", "/config/topics/t", at("/config/topics/t", b"{oops")),
     ("B07", "/brokers/topics/t", at("/brokers/topics/t", None)),
+    ("B07", "/config/users/alice", at("/config/users/alice", config(no_such="1"))),
+    ("B07", "/config/users/bob", at("/config/users/bob", config(**{"SCRAM-SHA-256": "salt=x"}))),
+    (
+        "B08",
+        "/config/brokers/1",
+        at("/config/brokers/1", config(ssl_key_password="passwordLength:3,encryptedPassword:x")),
+    ),
     (
         "B08",
         "/config/brokers/1",
