@@ -4,7 +4,7 @@ Kafka: ControllerApis.deleteTopics, ReplicationControlManager.deleteTopic (3.9).
 
 TOPIC_DELETION_DISABLED (v3+) or INVALID_REQUEST for everything when delete.topic.enable is off.
 Per entry: INVALID_REQUEST for a name and an id together, for neither, for one given twice (once
-per name or id) and for a name whose id was given too; UNKNOWN_TOPIC_OR_PARTITION for a name,
+per name or id) and for a topic given by name and by id, which is not deleted; UNKNOWN_TOPIC_OR_PARTITION for a name,
 UNKNOWN_TOPIC_ID for an id; TOPIC_AUTHORIZATION_FAILED without DELETE on CLUSTER or the topic, and
 without DESCRIBE also for a name that does not exist; THROTTLING_QUOTA_EXCEEDED (v5+, KIP-599).
 One RemoveTopic record; configs go with it.
@@ -57,8 +57,11 @@ def delete_topics(image: Image, request: m.DeleteTopicsRequest, ctx: Context) ->
     answers, names, ids = _sorted_out(request)
     records: list[Record] = []
     any_topic = ctx.allowed(image, Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME)
-    for topic_id in ids:
+    named = {image.topic_ids[name] for name in names if name in image.topic_ids}
+    for topic_id, count in ids.items():
         topic = image.topics.get(topic_id)
+        if count > 1:
+            continue
         if topic is None:
             error = ApiError(ErrorCode.UNKNOWN_TOPIC_ID, NO_SUCH_ID)
             answers.append(_answer(None, topic_id, error))
@@ -66,7 +69,7 @@ def delete_topics(image: Image, request: m.DeleteTopicsRequest, ctx: Context) ->
             # Whoever may not describe the topic does not learn its name from its id.
             told = topic.name if _may(image, Operation.DESCRIBE, topic.name, ctx) else None
             answers.append(_answer(told, topic_id, TOPIC_DENIED))
-        else:
+        elif topic_id not in named:
             answers.append(_answer(topic.name, topic_id, _delete(topic, ctx, records)))
     for name in names:
         topic = image.topic(name)
@@ -101,8 +104,8 @@ def _may(image: Image, operation: Operation, name: str, ctx: Context) -> bool:
 
 def _sorted_out(
     request: m.DeleteTopicsRequest,
-) -> tuple[list[Answer], list[str], list[bytes]]:
-    """(answers to malformed entries, names to delete, ids to delete)."""
+) -> tuple[list[Answer], list[str], Counter[bytes]]:
+    """(answers to malformed entries, names to delete, how often which id was given)."""
     answers: list[Answer] = []
     names: Counter[str] = Counter(request.topic_names)
     ids: Counter[bytes] = Counter()
@@ -126,11 +129,7 @@ def _sorted_out(
         if count > 1:
             error = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic id.")
             answers.append(_answer(None, topic_id, error))
-    return (
-        answers,
-        [name for name, count in names.items() if count == 1],
-        [topic_id for topic_id, count in ids.items() if count == 1],
-    )
+    return answers, [name for name, count in names.items() if count == 1], ids
 
 
 def _answer(name: str | None, topic_id: bytes, error: ApiError) -> Answer:

@@ -218,11 +218,14 @@ def test_deleting_twice_in_one_request() -> None:
     assert result.records == ()
 
 
-def test_a_name_whose_id_is_given_too_is_refused_and_the_id_wins() -> None:
-    request = m.DeleteTopicsRequest(topics=[ByEither(name="t"), ByEither(topic_id=uuid(1))])
-    result = handle(IMAGE, request)
-    assert sorted(one.error_code for one in result.response.responses) == [0, 42]
-    assert result.records == (r.RemoveTopicRecord(topic_id=uuid(1)),)
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_topic_given_by_name_and_by_id_is_not_deleted(times: int) -> None:
+    """One answer, with both; and those for ids given twice."""
+    by_id = [ByEither(topic_id=uuid(1))] * times
+    result = handle(IMAGE, m.DeleteTopicsRequest(topics=[ByEither(name="t"), *by_id]))
+    told = [(one.name, one.topic_id, one.error_code) for one in result.response.responses]
+    assert told == [(None, uuid(1), 42)] * (times - 1) + [("t", uuid(1), 42)]
+    assert result.records == ()
 
 
 def test_old_versions_delete_by_name() -> None:
