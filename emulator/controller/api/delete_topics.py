@@ -4,9 +4,10 @@ Kafka: ControllerApis.deleteTopics, ReplicationControlManager.deleteTopic (3.9).
 
 TOPIC_DELETION_DISABLED (v3+) or INVALID_REQUEST for everything when delete.topic.enable is off.
 Per entry: INVALID_REQUEST for a name and an id together, for neither, for one given twice (once
-per name or id) and for a topic given by name and by id, which is not deleted; UNKNOWN_TOPIC_OR_PARTITION for a name,
-UNKNOWN_TOPIC_ID for an id; TOPIC_AUTHORIZATION_FAILED without DELETE on CLUSTER or the topic, and
-without DESCRIBE also for a name that does not exist; THROTTLING_QUOTA_EXCEEDED (v5+, KIP-599).
+per name or id) and for a topic given by name and by id, which is not deleted;
+UNKNOWN_TOPIC_OR_PARTITION for a name, UNKNOWN_TOPIC_ID for an id; TOPIC_AUTHORIZATION_FAILED
+without DELETE on CLUSTER or the topic, and without DESCRIBE also for a name that does not exist;
+THROTTLING_QUOTA_EXCEEDED (v5+, KIP-599).
 One RemoveTopic record; configs go with it.
 """
 
