@@ -70,4 +70,4 @@ def describe_acls(image: Image, request: m.DescribeAclsRequest, ctx: Context) ->
         )
         for resource, acls in found.items()
     ]
-    return Result(Response(error_message=None, resources=resources))
+    return Result(Response(resources=resources))

@@ -75,7 +75,7 @@ def test_what_is_created_is_described_and_deleted() -> None:
     world = world_with(*texts)
     assert held(world) == {acl(text) for text in texts}
     found = world.ask(m.DescribeAclsRequest(**anything()))
-    assert (found.error_code, found.error_message) == (0, None)
+    assert (found.error_code, found.error_message) == (0, "")
     told = {
         (one.resource_type, one.pattern_type, one.resource_name, len(one.acls))
         for one in found.resources
