@@ -151,6 +151,78 @@ def _population() -> list[Any]:
     ]
 
 
+def sensible(rng: random.Random, image: Image, request: Any, version: int) -> Any:
+    """In place of a request about partitions or ACLs, one that fits what there is."""
+    if isinstance(request, m.DeleteAclsRequest) and image.acls:
+        acl = rng.choice([*image.acls.values()])
+        wanted_acl = request.DeleteAclsFilter(
+            resource_type_filter=rng.choice((1, acl.resource.resource_type)),
+            resource_name_filter=acl.resource.name,
+            principal_filter=rng.choice((None, acl.principal)),
+            host_filter=None,
+            operation=1,
+            permission_type=1,
+        )
+        if version:
+            wanted_acl.pattern_type_filter = rng.choice((1, 2, acl.resource.pattern_type))
+        return m.DeleteAclsRequest(filters=[wanted_acl] * rng.choice((1, 1, 2)))
+    partitions = [
+        (topic, index, one)
+        for topic in image.topics.values()
+        for index, one in topic.partitions.items()
+    ]
+    if not partitions:
+        return request
+    topic, index, partition = rng.choice(partitions)
+    if isinstance(request, m.AlterPartitionReassignmentsRequest):
+        wanted = rng.sample(sorted(image.brokers), min(len(image.brokers), rng.randint(1, 3)))
+        moving = request.ReassignablePartition(
+            partition_index=index, replicas=None if rng.random() < 0.3 else tuple(wanted)
+        )
+        return m.AlterPartitionReassignmentsRequest(
+            topics=[request.ReassignableTopic(name=topic.name, partitions=[moving])]
+        )
+    if isinstance(request, m.AlterPartitionRequest) and partition.leader in image.brokers:
+        isr = {partition.leader, *rng.sample(partition.replicas, len(partition.replicas) - 1)}
+        changed = request.PartitionData(
+            partition_index=index,
+            leader_epoch=partition.leader_epoch,
+            partition_epoch=partition.partition_epoch,
+        )
+        if version < 3:
+            changed.new_isr = tuple(isr)
+        else:
+            changed.new_isr_with_epochs = [
+                request.BrokerState(broker_id=one, broker_epoch=-1) for one in isr
+            ]
+        named = request.TopicData(partitions=[changed])
+        if version < 2:
+            named.topic_name = topic.name
+        else:
+            named.topic_id = topic.id
+        leader = image.brokers[partition.leader]
+        return m.AlterPartitionRequest(
+            broker_id=leader.id, broker_epoch=leader.epoch, topics=[named]
+        )
+    return request
+
+
+def sound(image: Image) -> bool:
+    """What holds of every partition, whatever was asked."""
+    return all(
+        one.replicas
+        and one.isr
+        and len({*one.replicas}) == len(one.replicas)
+        and {*one.isr} <= {*one.replicas}
+        and {*one.adding_replicas, *one.removing_replicas} <= {*one.replicas}
+        and {*one.removing_replicas} != {*one.replicas}
+        and one.leader in {-1, *one.isr}
+        and len(one.directories) in {0, len(one.replicas)}
+        for topic in image.topics.values()
+        for one in topic.partitions.values()
+    )
+
+
 class Walk:
     """Steps of a controller's life; every answer must fit the request and its version."""
 
@@ -186,6 +258,8 @@ class Walk:
         version = self.rng.randint(*advertised(self.world.config.release)[key])
         form = layout(handlers()[key].request, version)
         body = Wishes(self.rng, self.world, self.hmacs).message(form)
+        if self.rng.random() < 0.8:
+            body = sensible(self.rng, self.world.tip, body, version)
         ticket = len(self.asked)
         header = RequestHeader(
             api_key=key, api_version=version, correlation_id=ticket, client_id="client"
@@ -284,3 +358,4 @@ def test_every_caller_is_answered_once_whatever_happens_meanwhile(seed: int) -> 
     assert contents(world.controller._journal.index) == contents(TipIndex(world.tip))
     assert set(world.tip.brokers) == set(world.controller.heartbeats._sessions)
     assert replayed(world) == told(world.tip)
+    assert sound(world.tip)
