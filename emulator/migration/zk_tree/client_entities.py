@@ -71,6 +71,9 @@ def _part(path: str, kind: str, name: str) -> EntityPart:
         decoded = None
     if decoded is None or _BROKEN_ESCAPE.search(name):
         raise ZnodeError(path, f"the name {name!r} is not percent-encoded UTF-8")
+    if len(decoded.encode()) > configs.TEXT_BYTES_MAX:
+        why = f"more than {configs.TEXT_BYTES_MAX} bytes, which no metadata record holds"
+        raise ZnodeError(path, f"the name has {why}")
     return EntityPart.of(kind, decoded)
 
 
@@ -109,6 +112,19 @@ def parts_of(path: str) -> Parts | None:
             return (_part(path, IP, ip),)
         case _:
             return None
+
+
+def _usual(path: str) -> str | None:
+    """Where Kafka looks for the entity of a znode; None for a name that cannot be decoded.
+
+    >>> _usual("/config/users/a+b"), _usual("/config/users/%c3%a9/clients/c")
+    ('/config/users/a%20b', '/config/users/%C3%A9/clients/c')
+    """
+    try:
+        parts = parts_of(path)
+    except ZnodeError:
+        return None
+    return None if parts is None else entity_path(parts)
 
 
 class Properties(NamedTuple):
@@ -229,13 +245,19 @@ class ClientEntities:
         return parse(path, one) == parse(path, other)
 
     def gone(self, path: str, data: bytes | None) -> Delete | SetData | None:
-        """An empty config is left, as Kafka leaves it."""
+        """An empty config is left, as Kafka leaves it.
+
+        But not under a name that Kafka writes in another way: brokers take it for the same entity.
+        """
+        if _usual(path) != path:
+            return Delete(path)
         return None if configs.is_empty(path, data) else SetData(path, EMPTY)
 
     def notifications(self, op: ZkOp) -> Sequence[ZkOp]:
         """Every write of an entity is told, but not a folder without data."""
         told = self.owns(op.path) and not (isinstance(op, Create) and op.data is None)
-        return (configs.notification(op.path),) if told else ()
+        path = _usual(op.path) if told else None
+        return () if path is None else (configs.notification(path),)
 
     @staticmethod
     def _paths(tree: Tree) -> Iterator[str]:

@@ -73,6 +73,9 @@ def parse(path: str, data: bytes | None) -> DelegationToken:
         raise ZnodeError(path, f"version {found.version} of a delegation token is unknown")
     if path != token_path(found.tokenId):
         raise ZnodeError(path, f"holds the token {found.tokenId!r}")
+    if len(found.tokenId.encode()) > TEXT_BYTES_MAX:
+        why = f"an id of more than {TEXT_BYTES_MAX} bytes, which no metadata record holds"
+        raise ZnodeError(path, why)
     owner = _principal(path, found.owner)
     requester = owner
     if found.version >= 3:

@@ -259,6 +259,7 @@ REFUSED = [
     ),
     ("/config/users/a%zz", config(producer_byte_rate="1"), "is not percent-encoded UTF-8"),
     ("/config/users/a%ff", config(producer_byte_rate="1"), "is not percent-encoded UTF-8"),
+    ("/config/clients/" + "a" * 32_768, config(), "the name has more than 32767 bytes"),
     ("/config/users/a", b"{", "Input data was truncated"),
     ("/config/users/a", b'{"version":2,"config":{}}', "version 2"),
 ]
@@ -360,6 +361,27 @@ def test_numbers_are_read_as_java_reads_them(text: str) -> None:
 def test_numbers_that_are_none_are_written_as_java_writes_them() -> None:
     names = [quota_values.java_double(n) for n in (math.nan, math.inf, -math.inf, 0.0, -0.0)]
     assert names == ["NaN", "Infinity", "-Infinity", "0.0", "-0.0"]
+
+
+def test_a_name_written_in_another_way_is_replaced_by_kafkas() -> None:
+    """Brokers decode both to one entity: an empty config under the old name would undo the new."""
+    odd = {"/config/users/a+b": "5", "/config/users/%c3%a9/clients/c": "6", "/config/ips/*": "7"}
+    keys = {p: "connection_creation_rate" if "ips" in p else "producer_byte_rate" for p in odd}
+    tree = tree_of({path: config(**{keys[path]: value}) for path, value in odd.items()})
+    write(tree, ops_of(compare(read(tree), copied(tree), controller_epoch=EPOCH)))
+    usual = ("users/a%20b", "users/%C3%A9/clients/c", "ips/%2A")
+    assert {p for p, data in contents(tree).items() if data} == {f"/config/{one}" for one in usual}
+    assert set(told(tree)) == {*usual, "users/%C3%A9"}
+    assert "/config/users/%c3%a9" not in tree.nodes
+    assert list(differences(read(tree), copied(tree), None)) == []
+
+
+def test_a_name_that_cannot_be_decoded_goes_without_a_word() -> None:
+    """It came after the copy: nobody is told what no broker could read."""
+    tree = tree_of({"/config/users/a%zz": config(producer_byte_rate="1")})
+    write(tree, ops_of(compare(read(tree), EMPTY, controller_epoch=EPOCH)))
+    assert contents(tree) == {}
+    assert told(tree) == []
 
 
 def test_folders_are_not_told() -> None:

@@ -95,6 +95,12 @@ def test_below_their_first_level_tokens_are_refused_by_znode(level: int) -> None
     assert all("14 (3.6-IV2)" in one.why and version.name in one.why for one in refusals)
 
 
+def test_an_id_that_no_record_holds_is_refused() -> None:
+    token_id = "a" * 32_768
+    with pytest.raises(ZnodeError, match=r"more than 32767 bytes"):
+        tokens.parse(tokens.token_path(token_id), data(tokenId=token_id))
+
+
 def test_the_notification_is_the_id() -> None:
     path = "/delegation_token/token_changes/token_change_"
     assert tokens.notification(PATH) == Create(path, b"abc", flags=SEQUENTIAL)
