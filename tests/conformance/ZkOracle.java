@@ -3,6 +3,9 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.Base64;
+import java.util.Map;
+import java.util.Properties;
+import java.util.TreeMap;
 import org.apache.kafka.common.config.types.Password;
 import org.apache.kafka.common.security.scram.ScramCredential;
 import org.apache.kafka.common.security.scram.internals.ScramCredentialUtils;
@@ -56,9 +59,49 @@ public final class ZkOracle {
             case "scram":
                 ScramCredential read = ScramCredentialUtils.credentialFromString(text(word[1]));
                 return coded(ScramCredentialUtils.credentialToString(read));
+            case "config":
+                // What a broker in ZooKeeper mode makes of a znode: its keys and values by type.
+                return typed(word[1], kafka.zk.ConfigEntityZNode.decode(bytes(word[2])));
+            case "config-data":
+                Properties written = new Properties();
+                for (int i = 1; i < word.length; i += 2) {
+                    written.setProperty(text(word[i]), text(word[i + 1]));
+                }
+                return Base64.getEncoder().encodeToString(kafka.zk.ConfigEntityZNode.encode(written));
             default:
                 return "! unknown question";
         }
+    }
+
+    private static String typed(String kind, Properties config) {
+        Map<String, Object> found;
+        switch (kind) {
+            case "users":
+                found = kafka.server.DynamicConfig.User$.MODULE$.validate(config);
+                break;
+            case "clients":
+                found = kafka.server.DynamicConfig.Client$.MODULE$.validate(config);
+                break;
+            case "ips":
+                found = kafka.server.DynamicConfig.Ip$.MODULE$.validate(config);
+                break;
+            default:
+                found = new TreeMap<>();
+                config.stringPropertyNames().forEach(key -> found.put(key, config.getProperty(key)));
+        }
+        StringBuilder line = new StringBuilder();
+        for (String key : new java.util.TreeSet<>(config.stringPropertyNames())) {
+            Object value = found.get(key);
+            String shown = value instanceof Number
+                ? String.valueOf(Double.doubleToLongBits(((Number) value).doubleValue()))
+                : coded(String.valueOf(value));
+            line.append(line.length() == 0 ? "" : " ").append(coded(key)).append(' ').append(shown);
+        }
+        return line.toString();
+    }
+
+    private static byte[] bytes(String word) {
+        return Base64.getDecoder().decode(word);
     }
 
     private static PasswordEncoder encoder(String[] word) {

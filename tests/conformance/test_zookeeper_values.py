@@ -1,5 +1,6 @@
 """Passwords, names, numbers, credentials in ZooKeeper: Kafka's classes read ours, we theirs."""
 
+import json
 import random
 import struct
 from base64 import b64decode, b64encode
@@ -7,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from bench.cluster.jars import kafka_jars
 from bench.cluster.java_tools import java
@@ -18,12 +20,15 @@ from emulator.config_passwords import (
     PasswordSettings,
     is_password,
 )
-from emulator.metadata.client_quotas import EntityPart
-from emulator.metadata.scram import Credential
+from emulator.metadata import EMPTY
+from emulator.metadata.client_quotas import EntityPart, entity
+from emulator.metadata.pmap import PMap
+from emulator.metadata.scram import Credential, Mechanism
 from emulator.migration.zk_tree import client_entities, quota_values, scram_values
 from emulator.migration.zk_tree.passwords import Passwords
 
 SECRET = "a secret: ü, 漢"
+USER_KEYS = quota_values.USER_AND_CLIENT_KEYS
 TEXTS = ("p", "", "geheim,salt:x=", "ü漢\U0001f600", "x" * 1_000, "-----BEGIN KEY-----\nAA==\n")
 Ask = Callable[[list[str]], list[str]]
 
@@ -151,3 +156,46 @@ def test_credentials_are_kafkas(ask: Ask) -> None:
     for text in odd:
         with pytest.raises(ValueError, match=r"credential|base64"):
             scram_values.parse(text)
+
+
+def _limits(rng: random.Random, keys: dict[str, quota_values.NumberType]) -> dict[str, float]:
+    """Limits that the API takes."""
+    drawn: dict[quota_values.NumberType, Callable[[], float]] = {
+        quota_values.NumberType.INT: lambda: float(rng.choice((1, 7, 2**31 - 1))),
+        quota_values.NumberType.LONG: lambda: float(rng.choice((1, 10**7, 2**53, 2**63))),
+        quota_values.NumberType.DOUBLE: lambda: rng.choice((1.0, 1e-9, 55.5, 1e300, 12_345_678.9)),
+    }
+    return {key: drawn[kind]() for key, kind in keys.items() if rng.random() < 0.7}
+
+
+def test_configs_of_clients_are_read_by_a_broker_in_zookeeper_mode(ask: Ask) -> None:
+    """What it would find after a rollback; and we read what it writes."""
+    rng = random.Random(7)
+    credential = Credential(b"salt", b"s" * 32, b"k" * 32, 4_096)
+    asked, wanted = [], []
+    for _ in range(200):
+        types = rng.choice(("user", "client-id", "ip", "user client-id")).split()
+        key = entity((one, rng.choice((None, "a", "<default>", "CN=a,O=b/c *"))) for one in types)
+        limits = _limits(rng, quota_values.IP_KEYS if types == ["ip"] else USER_KEYS)
+        image = replace(EMPTY, client_quotas=PMap({key: PMap(limits)} if limits else {}))
+        config = {name: struct.unpack(">q", struct.pack(">d", n))[0] for name, n in limits.items()}
+        shown: dict[str, str] = {name: str(bits) for name, bits in config.items()}
+        if types == ["user"] and not key[0].is_default:
+            scram = (key[0].name, int(Mechanism.SCRAM_SHA_512))
+            image = replace(image, scram_credentials=PMap({scram: credential}))
+            shown["SCRAM-SHA-512"] = coded(scram_values.render(credential))
+        path, data = client_entities.entity_path(key), client_entities.data_of(image, key)
+        if path is not None and data is not None:
+            kind = path.split("/")[2]
+            asked.append(f"config {kind} {b64encode(data).decode()}")
+            wanted.append((path, data, sorted(shown.items())))
+    assert len(asked) > 100
+    read = [answer.split(" ") for answer in ask(asked)]
+    found = [list(zip(map(text_of, one[::2]), one[1::2], strict=True)) for one in read]
+    assert found == [shown for _path, _data, shown in wanted]
+
+    texts = [json.loads(data)["config"] for _path, data, _shown in wanted]
+    pairs = [[coded(word) for pair in one.items() for word in pair] for one in texts]
+    written = ask([" ".join(["config-data", *words]) for words in pairs])
+    for (path, data, _shown), theirs in zip(wanted, written, strict=True):
+        assert client_entities.parse(path, b64decode(theirs)) == client_entities.parse(path, data)
