@@ -95,6 +95,8 @@ def test_what_is_created_is_described_and_deleted() -> None:
     ] == [[("t", "User:a"), ("t", "User:b")], [("g", "User:a"), ("t", "User:a")]]
     assert {each.error_code for each in answer.filter_results} == {0}
     assert held(world) == set()
+    assert world.ask(m.DescribeAclsRequest(**anything())).resources == []
+    assert not world.tip.acls_by_resource
 
 
 def test_an_entry_that_is_there_succeeds_without_a_record() -> None:
