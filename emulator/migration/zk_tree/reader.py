@@ -29,6 +29,8 @@ from emulator.zookeeper.ops import (
 
 READS_MAX: Final = 500
 """Reads in one request: more would hold up other clients of the server."""
+PATH_BYTES_MAX: Final = 250_000
+"""Paths in one request: ZooKeeper takes four times as much, and a chroot may stand before each."""
 TOP_LEVEL: Final = (
     "/admin",
     "/admin/delete_topics",
@@ -116,12 +118,21 @@ class TreeReader:
         """What to submit now; call again after every outcome."""
         out = []
         while self._todo and self._in_flight < self._in_flight_max:
-            count = min(len(self._todo), self._reads_max)
-            reads = tuple(self._todo.popleft() for _ in range(count))
+            reads = tuple(self._next_reads())
             self._in_flight += 1
-            self.reads_count += count
+            self.reads_count += len(reads)
             out.append((TreeTag(self, reads), MultiRead(reads)))
         return out
+
+    def _next_reads(self) -> Iterator[ZkRead]:
+        path_bytes = 0
+        for count in range(self._reads_max):
+            if not self._todo:
+                return
+            path_bytes += len(self._todo[0].path.encode())
+            if count and path_bytes > PATH_BYTES_MAX:
+                return
+            yield self._todo.popleft()
 
     def outcome(self, result: ZkResult) -> None:
         """Take one answer."""

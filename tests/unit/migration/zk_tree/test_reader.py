@@ -5,9 +5,12 @@ from __future__ import annotations
 from emulator.metadata import EMPTY
 from emulator.migration.plan import compare
 from emulator.migration.zk_tree.reader import TreeReader, TreeTag
+from emulator.zookeeper import jute
 from emulator.zookeeper.errors import ZkCode
-from emulator.zookeeper.ops import Create, ReadFailed, ZkResult
+from emulator.zookeeper.ops import Create, GetChildren, ReadFailed, ZkResult
 from tests.laws.zk_trees import EPOCH, empty_tree, ops_of, read, write
+
+ABSENT = ReadFailed(ZkCode.NO_NODE)
 
 
 def test_what_may_not_be_read_is_named() -> None:
@@ -29,6 +32,23 @@ def test_no_more_than_two_requests_are_on_their_way() -> None:
     reader = TreeReader(reads_max=5)
     assert [len(request.reads) for _, request in reader.requests()] == [5, 5]
     assert reader.requests() == []
+
+
+def test_no_request_is_longer_than_a_frame() -> None:
+    """Names of users are percent-encoded: a few hundred signs may be thousands of bytes."""
+    reader = TreeReader()
+    names = tuple(f"{number:03}" + "%E6%BC%A2" * 400 for number in range(300))
+    sent: list[str] = []
+    while not reader.complete:
+        for tag, request in reader.requests():
+            assert jute.encode_request(request, 1, "/" + "c" * 1_000)
+            sent += [one.path for one in request.reads]
+            answers: list[object] = [
+                names if one.path == "/config/users" and isinstance(one, GetChildren) else ABSENT
+                for one in request.reads
+            ]
+            reader.outcome(ZkResult(tag, answers))  # type: ignore[arg-type]
+    assert {f"/config/users/{name}" for name in names} <= set(sent)
 
 
 def test_a_topic_with_strange_znodes_below_can_be_deleted_and_else_keeps_them() -> None:
