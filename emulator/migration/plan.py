@@ -36,6 +36,7 @@ from emulator.migration.zk_tree.projection import (
     topic_head,
 )
 from emulator.migration.zk_tree.reader import TOP_LEVEL, Tree
+from emulator.migration.zk_tree.znode_json import number_of
 from emulator.zookeeper.ops import Create, Delete, SetData, ZkOp
 
 PARTITIONS_PER_PIECE: Final = 25
@@ -226,7 +227,8 @@ class _Part:
 
 def _image_partitions(topic: Topic, controller_epoch: int) -> Callable[[str], Nodes]:
     def partition(index: str) -> Nodes:
-        found = topic.partitions.get(int(index)) if index.isdecimal() else None
+        number = number_of(index)
+        found = None if number is None else topic.partitions.get(number)
         if found is None:
             return {}
         return partition_nodes(topic.name, index, found, controller_epoch)

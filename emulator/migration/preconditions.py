@@ -24,6 +24,7 @@ from emulator.migration.zk_tree.entities import ENTITIES
 from emulator.migration.zk_tree.entity import Entities, Kind, Refusal
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.migration.zk_tree.reader import Tree
+from emulator.migration.zk_tree.znode_json import number_of
 
 
 class Why(Enum):
@@ -176,7 +177,7 @@ def _known_from(
 
 
 def _broker_ids(names: Iterable[str]) -> set[int]:
-    return {int(name) for name in names if name.isdigit()}
+    return {one for one in map(number_of, names) if one is not None}
 
 
 def _topics(tree: Tree, assigned: dict[int, list[str]]) -> Iterator[Reason | None]:

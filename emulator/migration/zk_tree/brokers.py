@@ -13,7 +13,7 @@ import msgspec
 from emulator.metadata.brokers import Endpoint
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.migration.zk_tree.tree import Tree
-from emulator.migration.zk_tree.znode_json import decode
+from emulator.migration.zk_tree.znode_json import decode, number_of
 
 ROOT: Final = "/brokers/ids"
 PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
@@ -53,8 +53,8 @@ def parse(path: str, data: bytes | None, epoch: int = -1) -> ZkBroker:
         ZnodeError: malformed, an unknown version, or an endpoint that is none.
     """
     found = decode(path, data, _BrokerJson)
-    name = path.rsplit("/", 1)[1]
-    if not 1 <= found.version <= 5 or not name.isdigit():
+    broker_id = number_of(path.rsplit("/", 1)[1])
+    if not 1 <= found.version <= 5 or broker_id is None:
         raise ZnodeError(path, f"version {found.version} is unknown")
     listeners = found.listener_security_protocol_map
     endpoints: tuple[Endpoint, ...]
@@ -62,7 +62,7 @@ def parse(path: str, data: bytes | None, epoch: int = -1) -> ZkBroker:
         endpoints = (Endpoint("PLAINTEXT", found.host or "", found.port),)
     else:
         endpoints = tuple(_endpoint(path, text, listeners) for text in found.endpoints)
-    return ZkBroker(int(name), epoch, endpoints, found.rack, found.features)
+    return ZkBroker(broker_id, epoch, endpoints, found.rack, found.features)
 
 
 def read(tree: Tree) -> dict[int, ZkBroker]:

@@ -19,7 +19,7 @@ import msgspec
 
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.migration.zk_tree.tree import Tree
-from emulator.migration.zk_tree.znode_json import decode, encode
+from emulator.migration.zk_tree.znode_json import decode, encode, number_of
 from emulator.zookeeper.ops import SEQUENTIAL, Create
 
 TOPICS: Final = "/config/topics"
@@ -104,7 +104,7 @@ def read_broker_config(tree: Tree, entity: str) -> ItemsView[str, str]:
             ``<default>``.
     """
     path = f"{BROKERS}/{entity}"
-    if entity != DEFAULT and not (entity.isascii() and entity.isdigit()):
+    if entity != DEFAULT and number_of(entity) is None:
         raise ZnodeError(path, f"{entity!r} is neither a broker id nor {DEFAULT}")
     return _read(tree, path)
 

@@ -1,7 +1,11 @@
-"""JSON of znodes: typed in, compact out. Unknown keys are ignored, as Kafka's readers do."""
+"""JSON of znodes: typed in, compact out. Unknown keys are ignored, as Kafka's readers do.
+
+And the numbers that stand in paths.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -29,6 +33,21 @@ def decode(path: str, data: bytes | None, kind: type[T]) -> T:
         return cast("T", decoder.decode(data))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ZnodeError(path, str(error)) from error
+
+
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
+
+
+def number_of(name: str) -> int | None:
+    """The id of a broker or a partition that a znode is named for; None when it is none.
+
+    Others may make znodes of any name: ``int`` reads some that are not Kafka's, such as ``007``,
+    and refuses some that ``str.isdigit`` lets through.
+
+    >>> number_of("17"), number_of("007"), number_of("²"), number_of("9" * 5_000)
+    (17, None, None, None)
+    """
+    return int(name) if _NUMBER.fullmatch(name) else None
 
 
 encode = msgspec.json.Encoder().encode

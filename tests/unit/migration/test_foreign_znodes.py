@@ -6,7 +6,8 @@ import pytest
 
 from emulator.metadata.configs import BROKER
 from emulator.migration.modes import Mode
-from tests.unit.migration.stories import A, B
+from emulator.migration.preconditions import Why
+from tests.unit.migration.stories import A, B, ready_world, restart, waiting, waiting_world
 from tests.unit.migration.world import World, differences
 from wire import records as r
 
@@ -75,3 +76,32 @@ def test_a_pending_deletion_goes_with_whatever_is_below_it() -> None:
     world.put("/admin/delete_topics/old/x", b"foreign")
     world.dual_write()
     assert not below(world, "/admin/delete_topics/")
+
+
+NO_NUMBERS = ["\u00b2", "\u0663", "00", "-1", "9" * 5_000]
+"""Digits for ``str.isdigit`` or for ``int``, but no number as Kafka writes it."""
+
+
+@pytest.mark.parametrize("name", NO_NUMBERS)
+def test_a_broker_whose_name_is_no_number_is_named_and_nobody_waits_for_it(name: str) -> None:
+    world = waiting_world()
+    path = f"/config/brokers/{name}"
+    world.put(path, b'{"version":1,"config":{}}')
+    world.put(f"/brokers/ids/{name}", b'{"version":5,"endpoints":[]}')
+    world.start()
+    world.register(1)
+    world.register(2)
+    world.advance(1_000)
+    assert waiting(world) == {(Why.MALFORMED_ZNODE, path)}
+
+
+@pytest.mark.parametrize("name", NO_NUMBERS)
+def test_a_partition_whose_name_is_no_number_goes_at_the_next_comparison(name: str) -> None:
+    world = ready_world()
+    world.advance(1_000)
+    path = f"/brokers/topics/a/partitions/{name}"
+    world.put(f"{path}/state", b"{}")
+    restart(world)
+    world.advance(1_000)
+    assert path not in world.paths
+    assert differences(world) == {}
