@@ -8,6 +8,7 @@ there, from the last reading of the tree on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -71,7 +72,10 @@ def entity_changes(
     """
     for entity in entities:
         for keys in _batches(entity.touched(touched), ENTITIES_PER_PIECE):
-            yield _piece(entity, _nodes(entity, before, keys), _nodes(entity, after, keys), known)
+            have, want = _nodes(entity, before, keys), _nodes(entity, after, keys)
+            # Both are ours: what says the same is the same, and long lists need not be read back.
+            alike = {path for path in have if path in want and have[path] == want[path]}
+            yield _piece(entity, have, want, known, alike)
 
 
 def entity_compare(entities: Entities, tree: Tree, image: Image, known: Known) -> Iterator[Piece]:
@@ -101,7 +105,9 @@ def entity_compare(entities: Entities, tree: Tree, image: Image, known: Known) -
         for keys in _batches(entity.keys(image), ENTITIES_PER_PIECE):
             want = _nodes(entity, image, keys)
             wanted.update(want)
-            yield _piece(entity, {p: tree.data(p) for p in want if tree.exists(p)}, want, known)
+            have = {path: tree.data(path) for path in want if tree.exists(path)}
+            alike = {path for path in have if equal(entity, path, have[path], want[path])}
+            yield _piece(entity, have, want, known, alike)
         yield from _surplus(entity, tree, listed, wanted, known)
 
 
@@ -144,7 +150,13 @@ def _nodes(entity: EntityClass[Any], image: Image, keys: Iterable[Any]) -> Nodes
     return nodes
 
 
-def _piece(entity: EntityClass[Any], have: Nodes, want: Nodes, known: Known) -> Piece:
+def _piece(
+    entity: EntityClass[Any],
+    have: Nodes,
+    want: Nodes,
+    known: Known,
+    alike: AbstractSet[str] = frozenset(),
+) -> Piece:
     piece: Piece = []
     for path in have:
         if path in want or path not in known:
@@ -157,7 +169,7 @@ def _piece(entity: EntityClass[Any], have: Nodes, want: Nodes, known: Known) -> 
     for path, data in sorted(want.items()):
         if path not in known:
             _put(piece, entity, Create(path, data), known)
-        elif path not in have or not equal(entity, path, have[path], data):
+        elif path not in alike:
             _put(piece, entity, SetData(path, data), known)
     return piece
 
