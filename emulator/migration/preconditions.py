@@ -187,14 +187,10 @@ def _topics(tree: Tree, assigned: dict[int, list[str]]) -> Iterator[Reason | Non
     for name in sorted(tree.children("/brokers/topics")):
         if name in pending:
             continue
-        try:
-            topic = topics.read_topic(tree, name)
-            for _ in configs.read_topic_config(tree, name):
-                pass
-            for partition_id in topic.partitions:
-                topics.read_state(tree, name, partition_id)
-        except ZnodeError as error:
+        topic, errors = _read(tree, name)
+        for error in errors:
             yield _malformed(error)
+        if topic is None or errors:
             continue
         if names.setdefault(topic.topic_id, name) != name:
             why = f"has the same topic_id as {names[topic.topic_id]}"
@@ -203,6 +199,25 @@ def _topics(tree: Tree, assigned: dict[int, list[str]]) -> Iterator[Reason | Non
         for broker_id in sorted({r for replicas in topic.partitions.values() for r in replicas}):
             assigned.setdefault(broker_id, []).append(name)
         yield None
+
+
+def _read(tree: Tree, name: str) -> tuple[topics.ZkTopic | None, list[ZnodeError]]:
+    """One topic with its config and its states, and whatever of them cannot be read."""
+    topic, errors = None, []
+    try:
+        topic = topics.read_topic(tree, name)
+    except ZnodeError as error:
+        errors.append(error)
+    try:
+        configs.read_topic_config(tree, name)
+    except ZnodeError as error:
+        errors.append(error)
+    for partition_id in () if topic is None else topic.partitions:
+        try:
+            topics.read_state(tree, name, partition_id)
+        except ZnodeError as error:
+            errors.append(error)
+    return topic, errors
 
 
 def _malformed(error: ZnodeError) -> Reason:

@@ -50,6 +50,15 @@ def test_the_counts_are_those_of_the_recorded_copy(tmp_path: Path) -> None:
     assert found["metadata_version"] == {"level": 21, "name": "3.9-IV0"}
 
 
+def test_a_topic_with_two_malformed_znodes_is_refused_by_both(tmp_path: Path) -> None:
+    nodes = data.tree("3.9.2-full", "0-before")["nodes"]
+    state = next(path for path in sorted(nodes) if path.endswith("/partitions/0/state"))
+    bad = {f"/config/topics/{state.split('/')[3]}", state}
+    file = dumped(tmp_path, {key: {"text": "[]"} for key in bad})
+    found = json.loads(run("--dump", file, "--json"))
+    assert {one["znode"] for one in found["refusals"]} == bad
+
+
 def test_a_dump_without_secrets_gives_the_same_counts_and_names_the_gaps(tmp_path: Path) -> None:
     """Scram credentials, passwords; what is no JSON below a place of secrets is lost whole."""
     nodes = data.tree("3.9.2-full", "0-before")["nodes"]

@@ -130,6 +130,20 @@ def test_what_cannot_be_copied_is_named_before_anything_is_claimed(
     assert world.driver.state is State.DUAL_WRITE, "healed by the operator, it goes on by itself"
 
 
+def test_every_malformed_znode_of_a_topic_is_named() -> None:
+    """Not one after the other, each after a repair."""
+    world = waiting_world()
+    parts = "/brokers/topics/a/partitions"
+    bad = ["/config/topics/a", f"{parts}/0/state", f"{parts}/1/state"]
+    for path in bad:
+        world.put(path, b"[]")
+    world.start()
+    world.register(1)
+    world.register(2)
+    world.advance(10_000)
+    assert waiting(world) == {(Why.MALFORMED_ZNODE, path) for path in bad}
+
+
 def test_two_topics_of_one_id_are_named() -> None:
     world = waiting_world()
     world.put("/brokers/topics/b", TOPIC_A)
