@@ -62,6 +62,14 @@ public final class ZkOracle {
             case "config":
                 // What a broker in ZooKeeper mode makes of a znode: its keys and values by type.
                 return typed(word[1], kafka.zk.ConfigEntityZNode.decode(bytes(word[2])));
+            case "ip":
+                // The address is looked at before the limit is handed on, here to nobody.
+                try {
+                    new kafka.server.IpConfigHandler(null).processConfigChanges(text(word[1]), new Properties());
+                } catch (NullPointerException handedOn) {
+                    return "read";
+                }
+                return "! not handed on";
             case "config-data":
                 Properties written = new Properties();
                 for (int i = 1; i < word.length; i += 2) {

@@ -158,6 +158,15 @@ def test_credentials_are_kafkas(ask: Ask) -> None:
             scram_values.parse(text)
 
 
+def test_addresses_are_read_by_a_broker_in_zookeeper_mode(ask: Ask) -> None:
+    """Kafka's controller writes ``%3A%3A1``: a broker that finds it does not start."""
+    addresses = ["10.0.0.1", "::1", "[::1]", "2001:db8:0:0:0:0:2:1", "::ffff:10.0.0.1", None]
+    names = [client_entities.znode_name(EntityPart.of("ip", one)) for one in addresses]
+    assert set(ask([f"ip {coded(name)}" for name in names])) == {"read"}
+    (kafkas,) = ask([f"ip {coded('%3A%3A1')}"])
+    assert "Unable to resolve address" in kafkas
+
+
 def _limits(rng: random.Random, keys: dict[str, quota_values.NumberType]) -> dict[str, float]:
     """Limits that the API takes."""
     drawn: dict[quota_values.NumberType, Callable[[], float]] = {

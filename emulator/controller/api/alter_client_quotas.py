@@ -140,13 +140,14 @@ def _entity_error(entity: Entity) -> str | None:
 
 
 def _is_address(name: str) -> bool:
+    """An address without a zone: a zone means something on one machine only."""
     if name.startswith("[") and name.endswith("]"):
         name = name[1:-1]
     try:
         ipaddress.ip_address(name)
     except ValueError:
         return False
-    return True
+    return "%" not in name
 
 
 def _limit_error(known: frozenset[str], key: str, limit: float) -> str | None:

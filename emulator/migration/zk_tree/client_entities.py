@@ -51,13 +51,15 @@ def znode_name(part: EntityPart) -> str:
     """Name of the znode of one part.
 
     ``.`` and ``..`` are escaped too, which Kafka leaves as they are and ZooKeeper then refuses.
+    An IPv6 address stands as it is: brokers do not decode names of ips, and one that meets Kafka's
+    ``%3A%3A1`` does not start (IpConfigHandler).
 
     >>> znode_name(EntityPart("user", False, "CN=a *")), znode_name(EntityPart("ip", True, ""))
     ('CN%3Da%20%2A', '<default>')
     """
     if part.is_default:
         return configs.DEFAULT
-    name = quote(part.name, safe="-._").replace("~", "%7E")
+    name = quote(part.name, safe="-._:[]" if part.type == IP else "-._").replace("~", "%7E")
     return name.replace(".", "%2E") if name in {".", ".."} else name
 
 
