@@ -293,7 +293,7 @@ def entities(survey: Survey) -> Iterator[Outcome]:
 def sizes(survey: Survey) -> Iterator[Outcome]:
     """Half of ``jute.maxbuffer`` for one znode; near a million znodes in all."""
     told = [one.get("jute.maxbuffer") for one in survey.properties]
-    limit = min([int(one) for one in told if one.isdigit()] or [JUTE_MAX_BYTES])
+    limit = min([int(one) for one in told if one.isascii() and one.isdigit()] or [JUTE_MAX_BYTES])
     for path, node in survey.nodes.items():
         size = len(node.data or b"")
         if size > limit // 2:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -69,13 +70,13 @@ class Properties:
     def node_id(self) -> int | None:
         """``node.id``, or else ``broker.id``; None when neither is a number."""
         text = self.get("node.id") or self.get("broker.id")
-        return int(text) if text.isdigit() else None
+        return _number(text)
 
     @property
     def voters(self) -> frozenset[int]:
         """Ids in ``controller.quorum.voters``."""
         ids = (one.partition("@")[0] for one in self.names("controller.quorum.voters"))
-        return frozenset(int(one) for one in ids if one.isdigit())
+        return frozenset(one for one in map(_number, ids) if one is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +174,13 @@ class Survey:
     @cached_property
     def live_brokers(self) -> frozenset[int]:
         """Ids in ``/brokers/ids``."""
-        return frozenset(int(name) for name in self.children("/brokers/ids") if name.isdigit())
+        ids = map(_number, self.children("/brokers/ids"))
+        return frozenset(one for one in ids if one is not None)
+
+
+def _number(text: str) -> int | None:
+    """An int32, which every id is; other digits than ASCII's are none."""
+    return int(text) if re.fullmatch(r"[0-9]{1,10}", text) else None
 
 
 def of_dump(dump: Mapping[str, Any], properties: Sequence[Properties] = ()) -> Survey:

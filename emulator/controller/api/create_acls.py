@@ -6,7 +6,8 @@ For everything: CLUSTER_AUTHORIZATION_FAILED without ALTER on CLUSTER; SECURITY_
 authorizer. INVALID_REQUEST per entry, in order: a CLUSTER resource of another name; an empty name;
 an unknown or wildcard resource type, pattern type, operation, permission; a principal that is not
 ``Type:name`` (Kafka takes it, and no authorizer can read it afterwards); a name no znode can have,
-while ZooKeeper has to hold it too (Kafka takes it, and its next failover never ends). An entry
+while ZooKeeper has to hold it too (Kafka takes it, and its next failover never ends).
+POLICY_VIOLATION per entry, then too, for one more than its resource's znode has room for. An entry
 that is there already succeeds without a record. Good entries of a mixed request are added, all in
 one batch.
 """
@@ -34,6 +35,10 @@ from wire.errors import ErrorCode
 Response = m.CreateAclsResponse
 Answer = m.CreateAclsResponse.AclCreationResult
 Wanted = m.CreateAclsRequest.AclCreation
+ZNODE_BYTES_MAX = 900_000
+"""For the entries of one resource: jute.maxbuffer less what goes into a multi with them."""
+ENTRY_BYTES = 90
+"""Of one entry, at most, beside its principal and host."""
 IN_ZOOKEEPER = frozenset({MigrationState.PRE_MIGRATION, MigrationState.MIGRATION})
 
 
@@ -52,17 +57,26 @@ def create_acls(image: Image, request: m.CreateAclsRequest, ctx: Context) -> Res
     answers: list[Answer] = []
     added: dict[Acl, Record] = {}
     there: dict[Resource, frozenset[Acl]] = {}
+    room: dict[Resource, int] = {}
     for wanted in request.creations:
         why = problem(wanted, image.migration_state)
         if why is not None:
             answers.append(Answer(error_code=ErrorCode.INVALID_REQUEST, error_message=why))
             continue
-        answers.append(Answer())
         acl = _acl(wanted)
         if acl.resource not in there:
             there[acl.resource] = frozenset(image.resource_acls(acl.resource).values())
-        if acl not in added and acl not in there[acl.resource]:
-            added[acl] = record_of(ctx.random_uuid(), acl)
+            room[acl.resource] = _room(there[acl.resource])
+        if acl in added or acl in there[acl.resource]:
+            answers.append(Answer())
+            continue
+        room[acl.resource] -= _size(acl)
+        if room[acl.resource] < 0 and image.migration_state in IN_ZOOKEEPER:
+            text = f"the znode of {wanted.resource_name!r} has no room for another entry"
+            answers.append(Answer(error_code=ErrorCode.POLICY_VIOLATION, error_message=text))
+            continue
+        answers.append(Answer())
+        added[acl] = record_of(ctx.random_uuid(), acl)
     return Result(Response(results=answers), tuple(added.values()))
 
 
@@ -106,6 +120,15 @@ def _unstorable(name: str) -> str | None:
     if why is None:
         return None
     return f"the resource name {name!r} {why}, so it cannot be the name of a znode"
+
+
+def _room(held: frozenset[Acl]) -> int:
+    return ZNODE_BYTES_MAX - sum(map(_size, held))
+
+
+def _size(acl: Acl) -> int:
+    # A character takes at most 6 bytes in JSON, and only a few do.
+    return ENTRY_BYTES + len(acl.principal.encode()) + len(acl.host.encode())
 
 
 def _acl(wanted: Wanted) -> Acl:

@@ -12,6 +12,8 @@ from emulator.controller.acl_filter import AclFilter
 from emulator.controller.authorizer import StandardAuthorizer, guards
 from emulator.metadata.acls import Acl
 from emulator.metadata.pmap import PMap
+from emulator.migration.zk_tree.acls import AccessControlEntries
+from emulator.zookeeper.jute import FRAME_BYTES_MAX
 from tests.kit.laws import examples
 from tests.unit.controller.test_authorizer import acl, acls_of_any_kind, image_of
 from tests.unit.controller.world import World, handle
@@ -326,3 +328,32 @@ def test_entries_of_one_resource_are_read_once_per_request(monkeypatch: pytest.M
     more = [creation(f"allow READ TOPIC:t User:{n}") for n in range(15, 30)]
     result = handle(world.tip, m.CreateAclsRequest(creations=more), authorizer=AUTHORIZER)
     assert (len(result.records), read) == (10, [20])
+
+
+def test_entries_that_no_znode_has_room_for_are_refused_while_zookeeper_holds_them() -> None:
+    """Written they could not be, and nothing behind them would be written either."""
+    wanted = [
+        creation("allow READ TOPIC:t User:a", principal=f"User:{'x' * 20_000}{n}", operation=12)
+        for n in range(60)
+    ]
+    done = [r.ZkMigrationStateRecord(zk_migration_state=1)]
+    migrating = world_with(migration_enabled=True)
+    migrating.controller.append(done, migrating.now_ms)
+    migrating.commit()
+    answers = migrating.ask(m.CreateAclsRequest(creations=wanted)).results
+    codes = [one.error_code for one in answers]
+    assert codes == [0] * 44 + [ErrorCode.POLICY_VIOLATION] * 16
+    assert answers[-1].error_message == "the znode of 't' has no room for another entry"
+    (nodes,) = (
+        AccessControlEntries().nodes(migrating.tip, one) for one in migrating.tip.acls_by_resource
+    )
+    (data,) = (value for value in nodes.values() if value)
+    assert 800_000 < len(data) < FRAME_BYTES_MAX - 100_000
+    again = migrating.ask(m.CreateAclsRequest(creations=wanted[:1] + wanted[-1:])).results
+    assert [one.error_code for one in again] == [0, ErrorCode.POLICY_VIOLATION]
+    other = creation("allow READ TOPIC:u User:a")
+    (answer,) = migrating.ask(m.CreateAclsRequest(creations=[other])).results
+    assert answer.error_code == 0
+    plain = world_with()
+    answers = plain.ask(m.CreateAclsRequest(creations=wanted)).results
+    assert {one.error_code for one in answers} == {0}
