@@ -164,6 +164,8 @@ def brokers_ready(survey: Survey) -> Iterator[Outcome]:
 def _absent(survey: Survey) -> Iterator[Outcome]:
     held: dict[int, list[str]] = {}
     for name in survey.children("/brokers/topics"):
+        if name in survey.pending:
+            continue
         partitions = survey.json(f"/brokers/topics/{name}").get("partitions")
         replicas = partitions.values() if isinstance(partitions, dict) else ()
         for broker_id in {one for some in replicas if isinstance(some, list) for one in some}:

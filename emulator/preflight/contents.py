@@ -46,6 +46,10 @@ ZNODES_MANY: Final = 800_000
 ACL_BACKLOG_MANY: Final = 1_000
 ACL_RELEASES: Final = ("3.5", "3.6")
 """Kafka lines with releases that CVE-2024-27309 hits."""
+_UNCOPIED: Final = frozenset(
+    one.value for one in (Why.MALFORMED_ZNODE, Why.NO_CONTROLLER_EPOCH, Why.UNSUPPORTED_ENTITY)
+)
+"""Refusals of the copy that are no other rule's."""
 DEFAULT_ENTITY: Final = "<default>"
 
 
@@ -70,7 +74,13 @@ def readable(survey: Survey) -> Iterator[Outcome]:
             told.add(path)
             yield _unreadable(path, fact)
     for one in survey.copy.refusals:
-        if one.code == Why.MALFORMED_ZNODE.value and one.znode not in told:
+        if one.code == Why.METADATA_VERSION.value and one.znode != "/":
+            yield _unreadable(
+                one.znode,
+                one.reason,
+                "raise inter.broker.protocol.version on every broker, and metadata.version with it",
+            )
+        elif one.code in _UNCOPIED and one.znode not in told:
             yield _unreadable(one.znode, one.reason)
 
 
@@ -88,13 +98,17 @@ def _needs_data(path: str) -> bool:
     return path.endswith("/state") or (path.startswith("/brokers/topics/") and path.count("/") == 3)
 
 
-def _unreadable(path: str, fact: str) -> Outcome:
+def _unreadable(
+    path: str,
+    fact: str,
+    remedy: str = "mend or delete the znode; kraft-bridge plan --dump names every refusal",
+) -> Outcome:
     return finding(
         "B07",
         path,
         fact,
         "kraft-bridge refuses the copy; Kafka's controller fails on it again and again",
-        "mend or delete the znode; kraft-bridge plan --dump names every refusal",
+        remedy,
         "KIP-866, Initial Data Migration",
     )
 
@@ -167,8 +181,9 @@ def _lets_write(entry: tuple[int, str, str], identities: frozenset[str]) -> bool
 @rule("W05", "ACLs mean the same to the target")
 def acls(survey: Survey) -> Iterator[Outcome]:
     """Entries that no target knows, and those that releases are known to get wrong."""
-    releases = {one.get("kraftbridge.release") for one in survey.controllers}
-    affected = bool(releases.intersection(ACL_RELEASES))
+    told = [one.get("kraftbridge.release") for one in survey.controllers]
+    told += [one.get("inter.broker.protocol.version") for one in survey.brokers]
+    affected = any(one.startswith(ACL_RELEASES) for one in told)
     prefixed = 0
     for root in ("/kafka-acl", "/kafka-acl-extended"):
         for path, node in survey.below(root):

@@ -42,8 +42,7 @@ class Counts:
 
 def count(survey: Survey) -> Counts:
     """Count what would be copied; what cannot be read counts for nothing."""
-    pending = set(survey.children("/admin/delete_topics"))
-    names = [one for one in survey.children("/brokers/topics") if one not in pending]
+    names = [one for one in survey.children("/brokers/topics") if one not in survey.pending]
     replicas: Counter[int] = Counter()
     partitions = 0
     for name in names:

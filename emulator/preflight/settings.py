@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
-from emulator.metadata.metadata_version import MetadataVersion
 from emulator.preflight.engine import NotRun, Outcome, finding, rule
 from emulator.preflight.survey import Properties, Survey
 
@@ -26,12 +24,7 @@ def _none(code: str, survey: Survey) -> Iterator[Outcome]:
 
 
 def _level(one: Properties) -> int | None:
-    """Level of metadata.version that answers to the broker's IBP; None when unset or unknown."""
-    text = re.sub(r"^(\d+\.\d+)\.\d+", r"\1", one.get(IBP))
-    try:
-        return MetadataVersion.from_ibp(text).level if text else None
-    except ValueError:
-        return None
+    return one.protocol.level if one.protocol else None
 
 
 @rule("B11", "brokers are set up to migrate")
@@ -68,8 +61,7 @@ def broker_settings(survey: Survey) -> Iterator[Outcome]:
                     "the broker cannot find the controllers, or does not start",
                     f"set {key} as on the controllers",
                 )
-        generated = one.get("broker.id", "-1").startswith("-")
-        if generated and one.get("broker.id.generation.enable", "true") != "false":
+        if one.node_id is None and one.get("broker.id.generation.enable", "true") != "false":
             yield _setting(
                 "B11",
                 one,
@@ -183,7 +175,7 @@ def good_version(survey: Survey) -> Iterator[Outcome]:
                 "3.9 is advised",
             )
     told = {one.get(IBP) for one in survey.brokers} - {""}
-    if len(told) > 1:
+    if len({_level(one) for one in survey.brokers if one.get(IBP)}) > 1:
         yield finding(
             "W13",
             IBP,

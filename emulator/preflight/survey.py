@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from emulator.config_passwords import PasswordSettings
-from emulator.metadata.metadata_version import LATEST
+from emulator.metadata.metadata_version import LATEST, MetadataVersion
 from emulator.migration.dry_run import DryRun, dry_run
 from emulator.migration.zk_tree.entities import entities
 from emulator.migration.zk_tree.passwords import Passwords
@@ -71,6 +71,15 @@ class Properties:
         """``node.id``, or else ``broker.id``; None when neither is a number."""
         text = self.get("node.id") or self.get("broker.id")
         return _number(text)
+
+    @property
+    def protocol(self) -> MetadataVersion | None:
+        """What ``inter.broker.protocol.version`` stands for; None when unset or unknown."""
+        text = re.sub(r"^(\d+\.\d+)\.\d+", r"\1", self.get("inter.broker.protocol.version"))
+        try:
+            return MetadataVersion.from_ibp(text) if text else None
+        except ValueError:
+            return None
 
     @property
     def voters(self) -> frozenset[int]:
@@ -148,7 +157,18 @@ class Survey:
         tree.lists = {path: names for path, names in children.items() if names}
         settings = dict(next((one.values for one in self.controllers), {}))
         passwords = Passwords(PasswordSettings.of(settings))
-        return dry_run(tree, LATEST, entities(passwords))
+        return dry_run(tree, self.version, entities(passwords))
+
+    @property
+    def version(self) -> MetadataVersion:
+        """The controllers' metadata.version: the brokers' own, or they do not register."""
+        told = [one.protocol for one in self.brokers]
+        return min((one for one in told if one), key=lambda one: one.level, default=LATEST)
+
+    @cached_property
+    def pending(self) -> frozenset[str]:
+        """Topics that are being deleted: neither copied nor waited for."""
+        return frozenset(self.children("/admin/delete_topics"))
 
     @property
     def redacted(self) -> bool:

@@ -25,14 +25,18 @@ def _dict(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def _copied(survey: Survey) -> list[str]:
+    """Topics that stay: those being deleted are not copied, and W01 names them."""
+    return [name for name in survey.children(ROOT) if name not in survey.pending]
+
+
 @rule("B06", "every topic has an id of its own")
 def topic_ids(survey: Survey) -> Iterator[Outcome]:
     """Topics that no controller of 2.8 or later has seen; two with one id."""
-    pending = set(survey.children("/admin/delete_topics"))
     names: dict[str, str] = {}
-    for name in survey.children(ROOT):
+    for name in _copied(survey):
         path = f"{ROOT}/{name}"
-        if name in pending or not survey.json(path):
+        if not survey.json(path):
             continue
         topic_id = survey.json(path).get("topic_id")
         if not isinstance(topic_id, str) or not topic_id:
@@ -58,7 +62,7 @@ def topic_ids(survey: Survey) -> Iterator[Outcome]:
 @rule("W02", "every partition is healthy")
 def unhealthy(survey: Survey) -> Iterator[Outcome]:
     """No leader, an empty ISR, an ISR beside the replicas, or no state yet."""
-    for name in survey.children(ROOT):
+    for name in _copied(survey):
         for index, replicas in sorted(
             _dict(survey.json(f"{ROOT}/{name}").get("partitions")).items()
         ):
@@ -96,7 +100,7 @@ def _sick(state: dict[str, Any], replicas: list[Any]) -> str:
 @rule("W03", "no reassignment is under way")
 def reassigning(survey: Survey) -> Iterator[Outcome]:
     """Adding or removing replicas in a topic's znode."""
-    for name in survey.children(ROOT):
+    for name in _copied(survey):
         topic = survey.json(f"{ROOT}/{name}")
         moving = {
             *(p for p, some in _dict(topic.get("adding_replicas")).items() if some),
@@ -118,6 +122,8 @@ def topic_configs(survey: Survey) -> Iterator[Outcome]:
     """Topic configs unknown to 3.9 or deprecated; dynamic configs of brokers."""
     known = known_topic_configs("3.9")
     for name in survey.children("/config/topics"):
+        if name in survey.pending:
+            continue
         path = f"/config/topics/{name}"
         for key in sorted(survey.config(path)):
             if key in DEPRECATED:
@@ -166,7 +172,7 @@ def orphans(survey: Survey) -> Iterator[Outcome]:
                 "none",
                 "ZkTopicMigrationClient",
             )
-    for name in sorted(existing):
+    for name in sorted(existing - survey.pending):
         path = f"{ROOT}/{name}"
         topic = survey.json(path)
         assigned = _dict(topic.get("partitions"))
@@ -195,7 +201,7 @@ def orphans(survey: Survey) -> Iterator[Outcome]:
 def collisions(survey: Survey) -> Iterator[Outcome]:
     """Names that differ by ``.`` and ``_`` alone share their metrics."""
     seen: dict[str, str] = {}
-    for name in survey.children(ROOT):
+    for name in _copied(survey):
         other = seen.setdefault(name.replace(".", "_"), name)
         if other != name:
             yield finding(

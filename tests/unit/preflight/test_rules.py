@@ -150,6 +150,7 @@ def locked() -> Survey:
     return replace(survey(), nodes=nodes)
 
 
+SCRAM = f"salt=c2FsdA==,stored_key={'A' * 43}=,server_key={'A' * 43}=,iterations=4096"
 STALE = js(
     {
         "version": 0,
@@ -180,6 +181,15 @@ BAD: list[tuple[str, str, Survey]] = [
     ("B07", "/brokers/topics/t", at("/brokers/topics/t", None)),
     ("B07", "/config/users/alice", at("/config/users/alice", config(no_such="1"))),
     ("B07", "/config/users/bob", at("/config/users/bob", config(**{"SCRAM-SHA-256": "salt=x"}))),
+    ("B07", "/controller_epoch", without("/controller_epoch")),
+    (
+        "B07",
+        "/config/users/bob",
+        survey(
+            {**good_nodes(), "/config/users/bob": config(**{"SCRAM-SHA-256": SCRAM})},
+            broker={"inter.broker.protocol.version": "3.4"},
+        ),
+    ),
     (
         "B08",
         "/config/brokers/1",
@@ -262,6 +272,14 @@ BAD: list[tuple[str, str, Survey]] = [
         replace(
             at("/kafka-acl/Topic/t", acls(["User:a", "Read", "Deny"])),
             properties=(changed("c", CONTROLLER, {"kraftbridge.release": "3.6"}),),
+        ),
+    ),
+    (
+        "W05",
+        "/kafka-acl/Topic/t",
+        survey(
+            {**good_nodes(), "/kafka-acl/Topic/t": acls(["User:a", "Read", "Deny"])},
+            broker={"inter.broker.protocol.version": "3.6"},
         ),
     ),
     (
@@ -388,6 +406,40 @@ def test_an_offline_broker_that_is_known_only_warns() -> None:
     report = run(survey(nodes))
     (one,) = (x for x in report.findings if x.code == "B10")
     assert (one.znode, one.severity) == ("/brokers/ids/1", Severity.WARNING)
+
+
+def test_a_topic_that_is_being_deleted_is_told_of_once() -> None:
+    doomed = {
+        "/admin/delete_topics/t": None,
+        "/brokers/topics/t": topic(None, partitions={"0": [9]}, removing_replicas={"0": [9]}),
+        "/brokers/topics/t/partitions/0/state": js({**STATE, "leader": -1}),
+        "/config/topics/t": config(no_such="1"),
+    }
+    report = run(survey({**good_nodes(), **doomed}))
+    told = [one for one in report.findings if one.severity is not Severity.INFO]
+    assert [(one.code, one.znode) for one in told] == [("W01", "/admin/delete_topics/t")]
+
+
+@pytest.mark.parametrize(
+    ("broker", "code"),
+    [
+        ({"broker.id": None, "node.id": "1"}, "B11"),
+        ({"inter.broker.protocol.version": "3.9-IV0"}, "W13"),
+        ({"inter.broker.protocol.version": "3.9.2"}, "W13"),
+    ],
+)
+def test_another_way_to_say_the_same_is_right(broker: dict[str, str | None], code: str) -> None:
+    files = (*survey().properties, changed("another", BROKER, broker))
+    assert not found(run(replace(survey(), properties=files)), code)
+
+
+def test_brokers_that_disagree_are_named() -> None:
+    files = (*survey().properties, changed("a", BROKER, {"inter.broker.protocol.version": "3.8"}))
+    (one,) = (x for x in run(replace(survey(), properties=files)).findings if x.code == "W13")
+    assert (one.znode, one.fact) == (
+        "inter.broker.protocol.version",
+        "brokers disagree: 3.8, 3.9",
+    )
 
 
 def test_the_credentials_of_the_controller_open_what_is_its_own() -> None:
