@@ -16,6 +16,8 @@ _SAME: Final = (
     (re.compile(r"\b[A-Za-z0-9+/]{80,}={0,2}"), "<hmac>"),
     (re.compile(r"(?<![\w-])[A-Za-z0-9_-]{22}(?![\w-])"), "<id>"),
     (re.compile(r"\b1[6-9]\d{11}\b"), "<ms>"),
+    # Of several brokers to blame either controller names one, Kafka's in the order of a hash map.
+    (re.compile(r"Broker \d+ only supports"), "Broker <one> only supports"),
 )
 _NUMBERS: Final = re.compile(r"(?<![\w.<])-?\d+")
 

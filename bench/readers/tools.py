@@ -41,7 +41,9 @@ class Line:
     """Ask the controller itself (KIP-919), not a broker."""
 
 
-_HEARD_S: Final = 0.3
+_HEARD_S: Final = 0.5
+_READS_FIRST: Final = re.compile(r"^(--)?(describe|list|alter|delete)|--(execute|verify|cancel)")
+"""Commands that ask a broker how things are before they change them, or only that."""
 _TOKEN_S: Final = 5.0
 FILES: Final = {
     "move": {
@@ -103,7 +105,7 @@ class Script:
         for name, content in FILES.items():
             (self.folder / f"{name}.json").write_text(json.dumps(content))
         for line in script():
-            if re.search(r"^(--)?(describe|list)|--delete-config", line.words):
+            if _READS_FIRST.search(line.words):
                 settle(self.stage)
             self._line(line)
             if "--execute" in line.words and "move" in line.words:
