@@ -6,6 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 _BY_METADATA_VERSION: Final = ("inter.broker.protocol.version", "log.message.format.version")
+_CLASSES: Final = (
+    "alter.config.policy.class.name",
+    "client.quota.callback.class",
+    "create.topic.policy.class.name",
+    "principal.builder.class",
+)
+"""Java classes that Kafka's controller asks."""
+_KAFKAS_OWN: Final = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
 _IMBALANCE: Final = "leader.imbalance.per.broker.percentage"
 
 
@@ -20,6 +28,12 @@ def warnings(raw: Mapping[str, str]) -> Iterator[str]:
             yield (
                 f"{key}={raw[key]} has no effect on a KRaft controller: metadata.version rules; "
                 "kraft-bridge format --release-version sets the first, kafka-features a later one"
+            )
+    for key in _CLASSES:
+        if raw.get(key, "").strip() not in {"", _KAFKAS_OWN}:
+            yield (
+                f"{key}={raw[key]} has no effect: Java classes are not run, what this one would "
+                "refuse or change on Kafka's controller passes"
             )
     if (percentage := raw.get(_IMBALANCE)) is not None:
         yield (

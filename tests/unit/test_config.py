@@ -160,6 +160,20 @@ def test_how_leaders_come_back_is_configured_as_in_kafka_but_for_a_setting_nobod
     assert warning.startswith("leader.imbalance.per.broker.percentage=10 has no effect")
 
 
+def test_classes_that_only_a_java_controller_runs_are_named() -> None:
+    default = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
+    _, warnings = config.load(GOOD | {"principal.builder.class": default})
+    assert warnings == ()
+    keys = (
+        "alter.config.policy.class.name",
+        "client.quota.callback.class",
+        "create.topic.policy.class.name",
+        "principal.builder.class",
+    )
+    _, warnings = config.load(GOOD | dict.fromkeys(keys, "com.me.Mine"))
+    assert [one.partition(" ")[0] for one in warnings] == [f"{key}=com.me.Mine" for key in keys]
+
+
 def test_properties_and_overrides() -> None:
     text = "# comment\na=1\nb : two \\\n  lines\n"
     assert properties.parse(text, ["a=2", "c = 3"]) == {"a": "2", "b": "two lines", "c": "3"}
