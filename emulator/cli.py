@@ -12,6 +12,7 @@ import sys
 import threading
 from pathlib import Path
 from typing import Annotated
+from warnings import filterwarnings
 
 import typer
 
@@ -49,6 +50,7 @@ def main() -> None:
         sys.exit("kraft-bridge: do not run with python -O: assertions guard the invariants")
     # What kazoo has to say of each refused connection is said once, by the command that failed.
     logging.getLogger("kazoo").addHandler(logging.NullHandler())
+    filterwarnings("ignore", "No chroot path exists", UserWarning)
     threading.excepthook = _thread_died
     app()
 

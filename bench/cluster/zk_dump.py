@@ -55,7 +55,9 @@ def redact(path: str, data: bytes) -> bytes:
     >>> redact("/config/users/a", b'{"version":1,"config":{"SCRAM-SHA-256":"salt=x"}}')
     b'{"version":1,"config":{"SCRAM-SHA-256":"<redacted>"}}'
     """
-    if not path.startswith(("/config/users/", "/config/brokers/", "/delegation_token/tokens/")):
+    if not data or not path.startswith(
+        ("/config/users/", "/config/brokers/", "/delegation_token/tokens/")
+    ):
         return data
     try:
         value = json.loads(data)
@@ -149,6 +151,9 @@ def dump(
         finally:
             client.stop()
             client.close()
+    except NoNodeError as error:
+        chroot = "/" + hosts.partition("/")[2]
+        raise UnreadableError(f"ZooKeeper at {hosts}: there is no chroot {chroot}") from error
     except (KazooException, KazooTimeoutError, ValueError) as error:
         raise UnreadableError(
             f"ZooKeeper at {hosts}: {str(error) or type(error).__name__}"

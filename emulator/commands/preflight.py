@@ -45,6 +45,8 @@ def preflight(
 
     if dump is not None and zookeeper is not None:
         raise _cannot("--zookeeper and --dump are two ways to say the same")
+    if strange := [one for one in identities or () if ":" not in one]:
+        raise _cannot(f"--identity {strange[0]}: not scheme:id, such as sasl:kafka")
     files = configs or []
     connect: Connector | None = None
     try:

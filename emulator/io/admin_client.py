@@ -74,6 +74,8 @@ class Connection:
         version = min(last, declared.max_version)
         if version < max(first, declared.min_version, lowest):
             name = declared.name.removesuffix("Request")
+            if last < 0:
+                raise TooOldError(f"no broker is there: {name} is not answered")
             raise TooOldError(f"the broker answers {name} up to version {last} only")
         return self._call(request, version)
 

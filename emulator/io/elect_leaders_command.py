@@ -130,6 +130,8 @@ def _by_zookeeper(
     typer.echo(WARNING, err=True)
     try:
         return elect_by_zookeeper(zookeeper, partitions, timeout)
+    except ValueError as error:
+        raise _usage(f"--zookeeper: {error}") from error
     except work.ElectionError as error:
         raise _failed(error) from error
 

@@ -39,6 +39,7 @@ def elect_by_zookeeper(
         timeout_s: for the controller to act.
 
     Raises:
+        ValueError: ``zookeeper`` is no connect string.
         ElectionError: ZooKeeper cannot be read; no controller leads, or one in KRaft mode does; an
             election is under way; it was not taken up in time (the znode then stays).
     """
@@ -68,7 +69,10 @@ def elect_by_zookeeper(
 
 @contextmanager
 def _connected(zookeeper: str) -> Iterator[KazooClient]:
-    client = KazooClient(zookeeper, timeout=CONNECT_TIMEOUT_S)
+    try:
+        client = KazooClient(zookeeper, timeout=CONNECT_TIMEOUT_S)
+    except ValueError as error:
+        raise ValueError(f"{zookeeper} is not host:port[,…][/chroot]: {error}") from error
     try:
         client.start(CONNECT_TIMEOUT_S)
         yield client

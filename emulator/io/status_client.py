@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
+import urllib.error
 import urllib.request
 from typing import Any
 
@@ -10,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 TIMEOUT_S = 5.0
+NOT_OURS = "not the kraftbridge.metrics.port of a controller"
 
 
 def fetch(url: str) -> str:
@@ -17,12 +20,29 @@ def fetch(url: str) -> str:
 
     Raises:
         OSError: nothing answers there.
-        ValueError: not an http address.
+        ValueError: not an http address, or what answers there is no controller of ours.
     """
     if not url.startswith(("http://", "https://")):
         raise ValueError(f"{url!r} is not an http address")
-    with urllib.request.urlopen(f"{url.rstrip('/')}/status", timeout=TIMEOUT_S) as answer:  # noqa: S310
-        return str(answer.read().decode())
+    try:
+        with urllib.request.urlopen(f"{url.rstrip('/')}/status", timeout=TIMEOUT_S) as answer:  # noqa: S310
+            text = answer.read().decode()
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise ValueError(f"{NOT_OURS}: {error.code} {error.reason}") from error
+    except urllib.error.URLError as error:
+        raise OSError(str(error.reason)) from error
+    except http.client.InvalidURL as error:
+        raise ValueError(f"{url!r} is not an http address: {error}") from error
+    except http.client.HTTPException as error:
+        raise ValueError(f"{NOT_OURS}: no HTTP") from error
+    try:
+        document = msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"{NOT_OURS}: {error}") from error
+    if not isinstance(document, dict) or "schema" not in document:
+        raise ValueError(NOT_OURS)
+    return str(text)
 
 
 def show(text: str, console: Console) -> None:

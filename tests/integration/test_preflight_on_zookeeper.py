@@ -65,3 +65,15 @@ def test_a_forgotten_chroot_is_named(zookeeper: ZooKeeper) -> None:
     assert run.exit_code == 2
     found = {(one["code"], one["znode"]) for one in json.loads(run.stdout)["findings"]}
     assert {("B04", "/cluster/id"), ("W10", CHROOT)} <= found
+
+
+@pytest.mark.filterwarnings("ignore:No chroot path exists")
+@pytest.mark.parametrize(("verb", "code"), [(("preflight",), 3), (("zk", "dump"), 1)])
+def test_a_chroot_that_is_not_there_is_named(
+    zookeeper: ZooKeeper, verb: tuple[str, ...], code: int
+) -> None:
+    run = CliRunner().invoke(app, [*verb, "--zookeeper", f"{zookeeper.hosts}/no/such"])
+    assert run.exit_code == code
+    assert run.stderr.endswith(
+        f"ZooKeeper at {zookeeper.hosts}/no/such: there is no chroot /no/such\n"
+    )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from kazoo.client import KazooClient
@@ -153,6 +155,44 @@ def test_status_shows_what_an_operator_asks(monkeypatch: pytest.MonkeyPatch) -> 
     assert json.loads(out) == STATUS
 
 
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b"HTTP/1.0 404 Not Found\r\n\r\n", "of a controller: 404 Not Found"),
+        (b"HTTP/1.0 200 OK\r\n\r\n<html>", "of a controller: JSON is malformed"),
+        (b"HTTP/1.0 200 OK\r\n\r\n{}", "not the kraftbridge.metrics.port of a controller"),
+        (b"\0\0\0\4kafka\n", "of a controller: no HTTP"),
+    ],
+)
+def test_status_of_something_else_is_one_sentence(answer: bytes, why: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        asked = Thread(target=_answer, args=(server, answer))
+        asked.start()
+        code, out, err = run("status", "--url", url)
+        asked.join()
+    assert (code, out) == (1, "")
+    assert err.startswith(f"kraft-bridge: {url}/status: ")
+    assert why in err
+    assert err.count("\n") == 1
+
+
+def _answer(server: socket.socket, answer: bytes) -> None:
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(65_536)
+        connection.sendall(answer)
+
+
+@pytest.mark.parametrize("url", ["x", "http://127.0.0.1:abc", "http://127.0.0.1:1", "http://a b"])
+def test_status_of_nothing_is_one_sentence(url: str) -> None:
+    code, out, err = run("status", "--url", url)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"kraft-bridge: {url}/status: ")
+    assert "urlopen" not in err
+    assert err.count("\n") == 1
+
+
 def test_preflight_of_a_dump_says_what_it_found_by_exit_code(tmp_path: Path) -> None:
     folder = "3.9.2-rollback-and-stale-migration-znode"
     before = data.extract("3.9.2-full/tree-0-before.json", tmp_path)
@@ -193,6 +233,7 @@ def test_preflight_reads_properties_and_the_folder_they_name(
         (("-c", "no-such.properties"), "no-such.properties"),
         (("--dump", "no-such-file"), "no-such-file"),
         (("--dump", __file__), "test_cli.py"),
+        (("--dump", "a", "--identity", "kafka"), "--identity kafka: not scheme:id"),
     ],
 )
 def test_preflight_that_cannot_look_exits_with_3(arguments: tuple[str, ...], why: str) -> None:

@@ -15,6 +15,8 @@ PASSWORD = b'{"version":1,"config":{"listener.name.x.ssl.keystore.password":"p",
         ("/config/brokers/1", PASSWORD, PASSWORD.replace(b'"p"', b'"<redacted>"')),
         ("/delegation_token/tokens/t", b'{"hmac":"x"}', b'{"hmac":"<redacted>"}'),
         ("/config/users/alice", b"not json", b"<redacted>"),
+        # A folder, as any client may have made it, hides nothing.
+        ("/config/users/alice/clients", b"", b""),
         # Nothing secret: the very bytes, spaces and order and all.
         ("/config/users/bob", b'{ "version":1, "config":{} }', b'{ "version":1, "config":{} }'),
         ("/config/topics/t", b"anything", b"anything"),

@@ -239,6 +239,7 @@ USAGE: list[tuple[list[str], str]] = [
     (["--bootstrap-server", "h:1", "--path-to-json-file", "/no/such"], "No such file"),
     (["--bootstrap-server", "h:1", "--election-type", "fair"], "preferred or unclean"),
     (["--zookeeper", "h:1", "--election-type", "unclean"], "preferred leaders only"),
+    (["--zookeeper", "a:b:c"], "--zookeeper: a:b:c is not host:port"),
 ]
 
 
