@@ -21,7 +21,7 @@ from emulator.metadata.metadata_version import Feature, MetadataVersion
 from emulator.migration.zk_tree import configs, topics
 from emulator.migration.zk_tree.broker_configs import BrokerConfigs
 from emulator.migration.zk_tree.entities import ENTITIES
-from emulator.migration.zk_tree.entity import Entities, Kind, Refusal
+from emulator.migration.zk_tree.entity import Entities, Refusal
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.migration.zk_tree.reader import Tree
 from emulator.migration.zk_tree.znode_json import number_of
@@ -38,7 +38,6 @@ class Why(Enum):
     BROKER_NOT_REGISTERED = "broker_not_registered"
     BROKER_NOT_MIGRATING = "broker_not_migrating"
     OFFLINE_REPLICAS = "offline_replicas"
-    UNSUPPORTED_ENTITY = "unsupported_entity"
     MALFORMED_ZNODE = "malformed_znode"
     NO_CONTROLLER_EPOCH = "no_controller_epoch"
     MIGRATION_ZNODE = "migration_znode"
@@ -113,10 +112,7 @@ def unwritable(image: Image, entities: Entities = ENTITIES) -> list[Reason]:
 
 def reason_of(refusal: Refusal) -> Reason:
     """A znode that cannot be copied, as a reason."""
-    text = f"{refusal.path}: {refusal.why}"
-    if refusal.kind is Kind.UNSUPPORTED:
-        text += " cannot be migrated by this version"
-    return Reason(Why(refusal.kind.value), refusal.path, text)
+    return Reason(Why(refusal.kind.value), refusal.path, f"{refusal.path}: {refusal.why}")
 
 
 def _version(image: Image) -> Iterator[Reason]:

@@ -46,9 +46,7 @@ ZNODES_MANY: Final = 800_000
 ACL_BACKLOG_MANY: Final = 1_000
 ACL_RELEASES: Final = ("3.5", "3.6")
 """Kafka lines with releases that CVE-2024-27309 hits."""
-_UNCOPIED: Final = frozenset(
-    one.value for one in (Why.MALFORMED_ZNODE, Why.NO_CONTROLLER_EPOCH, Why.UNSUPPORTED_ENTITY)
-)
+_UNCOPIED: Final = (Why.MALFORMED_ZNODE.value, Why.NO_CONTROLLER_EPOCH.value)
 """Refusals of the copy that are no other rule's."""
 DEFAULT_ENTITY: Final = "<default>"
 

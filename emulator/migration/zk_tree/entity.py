@@ -30,7 +30,6 @@ class Kind(Enum):
     """Why a znode cannot be copied; the values stand in reports."""
 
     MALFORMED = "malformed_znode"
-    UNSUPPORTED = "unsupported_entity"
     METADATA_VERSION = "metadata_version"
     ENCODED = "encoded_value"
 
