@@ -25,7 +25,7 @@ test: lint type $(JARS) ## lint, types and every test, with real ZooKeeper, brok
 	rm -f .cache/requirements.json
 	KRAFT_BRIDGE_RECORD=.cache/requirements.json $(PYTEST)
 
-quick: $(ENV) ## the tests that need no Java: under a minute
+quick: $(ENV) ## the tests that need no Java: two minutes
 	$(PYTEST) -m "$(QUICK)"
 
 fmt: $(ENV) ## format the source
