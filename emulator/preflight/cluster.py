@@ -149,8 +149,8 @@ def brokers_ready(survey: Survey) -> Iterator[Outcome]:
                 "KIP-866, Preparing the Cluster",
             )
     yield from _absent(survey)
-    feature = survey.json("/feature")
-    if feature.get("version", FEATURE_VERSION) < FEATURE_VERSION:
+    feature = survey.json("/feature").get("version")
+    if isinstance(feature, int) and feature < FEATURE_VERSION:
         yield finding(
             "B10",
             "/feature",
@@ -166,9 +166,7 @@ def _absent(survey: Survey) -> Iterator[Outcome]:
     for name in survey.children("/brokers/topics"):
         if name in survey.pending:
             continue
-        partitions = survey.json(f"/brokers/topics/{name}").get("partitions")
-        replicas = partitions.values() if isinstance(partitions, dict) else ()
-        for broker_id in {one for some in replicas if isinstance(some, list) for one in some}:
+        for broker_id in {one for some in survey.replicas(name) for one in some}:
             held.setdefault(broker_id, []).append(name)
     known = {one.node_id for one in survey.brokers}
     for broker_id in sorted(held.keys() - survey.live_brokers):

@@ -9,6 +9,7 @@ import msgspec
 
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.migration.preconditions import Why
+from emulator.migration.zk_tree import migration
 from emulator.preflight.engine import Finding, NotRun, Outcome, Severity, finding, rule
 from emulator.preflight.survey import REDACTED, WRITE, Survey, Znode
 from emulator.preflight.topics import topic_ids
@@ -46,7 +47,9 @@ ZNODES_MANY: Final = 800_000
 ACL_BACKLOG_MANY: Final = 1_000
 ACL_RELEASES: Final = ("3.5", "3.6")
 """Kafka lines with releases that CVE-2024-27309 hits."""
-_UNCOPIED: Final = (Why.MALFORMED_ZNODE.value, Why.NO_CONTROLLER_EPOCH.value)
+_UNCOPIED: Final = frozenset(
+    one.value for one in (Why.MALFORMED_ZNODE, Why.MIGRATION_ZNODE, Why.NO_CONTROLLER_EPOCH)
+)
 """Refusals of the copy that are no other rule's."""
 DEFAULT_ENTITY: Final = "<default>"
 
@@ -62,7 +65,7 @@ def _migrated(survey: Survey) -> Iterator[tuple[str, Znode]]:
 @rule("B07", "what is migrated can be read")
 def readable(survey: Survey) -> Iterator[Outcome]:
     """JSON objects wherever there is anything, and all that the copy itself would refuse."""
-    told = {one.znode for one in topic_ids(survey) if isinstance(one, Finding)}
+    told = {one.znode for one in topic_ids(survey) if isinstance(one, Finding)} | {migration.PATH}
     for path, node in _migrated(survey):
         if node.data == REDACTED:
             yield NotRun("B07", f"{path} was left out of the dump as a secret")
@@ -188,9 +191,7 @@ def acls(survey: Survey) -> Iterator[Outcome]:
             if not node.data:
                 continue
             prefixed += root == "/kafka-acl-extended"
-            entries = survey.json(path).get("acls")
-            entries = [one for one in entries if isinstance(one, dict)] if entries else []
-            yield from _acl_entries(path, entries, affected=affected)
+            yield from _acl_entries(path, survey.entries(path), affected=affected)
     if prefixed:
         yield finding(
             "W05",

@@ -46,10 +46,9 @@ def count(survey: Survey) -> Counts:
     replicas: Counter[int] = Counter()
     partitions = 0
     for name in names:
-        found = survey.json(f"/brokers/topics/{name}").get("partitions")
-        for brokers in found.values() if isinstance(found, dict) else ():
+        for brokers in survey.replicas(name):
             partitions += 1
-            replicas.update(brokers if isinstance(brokers, list) else ())
+            replicas.update(brokers)
     scram, quotas = 0, 0
     for root in ("/config/users", "/config/clients", "/config/ips"):
         for path, _ in survey.below(root):
@@ -67,7 +66,7 @@ def count(survey: Survey) -> Counts:
         quotas=quotas,
         scram=scram,
         acls=sum(
-            len(survey.json(path).get("acls") or ())
+            len(survey.entries(path))
             for root in ("/kafka-acl", "/kafka-acl-extended")
             for path, node in survey.below(root)
             if node.data

@@ -148,6 +148,17 @@ class Survey:
         found = self.json(path).get("config")
         return found if isinstance(found, dict) else {}
 
+    def entries(self, path: str) -> list[dict[str, Any]]:
+        """Access control entries of a znode; what is no entry is left out, the copy refuses it."""
+        found = self.json(path).get("acls")
+        return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+    def replicas(self, topic: str) -> list[list[int]]:
+        """Broker ids of each partition of a topic; what is no id is left out."""
+        found = self.json(f"/brokers/topics/{topic}").get("partitions")
+        some = found.values() if isinstance(found, dict) else ()
+        return [[one for one in x if isinstance(one, int)] for x in some if isinstance(x, list)]
+
     @cached_property
     def copy(self) -> DryRun:
         """What the copy itself would make of the tree, with the controllers' settings."""

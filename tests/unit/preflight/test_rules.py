@@ -181,6 +181,7 @@ BAD: list[tuple[str, str, Survey]] = [
     ("B07", "/brokers/topics/t", at("/brokers/topics/t", None)),
     ("B07", "/config/users/alice", at("/config/users/alice", config(no_such="1"))),
     ("B07", "/config/users/bob", at("/config/users/bob", config(**{"SCRAM-SHA-256": "salt=x"}))),
+    ("B07", "/controller", at("/controller", js({"version": 2, "brokerid": "1"}))),
     ("B07", "/controller_epoch", without("/controller_epoch")),
     (
         "B07",
@@ -431,6 +432,27 @@ def test_a_topic_that_is_being_deleted_is_told_of_once() -> None:
 def test_another_way_to_say_the_same_is_right(broker: dict[str, str | None], code: str) -> None:
     files = (*survey().properties, changed("another", BROKER, broker))
     assert not found(run(replace(survey(), properties=files)), code)
+
+
+@pytest.mark.parametrize("strange", [None, 1, "x", [1], {"0": 1}, {"0": ["a", {}, None]}, [{}]])
+@pytest.mark.parametrize(
+    ("path", "key"),
+    [
+        ("/brokers/topics/t", "partitions"),
+        ("/brokers/topics/t/partitions/0/state", "isr"),
+        ("/cluster/id", "id"),
+        ("/config/users/alice", "config"),
+        ("/feature", "version"),
+        ("/kafka-acl/Topic/t", "acls"),
+    ],
+)
+def test_whatever_a_znode_holds_something_is_said(path: str, key: str, strange: object) -> None:
+    value = json.loads(good_nodes()[path] or b"")
+    bad = at(path, js({**value, key: strange}))
+    report = run(bad)
+    assert {one.code for one in report.findings} >= {"I01", "I02", "I03"}
+    refused = {one.znode for one in bad.copy.refusals}
+    assert refused <= {one.znode for one in report.findings if one.severity is Severity.BLOCKER}
 
 
 def test_brokers_that_disagree_are_named() -> None:
