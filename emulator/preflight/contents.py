@@ -76,10 +76,13 @@ def readable(survey: Survey) -> Iterator[Outcome]:
             yield _unreadable(path, fact)
     for one in survey.copy.refusals:
         if one.code == Why.METADATA_VERSION.value and one.znode != "/":
-            yield _unreadable(
+            yield finding(
+                "B07",
                 one.znode,
                 one.reason,
+                "kraft-bridge refuses the copy: there is no record that could hold it",
                 "raise inter.broker.protocol.version on every broker, and metadata.version with it",
+                "KIP-778",
             )
         elif one.code in _UNCOPIED and one.znode not in told:
             yield _unreadable(one.znode, one.reason)
@@ -99,17 +102,13 @@ def _needs_data(path: str) -> bool:
     return path.endswith("/state") or (path.startswith("/brokers/topics/") and path.count("/") == 3)
 
 
-def _unreadable(
-    path: str,
-    fact: str,
-    remedy: str = "mend or delete the znode; kraft-bridge plan --dump names every refusal",
-) -> Outcome:
+def _unreadable(path: str, fact: str) -> Outcome:
     return finding(
         "B07",
         path,
         fact,
         "kraft-bridge refuses the copy; Kafka's controller fails on it again and again",
-        remedy,
+        "mend or delete the znode; kraft-bridge plan --dump names every refusal",
         "KIP-866, Initial Data Migration",
     )
 
