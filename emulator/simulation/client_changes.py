@@ -1,26 +1,18 @@
-"""Clients that change quotas and SCRAM credentials, and what an answer promises.
-
-One change of one value at a time, as ``load`` does it: where an answer never came, the value is
-left alone from then on.
-"""
+"""Clients that change quotas and SCRAM credentials."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from random import Random
 from typing import Final, TypeAlias
 
 from emulator.metadata import client_quotas
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature
 from emulator.simulation.broker import Broker
-from emulator.simulation.violation import ensure
+from emulator.simulation.changes import Changes
 from wire import messages as m
-from wire.errors import ErrorCode
 
 QUOTAS_VERSION: Final = 1
 SCRAM_VERSION: Final = 0
-HARMLESS: Final = frozenset({ErrorCode.NOT_CONTROLLER})
 Entity: TypeAlias = tuple[tuple[str, str | None], ...]
 ENTITIES: Final[tuple[tuple[Entity, str], ...]] = (
     ((("user", "alice"),), "producer_byte_rate"),
@@ -35,56 +27,28 @@ USERS: Final = tuple((name, mechanism) for name in ("alice", "b/c") for mechanis
 Key: TypeAlias = tuple[Entity, str] | tuple[str, int]
 
 
-class ClientChanges:
-    """Asks, and holds each answer against what is committed by then.
-
-    Args:
-        rng: what is asked for.
-        image: the newest committed image.
-    """
-
-    def __init__(self, rng: Random, image: Callable[[], Image]) -> None:
-        self._rng = rng
-        self._image = image
-        self._busy: set[Key] = set()
-        self._lost: set[Key] = set()
-        self.set = 0
-        self.removed = 0
-
-    @property
-    def busy(self) -> bool:
-        """Whether an answer is still expected."""
-        return bool(self._busy)
+class ClientChanges(Changes[Key]):
+    """Sets one value, or removes it."""
 
     def one(self, brokers: list[Broker]) -> None:
-        """Set or remove one value through one of the brokers."""
+        """Ask for one change through one of the brokers."""
         broker = self._rng.choice(brokers)
         keys: list[Key] = [*ENTITIES]
         if self._image().metadata_version.supports(Feature.SCRAM):
             keys += USERS
         key = self._rng.choice(keys)
         number = None if self._rng.random() < 0.4 else self._rng.randint(4_096, 9_999)
-        if key in self._busy or key in self._lost:
+        if not self._free(key):
             return
         if number is None and _found(self._image(), key) is None:
             return
-        self._busy.add(key)
+
+        def kept() -> str | None:
+            found = _found(self._image(), key)
+            return None if found == number else f"{number} was asked for, it is {found}"
+
         request, version = _quota(key, number) if key in ENTITIES else _scram(key, number)
-
-        def answered(answer: object | None) -> None:
-            self._busy.discard(key)
-            error = _error(answer)
-            if error is None or error == ErrorCode.REQUEST_TIMED_OUT:
-                self._lost.add(key)
-            elif error not in HARMLESS:
-                what = f"{key}: {number}"
-                ensure(error == ErrorCode.NONE, "expected-answers", f"{what}: {error}")
-                found = _found(self._image(), key)
-                ensure(found == number, "answered-is-committed", f"{what}, but is {found}")
-                self.set += number is not None
-                self.removed += number is None
-
-        broker.ask(request, version, answered)
+        self._ask(broker, key, request, version, error_of=_error, kept=kept, removes=number is None)
 
 
 def _found(image: Image, key: Key) -> float | None:

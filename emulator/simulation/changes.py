@@ -1,0 +1,81 @@
+"""What clients do who change one value at a time, and what an answer to them promises.
+
+Where an answer never came, nobody knows what became of the change: the value is left alone then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from random import Random
+from typing import Final, Generic, TypeVar
+
+from emulator.metadata.image import Image
+from emulator.simulation.broker import Broker
+from emulator.simulation.violation import ensure
+from wire.errors import ErrorCode
+
+HARMLESS: Final = frozenset({ErrorCode.NOT_CONTROLLER})
+K = TypeVar("K", bound=Hashable)
+
+
+class Changes(Generic[K]):
+    """Asks, and holds each answer against what is committed by then.
+
+    Args:
+        rng: what is asked for.
+        image: the newest committed image.
+    """
+
+    def __init__(self, rng: Random, image: Callable[[], Image]) -> None:
+        self._rng = rng
+        self._image = image
+        self._busy: set[K] = set()
+        self._lost: set[K] = set()
+        self.set = 0
+        self.removed = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether an answer is still expected."""
+        return bool(self._busy)
+
+    def _free(self, key: K) -> bool:
+        return key not in self._busy and key not in self._lost
+
+    def _ask(
+        self,
+        broker: Broker,
+        key: K,
+        request: object,
+        version: int,
+        *,
+        error_of: Callable[[object | None], int | None],
+        kept: Callable[[], str | None],
+        removes: bool,
+    ) -> None:
+        """Ask once.
+
+        Args:
+            broker: whom.
+            key: what the change is about.
+            request: the change.
+            version: in which it is asked.
+            error_of: the answer's error; None if it is no answer.
+            kept: None if what was promised is committed, else what is not so.
+            removes: for the count.
+        """
+        self._busy.add(key)
+
+        def answered(answer: object | None) -> None:
+            self._busy.discard(key)
+            error = error_of(answer)
+            if error is None or error == ErrorCode.REQUEST_TIMED_OUT:
+                self._lost.add(key)
+            elif error not in HARMLESS:
+                ensure(error == ErrorCode.NONE, "expected-answers", f"{key}: {error}")
+                broken = kept()
+                ensure(broken is None, "answered-is-committed", f"{key}: {broken}")
+                self.set += not removes
+                self.removed += removes
+
+        broker.ask(request, version, answered)
