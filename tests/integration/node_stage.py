@@ -255,7 +255,8 @@ class Stage:
 
     def migration_offset(self) -> int:
         """What /migration says, read around the proxy."""
-        return int(json.loads(self.client.get("/migration")[0])["kraft_metadata_offset"])
+        data, _ = self.client.retry(self.client.get, "/migration")
+        return int(json.loads(data)["kraft_metadata_offset"])
 
     def stat(self, path: str) -> ZnodeStat:
         """Read a znode's stat.
@@ -263,7 +264,7 @@ class Stage:
         Raises:
             NoNodeError: it is not there.
         """
-        return self.client.get(path)[1]
+        return self.client.retry(self.client.get, path)[1]
 
     def tree(self) -> dict[str, bytes | None]:
         """The whole tree."""
@@ -277,7 +278,8 @@ class Stage:
 
     def topics(self) -> set[str]:
         """Names in ZooKeeper."""
-        return set(self.client.get_children("/brokers/topics"))
+        # Its session may have ended while ZooKeeper was away.
+        return set(self.client.retry(self.client.get_children, "/brokers/topics"))
 
     def first_requests(self) -> list[list[Op]]:
         """What the controller asked of ZooKeeper until its first dual write, in order."""

@@ -7,6 +7,7 @@ differ on purpose the test shows both outcomes.
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import dataclass
 
 import pytest
 
@@ -232,9 +233,18 @@ def folders(side):
     side.elect(2)
 
 
+@dataclass
+class Told:
+    """What Kafka's controller and ours said, in this order."""
+
+    script: list[list]
+    twice: list[list]
+    newer: list[tuple]
+
+
 @pytest.fixture(scope="module")
-def sides(tmp_path_factory):
-    """Kafka's, then ours."""
+def told(tmp_path_factory):
+    """One story, in one order: each part begins where the one before left both controllers."""
     controller = KraftController(RELEASE, tmp_path_factory.mktemp("kafka"), None, CLUSTER)
     controller.extra["broker.session.timeout.ms"] = 60_000
     controller.heap = "256m"
@@ -246,29 +256,30 @@ def sides(tmp_path_factory):
 
         wait_for("active controller", active)
         world = World(auto_leader_rebalance_enable=False, broker_session_timeout_ms=60_000)
-        yield Side(connection.call), Side(world.ask)
+        found = Told([], [], [])
+        for side in (Side(connection.call), Side(world.ask)):
+            side.begin()
+            script(side)
+            found.script.append(list(side.told))
+            found.twice.append(side.elect(1, 1)[1]["t"])
+            side.move(2, (3,))
+            before = side.moving()["t", 2]
+            found.newer.append((before, side.move(2, (3, 1, 0))[:2], side.moving()["t", 2]))
+        return found
 
 
-def test_both_answer_the_same(sides):
-    for side in sides:
-        side.begin()
-        script(side)
-    kafkas, ours = (side.told for side in sides)
+def test_both_answer_the_same(told):
+    kafkas, ours = told.script
     assert [what for what, _ in ours] == [what for what, _ in kafkas]
     assert ours == kafkas
 
 
-def test_a_partition_named_twice_is_elected_once_by_us_and_twice_by_kafka(sides):
-    answers = [side.elect(1, 1)[1]["t"] for side in sides]
-    assert [len(one) for one in answers] == [2, 1]
+def test_a_partition_named_twice_is_elected_once_by_us_and_twice_by_kafka(told):
+    assert [len(one) for one in told.twice] == [2, 1]
 
 
-def test_a_newer_reassignment_is_what_counts_with_us_and_not_with_kafka(sides):
+def test_a_newer_reassignment_is_what_counts_with_us_and_not_with_kafka(told):
     """Kafka keeps removing what the newer one wants to keep, and answers that all is well."""
-    outcomes = []
-    for side in sides:
-        side.move(2, (3,))
-        assert side.moving()["t", 2] == ((3, 0, 1), (3,), (0, 1))
-        assert side.move(2, (3, 1, 0))[:2] == (0, 0)
-        outcomes.append(side.moving()["t", 2])
-    assert outcomes == [((3, 1, 0), (3,), (0, 1)), ((3, 1, 0), (3,), ())]
+    kafkas, ours = told.newer
+    assert kafkas[:2] == ours[:2] == (((3, 0, 1), (3,), (0, 1)), (0, 0))
+    assert (kafkas[2], ours[2]) == (((3, 1, 0), (3,), (0, 1)), ((3, 1, 0), (3,), ()))
