@@ -10,9 +10,13 @@ from dataclasses import dataclass
 from emulator.controller.context import ControllerConfig
 from emulator.controller.result import Record
 from emulator.controller.supported import supported_features
+from emulator.metadata import controllers
+from emulator.metadata.brokers import Endpoint
+from emulator.metadata.controllers import Controller
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME, Feature, MetadataVersion
 from emulator.metadata.migration_state import MigrationState
+from emulator.metadata.pmap import PMap
 from wire import records as r
 
 BOOTSTRAP_LEVEL_MIN = 4
@@ -135,23 +139,15 @@ def registration(image: Image, config: ControllerConfig) -> r.RegisterController
 
 def own_registration(config: ControllerConfig) -> r.RegisterControllerRecord:
     """What this controller tells the cluster of itself."""
-    return r.RegisterControllerRecord(
-        controller_id=config.node_id,
-        incarnation_id=config.incarnation_id,
-        zk_migration_ready=config.migration_enabled,
-        end_points=[
-            r.RegisterControllerRecord.ControllerEndpoint(
-                name=listener.name,
-                host=listener.host,
-                port=listener.port,
-                security_protocol=listener.security_protocol,
-            )
-            for listener in config.listeners
-        ],
-        features=[
-            r.RegisterControllerRecord.ControllerFeature(
-                name=name, min_supported_version=low, max_supported_version=high
-            )
-            for name, (low, high) in supported_features(config.release).items()
-        ],
+    return controllers.registration(
+        Controller(
+            config.node_id,
+            config.incarnation_id,
+            config.migration_enabled,
+            tuple(
+                Endpoint(one.name, one.host, one.port, one.security_protocol)
+                for one in config.listeners
+            ),
+            PMap(supported_features(config.release)),
+        )
     )

@@ -25,6 +25,31 @@ class Controller(msgspec.Struct, frozen=True, gc=False):
 Controllers = PMap[int, Controller]
 
 
+def registration(controller: Controller) -> r.RegisterControllerRecord:
+    """Return the record that :func:`register` makes such a controller of."""
+    record = r.RegisterControllerRecord
+    return record(
+        controller_id=controller.id,
+        incarnation_id=controller.incarnation_id,
+        zk_migration_ready=controller.zk_migration_ready,
+        end_points=[
+            record.ControllerEndpoint(
+                name=one.name,
+                host=one.host,
+                port=one.port,
+                security_protocol=one.security_protocol,
+            )
+            for one in controller.endpoints
+        ],
+        features=[
+            record.ControllerFeature(
+                name=name, min_supported_version=low, max_supported_version=high
+            )
+            for name, (low, high) in controller.features.items()
+        ],
+    )
+
+
 def register(controllers: Controllers, record: r.RegisterControllerRecord) -> Controllers:
     """A registration takes the place of any before it under the same id."""
     return controllers.set(

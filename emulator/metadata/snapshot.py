@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from emulator.metadata import acls, client_quotas, delegation_tokens, scram
+from emulator.metadata import acls, client_quotas, controllers, delegation_tokens, scram
 from emulator.metadata.brokers import Broker, registration
-from emulator.metadata.controllers import Controller
 from emulator.metadata.errors import ReplayError
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import (
@@ -64,7 +63,7 @@ def _records(image: Image, version: MetadataVersion) -> Iterator[object]:
     for broker in image.brokers.values():
         yield _broker(broker, version)
     for controller in image.controllers.values():
-        yield _controller(controller)
+        yield controllers.registration(controller)
     for topic in image.topics.values():
         yield r.TopicRecord(name=topic.name, topic_id=topic.id)
         for index, partition in topic.partitions.items():
@@ -122,29 +121,6 @@ def _broker(broker: Broker, version: MetadataVersion) -> object:
     if not version.supports(Feature.DIRECTORIES):
         _only_empty(version, log_dirs=broker.log_dirs)
     return registration(broker)
-
-
-def _controller(controller: Controller) -> object:
-    return r.RegisterControllerRecord(
-        controller_id=controller.id,
-        incarnation_id=controller.incarnation_id,
-        zk_migration_ready=controller.zk_migration_ready,
-        end_points=[
-            r.RegisterControllerRecord.ControllerEndpoint(
-                name=one.name,
-                host=one.host,
-                port=one.port,
-                security_protocol=one.security_protocol,
-            )
-            for one in controller.endpoints
-        ],
-        features=[
-            r.RegisterControllerRecord.ControllerFeature(
-                name=name, min_supported_version=low, max_supported_version=high
-            )
-            for name, (low, high) in controller.features.items()
-        ],
-    )
 
 
 def _partition(topic: Topic, index: int, partition: Partition, version: MetadataVersion) -> object:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Final
 
@@ -89,7 +88,7 @@ def cluster_id(survey: Survey) -> Iterator[Outcome]:
             "missing" if CLUSTER_ID not in survey.nodes else "holds no id",
             "the controllers cannot be formatted for this cluster; often a wrong chroot",
             "check the chroot in zookeeper.connect",
-            "spec of ClusterIdZNode",
+            "ClusterIdZNode",
         )
         return
     unread = []
@@ -292,8 +291,3 @@ def _chroot(connect: str) -> str | None:
         return None
     _, slash, path = connect.partition("/")
     return f"/{path.strip('/')}" if slash and path.strip("/") else ""
-
-
-def compact(value: object) -> str:
-    """A value as short JSON, for a fact."""
-    return json.dumps(value, separators=(",", ":"))

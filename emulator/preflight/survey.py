@@ -27,11 +27,10 @@ OPEN: Final = ("world", "anyone")
 
 @dataclass(frozen=True, slots=True)
 class Znode:
-    """One znode of a dump. ``acl`` entries are (permissions, scheme, id); times in ms."""
+    """One znode of a dump. ``acl`` entries are (permissions, scheme, id)."""
 
     data: bytes | None
     version: int = 0
-    ctime_ms: int = 0
     ephemeral: bool = False
     acl: tuple[tuple[int, str, str], ...] = ((31, *OPEN),)
 
@@ -182,11 +181,6 @@ class Survey:
         return frozenset(self.children("/admin/delete_topics"))
 
     @property
-    def redacted(self) -> bool:
-        """Whether a secret was left out of the dump."""
-        return any(REDACTED in (node.data or b"") for node in self.nodes.values())
-
-    @property
     def controllers(self) -> tuple[Properties, ...]:
         """Properties of KRaft controllers."""
         return tuple(one for one in self.properties if one.is_controller)
@@ -236,7 +230,6 @@ def _znode(node: Mapping[str, Any]) -> Znode:
     return Znode(
         data,
         int(node.get("version", 0)),
-        int(node.get("ctime", 0)),
         bool(node.get("ephemeral", False)),
         tuple((int(one[0]), str(one[1]), str(one[2])) for one in node.get("acl", ())),
     )
