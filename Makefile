@@ -49,7 +49,7 @@ bench: $(ENV) $(JARS) ## speed: the codec beside construct, Java and kio, the co
 	$(PY) -m bench
 
 matrix: $(ENV) $(JARS) $(MATRIX) ## real brokers of all six bridge releases, and every admin tool, beside Kafka's controller
-	$(PY) -m bench.matrix; code=$$?; $(PY) -m bench.readers && exit $$code
+	$(PY) -m bench.matrix; code=$$?; $(PY) -m bench.matrix.readers && exit $$code
 
 requirements: $(ENV) ## which requirement the last `make test` proved, and by what kind of test
 	$(PY) -m tools.requirements

@@ -16,11 +16,11 @@ from warnings import filterwarnings
 
 import typer
 
-from emulator import config as config_module
-from emulator import properties
+from emulator.commands.elect_leaders.command import elect_leaders
 from emulator.commands.preflight import preflight
-from emulator.config_zookeeper import ZooKeeperSecurity
-from emulator.io.elect_leaders_command import elect_leaders
+from emulator.config import load as config_module
+from emulator.config import properties
+from emulator.config.zookeeper import ZooKeeperSecurity
 from emulator.io.jaas_file import inlined
 from wire.cli import app as wire_app
 
@@ -140,7 +140,7 @@ def status(
     """Say how far the migration is, who is missing, the lag, and whether one may still go back."""
     from rich.console import Console
 
-    from emulator.io import status_client
+    from emulator.commands import status as status_client
 
     try:
         body = status_client.fetch(url)
@@ -170,7 +170,7 @@ def plan(
     import msgspec
     from rich.console import Console
 
-    from emulator.io import plan_dump
+    from emulator.commands import plan_dump
 
     settings = None if config is None else load_config(config, overrides)
     try:
@@ -218,7 +218,7 @@ def analyze(
     from rich.console import Console
 
     from bench.analysis.read import TraceVersionError
-    from bench.cluster.java import JavaNotFoundError
+    from bench.rig.java import JavaNotFoundError
 
     try:
         done = report.analyze(trace, out, master, remote)
@@ -236,7 +236,7 @@ def zk_start(
     data: Annotated[Path, typer.Option(help="Where ZooKeeper keeps its data.")] = Path("zk-data"),
 ) -> None:
     """Run an embedded real ZooKeeper 3.9.5 (needs Java 17+) until interrupted."""
-    from bench.cluster.zookeeper import run_foreground
+    from bench.rig.zookeeper import run_foreground
 
     raise typer.Exit(run_foreground(data, port))
 
@@ -254,7 +254,7 @@ def _ensemble(
     zookeeper: str, config: Path | None, overrides: list[str] | None
 ) -> tuple[str, ZooKeeperSecurity]:
     """Where ZooKeeper is and how to log in to it."""
-    from emulator.io import zookeeper_client
+    from emulator.commands import zookeeper_client
 
     try:
         configured, security = zookeeper_client.settings(config, overrides or ())
@@ -278,8 +278,8 @@ def zk_dump(
     """Print the whole tree as JSON; secrets are left out unless asked for."""
     import msgspec
 
-    from bench.cluster.zk_dump import UnreadableError, dump
-    from emulator.io import zookeeper_client
+    from bench.rig.zk_dump import UnreadableError, dump
+    from emulator.commands import zookeeper_client
     from emulator.io.tls import TlsError
 
     hosts, security = _ensemble(zookeeper, config, overrides)
@@ -304,7 +304,7 @@ def zk_diff(
     """Compare ZooKeeper's tree with a controller's metadata; exit 1 names every differing znode."""
     import msgspec
 
-    from emulator.io import offline
+    from emulator.commands import offline
 
     try:
         hosts, security = _ensemble(zookeeper, config, overrides)
@@ -337,7 +337,7 @@ def log_dump(
     """Print every record of a controller's metadata log, one JSON object a line."""
     import msgspec
 
-    from emulator.io import offline
+    from emulator.commands import offline
 
     try:
         _meta, raft = offline.open_log(log_dir)

@@ -9,12 +9,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench.cluster.class_archive import archive_path
-from bench.cluster.jars import RELEASES, JarsMissingError
-from bench.cluster.java import JavaNotFoundError, find_java
-from bench.cluster.kafka import Broker
-from bench.cluster.process import ProcessError
-from bench.cluster.zookeeper import ZooKeeper
+from bench.rig.class_archive import archive_path
+from bench.rig.jars import RELEASES, JarsMissingError
+from bench.rig.java import JavaNotFoundError, find_java
+from bench.rig.kafka import Broker
+from bench.rig.process import ProcessError
+from bench.rig.zookeeper import ZooKeeper
 
 
 def make(release: str, path: Path, folder: Path) -> None:

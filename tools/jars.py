@@ -22,8 +22,8 @@ from xml.etree import ElementTree as ET
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 
-from bench.cluster.jars import MATRIX_CONFS, JarsMissingError, cache_dir, pyspark_jars
-from bench.cluster.java import Java, JavaNotFoundError, find_java
+from bench.rig.jars import MATRIX_CONFS, JarsMissingError, cache_dir, pyspark_jars
+from bench.rig.java import Java, JavaNotFoundError, find_java
 
 ROOT = Path(__file__).resolve().parents[1]
 PINS = ROOT / "jars" / "jars.sha256"

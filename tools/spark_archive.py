@@ -11,8 +11,8 @@ from pathlib import Path
 
 from bench.analysis.class_archive import QUIET, archive_path
 from bench.analysis.session import end, session
-from bench.cluster.java import JavaNotFoundError, find_java
 from bench.report.analyze import report
+from bench.rig.java import JavaNotFoundError, find_java
 from emulator.io.trace_file import TraceFile
 from emulator.trace import rows
 

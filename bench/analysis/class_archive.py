@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pyspark
 
-from bench.cluster.jars import cache_dir
-from bench.cluster.java import find_java
+from bench.rig.jars import cache_dir
+from bench.rig.java import find_java
 
 QUIET = ("-Xlog:cds=off", "-Xlog:class+path=off")
 

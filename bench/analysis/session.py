@@ -14,7 +14,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from bench.analysis.class_archive import archive_flags
-from bench.cluster.java import QUICK_START, find_java, spark_java_home
+from bench.rig.java import QUICK_START, find_java, spark_java_home
 
 _QUIET = {
     "spark.ui.enabled": "false",

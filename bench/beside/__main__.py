@@ -16,7 +16,7 @@ from bench.beside.report import save, table
 from bench.beside.row import Row
 from bench.beside.scenario import Burst
 from bench.beside.stage import Plan, play
-from bench.cluster.process import interrupt_on_terminate, kill_all
+from bench.rig.process import interrupt_on_terminate, kill_all
 
 
 def _say(line: str) -> None:

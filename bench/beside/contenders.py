@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from bench.cluster.bridge import Bridge
-from bench.cluster.java import FULL_SPEED
-from bench.cluster.kafka import KraftController
+from bench.rig.bridge import Bridge
+from bench.rig.java import FULL_SPEED
+from bench.rig.kafka import KraftController
 
 _QUIET_LOG: Final = """\
 log4j.rootLogger=INFO, F

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from bench.cluster.ports import HOST
 from bench.load.connection import Connection
+from bench.rig.ports import HOST
 from wire import messages as m
 from wire.errors import ErrorCode
 

@@ -18,10 +18,10 @@ from bench.beside.contenders import Contender, Controller
 from bench.beside.machine import Meter, wait_quiet
 from bench.beside.row import Row
 from bench.beside.scenario import Burst, Committed, run
-from bench.cluster.java import FULL_SPEED
-from bench.cluster.zookeeper import ZooKeeper
 from bench.fleet.process import Fleet
 from bench.fleet.znodes import seed
+from bench.rig.java import FULL_SPEED
+from bench.rig.zookeeper import ZooKeeper
 
 CLUSTER_ID: Final = "YmVzaWRlLWJlbmNoLXJ1bg"
 _MIGRATION: Final = "/migration"

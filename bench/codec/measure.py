@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from bench.cluster.jars import kafka_jars
-from bench.cluster.java_tools import compile_java, java
 from bench.codec.workload import Sample
+from bench.rig.jars import kafka_jars
+from bench.rig.java_tools import compile_java, java
 from wire import codec, reference
 from wire.messages import MetadataResponse
 from wire.schema import layout

@@ -11,11 +11,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from bench.cluster.process import Process, ProcessError
 from bench.demo.narrator import Narrator
 from bench.demo.stage import Stage
 from bench.report.analyze import Analysis, analyze, print_summary
 from bench.report.findings import Finding
+from bench.rig.process import Process, ProcessError
 
 _SPARK_S: Final = 180.0
 _SUMMARY: Final = "summary.json"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from bench.cluster.waiting import wait_for
-from bench.demo import cluster_api as api
 from bench.demo.narrator import Narrator
 from bench.demo.seed import DELETION, LEAVING, ask
 from bench.demo.stage import Stage
 from bench.demo.watch import Watch
+from bench.load import cluster_api as api
+from bench.rig.waiting import wait_for
 from wire.errors import ErrorCode
 
 _WHOLE_S: Final = 60.0

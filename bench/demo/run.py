@@ -9,17 +9,17 @@ from typing import Final
 from aiokafka.errors import KafkaError
 from kazoo.exceptions import KazooException
 
-from bench.cluster.jars import JarsMissingError
-from bench.cluster.java import JavaNotFoundError
-from bench.cluster.process import ProcessError, interrupt_on_terminate, running
 from bench.demo.analysis import analyse
-from bench.demo.cluster_api import RefusedError
 from bench.demo.migrate import VoidRunError, migrate
 from bench.demo.narrator import Narrator
 from bench.demo.seed import seed
 from bench.demo.stage import Options, Stage
 from bench.demo.strain import strain
 from bench.demo.verdict import judge_and_stop
+from bench.load.cluster_api import RefusedError
+from bench.rig.jars import JarsMissingError
+from bench.rig.java import JavaNotFoundError
+from bench.rig.process import ProcessError, interrupt_on_terminate, running
 
 INTERRUPTED: Final = 130
 LIMIT_S: Final = 360.0

@@ -7,10 +7,10 @@ import functools
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from bench.cluster.waiting import wait_for
-from bench.demo import cluster_api as api
 from bench.demo.narrator import Narrator
 from bench.demo.stage import Stage
+from bench.load import cluster_api as api
+from bench.rig.waiting import wait_for
 
 TOPICS: Final[dict[str, tuple[int, int, dict[str, str]]]] = {
     "clicks": (50, 2, {"compression.type": "gzip", "segment.bytes": "67108864"}),

@@ -13,11 +13,11 @@ from typing import Any, Final, Self
 
 from kazoo.client import KazooClient
 
-from bench.cluster.bridge import Bridge
-from bench.cluster.cluster import Cluster
-from bench.cluster.process import kill_all
-from bench.cluster.zookeeper import ZooKeeper
 from bench.demo.clients import Clients
+from bench.rig.bridge import Bridge
+from bench.rig.cluster import Cluster
+from bench.rig.process import kill_all
+from bench.rig.zookeeper import ZooKeeper
 
 RELEASE: Final = "3.9.2"
 BROKER_PROPERTIES: Final = {"num.io.threads": 4}

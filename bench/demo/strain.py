@@ -6,14 +6,14 @@ import time
 from concurrent.futures import Future
 from typing import Any, Final
 
-from bench.cluster.kafka import Broker
-from bench.cluster.waiting import wait_for
-from bench.demo import cluster_api as api
 from bench.demo.narrator import Narrator
 from bench.demo.seed import ask
 from bench.demo.stage import Stage
 from bench.demo.watch import Watch
+from bench.load import cluster_api as api
 from bench.load.admin import AdminResult
+from bench.rig.kafka import Broker
+from bench.rig.waiting import wait_for
 
 _KILL_AT: Final = 0.2
 """Part of the load's time after which the broker is killed."""

@@ -6,13 +6,13 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from bench.cluster.zk_dump import contents, dump
-from bench.demo.judge import Entities, differences, dump_log, from_log, from_tree
 from bench.demo.narrator import Narrator
 from bench.demo.seed import LEAVING
 from bench.demo.stage import Stage
+from bench.judge.stores import Entities, differences, dump_log, from_log, from_tree
 from bench.load.admin import AdminResult
 from bench.load.changes import TopicState
+from bench.rig.zk_dump import contents, dump
 
 _SHOWN: Final = 5
 _DRAIN_S: Final = 60.0

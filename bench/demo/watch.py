@@ -10,8 +10,8 @@ from typing import Any, Final, Self
 from rich.live import Live
 from rich.table import Table
 
-from bench.cluster.bridge import Bridge
 from bench.demo.narrator import Narrator
+from bench.rig.bridge import Bridge
 
 _POLL_S: Final = 0.2
 

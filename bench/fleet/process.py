@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from bench.cluster.ports import HOST, free_ports
-from bench.cluster.process import Process
+from bench.rig.ports import HOST, free_ports
+from bench.rig.process import Process
 
 
 class Fleet(Process):

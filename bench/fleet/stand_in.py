@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from bench.cluster.ports import HOST
 from bench.load.connection import Connection
+from bench.rig.ports import HOST
 from wire import messages as m
 from wire.errors import DecodeError, ErrorCode
 from wire.frame import FrameReader, encode_response, framed, split_request

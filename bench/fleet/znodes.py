@@ -8,8 +8,8 @@ from typing import Final
 
 from kazoo.client import KazooClient
 
-from bench.cluster.ports import HOST
 from bench.fleet.stand_in import LISTENER
+from bench.rig.ports import HOST
 
 PERSISTENT: Final = (
     "/admin",

@@ -14,12 +14,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.cluster.jars import BRIDGE_RELEASES, JarsMissingError
-from bench.cluster.java import JavaNotFoundError
-from bench.cluster.process import ProcessError, interrupt_on_terminate
-from bench.cluster.tool_host import ToolHost
 from bench.matrix import table
 from bench.matrix.run import BUILDS_ON, RED, STEPS, Cell, Played, play
+from bench.rig.jars import BRIDGE_RELEASES, JarsMissingError
+from bench.rig.java import JavaNotFoundError
+from bench.rig.process import ProcessError, interrupt_on_terminate
+from bench.rig.tool_host import ToolHost
 
 
 def main() -> int:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
-from bench.cluster.bridge import Bridge
-from bench.cluster.kafka import KraftController, authorizer, tokens
+from bench.rig.bridge import Bridge
+from bench.rig.kafka import KraftController, authorizer, tokens
 
 _QUICK: Final[Mapping[str, object]] = {
     # A killed broker is fenced after this; Kafka's 9 s is a long wait.

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bench.cluster.process import ProcessError
-from bench.cluster.tool_host import ToolHost
-from bench.demo.cluster_api import RefusedError
+from bench.load.cluster_api import RefusedError
 from bench.matrix import controllers
 from bench.matrix.known import may_enforce_acls, not_known
 from bench.matrix.login import LoginError
 from bench.matrix.stage import Stage, WrongError
 from bench.matrix.steps import entities, lifecycle, security
+from bench.rig.process import ProcessError
+from bench.rig.tool_host import ToolHost
 
 CLASSES: Final = (*entities.CLASSES, *security.CLASSES)
 STEPS: Final[dict[str, Callable[[Stage], None]]] = {

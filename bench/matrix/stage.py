@@ -19,17 +19,18 @@ from typing import Any, Final, Self
 
 from kazoo.client import KazooClient
 
-from bench.cluster.cluster import Cluster
-from bench.cluster.kafka import USERS
-from bench.cluster.ports import HOST
-from bench.cluster.tool_host import ToolHost
-from bench.cluster.waiting import wait_for
-from bench.cluster.zk_dump import contents, dump
-from bench.cluster.zookeeper import ZooKeeper
-from bench.demo import cluster_api as api
-from bench.demo import judge as plain
-from bench.matrix import controllers, judge
+from bench.judge import matrix_stores as judge
+from bench.judge import stores as plain
+from bench.load import cluster_api as api
+from bench.matrix import controllers
 from bench.matrix.login import call_as
+from bench.rig.cluster import Cluster
+from bench.rig.kafka import USERS
+from bench.rig.ports import HOST
+from bench.rig.tool_host import ToolHost
+from bench.rig.waiting import wait_for
+from bench.rig.zk_dump import contents, dump
+from bench.rig.zookeeper import ZooKeeper
 
 COUNT: Final = 3
 SEES_S: Final = 20.0

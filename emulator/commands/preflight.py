@@ -37,10 +37,10 @@ def preflight(
     """Say what would hold up or spoil a migration: exit 2 with a blocker, 3 if nothing was read."""
     from rich.console import Console
 
-    from bench.cluster import zk_dump
-    from emulator.io import preflight as looking
+    from bench.rig import zk_dump
+    from emulator.commands import preflight_show as looking
+    from emulator.commands.zookeeper_client import Connector
     from emulator.io.tls import TlsError
-    from emulator.io.zookeeper_client import Connector
     from emulator.preflight import report as judging
 
     if dump is not None and zookeeper is not None:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 
-from emulator.config_passwords import is_password
+from emulator.config.passwords import is_password
 from emulator.controller import client_metrics
 from emulator.controller.broker_config_defs import BROKER_LISTS, validate_broker_configs
 from emulator.controller.config_defs import topic_configs, validate_topic_configs

@@ -10,7 +10,7 @@ import hmac
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from emulator.config_limits import TokenSettings
+from emulator.config.limits import TokenSettings
 from emulator.controller.context import Context, ControllerConfig
 from emulator.controller.periodic import Sweep
 from emulator.metadata.delegation_tokens import DelegationToken

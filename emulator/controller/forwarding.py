@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from emulator.controller.context import Call
 from emulator.controller.registry import advertised
-from emulator.reply import Reply
+from emulator.net.reply import Reply
 from wire import messages as m
 from wire.codec import decode
 from wire.errors import DecodeError, ErrorCode

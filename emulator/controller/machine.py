@@ -34,7 +34,7 @@ from emulator.metadata.history import History
 from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.metadata_version import Feature
 from emulator.metadata.migration_state import MigrationState
-from emulator.reply import Reply
+from emulator.net.reply import Reply
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode

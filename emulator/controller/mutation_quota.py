@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from emulator.config_limits import MutationQuotaSettings
+from emulator.config.limits import MutationQuotaSettings
 from emulator.controller.result import ApiError, Spent
 from emulator.metadata.client_quotas import CLIENT_ID, NONE, USER, ClientQuotas, EntityPart
 from wire.errors import ErrorCode

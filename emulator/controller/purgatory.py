@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from emulator.controller.context import Call
-from emulator.reply import Reply
+from emulator.net.reply import Reply
 
 
 class Until(IntEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from emulator.config_limits import MutationQuotaSettings
+from emulator.config.limits import MutationQuotaSettings
 from emulator.controller.context import Call, Context, ControllerConfig
 from emulator.controller.heartbeats import Heartbeats
 from emulator.controller.journal import Journal

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from emulator.config_zookeeper import JAAS
+from emulator.config.zookeeper import JAAS
 
 
 def inlined(raw: Mapping[str, str]) -> dict[str, str]:

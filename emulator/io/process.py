@@ -19,8 +19,8 @@ from typing import cast
 
 import uvloop
 
-from emulator import introspection
-from emulator.config import Config
+from emulator.config.load import Config
+from emulator.config.properties import redacted
 from emulator.controller.activation import ActivationRefusedError
 from emulator.io import http, storage
 from emulator.io.clock import Clock
@@ -29,8 +29,8 @@ from emulator.io.logging import logger
 from emulator.io.run import Shell
 from emulator.io.tls import context as tls_context
 from emulator.io.trace_file import TraceFailedError, TraceFile, TraceUnavailableError
-from emulator.node import Node
-from emulator.properties import redacted
+from emulator.node import introspection
+from emulator.node.machine import Node
 from emulator.raft.errors import RecoveryError
 from emulator.seam import Halt, Log
 from emulator.trace.exposition import exposition

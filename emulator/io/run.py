@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from emulator.config_zookeeper import ZooKeeperTls
+from emulator.config.zookeeper import ZooKeeperTls
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk
 from emulator.io.tcp import Peer, connect, peer_address

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from emulator.config import Config
+from emulator.config.load import Config
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk, FolderLockedError
 from emulator.metadata.metadata_version import MetadataVersion

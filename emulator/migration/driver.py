@@ -26,21 +26,20 @@ from typing import Protocol
 from emulator.metadata.delta import Delta
 from emulator.metadata.image import EMPTY
 from emulator.metadata.migration_state import MigrationState
-from emulator.migration import quorum
-from emulator.migration.backlog import Written
 from emulator.migration.backoff import Backoff
-from emulator.migration.bound import Bound, Holder
-from emulator.migration.channels import Channels
-from emulator.migration.copying import Appender, CopyTask
-from emulator.migration.modes import Mode
-from emulator.migration.pipeline import Zk
-from emulator.migration.preconditions import Reason, Why
-from emulator.migration.propagator import Propagator
-from emulator.migration.purge import LOOK_MS_MIN, PurgeTask
+from emulator.migration.dual_write.backlog import Written
+from emulator.migration.dual_write.bound import Bound, Holder
+from emulator.migration.dual_write.modes import Mode
+from emulator.migration.dual_write.pipeline import Zk
+from emulator.migration.dual_write.write_behind import WriteBehind
 from emulator.migration.settings import Settings
 from emulator.migration.states import State, check_change
 from emulator.migration.status import Status, Waits, phase_of
-from emulator.migration.tasks import (
+from emulator.migration.taking_over import quorum
+from emulator.migration.taking_over.copying import Appender, CopyTask
+from emulator.migration.taking_over.preconditions import Reason, Why
+from emulator.migration.taking_over.purge import LOOK_MS_MIN, PurgeTask
+from emulator.migration.taking_over.tasks import (
     CheckTask,
     Claimed,
     ClaimTask,
@@ -51,7 +50,8 @@ from emulator.migration.tasks import (
     RecoverTask,
     Task,
 )
-from emulator.migration.write_behind import WriteBehind
+from emulator.migration.telling.channels import Channels
+from emulator.migration.telling.propagator import Propagator
 from emulator.migration.zk_tree.entities import entities
 from emulator.migration.zk_tree.passwords import Passwords
 from emulator.seam import Effect, Event, Log, Row

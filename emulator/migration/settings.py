@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from emulator.config import Config
-from emulator.config_passwords import PasswordSettings
+from emulator.config.load import Config
+from emulator.config.passwords import PasswordSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
-from emulator.migration.poison import Poisoned
-from emulator.migration.preconditions import Reason, Why
+from emulator.migration.dual_write.poison import Poisoned
 from emulator.migration.states import State
+from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.seam import Effect, Log
 
 

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from emulator.metadata.acls import Operation, ResourceType
-from emulator.migration.preconditions import Why
+from emulator.migration.taking_over.preconditions import Why
 from emulator.migration.zk_tree import migration
 from emulator.preflight.engine import Finding, NotRun, Outcome, Severity, finding, rule
 from emulator.preflight.survey import REDACTED, WRITE, Survey, Znode

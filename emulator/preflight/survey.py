@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from emulator.config_passwords import PasswordSettings
+from emulator.config.passwords import PasswordSettings
 from emulator.metadata.metadata_version import LATEST, MetadataVersion
-from emulator.migration.dry_run import DryRun, dry_run
+from emulator.migration.taking_over.dry_run import DryRun, dry_run
 from emulator.migration.zk_tree.entities import entities
 from emulator.migration.zk_tree.passwords import Passwords
 from emulator.migration.zk_tree.tree import Node, Tree

@@ -8,8 +8,8 @@ UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER (an Envelope turns it into NO
 from __future__ import annotations
 
 from emulator.raft.layout import TOPIC
-from emulator.raft.leader import Leader
 from emulator.raft.observers import Observer
+from emulator.raft.replica import Leader
 from wire import messages as m
 from wire.errors import ErrorCode
 

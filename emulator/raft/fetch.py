@@ -20,10 +20,10 @@ import heapq
 from collections import deque
 from dataclasses import dataclass
 
+from emulator.net.reply import Reply
 from emulator.raft.config import PARK_MS_MAX, WOKEN_PER_STEP_MAX
 from emulator.raft.layout import TOPIC, TOPIC_ID, SnapshotId
-from emulator.raft.leader import UNKNOWN, Leader
-from emulator.reply import Reply
+from emulator.raft.replica import UNKNOWN, Leader
 from wire import messages as m
 from wire.errors import ErrorCode
 

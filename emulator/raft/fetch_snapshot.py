@@ -8,7 +8,7 @@ of Fetch, SNAPSHOT_NOT_FOUND (the observer drops it and fetches anew), POSITION_
 from __future__ import annotations
 
 from emulator.raft.layout import BOOTSTRAP_SNAPSHOT_ID, TOPIC, SnapshotId
-from emulator.raft.leader import Leader
+from emulator.raft.replica import Leader
 from wire import messages as m
 from wire.errors import ErrorCode
 

@@ -15,15 +15,16 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from emulator.net.reply import Reply
 from emulator.raft import describe_quorum, fetch_snapshot, layout, voting
 from emulator.raft.config import RaftConfig
 from emulator.raft.errors import AppendRefusedError
 from emulator.raft.fetch import Fetches
 from emulator.raft.layout import SnapshotId
-from emulator.raft.leader import Leader
 from emulator.raft.log import LogBatch
 from emulator.raft.quorum_state import NONE, Election, QuorumState, parse
 from emulator.raft.recovery import leftovers, recover_log
+from emulator.raft.replica import Leader
 from emulator.raft.snapshots import (
     CONTROL,
     SnapshotWriter,
@@ -32,7 +33,6 @@ from emulator.raft.snapshots import (
     values_of,
 )
 from emulator.raft.verify import read_back
-from emulator.reply import Reply
 from emulator.seam import Effect, Log, ReplaceFile
 from wire import messages as m
 from wire import records as r

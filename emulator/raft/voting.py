@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from emulator.raft.layout import TOPIC
-from emulator.raft.leader import Leader
+from emulator.raft.replica import Leader
 from wire import messages as m
 from wire.errors import ErrorCode
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from emulator.introspection import metrics
 from emulator.metadata.migration_state import MigrationState
-from emulator.migration.modes import Mode
+from emulator.migration.dual_write.modes import Mode
 from emulator.migration.states import State
+from emulator.node.introspection import metrics
 from emulator.simulation import tree_check
 from emulator.simulation.broker import Broker
 from emulator.simulation.broker_view import FULL, ControlRequest

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from emulator.metadata.history import History
 from emulator.metadata.image import EMPTY, Image
-from emulator.node import Node
+from emulator.node.machine import Node
 from emulator.simulation import acl_entities, client_entities, tree_check
 from emulator.simulation.tree_check import Meaning
 from emulator.simulation.violation import ensure

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from random import Random
 
-from emulator.config import Config
-from emulator.migration.modes import Mode
-from emulator.node import Node
+from emulator.config.load import Config
+from emulator.migration.dual_write.modes import Mode
+from emulator.node.machine import Node
 from emulator.raft.format import MetaProperties
 from emulator.seam import (
     Accepted,

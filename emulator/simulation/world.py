@@ -11,8 +11,8 @@ import json
 from random import Random
 from typing import Final
 
-from emulator.config import Config
-from emulator.config import load as load_config
+from emulator.config.load import Config
+from emulator.config.load import load as load_config
 from emulator.metadata.metadata_version import Feature, MetadataVersion
 from emulator.migration.states import State
 from emulator.raft import layout

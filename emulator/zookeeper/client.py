@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from random import Random
 
-from emulator.config_zookeeper import OPEN, ZooKeeperSecurity
+from emulator.config.zookeeper import OPEN, ZooKeeperSecurity
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Event, Log, Received, Send
 from emulator.zookeeper import acl, jute
 from emulator.zookeeper.channel import Channel

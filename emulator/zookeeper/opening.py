@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from emulator.config_zookeeper import ZooKeeperSecurity
+from emulator.config.zookeeper import ZooKeeperSecurity
 from emulator.zookeeper import acl
 from emulator.zookeeper.channel import Channel
 from emulator.zookeeper.errors import ZkCode, code_name

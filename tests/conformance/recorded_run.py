@@ -16,8 +16,8 @@ from typing import Any, TypeGuard
 
 from emulator.metadata import EMPTY, History, Image
 from emulator.metadata.acls import of_record, record_of
-from emulator.migration import importer
 from emulator.migration.plan import Known, changes, compare
+from emulator.migration.taking_over import importer
 from emulator.migration.tree_diff import Difference, differences
 from emulator.migration.zk_tree import producer_id, topics
 from emulator.migration.zk_tree.projection import same

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.cluster.jars import kafka_jars
-from bench.cluster.java_tools import java
+from bench.rig.jars import kafka_jars
+from bench.rig.java_tools import java
 from emulator.metadata.acls import Acl, PatternType, Resource, ResourceType
 from emulator.metadata.delegation_tokens import DelegationToken
 from emulator.migration.zk_tree import acls, delegation_tokens

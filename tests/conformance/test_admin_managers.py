@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from bench.cluster.jars import kafka_jars
-from bench.cluster.java_tools import java
-from emulator.config_limits import MutationQuotaSettings
+from bench.rig.jars import kafka_jars
+from bench.rig.java_tools import java
+from emulator.config.limits import MutationQuotaSettings
 from emulator.controller.mutation_quota import RATE, MutationQuotas
 from emulator.metadata.client_quotas import CLIENT_ID, USER, alter, entity, record_of
 from emulator.metadata.image import Image

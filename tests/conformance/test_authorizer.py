@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from bench.cluster.jars import kafka_jars
-from bench.cluster.java_tools import java
+from bench.rig.jars import kafka_jars
+from bench.rig.java_tools import java
 from emulator.controller.authorizer import StandardAuthorizer
 from emulator.metadata.acls import Operation, ResourceType
 from tests.unit.controller.world import World, call

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.cluster.jars import kafka_jars
-from bench.cluster.java_tools import java
+from bench.rig.jars import kafka_jars
+from bench.rig.java_tools import java
 from emulator.metadata.metadata_version import FEATURE_NAME, VERSIONS
 from tests.unit.controller.world import broker, handle, image_of
 from wire import messages as m

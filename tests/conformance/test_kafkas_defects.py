@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from emulator.metadata import EMPTY, client_quotas
-from emulator.migration import claim
 from emulator.migration.plan import compare
-from emulator.migration.preconditions import Why
+from emulator.migration.taking_over import claim
+from emulator.migration.taking_over.preconditions import Why
 from emulator.migration.tree_diff import differences
 from emulator.migration.zk_tree import acls, configs, delegation_tokens, producer_id, topics
 from emulator.migration.zk_tree.errors import ZnodeError

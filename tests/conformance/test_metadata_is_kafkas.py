@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
-from bench.cluster.jars import kafka_jars
-from bench.cluster.java_tools import java
+from bench.rig.jars import kafka_jars
+from bench.rig.java_tools import java
 from emulator.metadata import EMPTY, Feature, MetadataVersion, MigrationState, replay, to_records
 from emulator.metadata.metadata_version import VERSIONS
 from tests.laws.metadata_records import logs

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from bench.cluster.jars import kafka_jars
-from bench.cluster.java_tools import java
+from bench.rig.jars import kafka_jars
+from bench.rig.java_tools import java
 from emulator.controller.batches import encoded
 from emulator.controller.directories import is_online
 from emulator.controller.reassignment import in_progress

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from bench.cluster.jars import kafka_jars
-from bench.cluster.java_tools import java
-from emulator.config_passwords import (
+from bench.rig.jars import kafka_jars
+from bench.rig.java_tools import java
+from emulator.config.passwords import (
     CIPHERS,
     KEY_FACTORIES,
     KEY_LENGTHS,

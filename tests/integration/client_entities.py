@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from bench.demo import cluster_api as api
+from bench.load import cluster_api as api
 from wire import messages as m
 
 if TYPE_CHECKING:

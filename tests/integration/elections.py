@@ -17,9 +17,9 @@ from confluent_kafka import ElectionType, Producer
 from confluent_kafka.admin import AdminClient
 from typer.testing import CliRunner
 
-from bench.cluster.tool_host import Printed, ToolHost
-from bench.cluster.waiting import wait_for
-from bench.demo import cluster_api as api
+from bench.load import cluster_api as api
+from bench.rig.tool_host import Printed, ToolHost
+from bench.rig.waiting import wait_for
 from emulator.cli import app
 from wire import messages as m
 

@@ -17,12 +17,12 @@ from typing import Any, Final
 
 from kazoo.client import KazooClient
 
-from bench.cluster.bridge import Bridge
-from bench.cluster.cluster import Cluster
-from bench.cluster.fault_proxy import FaultProxy, FrameProtocol
-from bench.cluster.kafka import CONTROLLER_ID, Broker
-from bench.cluster.waiting import wait_for
-from bench.demo import cluster_api as api
+from bench.load import cluster_api as api
+from bench.rig.bridge import Bridge
+from bench.rig.cluster import Cluster
+from bench.rig.fault_proxy import FaultProxy, FrameProtocol
+from bench.rig.kafka import CONTROLLER_ID, Broker
+from bench.rig.waiting import wait_for
 from tests.integration.taps import Tap
 from wire import messages as m
 

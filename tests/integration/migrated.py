@@ -19,17 +19,17 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from bench.cluster.bridge import Bridge
-from bench.cluster.cluster import Cluster
-from bench.cluster.fault_proxy import FaultProxy, FrameProtocol, Kind
-from bench.cluster.tool_host import ToolHost
-from bench.cluster.waiting import wait_for
-from bench.cluster.zk_dump import contents, dump
-from bench.demo import cluster_api as api
 from bench.demo.clients import Clients
-from bench.demo.judge import Entities, dump_log, from_log, from_tree
+from bench.judge.stores import Entities, dump_log, from_log, from_tree
+from bench.load import cluster_api as api
 from bench.load.records import Verdict
-from emulator.io import offline
+from bench.rig.bridge import Bridge
+from bench.rig.cluster import Cluster
+from bench.rig.fault_proxy import FaultProxy, FrameProtocol, Kind
+from bench.rig.tool_host import ToolHost
+from bench.rig.waiting import wait_for
+from bench.rig.zk_dump import contents, dump
+from emulator.commands import offline
 from tests.integration import client_entities, elections
 from tests.integration.taps import Confluent, Tap, java_producer, key_of
 from tests.integration.zookeeper_frames import MULTI

@@ -21,16 +21,16 @@ from kazoo.client import KazooClient
 from kazoo.protocol.states import ZnodeStat
 from prometheus_client.parser import text_string_to_metric_families
 
-from bench.cluster.bridge import Bridge
-from bench.cluster.fault_proxy import FaultProxy
-from bench.cluster.ports import HOST, free_ports
-from bench.cluster.waiting import wait_for
-from bench.cluster.zk_dump import contents, dump
-from bench.cluster.zookeeper import ZooKeeper
-from bench.demo import judge
 from bench.fleet.stand_in import StandIn
 from bench.fleet.znodes import announce, seed
+from bench.judge import stores as judge
 from bench.load.connection import Connection
+from bench.rig.bridge import Bridge
+from bench.rig.fault_proxy import FaultProxy
+from bench.rig.ports import HOST, free_ports
+from bench.rig.waiting import wait_for
+from bench.rig.zk_dump import contents, dump
+from bench.rig.zookeeper import ZooKeeper
 from tests.integration.zookeeper_frames import Op, decode
 from wire import messages as m
 

@@ -11,10 +11,10 @@ import aiokafka
 import confluent_kafka
 import confluent_kafka.admin
 
-from bench.cluster.cluster import Cluster
-from bench.cluster.kafka import USERS
-from bench.cluster.ports import HOST
-from bench.cluster.tool_host import Printed, ToolHost
+from bench.rig.cluster import Cluster
+from bench.rig.kafka import USERS
+from bench.rig.ports import HOST
+from bench.rig.tool_host import Printed, ToolHost
 from wire.errors import ErrorCode
 
 confluent: Any = confluent_kafka.admin

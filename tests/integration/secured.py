@@ -20,18 +20,18 @@ from typing import Any, Final
 
 from kazoo.client import KazooClient
 
-from bench.cluster.bridge import Bridge
-from bench.cluster.cluster import Cluster
-from bench.cluster.fault_proxy import FaultProxy, FrameProtocol
-from bench.cluster.kafka import TOKEN_SECRET, authorizer
-from bench.cluster.ports import HOST
-from bench.cluster.tool_host import ToolHost
-from bench.cluster.waiting import wait_for
-from bench.cluster.zk_dump import contents, dump
-from bench.demo import cluster_api as api
-from bench.demo.judge import dump_log
-from bench.matrix import judge
+from bench.judge import matrix_stores as judge
+from bench.judge.stores import dump_log
+from bench.load import cluster_api as api
 from bench.matrix.login import call_as
+from bench.rig.bridge import Bridge
+from bench.rig.cluster import Cluster
+from bench.rig.fault_proxy import FaultProxy, FrameProtocol
+from bench.rig.kafka import TOKEN_SECRET, authorizer
+from bench.rig.ports import HOST
+from bench.rig.tool_host import ToolHost
+from bench.rig.waiting import wait_for
+from bench.rig.zk_dump import contents, dump
 from tests.integration.sasl_users import ACLS, CONFIGS, ELECTIONS, TOKENS, TOPICS, Users, confluent
 from tests.integration.taps import Tap
 from wire import messages as m

@@ -10,9 +10,9 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.security import ACL, Id, make_acl
 
-from bench.cluster.fault_proxy import FaultProxy
-from bench.cluster.zk_dump import contents, dump
-from bench.cluster.zookeeper import Secured, ZooKeeper
+from bench.rig.fault_proxy import FaultProxy
+from bench.rig.zk_dump import contents, dump
+from bench.rig.zookeeper import Secured, ZooKeeper
 from tests.integration.node_stage import Stage
 from tests.kit.certificates import Authority
 from tests.kit.fixtures import started_zookeeper

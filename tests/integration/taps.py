@@ -13,12 +13,12 @@ from typing import Any
 
 import confluent_kafka
 
-from bench.cluster.cluster import Cluster
-from bench.cluster.fault_proxy import FaultProxy
-from bench.cluster.jars import kafka_jars
-from bench.cluster.java import QUICK_START, find_java
-from bench.cluster.java_tools import class_path
-from bench.cluster.process import Process
+from bench.rig.cluster import Cluster
+from bench.rig.fault_proxy import FaultProxy
+from bench.rig.jars import kafka_jars
+from bench.rig.java import QUICK_START, find_java
+from bench.rig.java_tools import class_path
+from bench.rig.process import Process
 from wire.frame import RequestHeader, decode_request
 
 

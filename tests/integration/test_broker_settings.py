@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.cluster.kafka import Broker
+from bench.rig.kafka import Broker
 
 pytestmark = [pytest.mark.jvm]
 

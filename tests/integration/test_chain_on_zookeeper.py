@@ -10,10 +10,10 @@ from typing import cast
 import pytest
 from kazoo.client import KazooClient
 
-from bench.cluster.fault_proxy import FaultProxy, Kind
-from bench.cluster.zookeeper import ZooKeeper
-from emulator.migration import claim
-from emulator.migration.chain import Chain, Position
+from bench.rig.fault_proxy import FaultProxy, Kind
+from bench.rig.zookeeper import ZooKeeper
+from emulator.migration.dual_write.chain import Chain, Position
+from emulator.migration.taking_over import claim
 from emulator.zookeeper import jute
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import (

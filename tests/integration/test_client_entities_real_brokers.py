@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from bench.demo.judge import differences, from_log, from_tree
-from emulator.config_passwords import PasswordSettings
+from bench.judge.stores import differences, from_log, from_tree
+from emulator.config.passwords import PasswordSettings
 from emulator.migration.zk_tree.passwords import Passwords
 from tests.integration.client_entities import BROKER, ENCODER, KEY, ODD
 

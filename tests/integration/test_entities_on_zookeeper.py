@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from bench.cluster.zookeeper import ZooKeeper
+from bench.rig.zookeeper import ZooKeeper
 from emulator.metadata import EMPTY
 from emulator.metadata.acls import PatternType, Resource, ResourceType
 from emulator.migration.plan import Known, Piece, changes, compare
-from emulator.migration.purge import AGE_MS, LISTED_MAX, PurgeTask
-from emulator.migration.tasks import Done
+from emulator.migration.taking_over.purge import AGE_MS, LISTED_MAX, PurgeTask
+from emulator.migration.taking_over.tasks import Done
 from emulator.migration.tree_diff import differences
 from emulator.migration.zk_tree import acls
 from emulator.migration.zk_tree.entities import ENTITIES

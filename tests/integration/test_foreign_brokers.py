@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.cluster.jars import cache_dir
-from bench.cluster.kafka import CONTROLLER_ID
+from bench.rig.jars import cache_dir
+from bench.rig.kafka import CONTROLLER_ID
 from tests.integration.foreign import (
     CHANGES,
     IDLE,

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.cluster.kafka import CONTROLLER_ID, Broker, KraftController
-from bench.cluster.ports import HOST, free_port
-from bench.cluster.process import Process
+from bench.rig.kafka import CONTROLLER_ID, Broker, KraftController
+from bench.rig.ports import HOST, free_port
+from bench.rig.process import Process
 from emulator.raft.format import MetaProperties, render_meta_properties
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]

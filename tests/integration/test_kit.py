@@ -11,12 +11,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss, NoNodeError
 
-from bench.cluster.fault_proxy import Kind
-from bench.cluster.ports import is_open
-from bench.cluster.process import PortTakenError, Process
-from bench.cluster.waiting import wait_for
-from bench.cluster.zk_dump import contents, dump
-from bench.cluster.zookeeper import ZooKeeper
+from bench.rig.fault_proxy import Kind
+from bench.rig.ports import is_open
+from bench.rig.process import PortTakenError, Process
+from bench.rig.waiting import wait_for
+from bench.rig.zk_dump import contents, dump
+from bench.rig.zookeeper import ZooKeeper
 
 SET_DATA = 5
 
@@ -138,6 +138,6 @@ def test_kafka_tools_and_compiled_helpers_run(kafka_tool, compile_java, tmp_path
         "class Say { public static void main(String[] a) { System.out.print(a[0]); } }"
     )
     classes = compile_java([source], [])
-    from bench.cluster.java_tools import java
+    from bench.rig.java_tools import java
 
     assert java([classes], "Say", "hello") == b"hello"

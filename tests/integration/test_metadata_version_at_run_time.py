@@ -19,14 +19,14 @@ from typing import Any
 
 import pytest
 
-from bench.cluster.bridge import Bridge
-from bench.cluster.fault_proxy import FaultProxy, FrameProtocol
-from bench.cluster.kafka import Broker
-from bench.cluster.tool_host import Printed, ToolHost
-from bench.cluster.waiting import wait_for
-from bench.demo import cluster_api as api
 from bench.demo.clients import Clients
-from bench.demo.judge import dump_log
+from bench.judge.stores import dump_log
+from bench.load import cluster_api as api
+from bench.rig.bridge import Bridge
+from bench.rig.fault_proxy import FaultProxy, FrameProtocol
+from bench.rig.kafka import Broker
+from bench.rig.tool_host import Printed, ToolHost
+from bench.rig.waiting import wait_for
 from emulator.raft.format import MetaProperties, render_meta_properties
 from tests.integration.taps import Confluent, Tap, key_of
 from wire import messages as m

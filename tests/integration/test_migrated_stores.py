@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from bench.demo.judge import differences
-from emulator.io import offline
+from bench.judge.stores import differences
+from emulator.commands import offline
 from tests.integration.looking import the_claim, zk_ops
 from tests.integration.migrated import ZK_DELAY_MS
 from tests.integration.zookeeper_frames import CHECK, CREATE, MULTI, SET_DATA

@@ -9,11 +9,11 @@ import shutil
 import pytest
 from kazoo.client import KazooClient
 
-from bench.cluster.bridge import Bridge
-from bench.cluster.waiting import wait_for
-from bench.cluster.zk_dump import contents, dump
-from bench.demo import cluster_api as api
-from bench.demo.judge import differences, dump_log, from_log, from_tree
+from bench.judge.stores import differences, dump_log, from_log, from_tree
+from bench.load import cluster_api as api
+from bench.rig.bridge import Bridge
+from bench.rig.waiting import wait_for
+from bench.rig.zk_dump import contents, dump
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 

@@ -8,7 +8,7 @@ import re
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from bench.demo.judge import from_log, from_tree
+from bench.judge.stores import from_log, from_tree
 from tests.integration.looking import envelopes, last_registration, the_claim, zk_ops
 from tests.integration.migrated import (
     OLD_EPOCH,

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from bench.cluster.kafka import KraftController
-from bench.cluster.waiting import wait_for
-from emulator.io.admin_client import Connection
+from bench.rig.kafka import KraftController
+from bench.rig.waiting import wait_for
+from emulator.commands.admin_client import Connection
 from tests.unit.controller.world import CLUSTER, World, registration, uuid
 from wire import messages as m
 from wire.errors import ErrorCode

@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from bench.cluster.zookeeper import ZooKeeper
-from bench.demo import judge
 from bench.fleet.znodes import PERSISTENT
+from bench.judge import stores as judge
+from bench.rig.zookeeper import ZooKeeper
 from tests.integration import node_stage as stages
 from tests.integration.node_stage import BOUND, NODE_ID, Stage, new_topic, staged, until
 from tests.integration.zookeeper_frames import CHECK, CREATE, DELETE, SET_DATA, Op

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from bench.cluster.fault_proxy import Kind
-from bench.cluster.zookeeper import ZooKeeper
-from bench.demo import judge
 from bench.fleet.znodes import announce
+from bench.judge import stores as judge
+from bench.rig.fault_proxy import Kind
+from bench.rig.zookeeper import ZooKeeper
 from emulator.cli import app
 from tests.integration import node_stage as stages
 from tests.integration.node_stage import BOUND, NODE_ID, Stage, new_topic, staged, until

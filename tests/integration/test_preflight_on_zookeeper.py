@@ -10,7 +10,7 @@ import pytest
 from kazoo.client import KazooClient
 from typer.testing import CliRunner
 
-from bench.cluster.zookeeper import ZooKeeper
+from bench.rig.zookeeper import ZooKeeper
 from emulator.cli import app
 from tests import data
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.demo.judge import differences
+from bench.judge.stores import differences
 from emulator.metadata.topics import MIGRATING
 from tests.integration.migrated import ROLLED
 from wire import messages as m

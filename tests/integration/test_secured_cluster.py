@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.matrix.judge import differences
+from bench.judge.matrix_stores import differences
 from tests.integration import secured
 from tests.integration.secured import OLD_TOPICS, Secured
 from tests.integration.zookeeper_frames import CREATE, DELETE, MULTI, SET_DATA, decode

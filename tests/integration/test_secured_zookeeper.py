@@ -13,12 +13,12 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
-from bench.cluster.bridge import Bridge
-from bench.cluster.cluster import Cluster
-from bench.cluster.fault_proxy import FaultProxy
-from bench.cluster.kafka import Broker
-from bench.cluster.waiting import wait_for
-from bench.demo import cluster_api as api
+from bench.load import cluster_api as api
+from bench.rig.bridge import Bridge
+from bench.rig.cluster import Cluster
+from bench.rig.fault_proxy import FaultProxy
+from bench.rig.kafka import Broker
+from bench.rig.waiting import wait_for
 from tests.integration.secured_stage import (
     NOBODY,
     WORLD_READ,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 import pytest
 from kazoo.client import KazooClient
 
-from bench.cluster.zookeeper import ZooKeeper
+from bench.rig.zookeeper import ZooKeeper
 from emulator.metadata import EMPTY, Image, Touched, replay, touch
 from emulator.migration.plan import Known, Piece, changes, compare
 from emulator.migration.tree_diff import differences

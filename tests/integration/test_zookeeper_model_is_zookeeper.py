@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from bench.cluster.zookeeper import ZooKeeper
+from bench.rig.zookeeper import ZooKeeper
 from emulator.zookeeper import jute
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import (

@@ -8,12 +8,12 @@ from typing import Any, Protocol
 import pytest
 from kazoo.client import KazooClient
 
-from bench.cluster import java_tools
-from bench.cluster.cluster import Cluster
-from bench.cluster.fault_proxy import FaultProxy, FrameProtocol
-from bench.cluster.process import PortTakenError
-from bench.cluster.zk_dump import contents, dump
-from bench.cluster.zookeeper import ZooKeeper
+from bench.rig import java_tools
+from bench.rig.cluster import Cluster
+from bench.rig.fault_proxy import FaultProxy, FrameProtocol
+from bench.rig.process import PortTakenError
+from bench.rig.zk_dump import contents, dump
+from bench.rig.zookeeper import ZooKeeper
 
 NEWEST = "3.9.2"
 
@@ -165,11 +165,11 @@ def fault_proxy() -> Iterator[Callable[..., FaultProxy]]:
 
 @pytest.fixture(scope="session")
 def kafka_tool() -> Callable[..., str]:
-    """Kafka's command-line tools; see `bench.cluster.java_tools.kafka_tool`."""
+    """Kafka's command-line tools; see `bench.rig.java_tools.kafka_tool`."""
     return java_tools.kafka_tool
 
 
 @pytest.fixture(scope="session")
 def compile_java() -> Callable[..., Path]:
-    """Compile Java helpers; see `bench.cluster.java_tools.compile_java`."""
+    """Compile Java helpers; see `bench.rig.java_tools.compile_java`."""
     return java_tools.compile_java

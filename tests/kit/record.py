@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from bench.cluster.process import running
+from bench.rig.process import running
 from tests.kit.kinds import kind_of
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from emulator.controller.authorizer import StandardAuthorizer
 from emulator.controller.heartbeats import Heartbeats
 from emulator.controller.registry import handlers
-from emulator.migration.modes import Mode
+from emulator.migration.dual_write.modes import Mode
 from emulator.migration.states import State
 from tests.kit.laws import examples
 from tests.laws.admin_requests import SECRET, Admin

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.migration.modes import Mode
+from emulator.migration.dual_write.modes import Mode
 from emulator.migration.states import State
 from tests.kit.laws import examples
 from tests.unit.migration.world import World, differences, migration_offset

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from emulator.metadata import EMPTY, Image
 from emulator.metadata.configs import BROKER
-from emulator.migration import importer
 from emulator.migration.plan import PARTITIONS_PER_PIECE, changes, compare, plan
+from emulator.migration.taking_over import importer
 from emulator.migration.tree_diff import differences
 from emulator.migration.zk_tree.projection import same, znodes
 from emulator.simulation.zookeeper_tree import Tree

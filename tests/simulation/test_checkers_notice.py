@@ -4,8 +4,10 @@ import itertools
 
 from emulator.controller.machine import Controller
 from emulator.metadata.history import History
-from emulator.migration import claim, plan, propagation
-from emulator.migration.lag import Lag
+from emulator.migration import plan
+from emulator.migration.dual_write.lag import Lag
+from emulator.migration.taking_over import claim
+from emulator.migration.telling import propagation
 from emulator.simulation.disk import Disk
 from emulator.simulation.scenario import Scenario
 from emulator.zookeeper.ops import Multi, SetData

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from bench.demo import cluster_api as api
+from bench.load import cluster_api as api
 from bench.matrix.stage import Stage, WrongError, accepted, same
 from wire import messages as m
 

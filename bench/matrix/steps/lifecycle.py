@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 from typing import Any, Final
 
-from bench.cluster.kafka import Broker
-from bench.demo import cluster_api as api
-from bench.matrix.judge import Stores
+from bench.judge.matrix_stores import Stores
+from bench.load import cluster_api as api
 from bench.matrix.stage import Stage, WrongError, accepted, same
 from bench.matrix.steps import security
 from bench.matrix.steps.entities import OLD, create, take_producer_ids
+from bench.rig.kafka import Broker
 from wire import messages as m
 
 VICTIM: Final = 2

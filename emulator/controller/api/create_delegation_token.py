@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from emulator.config_limits import TokenSettings
+from emulator.config.limits import TokenSettings
 from emulator.controller.context import Context
 from emulator.controller.delegation_tokens import (
     ANONYMOUS,

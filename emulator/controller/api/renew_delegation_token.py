@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import msgspec
 
-from emulator.config_limits import TokenSettings
+from emulator.config.limits import TokenSettings
 from emulator.controller.context import Context
 from emulator.controller.delegation_tokens import Refusal, expired, may_renew, token_of
 from emulator.controller.registry import handles

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from emulator.config_passwords import is_password
+from emulator.config.passwords import is_password
 from emulator.metadata.configs import BROKER
 from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from emulator.config_passwords import PasswordSettings
+from emulator.config.passwords import PasswordSettings
 from emulator.migration.zk_tree.acls import AccessControlEntries
 from emulator.migration.zk_tree.broker_configs import BrokerConfigs
 from emulator.migration.zk_tree.client_entities import ClientEntities

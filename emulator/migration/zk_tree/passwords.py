@@ -21,7 +21,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Final
 
-from emulator.config_passwords import CIPHERS, ITERATIONS_MIN, KEY_FACTORIES, PasswordSettings
+from emulator.config.passwords import CIPHERS, ITERATIONS_MIN, KEY_FACTORIES, PasswordSettings
 
 CBC, GCM = CIPHERS
 SALT_BYTES: Final = 256

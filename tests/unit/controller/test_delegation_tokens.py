@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from emulator.config_limits import TokenSettings
+from emulator.config.limits import TokenSettings
 from emulator.controller.context import Call, Listener
 from emulator.controller.delegation_tokens import token_hmac
 from emulator.controller.registry import handlers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emulator.controller.forwarding import decode_principal, says, sealed
-from emulator.reply import Reply
+from emulator.net.reply import Reply
 from tests.unit.controller.envelopes import GOLDEN, enveloped, world_with_broker
 from tests.unit.controller.world import World, create, header
 from wire import messages as m

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.config_limits import MutationQuotaSettings
+from emulator.config.limits import MutationQuotaSettings
 from emulator.controller.mutation_quota import (
     FORGET_AFTER_MS,
     MutationQuotas,

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from bench.demo.judge import differences, from_log, from_tree
+from bench.judge.stores import differences, from_log, from_tree
 
 ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 

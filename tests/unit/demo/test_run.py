@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from bench.cluster.process import Process, ProcessError
 from bench.demo import run as demo
 from bench.demo.narrator import Narrator
 from bench.demo.stage import Options
+from bench.rig.process import Process, ProcessError
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from bench.cluster.ports import HOST, free_port
 from bench.fleet.stand_in import StandIn
 from bench.load.connection import Connection
+from bench.rig.ports import HOST, free_port
 from wire import messages as m
 from wire.errors import ErrorCode
 from wire.frame import FrameReader, decode_request, encode_response, framed

@@ -6,11 +6,11 @@ import functools
 
 import pytest
 
-from bench.cluster.zk_dump import contents
-from bench.demo.judge import read_dump
-from bench.matrix.judge import Stores, differences, read_log, read_tree
+from bench.judge.matrix_stores import Stores, differences, read_log, read_tree
+from bench.judge.stores import read_dump
 from bench.matrix.run import GREEN, NOT_APPLICABLE, NOT_REACHED, RED, Cell
 from bench.matrix.table import KAFKA, OURS, markdown, ours_is_good
+from bench.rig.zk_dump import contents
 from tests import data
 
 FULL = "3.9.2-full"

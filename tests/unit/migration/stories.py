@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from emulator.migration.preconditions import Why
+from emulator.migration.taking_over.preconditions import Why
 from tests.unit.migration.world import World
 from wire import records as r
 

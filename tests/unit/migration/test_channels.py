@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from emulator.migration.channels import (
+from emulator.migration.telling.channels import (
     RECONNECT_MS,
     REPLY_TIMEOUT_MS,
     TYPE_FULL,

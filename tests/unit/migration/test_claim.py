@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from emulator.metadata.migration_state import MigrationState
-from emulator.migration.preconditions import Why
 from emulator.migration.states import State
+from emulator.migration.taking_over.preconditions import Why
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import Check, Create, SetData
 from tests.unit.migration.stories import (

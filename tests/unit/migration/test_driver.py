@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from emulator.metadata.migration_state import MigrationState
-from emulator.migration.copying import APPEND_AHEAD_RECORDS
-from emulator.migration.importer import PAGE_RECORDS_MAX
 from emulator.migration.states import State
+from emulator.migration.taking_over.copying import APPEND_AHEAD_RECORDS
+from emulator.migration.taking_over.importer import PAGE_RECORDS_MAX
 from tests.unit.migration.stories import (
     TOPIC_A,
     WALK,

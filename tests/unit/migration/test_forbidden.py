@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.migration.preconditions import Why
 from emulator.migration.states import State
+from emulator.migration.taking_over.preconditions import Why
 from tests.unit.migration.stories import waiting, waiting_world
 from tests.unit.migration.world import World, differences
 from wire import records as r

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from emulator.metadata.configs import BROKER
-from emulator.migration.modes import Mode
-from emulator.migration.preconditions import Why
+from emulator.migration.dual_write.modes import Mode
+from emulator.migration.taking_over.preconditions import Why
 from tests.unit.migration.stories import A, B, ready_world, restart, waiting, waiting_world
 from tests.unit.migration.world import World, differences
 from wire import records as r

@@ -9,7 +9,7 @@ import pytest
 from emulator.metadata.history import History
 from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.metadata_version import MetadataVersion
-from emulator.migration import importer
+from emulator.migration.taking_over import importer
 from emulator.migration.zk_tree.reader import Node, Tree
 from tests.unit.migration.recorded import recorded_records, recorded_tree
 from wire import records as r

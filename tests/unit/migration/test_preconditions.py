@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.migration.preconditions import Why
 from emulator.migration.states import State
+from emulator.migration.taking_over.preconditions import Why
 from tests.unit.migration.stories import (
     STATE,
     TOPIC_A,

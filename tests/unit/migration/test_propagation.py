@@ -15,9 +15,9 @@ from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
 from emulator.metadata.pmap import PMap
 from emulator.metadata.topics import Partition, Topic
-from emulator.migration import channels
-from emulator.migration.channels import Channels
-from emulator.migration.propagator import Propagator
+from emulator.migration.telling import channels
+from emulator.migration.telling.channels import Channels
+from emulator.migration.telling.propagator import Propagator
 from emulator.seam import Connect, Connected
 from tests import data
 from wire import messages as m

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from emulator.migration.purge import AGE_MS, BATCH, LISTED_MAX, LOOK_MS_MIN, PREFIXES
 from emulator.migration.states import State
+from emulator.migration.taking_over.purge import AGE_MS, BATCH, LISTED_MAX, LOOK_MS_MIN, PREFIXES
 from emulator.zookeeper.ops import SEQUENTIAL, Check, Create, Delete, Multi
 from tests.unit.migration.stories import A
 from tests.unit.migration.world import World, checks

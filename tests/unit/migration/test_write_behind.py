@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from emulator.migration.modes import Mode
+from emulator.migration.dual_write.modes import Mode
 from emulator.migration.states import State
 from emulator.migration.zk_tree import own
 from emulator.trace.rows import MultiRow, RangeRow

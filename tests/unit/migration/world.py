@@ -11,10 +11,10 @@ from itertools import count
 from random import Random
 from typing import Any
 
-from emulator.migration.channels import Channels
 from emulator.migration.driver import MigrationDriver
 from emulator.migration.settings import Settings
 from emulator.migration.states import State
+from emulator.migration.telling.channels import Channels
 from emulator.migration.zk_tree import migration
 from emulator.migration.zk_tree.entities import ENTITIES
 from emulator.migration.zk_tree.projection import same, znodes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.config_zookeeper import ZooKeeperSecurity
+from emulator.config.zookeeper import ZooKeeperSecurity
 from emulator.zookeeper import jute
 from emulator.zookeeper.acl import acls
 from emulator.zookeeper.ops import OPEN, SEQUENTIAL, Acl, Create, Multi, SetData, ZkResult

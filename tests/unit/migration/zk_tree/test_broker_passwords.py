@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from emulator.config_passwords import PasswordSettings, is_password
+from emulator.config.passwords import PasswordSettings, is_password
 from emulator.metadata.configs import BROKER
 from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.metadata_version import LATEST
 from emulator.migration.plan import changes, compare
-from emulator.migration.preconditions import Why
 from emulator.migration.states import State
+from emulator.migration.taking_over.preconditions import Why
 from emulator.migration.zk_tree.entities import entities
 from emulator.migration.zk_tree.entity import Entities, Kind
 from emulator.migration.zk_tree.passwords import Passwords

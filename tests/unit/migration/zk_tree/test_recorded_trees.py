@@ -9,8 +9,8 @@ import pytest
 
 from emulator.metadata import EMPTY, Image, replay
 from emulator.metadata.metadata_version import LATEST
-from emulator.migration import importer
 from emulator.migration.plan import compare
+from emulator.migration.taking_over import importer
 from emulator.migration.tree_diff import Claim, differences
 from emulator.migration.zk_tree import brokers, controller, migration, own, producer_id, topics
 from emulator.migration.zk_tree.entities import ENTITIES

@@ -1,0 +1,1 @@
+"""What compares the two stores from outside, with code of its own."""

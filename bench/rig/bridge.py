@@ -1,0 +1,165 @@
+"""Our controller as a child process, by the command that an operator would type."""
+
+from __future__ import annotations
+
+import json
+import sys
+import urllib.request
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from bench.rig.kafka import CONTROLLER_ID, ibp
+from bench.rig.ports import HOST, free_ports
+from bench.rig.process import Process, ProcessError
+
+_PROTOCOLS = "CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT,CLIENT:PLAINTEXT"
+_COMMAND = "from emulator.cli import main; main()"
+_ASK_S = 2.0
+
+
+class Bridge(Process):
+    """One controller, node 3000; its folder survives stop, kill and start again.
+
+    Args:
+        folder: its properties, log folder and output.
+        zk: connect string of the ZooKeeper to migrate from; None: migration is off.
+        release: Kafka release of the brokers, such as ``3.9.2``.
+        port: where it listens; a free one if not given.
+        properties: more properties; they win over ours.
+    """
+
+    def __init__(
+        self,
+        folder: Path | str,
+        zk: str | None,
+        *,
+        release: str = "3.9.2",
+        port: int | None = None,
+        properties: Mapping[str, object] | None = None,
+    ) -> None:
+        super().__init__(f"controller-{CONTROLLER_ID}", Path(folder).absolute())
+        self.zk = zk
+        self.release = release
+        own, self.metrics_port = free_ports(2)
+        self.port = port or own
+        self.data = self.folder / f"{self.name}-data"
+        self.config = self.folder / f"{self.name}.properties"
+        self.extra = dict(properties or {})
+
+    @property
+    def url(self) -> str:
+        """Where ``/status`` and ``/metrics`` are."""
+        return f"http://{HOST}:{self.metrics_port}"
+
+    def properties(self) -> dict[str, object]:
+        """The properties of the next start."""
+        found: dict[str, object] = {
+            "process.roles": "controller",
+            "node.id": CONTROLLER_ID,
+            "controller.quorum.voters": f"{CONTROLLER_ID}@{HOST}:{self.port}",
+            "listeners": f"CONTROLLER://{HOST}:{self.port}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": _PROTOCOLS,
+            "inter.broker.listener.name": "INTERNAL",
+            "log.dirs": self.data,
+            "kraftbridge.release": ibp(self.release),
+            "kraftbridge.metrics.port": self.metrics_port,
+        }
+        if self.zk is not None:
+            found |= {
+                "zookeeper.connect": self.zk,
+                "zookeeper.metadata.migration.enable": "true",
+            }
+        return found | self.extra
+
+    def format(self, cluster_id: str, release_version: str | None = None) -> Self:
+        """Run ``kraft-bridge format``, at the newest metadata.version of the release unless told.
+
+        Raises:
+            ProcessError: it failed.
+        """
+        level = () if release_version is None else ("-r", release_version)
+        code = self._run("format", "-t", cluster_id, *level).wait()
+        if code != 0:
+            raise ProcessError(f"kraft-bridge format ended with {code}:\n{self.tail()}")
+        return self
+
+    def start(self) -> Self:
+        """Run ``kraft-bridge controller``; `wait_started` then waits until it answers."""
+        return self._run("controller")
+
+    def write_properties(self) -> Path:
+        """Write `properties` to its file, as every start does; returns the file."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        lines = (f"{key}={value}\n" for key, value in self.properties().items())
+        self.config.write_text("".join(lines))
+        return self.config
+
+    def _run(self, verb: str, *arguments: str) -> Self:
+        self.write_properties()
+        return self.launch([sys.executable, "-c", _COMMAND, verb, "-c", self.config, *arguments])
+
+    def page(self, path: str) -> str | None:
+        """A page of its HTTP server, such as ``/metrics``; None while it does not answer."""
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=_ASK_S) as answer:  # noqa: S310
+                text: str = answer.read().decode()
+                return text
+        except (OSError, ValueError):
+            return None
+
+    def status(self) -> dict[str, Any] | None:
+        """What ``/status`` says; None while it does not answer."""
+        body = self.page("/status")
+        return None if body is None else dict(json.loads(body))
+
+    def wait_started(self, timeout_s: float = 30) -> Self:
+        """Wait until it answers.
+
+        Raises:
+            PortTakenError: a port of it was taken meanwhile.
+            ProcessError: it ended, or the time is over.
+        """
+        self.wait_until("an answer to /status", lambda: self.status() is not None, timeout_s)
+        return self
+
+    def wait_status(
+        self, what: str, ready: Callable[[dict[str, Any]], bool], timeout_s: float = 60
+    ) -> dict[str, Any]:
+        """Wait until ``/status`` is as wanted, and return it.
+
+        Raises:
+            ProcessError: it ended, or the time is over.
+        """
+        last: dict[str, Any] = {}
+
+        def asked() -> bool:
+            nonlocal last
+            last = self.status() or {}
+            return bool(last) and ready(last)
+
+        self.wait_until(what, asked, timeout_s)
+        return last
+
+    def wait_dual_write(self, timeout_s: float = 60) -> dict[str, Any]:
+        """Wait until the migration driver is in DUAL_WRITE; returns the status.
+
+        Raises:
+            ProcessError: it ended, or the time is over.
+        """
+        return self.wait_status(
+            "dual write",
+            lambda status: bool(status["migration"]["driver_state"] == "DUAL_WRITE"),
+            timeout_s,
+        )
+
+    def wait_drained(self, timeout_s: float = 60) -> dict[str, Any]:
+        """Wait until ZooKeeper holds every committed record; returns the status.
+
+        Raises:
+            ProcessError: it ended, or the time is over.
+        """
+        return self.wait_status(
+            "lag 0", lambda status: bool(status["migration"]["lag"]["records"] == 0), timeout_s
+        )

@@ -1,0 +1,1 @@
+"""``kraft-bridge elect-leaders``: preferred and unclean elections, by brokers or by ZooKeeper."""

@@ -1,0 +1,139 @@
+"""The way of KIP-183's deprecated option ``--zookeeper``: ask through a znode.
+
+The controller of a cluster in ZooKeeper mode watches ``/admin/preferred_replica_election``, elects
+and deletes it. Nothing else reads that znode: no KRaft controller, Kafka's or this one, ever does
+(it would wait there for the next controller in ZooKeeper mode). So it is written only while such a
+controller leads.
+
+Source: PreferredReplicaLeaderElectionCommand, Kafka 2.2; KafkaController
+(processReplicaLeaderElection), Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import msgspec
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
+from kazoo.handlers.threading import KazooTimeoutError
+
+from emulator.commands.elect_leaders.by_brokers import ElectionError, Outcome, TopicPartition
+
+ELECTION: Final = "/admin/preferred_replica_election"
+CONNECT_TIMEOUT_S: Final = 10.0
+PAUSE_S: Final = 0.1
+
+
+def elect_by_zookeeper(
+    zookeeper: str, partitions: Sequence[TopicPartition] | None, timeout_s: float
+) -> Outcome:
+    """Write the znode, wait until it is gone, and look who leads.
+
+    Args:
+        zookeeper: ``host:port[,…][/chroot]``.
+        partitions: None for every one there is.
+        timeout_s: for the controller to act.
+
+    Raises:
+        ValueError: ``zookeeper`` is no connect string.
+        ElectionError: ZooKeeper cannot be read; no controller leads, or one in KRaft mode does; an
+            election is under way; it was not taken up in time (the znode then stays).
+    """
+    with _connected(zookeeper) as client:
+        _need_zookeeper_mode(client)
+        assigned = _assigned(client)
+        wanted = list(assigned) if partitions is None else list(partitions)
+        outcome = Outcome()
+        known = [one for one in wanted if one in assigned]
+        unknown = "UNKNOWN_TOPIC_OR_PARTITION: not in ZooKeeper"
+        outcome.failed += [(one, unknown) for one in wanted if one not in assigned]
+        before = {one: _leader(client, one) for one in known}
+        if known:
+            _ask(client, known)
+            _wait(client, timeout_s)
+        for one in known:
+            preferred, leader = assigned[one], _leader(client, one)
+            if leader != preferred:
+                text = f"PREFERRED_LEADER_NOT_AVAILABLE: {leader} leads, {preferred} is preferred"
+                outcome.failed.append((one, text))
+            elif before[one] == preferred:
+                outcome.needless.append(one)
+            else:
+                outcome.elected.append(one)
+        return outcome
+
+
+@contextmanager
+def _connected(zookeeper: str) -> Iterator[KazooClient]:
+    try:
+        client = KazooClient(zookeeper, timeout=CONNECT_TIMEOUT_S)
+    except ValueError as error:
+        raise ValueError(f"{zookeeper} is not host:port[,…][/chroot]: {error}") from error
+    try:
+        client.start(CONNECT_TIMEOUT_S)
+        yield client
+    except (KazooException, KazooTimeoutError) as error:
+        raise ElectionError(f"{zookeeper}: {error or type(error).__name__}") from error
+    finally:
+        client.stop()
+        client.close()
+
+
+def _json(client: KazooClient, path: str) -> Any:
+    data, _ = client.get(path)
+    try:
+        return msgspec.json.decode(data)
+    except msgspec.DecodeError as error:
+        raise ElectionError(f"{path} is not JSON: {error}") from error
+
+
+def _need_zookeeper_mode(client: KazooClient) -> None:
+    try:
+        controller = _json(client, "/controller")
+    except NoNodeError:
+        raise ElectionError("/controller is absent: no controller would act on it") from None
+    if controller.get("kraftControllerEpoch", -1) >= 0:
+        raise ElectionError(
+            f"a KRaft controller (node {controller.get('brokerid')}) leads this cluster, and none "
+            f"reads {ELECTION}; use --bootstrap-server"
+        )
+
+
+def _assigned(client: KazooClient) -> dict[TopicPartition, int]:
+    """Partition -> preferred replica."""
+    found = {}
+    for topic in sorted(client.get_children("/brokers/topics")):
+        for index, replicas in _json(client, f"/brokers/topics/{topic}")["partitions"].items():
+            found[topic, int(index)] = replicas[0]
+    return found
+
+
+def _leader(client: KazooClient, partition: TopicPartition) -> int:
+    topic, index = partition
+    try:
+        state = _json(client, f"/brokers/topics/{topic}/partitions/{index}/state")
+    except NoNodeError:
+        return -1
+    return int(state["leader"])
+
+
+def _ask(client: KazooClient, partitions: Sequence[TopicPartition]) -> None:
+    wanted = [{"topic": topic, "partition": index} for topic, index in partitions]
+    try:
+        client.create(ELECTION, msgspec.json.encode({"version": 1, "partitions": wanted}))
+    except NodeExistsError:
+        raise ElectionError(f"an election is under way already: {ELECTION} exists") from None
+
+
+def _wait(client: KazooClient, timeout_s: float) -> None:
+    deadline_s = time.monotonic() + timeout_s
+    while client.exists(ELECTION) is not None:
+        if time.monotonic() > deadline_s:
+            raise ElectionError(
+                f"no controller took {ELECTION} up in {timeout_s:g} s; it is there still"
+            )
+        time.sleep(PAUSE_S)

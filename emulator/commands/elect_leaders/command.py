@@ -1,0 +1,180 @@
+"""The command line of ``kraft-bridge elect-leaders``.
+
+Source: KIP-183 "Proposed Changes", KIP-460 "Command-line"; LeaderElectionCommand, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from emulator.commands.admin_client import UnreachableError
+from emulator.commands.elect_leaders import by_brokers as work
+from emulator.commands.elect_leaders.by_zookeeper import elect_by_zookeeper
+from emulator.config import properties
+from emulator.config.load import host_port
+from emulator.net.login import Login, login_of
+
+WARNING: Final = (
+    "Warning: --zookeeper is deprecated and will be removed in a future version. "
+    "Use --bootstrap-server instead to specify a broker to connect to."
+)
+
+
+def elect_leaders(
+    *,
+    bootstrap_server: Annotated[
+        str | None,
+        typer.Option("--bootstrap-server", help="host:port[,…] of brokers.", metavar="H:P,…"),
+    ] = None,
+    zookeeper: Annotated[
+        str | None,
+        typer.Option(
+            "--zookeeper",
+            help="DEPRECATED: host:port[,…][/chroot]; only while a controller in ZooKeeper mode "
+            "leads, and preferred elections only.",
+        ),
+    ] = None,
+    path_to_json_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--path-to-json-file",
+            help='Partitions to elect: {"partitions": [{"topic": "foo", "partition": 1}]}.',
+        ),
+    ] = None,
+    topic: Annotated[str | None, typer.Option("--topic", help="With --partition.")] = None,
+    partition: Annotated[int | None, typer.Option("--partition", help="With --topic.")] = None,
+    election_type: Annotated[
+        str,
+        typer.Option("--election-type", help="preferred or unclean; Kafka's tool has no default."),
+    ] = "preferred",
+    admin_config: Annotated[
+        Path | None,
+        typer.Option(
+            "--admin.config",
+            help="Client properties: security.protocol PLAINTEXT or SASL_PLAINTEXT, "
+            "sasl.mechanism PLAIN or SCRAM-SHA-…, sasl.jaas.config.",
+        ),
+    ] = None,
+    timeout: Annotated[float, typer.Option("--timeout", help="Seconds.", min=0.1)] = 30.0,
+    all_topic_partitions: Annotated[
+        bool,
+        typer.Option("--all-topic-partitions", help="Every partition; so without any of these."),
+    ] = False,
+) -> None:
+    """Make preferred replicas lead again, or elect leaders for partitions that have none.
+
+    The preferred replica of a partition is the first one in its list of replicas, which is where
+    its leader was put when the topic was made; leadership moves away when that broker stops, and a
+    cluster whose leaders are not the preferred ones is unevenly loaded. With
+    auto.leader.rebalance.enable=true (the default) the controller moves leaders back by itself
+    every leader.imbalance.check.interval.seconds, and this command is not needed.
+
+    An unclean election may lose records: it lets a replica lead that is not in sync.
+
+    Exit codes: 0 elected, or led already; 1 some were not; 2 the command line is wrong.
+    """
+    if (bootstrap_server is None) == (zookeeper is None):
+        raise _usage("give --bootstrap-server or --zookeeper, not both" if zookeeper else _NOWHERE)
+    if election_type not in {"preferred", "unclean"}:
+        raise _usage(f"--election-type {election_type}: preferred or unclean")
+    if zookeeper is not None and election_type != "preferred":
+        raise _usage("--zookeeper elects preferred leaders only")
+    partitions = _partitions(path_to_json_file, topic, partition, everything=all_topic_partitions)
+    outcome = _by_zookeeper(zookeeper, partitions, timeout) if zookeeper is not None else None
+    if outcome is None:
+        login = _login(admin_config)
+        outcome = _by_brokers(bootstrap_server or "", partitions, election_type, timeout, login)
+    _tell(outcome, election_type.upper())
+
+
+_NOWHERE: Final = "--bootstrap-server is missing"
+
+
+def _usage(problem: str) -> typer.Exit:
+    typer.echo(f"kraft-bridge: {problem}", err=True)
+    return typer.Exit(2)
+
+
+def _partitions(
+    path: Path | None, topic: str | None, partition: int | None, *, everything: bool
+) -> list[tuple[str, int]] | None:
+    """None: every one there is."""
+    ways = [path is not None, topic is not None or partition is not None, everything]
+    if sum(ways) > 1:
+        raise _usage("--path-to-json-file, --topic and --all-topic-partitions exclude each other")
+    if path is not None:
+        try:
+            return work.read_partitions(path)
+        except (OSError, ValueError) as error:
+            raise _usage(str(error)) from error
+    if topic is None and partition is None:
+        return None
+    if topic is None or partition is None:
+        raise _usage("--topic and --partition go together")
+    return [(topic, partition)]
+
+
+def _login(path: Path | None) -> Login | None:
+    try:
+        return login_of({} if path is None else properties.parse(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise _usage(f"--admin.config: {error}") from error
+
+
+def _by_zookeeper(
+    zookeeper: str, partitions: list[tuple[str, int]] | None, timeout: float
+) -> work.Outcome:
+    typer.echo(WARNING, err=True)
+    try:
+        return elect_by_zookeeper(zookeeper, partitions, timeout)
+    except ValueError as error:
+        raise _usage(f"--zookeeper: {error}") from error
+    except work.ElectionError as error:
+        raise _failed(error) from error
+
+
+def _by_brokers(
+    bootstrap_server: str,
+    partitions: list[tuple[str, int]] | None,
+    election_type: str,
+    timeout: float,
+    login: Login | None,
+) -> work.Outcome:
+    try:
+        brokers = [host_port(one.strip()) for one in bootstrap_server.split(",")]
+    except ValueError as error:
+        raise _usage(f"--bootstrap-server: {error}") from error
+    addresses = [(one.host, one.port) for one in brokers]
+    try:
+        return work.elect_by_brokers(addresses, partitions, election_type, timeout, login)
+    except (work.ElectionError, UnreachableError) as error:
+        raise _failed(error) from error
+
+
+def _failed(error: Exception) -> typer.Exit:
+    typer.echo(f"kraft-bridge: {error}", err=True)
+    return typer.Exit(1)
+
+
+def _tell(outcome: work.Outcome, name: str) -> None:
+    if outcome.elected:
+        typer.echo(
+            f"Successfully completed leader election ({name}) for partitions "
+            f"{work.listed(outcome.elected)}"
+        )
+    if outcome.needless:
+        typer.echo(f"Valid replica already elected for partitions {work.listed(outcome.needless)}")
+    for one, reason in sorted(outcome.failed):
+        typer.echo(
+            f"Error completing leader election ({name}) for partition {work.listed([one])}: "
+            f"{reason}",
+            err=True,
+        )
+    if outcome.failed:
+        typer.echo(f"{len(outcome.failed)} replica(s) could not be elected", err=True)
+    elif not outcome.elected and not outcome.needless:
+        typer.echo("Every partition has the leader it should have.")
+    raise typer.Exit(1 if outcome.failed else 0)

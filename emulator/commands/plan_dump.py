@@ -1,0 +1,122 @@
+"""``kraft-bridge plan --dump``: what a migration would copy from a dumped tree, offline."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from emulator.commands import offline, tree_file
+from emulator.config.load import Config
+from emulator.config.passwords import PasswordSettings
+from emulator.metadata import EMPTY, replay
+from emulator.metadata.metadata_version import LATEST, MetadataVersion
+from emulator.migration.taking_over.dry_run import DryRun, Note, dry_run
+from emulator.migration.zk_tree.entities import entities
+from emulator.migration.zk_tree.passwords import Passwords
+from emulator.raft import layout
+from emulator.raft.errors import RecoveryError
+from emulator.raft.format import parse_bootstrap_checkpoint
+from wire.record_serde import decode_record
+
+
+class PlanError(Exception):
+    """The dump or the controller's folder cannot be read; the text names it."""
+
+
+def plan(file: Path, config: Config | None, release_version: str | None = None) -> DryRun:
+    """Say what would be copied from a dump.
+
+    Args:
+        file: what ``kraft-bridge zk dump`` printed, secrets left out or not.
+        config: the controller's; None: a controller of the newest release.
+        release_version: metadata.version, such as 3.9-IV0; None: that of the controller's folder,
+            else what ``kraft-bridge format`` would choose.
+
+    Raises:
+        PlanError: see there.
+    """
+    try:
+        tree = tree_file.load(file)
+        version = _version(config, release_version)
+    except (tree_file.TreeFileError, offline.OfflineError) as error:
+        raise PlanError(str(error)) from error
+    except ValueError as error:
+        raise PlanError(f"release version: {error}") from error
+    settings = PasswordSettings.of({} if config is None else config.static)
+    return dry_run(tree, version, entities(Passwords(settings)))
+
+
+def _version(config: Config | None, release_version: str | None) -> MetadataVersion:
+    if release_version is not None:
+        return MetadataVersion.from_ibp(release_version)
+    if config is None:
+        return LATEST
+    folder = Path(config.log_dir)
+    if (folder / layout.META_PROPERTIES).exists():
+        _meta, raft = offline.open_log(folder)
+        image = offline.committed_image(raft, folder)
+        return image.metadata_version if raft.log_end_offset else _formatted(folder)
+    return MetadataVersion.from_ibp(config.release)
+
+
+def _formatted(folder: Path) -> MetadataVersion:
+    """What a controller that has not been started yet will begin with."""
+    try:
+        data = (folder / layout.BOOTSTRAP_CHECKPOINT).read_bytes()
+        values = parse_bootstrap_checkpoint({layout.BOOTSTRAP_CHECKPOINT: data})
+    except (OSError, RecoveryError) as error:
+        raise PlanError(f"{folder}: {error}") from error
+    image = EMPTY
+    for value in values:
+        image = replay(image, decode_record(value)[0], image.offset + 1, 0)
+    return image.metadata_version
+
+
+def as_json(found: DryRun) -> dict[str, Any]:
+    """One object: ``metadata_version``, ``records``, ``refusals``, ``left``, ``unchecked``."""
+    version = found.metadata_version
+    return {
+        "metadata_version": {"level": version.level, "name": version.name},
+        "records": found.records,
+        "refusals": [asdict(one) for one in found.refusals],
+        "left": [asdict(one) for one in found.left],
+        "unchecked": [asdict(one) for one in found.unchecked],
+    }
+
+
+def show(found: DryRun, console: Console) -> None:
+    """Print the same for people."""
+    version = found.metadata_version
+    console.print(f"Copied at metadata.version {version.name}:")
+    table = Table()
+    table.add_column("record")
+    table.add_column("count", justify="right")
+    for name, count in found.records.items():
+        table.add_row(name, str(count))
+    table.add_row("total", str(sum(found.records.values())), style="bold")
+    console.print(table)
+    if found.refusals:
+        console.print(f"Refused, nothing is copied: {_znodes(len(found.refusals))}")
+        for refusal in found.refusals:
+            _line(console, refusal.znode, f"{refusal.reason} ({refusal.code})")
+    _notes(console, "Left as it is", found.left)
+    _notes(console, "Not looked at", found.unchecked)
+
+
+def _znodes(count: int) -> str:
+    return "1 znode" if count == 1 else f"{count} znodes"
+
+
+def _notes(console: Console, title: str, notes: list[Note]) -> None:
+    if notes:
+        console.print(f"{title}: {_znodes(len(notes))}")
+    for note in notes:
+        _line(console, note.znode, note.reason)
+
+
+def _line(console: Console, znode: str, text: str) -> None:
+    console.print(f"  {znode}: {text}", markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,113 @@
+"""KazooClient for the tools that look at a tree from outside, secured as a properties file says."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.handlers.utils import create_tcp_connection
+
+from emulator.config import properties
+from emulator.config import zookeeper as config_zookeeper
+from emulator.config.zookeeper import OPEN, ZooKeeperSecurity, ZooKeeperTls
+from emulator.io.jaas_file import inlined
+from emulator.io.tls import context, explain
+from emulator.zookeeper.sasl import MECHANISM
+
+
+def settings(path: Path | None, overrides: Iterable[str]) -> tuple[str, ZooKeeperSecurity]:
+    """Connect string ("" if not said) and security of a controller's or a broker's properties.
+
+    Raises:
+        ValueError: what they say cannot be used; every problem is in the text.
+        OSError: a file cannot be read.
+    """
+    text = "" if path is None else path.read_text(encoding="utf-8")
+    raw: Mapping[str, str] = inlined(properties.parse(text, overrides))
+    security, problems = config_zookeeper.read(raw)
+    if problems:
+        raise ValueError("; ".join(problems))
+    return raw.get("zookeeper.connect", ""), security
+
+
+def client(
+    hosts: str,
+    security: ZooKeeperSecurity = OPEN,
+    *,
+    timeout_s: float = 10,
+    read_only: bool = False,
+) -> KazooClient:
+    """A client that is not started yet.
+
+    Raises:
+        ValueError: ``hosts`` is no connect string.
+        TlsError: a store cannot be used.
+    """
+    more: dict[str, Any] = {}
+    if security.tls is not None:
+        context(security.tls)
+        more["handler"] = _Handler(security.tls)
+    if security.sasl is not None:
+        more["sasl_options"] = {
+            "mechanism": MECHANISM,
+            "username": security.sasl.username,
+            "password": security.sasl.password,
+        }
+    if security.digest is not None:
+        more["auth_data"] = [("digest", f"{security.digest.username}:{security.digest.password}")]
+    return KazooClient(hosts=hosts, timeout=timeout_s, read_only=read_only, **more)
+
+
+def why(found: KazooClient) -> str:
+    """What the newest TLS connection of a client failed with; empty if none did."""
+    handler = found.handler
+    return handler.failed if isinstance(handler, _Handler) else ""
+
+
+class Connector:
+    """Makes clients for a tool that does not know how to log in, and says what stopped the last."""
+
+    def __init__(self, security: ZooKeeperSecurity) -> None:
+        self._security = security
+        self._last: KazooClient | None = None
+
+    def __call__(self, hosts: str) -> KazooClient:
+        """A client that is not started yet."""
+        self._last = client(hosts, self._security)
+        return self._last
+
+    @property
+    def why(self) -> str:
+        """See :func:`why`."""
+        return "" if self._last is None else why(self._last)
+
+
+class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
+    """Kazoo's own TLS knows neither PKCS12 nor Kafka's settings."""
+
+    def __init__(self, tls: ZooKeeperTls) -> None:
+        super().__init__()
+        self._tls = tls
+        self.failed = ""
+
+    def create_connection(
+        self, address: tuple[str, int], hostname: str, timeout: float, **_: object
+    ) -> ssl.SSLSocket:
+        """Connect and shake hands."""
+        plain = create_tcp_connection(socket, address, timeout=timeout)
+        try:
+            made = context(self._tls, datetime.now(UTC)).wrap_socket(
+                plain, server_hostname=hostname
+            )
+        except OSError as error:
+            plain.close()
+            self.failed = explain(error)
+            raise ConnectionError(self.failed) from error
+        self.failed = ""
+        return made

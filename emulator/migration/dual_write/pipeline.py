@@ -1,0 +1,281 @@
+"""Multis on their way: cut from units, sent along the chain, acknowledged or taken back.
+
+Decides nothing about what went wrong: reports it to ``write_behind.py``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from emulator.migration.dual_write.chain import Chain, Counters, Position, Term
+from emulator.migration.dual_write.unit import MULTI_BYTES_MAX, Unit, operations
+from emulator.migration.plan import Group
+from emulator.seam import Effect, Log, Row
+from emulator.trace.distribution import Distribution
+from emulator.trace.rows import MultiResult, MultiRow, RangeRow, Stage
+from emulator.zookeeper.errors import ZkCode, code_name
+from emulator.zookeeper.jute import FRAME_BYTES_MAX, MULTI_OVERHEAD_BYTES
+from emulator.zookeeper.ops import (
+    Multi,
+    Stat,
+    ZkFailed,
+    ZkLost,
+    ZkOp,
+    ZkOutcome,
+    ZkRequest,
+    ZkResult,
+)
+
+
+class Zk(Protocol):
+    """The part of the ZooKeeper client that migration uses."""
+
+    @property
+    def connected(self) -> bool:
+        """Requests are taken, and nothing older of ours can overtake them."""
+
+    def submit(self, tag: object, request: ZkRequest, now_ms: int) -> list[Effect]:
+        """Send; the outcome comes back under ``tag``."""
+
+    def op_size(self, op: ZkOp) -> int:
+        """Bytes that one op adds to a multi as it is sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class MultiTag:
+    """Tag of a multi; ``serial`` never repeats in a process."""
+
+    serial: int
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """The oldest multi in flight was applied; ``closed`` is the unit it was the last multi of."""
+
+    closed: Unit | None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A multi was refused as a whole.
+
+    ``op``: the refused operation, unless it is one of the chain's and only shows another version.
+    """
+
+    code: int
+    op: ZkOp | None
+
+    def log(self) -> Log:
+        """Say it."""
+        path = "" if self.op is None else self.op.path
+        fields: dict[str, object] = {"error": code_name(self.code), "path": path}
+        return Log("warning", "zookeeper refused a multi", fields)
+
+
+@dataclass(frozen=True, slots=True)
+class InDoubt:
+    """The connection was lost with this multi in flight."""
+
+
+Report = Acknowledged | Refused | InDoubt
+_RACES: Final = frozenset({ZkCode.BAD_VERSION, ZkCode.NO_NODE, ZkCode.NODE_EXISTS})
+MULTI_TOO_LARGE: Final = -1_000
+"""In place of a ZooKeeper code: an operation that fits into no frame."""
+
+
+@dataclass(slots=True, eq=False)
+class _Flight:
+    tag: MultiTag
+    multi: Multi
+    unit: Unit | None
+    groups: list[Group]
+    closes: bool
+    sent_ns: int
+    size: int
+    answered: bool = False
+
+
+class Pipeline:
+    """Units in order, the multis in flight, and the chain they follow.
+
+    Invariants: a unit leaves the queue when its last multi is acknowledged; multis are acknowledged
+    in the order they were sent; what is taken back is sent again in the same order.
+    """
+
+    def __init__(self, zk: Zk, stamp: Callable[[], int], ops_max: int) -> None:
+        self._zk = zk
+        self._stamp = stamp
+        self._ops_max = ops_max
+        self._serial = 0
+        self.chain: Chain | None = None
+        self.units: deque[Unit] = deque()
+        self._flights: deque[_Flight] = deque()
+        self.multi_latency_ms = Distribution()
+        self.multis: dict[str, int] = dict.fromkeys(MultiResult, 0)
+        self.multi_ops: dict[str, int] = {}
+        self.multi_bytes = 0
+
+    @property
+    def in_flight(self) -> int:
+        """Multis sent and neither acknowledged nor settled."""
+        return len(self._flights)
+
+    @property
+    def unanswered(self) -> int:
+        """Multis in flight of which nothing has been heard."""
+        return sum(not flight.answered for flight in self._flights)
+
+    @property
+    def open_unit(self) -> Unit | None:
+        """The first unit of which something has not been sent."""
+        return next((unit for unit in self.units if not unit.packed), None)
+
+    def begin(self, term: Term, counters: Counters) -> None:
+        """Start the chain of a new claim."""
+        self.clear()
+        self.chain = Chain(term, counters)
+
+    def clear(self) -> list[Unit]:
+        """Forget what is queued and in flight; returns the units that were not finished."""
+        units = list(self.units)
+        self.units.clear()
+        self._flights.clear()
+        return units
+
+    def send_bare(self, position: Position, now_ms: int) -> list[Effect]:
+        """Send a multi without data."""
+        return self._send(None, [], position, now_ms, closes=False)
+
+    def send_part(self, unit: Unit, now_ms: int) -> list[Effect] | Refused | None:
+        """Send the next multi of a unit.
+
+        Returns:
+            Effects; None when more of the unit must be planned first; Refused when an operation
+            fits into no frame.
+        """
+        assert self.chain is not None
+        groups = unit.pack(self._ops_max, MULTI_BYTES_MAX, self._zk.op_size)
+        if groups is None:
+            return None
+        room = FRAME_BYTES_MAX - self.chain.overhead_bytes(self._zk.op_size)
+        if unit.packed_bytes > room:
+            largest = max((op for group in groups for op in group), key=self._zk.op_size)
+            unit.groups.extendleft(reversed(groups))
+            unit.packed = False
+            return Refused(MULTI_TOO_LARGE, largest)
+        position = unit.position
+        unit.parts_sent += 1
+        return self._send(unit, groups, position, now_ms, closes=unit.packed)
+
+    def outcome(self, outcome: ZkOutcome) -> tuple[Report | None, list[Effect]]:
+        """Take the outcome of a multi; None for one that is not in flight any more.
+
+        After the first refusal or loss nothing is taken for applied until :meth:`settle`: the
+        counters decide.
+        """
+        flight = next((f for f in self._flights if f.tag == outcome.tag), None)
+        if flight is None:
+            return None, []
+        in_order = flight is self._flights[0] and not flight.answered
+        flight.answered = True
+        match outcome:
+            case ZkResult(value=value) if in_order:
+                assert self.chain is not None
+                assert isinstance(value, list)
+                self.chain.acknowledge([v for v in value if v is None or isinstance(v, str | Stat)])
+                return self._applied(), self._count(flight, MultiResult.OK)
+            case ZkResult():
+                return Refused(0, None), self._count(flight, MultiResult.OK)
+            case ZkFailed(code=code, index=index):
+                ops = flight.multi.ops
+                data = 0 < index < len(ops) - 2
+                # A version that moved is the chain's own matter; anything else an operator's.
+                op = ops[index] if data or (index >= 0 and code not in _RACES) else None
+                return Refused(code, op), self._count(flight, MultiResult.REFUSED)
+            case ZkLost():
+                return InDoubt(), self._count(flight, MultiResult.LOST)
+
+    def settle(self, applied: int, read: Counters) -> list[Unit]:
+        """Continue after ``applied`` of the multis in doubt; the others are taken back.
+
+        Returns:
+            The units of which the last multi turned out to be applied.
+        """
+        assert self.chain is not None
+        closed = []
+        for _ in range(applied):
+            unit = self._applied().closed
+            if unit is not None:
+                closed.append(unit)
+        rest = list(self._flights)
+        self._flights.clear()
+        self._return(rest)
+        self.chain.resume(read)
+        return closed
+
+    def _applied(self) -> Acknowledged:
+        flight = self._flights.popleft()
+        if not flight.closes or flight.unit is None:
+            return Acknowledged(None)
+        assert self.units[0] is flight.unit, "units are finished in order"
+        return Acknowledged(self.units.popleft())
+
+    def _return(self, flights: list[_Flight]) -> None:
+        for flight in reversed(flights):
+            if flight.unit is not None:
+                flight.unit.put_back(flight.groups)
+
+    def _send(
+        self,
+        unit: Unit | None,
+        groups: list[Group],
+        position: Position,
+        now_ms: int,
+        *,
+        closes: bool,
+    ) -> list[Effect]:
+        assert self.chain is not None
+        self._serial += 1
+        multi = self.chain.build([op for group in groups for op in group], position)
+        chained = (multi.ops[0], *multi.ops[-2:])
+        size = MULTI_OVERHEAD_BYTES + sum(map(self._zk.op_size, chained))
+        if unit is not None:
+            size += unit.packed_bytes
+        stamp = self._stamp()
+        flight = _Flight(MultiTag(self._serial), multi, unit, groups, closes, stamp, size)
+        self._flights.append(flight)
+        effects: list[Effect] = []
+        if closes and unit is not None:
+            first, last = unit.first_offset, unit.last_offset
+            effects.append(Row(RangeRow(Stage.ZK_SENT, first, last, stamp)))
+        return effects + self._zk.submit(flight.tag, multi, now_ms)
+
+    def _count(self, flight: _Flight, result: MultiResult) -> list[Effect]:
+        self.multis[result] += 1
+        stamp = self._stamp()
+        kinds = operations(flight.groups, flight.size, self._zk.op_size)
+        if result is MultiResult.OK:
+            self.multi_latency_ms.observe((stamp - flight.sent_ns) / 1e6)
+            self.multi_bytes += flight.size
+            for kind in kinds:
+                self.multi_ops[kind.operation] = self.multi_ops.get(kind.operation, 0) + kind.ops
+        unit = flight.unit
+        first = 0 if unit is None else unit.first_offset
+        last = unit.last_offset if unit is not None and flight.closes else first - 1
+        return [
+            Row(
+                MultiRow(
+                    sent_ns=flight.sent_ns,
+                    answered_ns=stamp,
+                    ops=len(flight.multi.ops),
+                    bytes=flight.size,
+                    first_offset=first,
+                    last_offset=last,
+                    result=result,
+                    operations=kinds,
+                )
+            )
+        ]

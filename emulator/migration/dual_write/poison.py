@@ -1,0 +1,148 @@
+"""Operations ZooKeeper refuses for good, and what the operator wants done about them.
+
+A refusal that a full comparison repairs (the znode is missing, or there already) is no poison
+unless it comes back. Anything else (no permission, too large for a frame) is: with
+``kraftbridge.zk.write.behind.poison=block`` nothing after it is written, and it is tried again with
+back-off; with ``skip`` the znode is left as it is. Never silently: the path and the cause stand in
+the status, a metric and the log. The chain's own znodes are never skipped, and one that cannot be
+read when it must be is named in the same way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from emulator.migration.dual_write.pipeline import MULTI_TOO_LARGE, Refused
+from emulator.migration.plan import Group
+from emulator.migration.zk_tree import controller, migration, own
+from emulator.seam import Log
+from emulator.zookeeper.errors import ZkCode, code_name
+from emulator.zookeeper.ops import Create, Delete, SetData, ZkOp
+
+REPAIRABLE: Final = frozenset({ZkCode.NO_NODE, ZkCode.NODE_EXISTS, ZkCode.NOT_EMPTY})
+CHAIN: Final = frozenset({controller.EPOCH_PATH, migration.PATH, own.PATH})
+REPAIRS_MAX: Final = 2
+RETRY_MS_MIN: Final = 1_000
+RETRY_MS_MAX: Final = 30_000
+
+
+class Verdict(Enum):
+    """What to do about a refused operation."""
+
+    RECONCILE = auto()
+    BLOCK = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Poisoned:
+    """One znode that cannot be written."""
+
+    path: str
+    cause: str
+    skipped: bool
+
+    def log(self) -> Log:
+        """Say it."""
+        fields: dict[str, object] = {"path": self.path, "cause": self.cause}
+        return Log("error", "zookeeper refuses a znode for good", fields)
+
+
+class Poison:
+    """Which znodes cannot be written, and until when to wait before trying again."""
+
+    def __init__(self, skip: bool) -> None:
+        self._skip = skip
+        self._refusals: dict[str, int] = {}
+        self.not_empty: set[str] = set()
+        """What could not be deleted as there is something below: to be looked at."""
+        self._blocked: Poisoned | None = None
+        self._unreadable: Poisoned | None = None
+        self._skipped: dict[str, Poisoned] = {}
+        self._retries = 0
+        self.retry_ms = 0
+
+    @property
+    def znodes(self) -> tuple[Poisoned, ...]:
+        """Every znode that is poisoned now."""
+        blocked = (one for one in (self._unreadable, self._blocked) if one is not None)
+        return (*blocked, *self._skipped.values())
+
+    def refused(self, refusal: Refused, now_ms: int) -> Verdict:
+        """Judge a refused data operation."""
+        assert refusal.op is not None
+        path = refusal.op.path
+        self._refusals[path] = self._refusals.get(path, 0) + 1
+        if refusal.code == ZkCode.NOT_EMPTY:
+            self.not_empty.add(path)
+        if refusal.code in REPAIRABLE and self._refusals[path] <= REPAIRS_MAX:
+            return Verdict.RECONCILE
+        cause = (
+            "larger than a frame of ZooKeeper (jute.maxbuffer)"
+            if refusal.code == MULTI_TOO_LARGE
+            else f"{type(refusal.op).__name__}: {code_name(refusal.code)}"
+        )
+        if refusal.code == ZkCode.NO_AUTH:
+            cause += f" ({_lacks(refusal.op)})"
+        if self._skip and path not in CHAIN:
+            self._skipped[path] = Poisoned(path, cause, skipped=True)
+            return Verdict.RECONCILE
+        self._blocked = Poisoned(path, cause, skipped=False)
+        self._back_off(now_ms)
+        return Verdict.BLOCK
+
+    def unreadable(self, path: str, cause: str, now_ms: int) -> None:
+        """Nothing more is written until ``path`` has been read: try again at ``retry_ms``."""
+        self._unreadable = Poisoned(path, cause, skipped=False)
+        self._back_off(now_ms)
+
+    def readable(self) -> None:
+        """What had to be read has been."""
+        self._unreadable = None
+
+    def _back_off(self, now_ms: int) -> None:
+        self.retry_ms = now_ms + min(RETRY_MS_MIN << min(self._retries, 10), RETRY_MS_MAX)
+        self._retries += 1
+
+    def healed(self) -> None:
+        """Everything that was refused before has been written."""
+        self._refusals.clear()
+        self.not_empty.clear()
+        self._blocked = None
+        self._retries = 0
+
+    def forget(self) -> None:
+        """A new claim: try everything again."""
+        self.healed()
+        self._skipped.clear()
+
+    def filter(self, groups: list[Group]) -> list[Group]:
+        """Leave out operations on skipped znodes and below them.
+
+        What tells brokers of a change goes with it, but not the change with what tells of it.
+        """
+        if not self._skipped:
+            return groups
+        return [
+            (first, *(op for op in told if not self._skips(op.path)))
+            for first, *told in groups
+            if not self._skips(first.path)
+        ]
+
+    def _skips(self, path: str) -> bool:
+        return any(path == s or path.startswith(s + "/") for s in self._skipped)
+
+
+def _lacks(op: ZkOp) -> str:
+    """What the ACL that refused an operation does not give us, and whose ACL that is."""
+    parent = op.path.rpartition("/")[0] or "/"
+    match op:
+        case Create():
+            return f"no CREATE for us in the ACL of {parent}"
+        case Delete():
+            return f"no DELETE for us in the ACL of {parent}"
+        case SetData():
+            return "no WRITE for us in its ACL"
+        case _:
+            return "no READ for us in its ACL"

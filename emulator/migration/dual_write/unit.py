@@ -1,0 +1,186 @@
+"""A unit of writing: the znode operations that carry ZooKeeper from one image to a later one.
+
+Operations come from a plan that is made piece by piece, since no step may take longer than 5 ms,
+and leave in multis bounded by count and bytes. All multis of a unit but the last carry the offset
+the unit starts from, and their place in it; the last carries the new offset.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from emulator.metadata.delta import Touched
+from emulator.metadata.image import Image
+from emulator.migration.dual_write.chain import Position
+from emulator.migration.plan import Group
+from emulator.trace.rows import MultiOperation
+from emulator.zookeeper.ops import Create, Delete, ZkOp
+
+MULTI_BYTES_MAX: Final = 250_000
+"""A multi of this size is a few ms for ZooKeeper; its frame limit is four times as much."""
+PLAN_OPS_PER_STEP: Final = 1_000
+PIECES_PER_STEP: Final = 6
+"""A piece is some 50 znodes at most; comparing equal ones yields no operation, yet takes time."""
+
+
+OpSize: TypeAlias = Callable[[ZkOp], int]
+"""Bytes an operation adds to a multi: the session knows, it has a chroot and ACLs."""
+
+
+@dataclass(slots=True, eq=False)
+class Unit:
+    """What is written between two positions of the log.
+
+    Invariant: ``source`` yields operations in an order of which every prefix can be applied and
+    completed later.
+    """
+
+    base: Position
+    """What ZooKeeper holds before the unit."""
+    after: Image
+    touched: Touched
+    source: Iterator[Sequence[Group]]
+    full: bool = False
+    """A reconcile of the whole tree, not a delta."""
+    begun_ns: int = 0
+    groups: deque[Group] = field(default_factory=deque)
+    planned: bool = False
+    packed: bool = False
+    """Its last multi has been built; cleared when that multi is taken back."""
+    packed_bytes: int = 0
+    """Bytes of the data operations that :meth:`pack` returned last."""
+    parts_sent: int = 0
+    ops_count: int = 0
+
+    @property
+    def first_offset(self) -> int:
+        """First offset it newly covers."""
+        return self.base.offset + 1
+
+    @property
+    def last_offset(self) -> int:
+        """Last offset it covers."""
+        return self.after.offset
+
+    @property
+    def position(self) -> Position:
+        """What the next multi says, after :meth:`pack`: the new offset if nothing is left."""
+        if self.packed:
+            return Position(self.after.offset, self.after.epoch)
+        return Position(self.base.offset, self.base.metadata_epoch, self.parts_sent + 1)
+
+    def plan(self, ops_max: int = PLAN_OPS_PER_STEP, pieces_max: int = PIECES_PER_STEP) -> bool:
+        """Draw pieces from the source until about ``ops_max`` operations are waiting.
+
+        Returns:
+            Whether the source is exhausted.
+        """
+        waiting = sum(len(group) for group in self.groups)
+        for _ in range(pieces_max):
+            if waiting >= ops_max:
+                break
+            piece = next(self.source, None)
+            if piece is None:
+                self.planned = True
+                break
+            self.groups.extend(piece)
+            added = sum(len(group) for group in piece)
+            waiting += added
+            self.ops_count += added
+        return self.planned
+
+    def pack(self, ops_max: int, bytes_max: int, op_size: OpSize) -> list[Group] | None:
+        """Take the groups of the next multi.
+
+        Args:
+            ops_max: data operations in it; a larger group goes alone.
+            bytes_max: bytes of data operations in it; a larger group goes alone.
+            op_size: bytes of each.
+
+        Returns:
+            The groups, possibly none (an offset without data); None when more must be planned
+            first.
+        """
+        taken: list[Group] = []
+        ops = size = 0
+        while self.groups:
+            group = self.groups[0]
+            group_bytes = sum(map(op_size, group))
+            if taken and (ops + len(group) > ops_max or size + group_bytes > bytes_max):
+                self.packed_bytes = size
+                return taken
+            ops += len(group)
+            size += group_bytes
+            taken.append(self.groups.popleft())
+        if not self.planned:
+            self.groups.extendleft(reversed(taken))
+            return None
+        self.packed = True
+        self.packed_bytes = size
+        return taken
+
+    def put_back(self, groups: Sequence[Group]) -> None:
+        """Return groups of a multi that was not applied; multis are put back latest first."""
+        self.groups.extendleft(reversed(groups))
+        self.packed = False
+        self.parts_sent -= 1
+
+
+def operations(
+    groups: Sequence[Group], multi_bytes: int, op_size: OpSize
+) -> tuple[MultiOperation, ...]:
+    """Count a multi's operations by kind of work; the chain's three, the rest, come last."""
+    counts: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    for group in groups:
+        for op in group:
+            kind = operation_kind(op)
+            counts[kind] += 1
+            sizes[kind] += op_size(op)
+    rows = [MultiOperation(kind, counts[kind], sizes[kind]) for kind in sorted(counts)]
+    return (*rows, MultiOperation("chain", 3, multi_bytes - sizes.total()))
+
+
+def operation_kind(op: ZkOp) -> str:
+    """Name the kind of work a data operation belongs to.
+
+    >>> from emulator.zookeeper.ops import SetData
+    >>> operation_kind(SetData("/brokers/topics/t/partitions/0/state", b"{}"))
+    'partition_change'
+    >>> operation_kind(Create("/brokers/topics/t", b"{}"))
+    'topic_create'
+    """
+    parts = op.path.split("/")
+    match parts[1:3]:
+        case ["brokers", "topics"] | ["admin", "delete_topics"]:
+            if isinstance(op, Delete):
+                return "topic_delete"
+            return "topic_create" if isinstance(op, Create) else "partition_change"
+        case ["config", "topics"]:
+            return "topic_delete" if isinstance(op, Delete) else "topic_config"
+        case ["config", "brokers"]:
+            return "broker_config"
+        case ["config", "users" | "clients" | "ips"]:
+            return "client_entities"
+        case ["config", "changes"]:
+            return _notified_kind(op)
+        case ["latest_producer_id_block"]:
+            return "producer_ids"
+        case ["kafka-acl" | "kafka-acl-extended" | "kafka-acl-changes", *_]:
+            return "acls"
+        case ["kafka-acl-extended-changes", *_]:
+            return "acls"
+        case ["delegation_token", *_]:
+            return "delegation_tokens"
+        case _:
+            return "other"
+
+
+def _notified_kind(op: ZkOp) -> str:
+    data = (op.data if isinstance(op, Create) else None) or b""
+    if b'"brokers/' in data:
+        return "broker_config"
+    return "topic_config" if b'"topics/' in data else "client_entities"

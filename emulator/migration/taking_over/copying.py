@@ -1,0 +1,155 @@
+"""The copy: the tree is read once more, checked and appended, page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final, Protocol
+
+from emulator.metadata.image import Image
+from emulator.migration.dual_write.pipeline import Zk
+from emulator.migration.reading import Reading
+from emulator.migration.taking_over import importer, preconditions
+from emulator.migration.taking_over.preconditions import Reason
+from emulator.migration.taking_over.tasks import CHECKS_PER_STEP, Done, LogView, Lost, Missing, Task
+from emulator.migration.zk_tree.entity import Entities
+from emulator.seam import Effect
+from emulator.zookeeper.ops import ZkOutcome
+
+APPEND_AHEAD_RECORDS: Final = 20_000
+"""The copy waits when so many records are not committed."""
+
+
+class Appender(Protocol):
+    """The part of the controller that the copy uses."""
+
+    @property
+    def tip(self) -> Image:
+        """Through the last appended record."""
+
+    @property
+    def stable(self) -> Image:
+        """Through the last record that may be shown."""
+
+    def append(self, records: Sequence[object], now_ms: int, *, atomic: bool = True) -> int:
+        """Append; returns the last offset."""
+
+
+class Claimant(Protocol):
+    """Who knows whether the claim still stands."""
+
+    verified: bool
+
+    def verify(self, now_ms: int) -> list[Effect]:
+        """Look; ``verified`` becomes true if it does."""
+
+
+class CopyTask(Task):
+    """Read the whole tree and append it; the log says MIGRATION only if the claim stands."""
+
+    def __init__(  # noqa: PLR0917  # what a copy needs to know
+        self,
+        zk: Zk,
+        controller: Appender,
+        log: LogView,
+        claimant: Claimant,
+        min_batch_size: int,
+        entities: Entities,
+    ) -> None:
+        super().__init__(zk)
+        self._controller = controller
+        self._log = log
+        self._claimant = claimant
+        self._min_batch_size = min_batch_size
+        self._entities = entities
+        self._reading = Reading(zk)
+        self._checks: Iterator[Reason | None] | None = None
+        self._pages: Iterator[list[object]] | None = None
+        self._last_offset = -1
+        self._asked = False
+        self._complete = False
+        self.records = 0
+
+    @property
+    def busy(self) -> bool:
+        """While pages are being appended and not too many wait for their commit."""
+        if self._checks is not None:
+            return True
+        return self._pages is not None and not self._asked and not self._too_far_ahead
+
+    @property
+    def _too_far_ahead(self) -> bool:
+        return self._controller.tip.offset - self._log.high_watermark >= APPEND_AHEAD_RECORDS
+
+    def begin(self, now_ms: int) -> list[Effect]:
+        """Begin to read."""
+        return self._reading.begin(now_ms)
+
+    def outcome(self, outcome: ZkOutcome, now_ms: int) -> list[Effect]:
+        """Take an outcome of the reading."""
+        if not self._reading.owns(outcome.tag):
+            return []
+        effects = self._reading.outcome(outcome, now_ms)
+        if self._reading.lost:
+            self.result = Lost()
+        elif self._reading.failure is not None:
+            self.result = Missing((self._reading.failure,))
+        elif self._reading.tree is not None:
+            version = self._controller.stable.metadata_version
+            self._checks = preconditions.unreadable(
+                self._reading.tree, version, entities=self._entities
+            )
+        return effects
+
+    def tick(self, now_ms: int) -> list[Effect]:
+        """Check the next piece, append the next page, or notice that the last record is stable."""
+        if self._checks is not None:
+            self._check(now_ms)
+            return []
+        if self._pages is None:
+            return []
+        if self._complete:
+            if self._controller.stable.offset >= self._last_offset:
+                self.result = Done()
+            return []
+        if self._too_far_ahead:
+            return []
+        version = self._controller.stable.metadata_version
+        page = next(self._pages, None)
+        if page is None and not self._asked:
+            self._asked = True
+            return self._claimant.verify(now_ms)
+        if page is None and not self._claimant.verified:
+            return []
+        if page is None:
+            self._last_offset = self._controller.append(importer.complete(version), now_ms)
+            self._complete = True
+            return []
+        self._controller.append(page, now_ms, atomic=False)
+        self.records += len(page)
+        return []
+
+    def abort(self, now_ms: int) -> None:
+        """The claim is lost: take back what was appended, from metadata.version 13 on."""
+        version = self._controller.stable.metadata_version
+        if self._pages is not None and not self._complete and importer.begin(version):
+            self._controller.append(importer.abort("the claim of /controller was lost"), now_ms)
+        self._pages = None
+
+    def _check(self, now_ms: int) -> None:
+        """See once more that all can be read, before the first record is appended."""
+        assert self._checks is not None
+        assert self._reading.tree is not None
+        pieces = list(islice(self._checks, CHECKS_PER_STEP))
+        found = tuple(reason for reason in pieces if reason is not None)
+        if found:
+            self._checks = None
+            self.result = Missing(found)
+        elif len(pieces) < CHECKS_PER_STEP:
+            self._checks = None
+            image = self._controller.stable
+            if opening := importer.begin(image.metadata_version):
+                self._controller.append(opening, now_ms)
+            self._pages = importer.pages(
+                self._reading.tree, image, self._min_batch_size, self._entities
+            )

@@ -1,0 +1,192 @@
+"""What a migration would copy from a tree, and what it would refuse: counts, without any log.
+
+The same checks and the same copy as the real one, on a log that was just formatted. Pure and in one
+go: for a command that works offline, not for the controller's loop.
+
+A dump may lack its secrets. What was left out is replaced by something well formed, so that it is
+counted, and named as not looked at.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from emulator.metadata import EMPTY, MetadataVersion, replay
+from emulator.metadata.image import Image
+from emulator.metadata.metadata_version import FEATURE_NAME, Feature
+from emulator.migration.taking_over import claim, importer, preconditions
+from emulator.migration.taking_over.preconditions import Reason, Why
+from emulator.migration.zk_tree import acls, cluster, dump
+from emulator.migration.zk_tree.admin import DELETE_TOPICS, pending_deletions
+from emulator.migration.zk_tree.entities import ENTITIES
+from emulator.migration.zk_tree.entity import Entities
+from emulator.migration.zk_tree.errors import ZnodeError
+from emulator.migration.zk_tree.tree import Node, Tree
+from emulator.zookeeper.ops import NodeData, Stat
+from wire import records as r
+
+FIRST_EPOCH: Final = 1
+"""Leader epoch of a controller that was just formatted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something about one znode; ``znode`` is its path."""
+
+    znode: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A znode for which the migration would not start; ``code`` is one of ``Why``."""
+
+    code: str
+    znode: str
+    reason: str
+
+
+@dataclass(slots=True)
+class DryRun:
+    """What a migration that begins now would do."""
+
+    metadata_version: MetadataVersion
+    records: dict[str, int] = field(default_factory=dict)
+    """How many records of which type, under Kafka's names, in the order of the copy."""
+    refusals: list[Refusal] = field(default_factory=list)
+    """While there is one, nothing at all would be copied."""
+    left: list[Note] = field(default_factory=list)
+    """Znodes that stand for something and are not copied, as in Kafka."""
+    unchecked: list[Note] = field(default_factory=list)
+    """What the dump does not show."""
+
+
+def dry_run(tree: Tree, version: MetadataVersion, entities: Entities = ENTITIES) -> DryRun:
+    """Say what would be copied.
+
+    Args:
+        tree: a whole one, as dumped.
+        version: metadata.version of the controller.
+        entities: the classes of entities beside topics.
+    """
+    found = DryRun(version, left=list(_left(tree)))
+    whole, found.unchecked = _without_gaps(tree)
+    image = replay(
+        EMPTY, r.FeatureLevelRecord(name=FEATURE_NAME, feature_level=version.level), 0, 0
+    )
+    reasons = [*_claim(whole, image), *preconditions.unreadable(whole, version, {}, entities)]
+    found.refusals = [_refusal(one) for one in reasons if one is not None]
+    refused = {one.znode for one in found.refusals}
+    copied = (
+        record for page in _pages(_without(whole, refused), image, entities) for record in page
+    )
+    found.records = dict(Counter(kafka_name(record) for record in copied))
+    return found
+
+
+def kafka_name(record: object) -> str:
+    """The name that Kafka's tools print for a record's type.
+
+    >>> kafka_name(r.UserScramCredentialRecord())
+    'USER_SCRAM_CREDENTIAL_RECORD'
+    """
+    return re.sub(r"(?<=.)(?=[A-Z])", "_", type(record).__name__).upper()
+
+
+def _pages(tree: Tree, image: Image, entities: Entities) -> Iterator[Iterable[object]]:
+    return importer.pages(tree, image, 1, entities)
+
+
+def _refusal(reason: Reason) -> Refusal:
+    text = reason.text.removeprefix(f"{reason.subject}: ")
+    return Refusal(reason.why.value, reason.subject, text)
+
+
+def _claim(tree: Tree, image: Image) -> Iterator[Reason]:
+    """What would keep a controller from claiming the cluster, as far as a tree tells."""
+    version = image.metadata_version
+    if not version.supports(Feature.MIGRATION):
+        text = (
+            f"metadata.version is {version.level} ({version.name}); a migration needs 8 (3.4-IV0)"
+        )
+        yield Reason(Why.METADATA_VERSION, "/", text)
+    if tree.exists(cluster.PATH):
+        try:
+            cluster.parse(tree.data(cluster.PATH))
+        except ZnodeError as error:
+            yield Reason(Why.MALFORMED_ZNODE, error.path, str(error))
+    nodes = [tree.node(path) for path in claim.PATHS]
+    read = claim.parse([NodeData(n.data, _stat(n)) if n else () for n in nodes])
+    if isinstance(read, Reason):
+        yield read
+    else:
+        # A log without a migration is not asked about its offsets.
+        yield from claim.guard(read, image, _NoLog(), -1, FIRST_EPOCH)
+
+
+class _NoLog:
+    log_start_offset = 0
+
+    def epoch_at(self, _offset: int) -> int | None:
+        return None
+
+
+def _stat(node: Node) -> Stat:
+    return Stat(node.czxid, 0, 0, 0, node.version, 0, 0, node.ephemeral_owner, 0, 0, 0)
+
+
+def _left(tree: Tree) -> Iterator[Note]:
+    for name in pending_deletions(tree):
+        yield Note(f"{DELETE_TOPICS}/{name}", "the topic is being deleted: it is not copied")
+    for path in acls.ignored(tree):
+        yield Note(path, "no broker reads access control entries here: they are not copied")
+
+
+def _without(tree: Tree, refused: set[str]) -> Tree:
+    """The tree as if some znodes were not there."""
+    kept = Tree()
+    kept.nodes = {path: node for path, node in tree.nodes.items() if path not in refused}
+    kept.lists = {
+        parent: tuple(name for name in names if f"{parent}/{name}" not in refused)
+        for parent, names in tree.lists.items()
+    }
+    return kept
+
+
+def _without_gaps(tree: Tree) -> tuple[Tree, list[Note]]:
+    """Fill in something well formed for secrets left out, and say where they were."""
+    filled = Tree()
+    filled.nodes, filled.lists = dict(tree.nodes), tree.lists
+    notes = []
+    for path in dump.redacted(tree):
+        node = tree.nodes[path]
+        try:
+            shown = json.loads(node.data or b"")
+            config = shown["config"]
+            secret = [key for key, value in config.items() if value == dump.REDACTED]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            notes.append(Note(path, "left out of the dump: not counted"))
+            filled = _without(filled, {path})
+            continue
+        if not secret:
+            continue
+        for key in secret:
+            value = config.pop(key)
+            scram = path.startswith("/config/users/")
+            config[key if scram else f"{key}.left.out"] = _scram(key) if scram else value
+        data = json.dumps(shown).encode()
+        filled.nodes[path] = Node(data, node.version, node.czxid, node.ephemeral_owner)
+        notes.append(Note(path, f"left out of the dump: {', '.join(sorted(secret))}"))
+    return filled, notes
+
+
+def _scram(mechanism: str) -> str:
+    """A credential that is one; a password would not decode whatever stood here."""
+    key = base64.b64encode(bytes(64 if mechanism.endswith("512") else 32)).decode()
+    return f"salt={key},stored_key={key},server_key={key},iterations=4096"

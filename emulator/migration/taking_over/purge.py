@@ -1,0 +1,171 @@
+"""Notifications that everybody has seen: deleted when they are older than 15 minutes.
+
+ZooKeeper-mode brokers do that themselves, whenever they process one. Who has none of them left, be
+it that all run in KRaft mode or that none has an authorizer, would keep every notification of the
+dual write for ever; so the controller does it too, whoever made them.
+
+Runs in DUAL_WRITE, outside the counted chain: a purge that is lost or refused harms nothing and is
+made up for later. It is fenced like every write, by a check of ``/controller_epoch``. One request
+is on its way at a time, of 100 znodes, oldest first, until one is too young.
+
+Age goes by the znode's ctime against our clock, as in Kafka. Source:
+ZkNodeChangeNotificationListener.purgeObsoleteNotifications, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final, TypeAlias, cast
+
+from emulator.migration.dual_write.pipeline import Zk
+from emulator.migration.taking_over.tasks import Done, Task
+from emulator.migration.zk_tree import acls, configs, controller, delegation_tokens
+from emulator.seam import Effect, Log
+from emulator.zookeeper.errors import ZkCode, code_name
+from emulator.zookeeper.ops import (
+    Check,
+    Delete,
+    GetChildren,
+    GetData,
+    Multi,
+    MultiRead,
+    NodeData,
+    Stat,
+    ZkFailed,
+    ZkOutcome,
+    ZkRequest,
+    ZkResult,
+)
+
+AGE_MS: Final = 15 * 60_000
+LOOK_MS_MIN: Final = 60_000
+"""Between two looks, however much there is."""
+BATCH: Final = 100
+"""Znodes read, or deleted, in one request."""
+LISTED_MAX: Final = 1_000
+"""Above so many notifications in one folder their names are not listed but counted off: a list
+comes in one answer, and no step may take long."""
+PREFIXES: Final = {
+    configs.CHANGES: "config_change_",
+    acls.CHANGES: acls.CHANGE,
+    acls.EXTENDED_CHANGES: acls.CHANGE,
+    delegation_tokens.CHANGES: "token_change_",
+}
+"""Folders of notifications, and what the names in each begin with."""
+
+Script: TypeAlias = Generator[ZkRequest, tuple[ZkOutcome, int], None]
+
+
+class PurgeTask(Task):
+    """Look through the four folders once; see the module's docstring.
+
+    Args:
+        zk: the client.
+        epoch_version: znode version of ``/controller_epoch`` since our claim.
+    """
+
+    def __init__(self, zk: Zk, epoch_version: int) -> None:
+        super().__init__(zk)
+        self._epoch_version = epoch_version
+        self._script = self._purge()
+        self._failure: str | None = None
+        self.purged = 0
+        self.due_ms = 0
+        """When to look again; known once the task has its result."""
+
+    def begin(self, now_ms: int) -> list[Effect]:
+        """Ask how many notifications there are."""
+        self.due_ms = now_ms + AGE_MS
+        return self._ask((next(self._script),), now_ms)
+
+    def _answered(self, outcomes: Sequence[ZkOutcome], now_ms: int) -> list[Effect]:
+        try:
+            return self._ask((self._script.send((outcomes[0], now_ms)),), now_ms)
+        except StopIteration:
+            self.result = Done()
+            self.due_ms = max(self.due_ms, now_ms + LOOK_MS_MIN)
+            return self._said()
+
+    def _said(self) -> list[Effect]:
+        if self._failure is not None:
+            return [Log("warning", "cannot purge notifications", {"why": self._failure})]
+        return [Log("info", "notifications purged", {"count": self.purged})] if self.purged else []
+
+    def _purge(self) -> Script:
+        heads = MultiRead(tuple(GetData(folder) for folder in PREFIXES))
+        outcome, _ = yield heads
+        if not isinstance(outcome, ZkResult):
+            self._refused(outcome)
+            return
+        assert isinstance(outcome.value, list)
+        for folder, head in zip(PREFIXES, outcome.value, strict=True):
+            if isinstance(head, NodeData) and head.stat.children_count and self._failure is None:
+                yield from self._purge_folder(folder, head.stat)
+
+    def _purge_folder(self, folder: str, head: Stat) -> Script:
+        names: Iterable[str]
+        if head.children_count > LISTED_MAX:
+            names = _counted_off(PREFIXES[folder], head)
+        else:
+            outcome, _ = yield GetChildren(folder)
+            if not isinstance(outcome, ZkResult):
+                self._refused(outcome)
+                return
+            names = _ours(PREFIXES[folder], cast("tuple[str, ...]", outcome.value))
+        waiting = iter(names)
+        while batch := [f"{folder}/{name}" for name in islice(waiting, BATCH)]:
+            outcome, now_ms = yield MultiRead(tuple(GetData(path) for path in batch))
+            if not isinstance(outcome, ZkResult):
+                self._refused(outcome)
+                return
+            assert isinstance(outcome.value, list)
+            ages = [
+                one.stat.ctime_ms if isinstance(one, NodeData) else None for one in outcome.value
+            ]
+            young = [at for at in ages if at is not None and at + AGE_MS >= now_ms]
+            old = [
+                path
+                for path, at in zip(batch, ages, strict=True)
+                if at is not None and at + AGE_MS < now_ms
+            ]
+            if old:
+                outcome, _ = yield self._deletion(old)
+                if not isinstance(outcome, ZkResult):
+                    self._refused(outcome)
+                    return
+                self.purged += len(old)
+            if young:
+                self.due_ms = min(self.due_ms, min(young) + AGE_MS + 1)
+                return
+
+    def _deletion(self, paths: Iterable[str]) -> Multi:
+        check = Check(controller.EPOCH_PATH, self._epoch_version)
+        return Multi((check, *(Delete(path) for path in paths)))
+
+    def _refused(self, outcome: ZkOutcome) -> None:
+        """A broker that was faster is no failure; anything else is, and waits like it."""
+        self.due_ms = 0
+        if isinstance(outcome, ZkFailed) and outcome.code != ZkCode.NO_NODE:
+            self._failure = code_name(outcome.code)
+
+
+def _ours(prefix: str, names: Sequence[str]) -> list[str]:
+    """Names of notifications, oldest first: ten digits count up; others are somebody else's."""
+    number = re.compile(re.escape(prefix) + r"\d{10}")
+    return sorted(name for name in names if number.fullmatch(name))
+
+
+def _counted_off(prefix: str, head: Stat) -> Iterator[str]:
+    """The names that as many notifications have if all older ones are gone, oldest first.
+
+    The number of a notification is how many were made before it. What a gap hides here is found
+    by name when fewer are left.
+
+    >>> head = Stat(0, 0, 0, 0, 0, 17, 0, 0, 0, 3, 0)
+    >>> list(_counted_off("config_change_", head))[0]
+    'config_change_0000000007'
+    """
+    made = (head.cversion + head.children_count) // 2
+    return (f"{prefix}{number:010d}" for number in range(made - head.children_count, made))

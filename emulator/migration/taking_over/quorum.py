@@ -1,0 +1,45 @@
+"""What the log of the quorum says about the migration, at the start of a term.
+
+Source: KRaftMigrationDriver.WaitForControllerQuorumEvent,
+QuorumFeatures.reasonAllControllersZkMigrationNotReady, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from emulator.metadata.image import Image
+from emulator.metadata.metadata_version import Feature
+from emulator.metadata.migration_state import MigrationState
+from emulator.migration.states import State
+from emulator.migration.taking_over.preconditions import Reason, Why
+
+
+def next_state(image: Image, voters: Iterable[int]) -> tuple[State, list[Reason]]:
+    """Return where to go from WAIT_FOR_CONTROLLER_QUORUM, and why not on if it is not on."""
+    match image.migration_state:
+        case MigrationState.PRE_MIGRATION:
+            missing = _not_ready(image, voters)
+            return State.WAIT_FOR_CONTROLLER_QUORUM if missing else State.WAIT_FOR_BROKERS, missing
+        case MigrationState.MIGRATION:
+            return State.BECOME_CONTROLLER, []
+        case MigrationState.NONE:
+            text = "this log was begun without a migration: there is nothing to migrate into"
+        case MigrationState.POST_MIGRATION:
+            text = "the migration was finalised; it cannot be entered again"
+    name = MigrationState(image.migration_state).name
+    return State.INACTIVE, [Reason(Why.MIGRATION_STATE, name, text, fatal=True)]
+
+
+def _not_ready(image: Image, voters: Iterable[int]) -> list[Reason]:
+    """Every voter must have registered as ready; below metadata.version 15 nobody can say."""
+    if not image.metadata_version.supports(Feature.CONTROLLER_REGISTRATION):
+        return []
+    result = []
+    for voter in sorted(voters):
+        known = image.controllers.get(voter)
+        if known is None or not known.zk_migration_ready:
+            state = "has not registered" if known is None else "has no migration configured"
+            reason = Reason(Why.CONTROLLER_NOT_READY, str(voter), f"controller {voter} {state}")
+            result.append(reason)
+    return result

@@ -1,0 +1,289 @@
+"""The ZooKeeper conversations of the driver's states: recover, check, claim; copy is `copying`.
+
+A task is begun once, takes the outcomes of its own requests, and ends with a result: done, reasons
+to wait for, or lost (the connection went; begin anew). None of them knows what comes after it: that
+is the driver's table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Protocol, TypeAlias, cast
+
+from emulator.metadata.image import Image
+from emulator.migration.dual_write.chain import Counters, Position, Term
+from emulator.migration.dual_write.pipeline import Zk
+from emulator.migration.reading import Reading
+from emulator.migration.rounds import Round
+from emulator.migration.taking_over import claim, preconditions, recover
+from emulator.migration.taking_over.preconditions import Reason, Why
+from emulator.migration.zk_tree import migration
+from emulator.migration.zk_tree.entity import Entities
+from emulator.migration.zk_tree.errors import ZnodeError
+from emulator.seam import Effect
+from emulator.zookeeper.errors import ZkCode, code_name
+from emulator.zookeeper.ops import (
+    Multi,
+    NodeData,
+    ReadValue,
+    ZkFailed,
+    ZkOutcome,
+    ZkRequest,
+    ZkResult,
+)
+
+CHECKS_PER_STEP = 20
+"""Topics looked at in one step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The task has reached its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Something must change before the task can succeed."""
+
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The connection was lost, or somebody was faster: begin anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """The claim stands; what the chain of multis starts from."""
+
+    term: Term
+    counters: Counters
+    position: Position
+
+
+TaskResult: TypeAlias = Done | Missing | Lost | Claimed
+
+
+class LogView(claim.LogView, Protocol):
+    """The part of the log that tasks look at."""
+
+    @property
+    def high_watermark(self) -> int:
+        """Offset of the first record that is not committed."""
+
+
+class Task:
+    """One conversation; see the module's docstring."""
+
+    def __init__(self, zk: Zk) -> None:
+        self._zk = zk
+        self._round: Round | None = None
+        self.result: TaskResult | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether :meth:`tick` should be called at once, outcomes or not."""
+        return False
+
+    def begin(self, now_ms: int) -> list[Effect]:
+        """Send the first requests."""
+        raise NotImplementedError
+
+    def tick(self, _now_ms: int) -> list[Effect]:
+        """Do the next piece of work that needs no outcome."""
+        return []
+
+    def outcome(self, outcome: ZkOutcome, now_ms: int) -> list[Effect]:
+        """Take an outcome; those of other conversations are ignored."""
+        if self._round is None or not self._round.take(outcome):
+            return []
+        answered, self._round = self._round, None
+        if answered.lost:
+            self.result = Lost()
+            return []
+        return self._answered(answered.outcomes, now_ms)
+
+    def _answered(self, outcomes: Sequence[ZkOutcome], now_ms: int) -> list[Effect]:
+        raise NotImplementedError
+
+    def _ask(self, requests: Sequence[ZkRequest], now_ms: int) -> list[Effect]:
+        self._round = Round(requests)
+        return self._round.begin(self._zk, now_ms)
+
+
+class RecoverTask(Task):
+    """Make the top-level znodes and ``/migration``, and see that ``/migration`` can be read."""
+
+    def __init__(self, zk: Zk, cluster_id: str) -> None:
+        super().__init__(zk)
+        self._cluster_id = cluster_id
+        self._asked_whose = False
+
+    def begin(self, now_ms: int) -> list[Effect]:
+        """Ask whose ZooKeeper it is; nothing is written into another cluster's."""
+        return self._ask(recover.WHOSE, now_ms)
+
+    def _answered(self, outcomes: Sequence[ZkOutcome], now_ms: int) -> list[Effect]:
+        if not self._asked_whose:
+            self._asked_whose = True
+            if (other := recover.other_cluster(outcomes[-1], self._cluster_id)) is None:
+                return self._ask(recover.REQUESTS, now_ms)
+            self.result = Missing((other,))
+            return []
+        failed = [
+            _unreadable(recover.PATHS[index], outcome.code)
+            for index, outcome in enumerate(outcomes)
+            if isinstance(outcome, ZkFailed) and outcome.code != ZkCode.NODE_EXISTS
+        ]
+        last = outcomes[-1]
+        if isinstance(last, ZkResult) and isinstance(last.value, NodeData):
+            try:
+                migration.parse(last.value.data)
+            except ZnodeError as error:
+                failed.append(Reason(Why.MIGRATION_ZNODE, error.path, str(error), fatal=True))
+        self.result = Missing(tuple(failed)) if failed else Done()
+        return []
+
+
+class CheckTask(Task):
+    """Read everything, write nothing, and say what is missing for a migration."""
+
+    def __init__(  # noqa: PLR0917  # what a check needs to know
+        self,
+        zk: Zk,
+        image: Image,
+        log: LogView,
+        node_id: int,
+        kraft_epoch: int,
+        entities: Entities,
+    ) -> None:
+        super().__init__(zk)
+        self._image = image
+        self._log = log
+        self._node_id = node_id
+        self._kraft_epoch = kraft_epoch
+        self._entities = entities
+        self._reading: Reading | None = None
+        self._checks: Iterator[Reason | None] | None = None
+        self._reasons: list[Reason] = []
+
+    @property
+    def busy(self) -> bool:
+        """While the tree that was read is being checked."""
+        return self._checks is not None
+
+    def begin(self, now_ms: int) -> list[Effect]:
+        """Read the four znodes of the controllers."""
+        return self._ask(claim.READ, now_ms)
+
+    def outcome(self, outcome: ZkOutcome, now_ms: int) -> list[Effect]:
+        """Take an outcome of the round or of the reading of the tree."""
+        if self._reading is None or not self._reading.owns(outcome.tag):
+            return super().outcome(outcome, now_ms)
+        effects = self._reading.outcome(outcome, now_ms)
+        self._judge(self._reading)
+        return effects
+
+    def tick(self, _now_ms: int) -> list[Effect]:
+        """Check the next piece of the tree."""
+        if self._checks is None:
+            return []
+        pieces = list(islice(self._checks, CHECKS_PER_STEP))
+        self._reasons += [reason for reason in pieces if reason is not None]
+        if len(pieces) < CHECKS_PER_STEP:
+            self._checks = None
+            self.result = Missing(tuple(self._reasons)) if self._reasons else Done()
+        return []
+
+    def _answered(self, outcomes: Sequence[ZkOutcome], now_ms: int) -> list[Effect]:
+        found = _found(outcomes)
+        if isinstance(found, Reason):
+            self._reasons.append(found)
+        else:
+            self._reasons += claim.guard(
+                found, self._image, self._log, self._node_id, self._kraft_epoch
+            )
+        self._reading = Reading(self._zk)
+        return self._reading.begin(now_ms)
+
+    def _judge(self, reading: Reading) -> None:
+        if reading.lost:
+            self.result = Lost()
+        elif reading.failure is not None:
+            self.result = Missing((*self._reasons, reading.failure))
+        elif reading.tree is not None:
+            self._checks = preconditions.check(reading.tree, self._image, self._entities)
+
+
+class ClaimTask(Task):
+    """Claim ``/controller`` and ``/controller_epoch``, or find out that it must not be done."""
+
+    def __init__(  # noqa: PLR0917  # what a check needs to know
+        self,
+        zk: Zk,
+        image: Image,
+        log: LogView,
+        node_id: int,
+        kraft_epoch: int,
+        entities: Entities,
+    ) -> None:
+        super().__init__(zk)
+        self._image = image
+        self._log = log
+        self._node_id = node_id
+        self._kraft_epoch = kraft_epoch
+        self._entities = entities
+        self._claiming = False
+        self.raised = False
+        """The epoch was raised by us in this task."""
+
+    def begin(self, now_ms: int) -> list[Effect]:
+        """Read what there is to claim."""
+        return self._ask(claim.READ, now_ms)
+
+    def _answered(self, outcomes: Sequence[ZkOutcome], now_ms: int) -> list[Effect]:
+        if self._claiming:
+            return self._after_multi(outcomes[0], now_ms)
+        found = _found(outcomes)
+        if isinstance(found, Reason):
+            self.result = Missing((found,))
+            return []
+        if claim.already_ours(found, self._node_id, self._kraft_epoch):
+            self.result = Claimed(*claim.claimed(found, self._node_id, self._kraft_epoch))
+            return []
+        reasons = claim.guard(found, self._image, self._log, self._node_id, self._kraft_epoch)
+        reasons += preconditions.unwritable(self._image, self._entities)
+        if reasons:
+            self.result = Missing(tuple(reasons))
+            return []
+        self._claiming = True
+        multi: Multi = claim.multi(found, self._node_id, self._kraft_epoch, now_ms)
+        return self._ask((multi,), now_ms)
+
+    def _after_multi(self, outcome: ZkOutcome, now_ms: int) -> list[Effect]:
+        self._claiming = False
+        if isinstance(outcome, ZkFailed):
+            races = (ZkCode.BAD_VERSION, ZkCode.NO_NODE, ZkCode.NODE_EXISTS)
+            if outcome.code in races:
+                self.result = Lost()
+            else:
+                self.result = Missing((claim.refused(outcome),))
+            return []
+        self.raised = True
+        return self._ask(claim.READ, now_ms)
+
+
+def _found(outcomes: Sequence[ZkOutcome]) -> claim.Found | Reason:
+    read = outcomes[-1]
+    if isinstance(read, ZkFailed):
+        return _unreadable("/controller", read.code)
+    assert isinstance(read, ZkResult)
+    assert isinstance(read.value, list)
+    return claim.parse(cast("list[ReadValue]", read.value))
+
+
+def _unreadable(path: str, code: int) -> Reason:
+    return Reason(Why.UNREADABLE, path, f"{path}: ZooKeeper answers {code_name(code)}")

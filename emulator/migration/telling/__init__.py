@@ -1,0 +1,1 @@
+"""LeaderAndIsr, UpdateMetadata and StopReplica for brokers in ZooKeeper mode."""

@@ -1,0 +1,294 @@
+"""What ZooKeeper-mode brokers are told, as LeaderAndIsr, UpdateMetadata, StopReplica.
+
+Pure functions from images to requests; ``propagator.py`` decides when and in which order they
+leave.
+
+Source: KIP-866 "Controller RPCs"; MigrationPropagator, ControllerBrokerRequestBatch and
+AbstractControllerBrokerRequestBatch, Kafka 3.9; versions at metadata.version 8 and above:
+LeaderAndIsr 7, UpdateMetadata 8, StopReplica 4. The epochs, which are four different numbers:
+
+* request ``controller_epoch``: the ZooKeeper epoch of ``/controller_epoch``, above every former one
+  (L05);
+* partition ``controller_epoch``: the KRaft leader epoch of the image;
+* request ``broker_epoch``: the epoch handed out at the KRaft registration, not the czxid of the
+  broker's znode;
+* ``leader_epoch`` and ``partition_epoch`` (UpdateMetadata: ``zk_version``): the partition's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from emulator.metadata.brokers import Broker
+from emulator.metadata.image import Image
+from emulator.metadata.topics import Partition, Topic
+from emulator.migration.telling.channels import TYPE_FULL, Peer
+from wire import messages as m
+
+UpdateTopic = m.UpdateMetadataRequest.UpdateMetadataTopicState
+LEADER_DURING_DELETE: Final = -2
+EPOCH_DURING_DELETE: Final = -2
+PARTITIONS_PER_STEP: Final = 250
+ZERO_UUID: Final = bytes(16)
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """What every request of one controller term carries."""
+
+    node_id: int
+    zk_epoch: int
+    """Value of ``/controller_epoch`` as claimed."""
+    listener: str
+    """``inter.broker.listener.name``: where brokers listen for controller and each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionAt:
+    """A partition with the topic it belongs to."""
+
+    topic: Topic
+    partition_id: int
+    partition: Partition
+
+
+def peers(image: Image, listener: str) -> dict[int, Peer]:
+    """Return who gets requests: registered, migrating, unfenced brokers (U05).
+
+    A broker that does not listen on ``listener`` gets none: registration refuses such a broker
+    already.
+    """
+    result = {}
+    for broker_id, broker in image.brokers.items():
+        if broker.fenced or not broker.is_migrating_zk_broker:
+            continue
+        endpoint = broker.endpoint(listener)
+        if endpoint is not None:
+            result[broker_id] = Peer(broker_id, broker.epoch, endpoint.host, endpoint.port)
+    return result
+
+
+def live_brokers(image: Image) -> list[m.UpdateMetadataRequest.UpdateMetadataBroker]:
+    """List every registered broker, fenced or not, with all its listeners.
+
+    The list replaces what a broker knew, so leaving one out once hides it from clients until the
+    next request.
+    """
+    request = m.UpdateMetadataRequest
+    return [
+        request.UpdateMetadataBroker(
+            id=broker_id,
+            endpoints=[
+                request.UpdateMetadataEndpoint(
+                    port=e.port,
+                    host=e.host,
+                    listener=e.name,
+                    security_protocol=e.security_protocol,
+                )
+                for e in broker.endpoints
+            ],
+            rack=broker.rack,
+        )
+        for broker_id, broker in sorted(image.brokers.items())
+    ]
+
+
+def all_partitions(image: Image) -> Iterator[PartitionAt]:
+    """Every partition of every topic."""
+    for topic in image.topics.values():
+        for partition_id, partition in topic.partitions.items():
+            yield PartitionAt(topic, partition_id, partition)
+
+
+def update_metadata_topics(
+    image: Image, partitions: Iterable[PartitionAt]
+) -> Iterator[list[UpdateTopic] | None]:
+    """Make the topic states of an UpdateMetadata that names ``partitions`` of ``image``.
+
+    Yields:
+        None after each :data:`PARTITIONS_PER_STEP` partitions, the states at the end.
+    """
+    request = m.UpdateMetadataRequest
+    by_topic: dict[bytes, UpdateTopic] = {}
+    for done, at in enumerate(partitions, 1):
+        if done % PARTITIONS_PER_STEP == 0:
+            yield None
+        state = by_topic.get(at.topic.id)
+        if state is None:
+            state = request.UpdateMetadataTopicState(
+                topic_name=at.topic.name, topic_id=at.topic.id, partition_states=[]
+            )
+            by_topic[at.topic.id] = state
+        p = at.partition
+        state.partition_states.append(
+            request.UpdateMetadataPartitionState(
+                partition_index=at.partition_id,
+                controller_epoch=image.epoch,
+                leader=p.leader,
+                leader_epoch=p.leader_epoch,
+                isr=p.isr,
+                zk_version=p.partition_epoch,
+                replicas=p.replicas,
+                offline_replicas=_unregistered(image, p),
+            )
+        )
+    yield list(by_topic.values())
+
+
+def deleted_topics(
+    sender: Sender, image: Image, topics: Iterable[Topic]
+) -> list[m.UpdateMetadataRequest.UpdateMetadataTopicState]:
+    """Return topic states that make brokers forget ``topics``: zero id, leader -2."""
+    request = m.UpdateMetadataRequest
+    return [
+        request.UpdateMetadataTopicState(
+            topic_name=topic.name,
+            topic_id=ZERO_UUID,
+            partition_states=[
+                request.UpdateMetadataPartitionState(
+                    partition_index=partition_id,
+                    controller_epoch=sender.zk_epoch,
+                    leader=LEADER_DURING_DELETE,
+                    leader_epoch=0,
+                    isr=p.isr,
+                    zk_version=0,
+                    replicas=p.replicas,
+                    offline_replicas=_unregistered(image, p),
+                )
+                for partition_id, p in topic.partitions.items()
+            ],
+        )
+        for topic in topics
+    ]
+
+
+def update_metadata(
+    sender: Sender,
+    peer: Peer,
+    topics: list[m.UpdateMetadataRequest.UpdateMetadataTopicState],
+    live: list[m.UpdateMetadataRequest.UpdateMetadataBroker],
+    request_type: int,
+) -> m.UpdateMetadataRequest:
+    """Build one UpdateMetadata; ``topics`` and ``live`` may be shared between brokers."""
+    assert sender.node_id >= 0, "a negative controller id leaves a broker without any controller"
+    return m.UpdateMetadataRequest(
+        controller_id=sender.node_id,
+        is_kraft_controller=True,
+        type=request_type,
+        controller_epoch=sender.zk_epoch,
+        broker_epoch=peer.epoch,
+        topic_states=topics,
+        live_brokers=live,
+    )
+
+
+def leader_and_isr(
+    sender: Sender,
+    peer: Peer,
+    image: Image,
+    partitions: Iterable[PartitionAt],
+    request_type: int,
+) -> Iterator[m.LeaderAndIsrRequest | None]:
+    """Build one LeaderAndIsr of those ``partitions`` that have a replica on ``peer``.
+
+    ``is_new`` is true in all, as every Kafka release sends it from a KRaft controller.
+
+    Yields:
+        None after each :data:`PARTITIONS_PER_STEP` partitions; the request at the end, unless no
+        partition is on ``peer``. A FULL one goes even then: the broker may have been away when its
+        last topic was deleted, and gives up only what a FULL one does not name.
+    """
+    request = m.LeaderAndIsrRequest
+    by_topic: dict[bytes, m.LeaderAndIsrRequest.LeaderAndIsrTopicState] = {}
+    leaders: set[int] = set()
+    for done, at in enumerate(partitions, 1):
+        if done % PARTITIONS_PER_STEP == 0:
+            yield None
+        p = at.partition
+        if peer.broker_id not in p.replicas:
+            continue
+        state = by_topic.get(at.topic.id)
+        if state is None:
+            state = request.LeaderAndIsrTopicState(
+                topic_name=at.topic.name, topic_id=at.topic.id, partition_states=[]
+            )
+            by_topic[at.topic.id] = state
+        leaders.add(p.leader)
+        state.partition_states.append(
+            request.LeaderAndIsrPartitionState(
+                partition_index=at.partition_id,
+                controller_epoch=image.epoch,
+                leader=p.leader,
+                leader_epoch=p.leader_epoch,
+                isr=p.isr,
+                partition_epoch=p.partition_epoch,
+                replicas=p.replicas,
+                adding_replicas=p.adding_replicas,
+                removing_replicas=p.removing_replicas,
+                is_new=True,
+                leader_recovery_state=p.leader_recovery_state,
+            )
+        )
+    if not by_topic and request_type != TYPE_FULL:
+        return
+    yield request(
+        controller_id=sender.node_id,
+        is_kraft_controller=True,
+        controller_epoch=sender.zk_epoch,
+        broker_epoch=peer.epoch,
+        type=request_type,
+        topic_states=list(by_topic.values()),
+        live_leaders=_live_leaders(sender, image.brokers, leaders),
+    )
+
+
+def stop_replica(
+    sender: Sender, peer: Peer, stopped: Iterable[tuple[str, int, int]]
+) -> m.StopReplicaRequest:
+    """Build one StopReplica that deletes replicas on ``peer``.
+
+    Args:
+        sender: who asks.
+        peer: who deletes.
+        stopped: topic name, partition, leader epoch (-2: the topic is gone).
+    """
+    request = m.StopReplicaRequest
+    by_topic: dict[str, m.StopReplicaRequest.StopReplicaTopicState] = {}
+    for name, partition_id, leader_epoch in stopped:
+        state = by_topic.setdefault(
+            name, request.StopReplicaTopicState(topic_name=name, partition_states=[])
+        )
+        state.partition_states.append(
+            request.StopReplicaPartitionState(
+                partition_index=partition_id, leader_epoch=leader_epoch, delete_partition=True
+            )
+        )
+    return request(
+        controller_id=sender.node_id,
+        is_kraft_controller=True,
+        controller_epoch=sender.zk_epoch,
+        broker_epoch=peer.epoch,
+        topic_states=list(by_topic.values()),
+    )
+
+
+def _unregistered(image: Image, partition: Partition) -> tuple[int, ...]:
+    return tuple(r for r in partition.replicas if r not in image.brokers)
+
+
+def _live_leaders(
+    sender: Sender, brokers: Mapping[int, Broker], leaders: set[int]
+) -> list[m.LeaderAndIsrRequest.LeaderAndIsrLiveLeader]:
+    result = []
+    for leader in sorted(leaders):
+        broker = brokers.get(leader)
+        endpoint = broker.endpoint(sender.listener) if broker is not None else None
+        if endpoint is not None:
+            result.append(
+                m.LeaderAndIsrRequest.LeaderAndIsrLiveLeader(
+                    broker_id=leader, host_name=endpoint.host, port=endpoint.port
+                )
+            )
+    return result

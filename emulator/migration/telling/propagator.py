@@ -1,0 +1,252 @@
+"""When ZooKeeper-mode brokers are told, and in which order, one request per step.
+
+Order within one change, per broker: UpdateMetadata with the live brokers first (a broker starts a
+follower only if the leader is in its live set, and nothing retries it), then LeaderAndIsr,
+UpdateMetadata, StopReplica. A topic that was deleted and made anew under its name is deleted on the
+brokers before the new one is announced.
+
+Source: KIP-866 "Controller RPCs"; MigrationPropagator.sendRPCsToBrokersFromMetadataDelta and
+...FromMetadataImage, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from emulator.metadata.delta import Touched
+from emulator.metadata.image import Image
+from emulator.metadata.topics import Topic
+from emulator.migration.telling import propagation as build
+from emulator.migration.telling.channels import (
+    TYPE_FULL,
+    TYPE_INCREMENTAL,
+    TYPE_UNKNOWN,
+    Channels,
+    ControlRequest,
+    Peer,
+)
+from emulator.migration.telling.propagation import PartitionAt, Sender
+from emulator.seam import Effect
+
+Work = Iterator[ControlRequest | None]
+"""A request being built: None while it goes on, then the request, if one is needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    broker_id: int
+    work: Work
+
+
+class Propagator:
+    """Turns images and deltas into queued requests.
+
+    Invariants: only brokers that have a channel get anything (U05); a request of type FULL names
+    every partition of its image; requests of one broker leave in the order of the changes.
+    """
+
+    def __init__(self, channels: Channels, node_id: int, listener: str) -> None:
+        self._channels = channels
+        self._node_id = node_id
+        self._listener = listener
+        self._jobs: deque[_Job] = deque()
+        self.full_count = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether :meth:`step` has work."""
+        return bool(self._jobs)
+
+    def clear(self) -> list[Effect]:
+        """Forget all work and close all channels: leadership is lost."""
+        self._jobs.clear()
+        return self._channels.close()
+
+    def step(self, now_ms: int) -> list[Effect]:
+        """Go on building the next request; queue it when it is done."""
+        if not self._jobs:
+            return []
+        job = self._jobs[0]
+        try:
+            request = next(job.work)
+        except StopIteration:
+            self._jobs.popleft()
+            return []
+        return [] if request is None else self._channels.put(job.broker_id, request, now_ms)
+
+    def full(self, image: Image, zk_epoch: int) -> list[Effect]:
+        """Tell every broker everything: UpdateMetadata, then LeaderAndIsr and UpdateMetadata FULL.
+
+        Returns:
+            The effects of opening channels; the requests follow from :meth:`step`.
+        """
+        sender = Sender(self._node_id, zk_epoch, self._listener)
+        peers = build.peers(image, self._listener)
+        effects = self._channels.set_peers(peers)
+        self.full_count += 1
+        everything = _Shared(image)
+        for peer in peers.values():
+            self._put_update(sender, peer, everything, TYPE_UNKNOWN)
+        for peer in peers.values():
+            self._put_leaders(sender, peer, everything, TYPE_FULL)
+            self._put_update(sender, peer, everything, TYPE_FULL)
+        return effects
+
+    def delta(self, before: Image, after: Image, touched: Touched, zk_epoch: int) -> list[Effect]:
+        """Tell brokers what changed between two images, as far as ``touched`` names it.
+
+        Returns:
+            The effects of opening and closing channels; the requests follow from :meth:`step`.
+        """
+        sender = Sender(self._node_id, zk_epoch, self._listener)
+        peers = build.peers(after, self._listener)
+        known = self._channels.peers
+        joined = [peer for peer in peers.values() if known.get(peer.broker_id) != peer]
+        stayed = [peer for peer in peers.values() if known.get(peer.broker_id) == peer]
+        effects = self._channels.set_peers(peers)
+        changes = _Changes.between(before, after, touched)
+        self._remade(sender, [*peers.values()], changes)
+        if touched.brokers:
+            everything = _Shared(after)
+            for peer in joined:
+                self._put_update(sender, peer, everything, TYPE_UNKNOWN)
+                # FULL where Kafka sends INCREMENTAL: it was away when topics were deleted, and only
+                # a request that names everything makes it give up the replicas of those.
+                self._put_leaders(sender, peer, everything, TYPE_FULL)
+                # Nor would it forget their metadata, if it is the same process that was fenced.
+                self._put_update(sender, peer, everything, TYPE_FULL)
+            live = build.live_brokers(after)
+            for peer in stayed:
+                request = build.update_metadata(sender, peer, [], live, TYPE_UNKNOWN)
+                self._put(peer, [request])
+        self._changes(sender, [*peers.values()], changes)
+        return effects
+
+    def _changes(self, sender: Sender, peers: Sequence[Peer], changes: _Changes) -> None:
+        gone = [t for t in changes.deleted if changes.after.topic(t.name) is None]
+        if not changes.changed and not gone:
+            return
+        image = changes.after
+        hosts = {r for at in changes.changed for r in at.partition.replicas}
+        shared = _Shared(image, changes.changed, build.deleted_topics(sender, image, gone))
+        for peer in peers:
+            if peer.broker_id in hosts:
+                self._put_leaders(sender, peer, shared, TYPE_INCREMENTAL)
+            self._put_update(sender, peer, shared, TYPE_INCREMENTAL)
+            self._put_stops(sender, peer, [*_deleted_on(peer, gone), *changes.dropped_on(peer)])
+
+    def _remade(self, sender: Sender, peers: Sequence[Peer], changes: _Changes) -> None:
+        """Delete topics that live again under their name, before anybody hears of the new ones."""
+        topics = [t for t in changes.deleted if changes.after.topic(t.name) is not None]
+        if not topics:
+            return
+        states = build.deleted_topics(sender, changes.after, topics)
+        live = build.live_brokers(changes.after)
+        for peer in peers:
+            update = build.update_metadata(sender, peer, states, live, TYPE_INCREMENTAL)
+            self._put(peer, [update])
+            self._put_stops(sender, peer, _deleted_on(peer, topics))
+
+    def _put_stops(
+        self, sender: Sender, peer: Peer, stopped: Iterable[tuple[str, int, int]]
+    ) -> None:
+        listed = list(stopped)
+        if listed:
+            self._put(peer, [build.stop_replica(sender, peer, listed)])
+
+    def _put_update(self, sender: Sender, peer: Peer, shared: _Shared, request_type: int) -> None:
+        def work() -> Work:
+            while shared.topics is None:
+                shared.advance()
+                yield None
+            yield build.update_metadata(sender, peer, shared.topics, shared.live, request_type)
+
+        self._put(peer, work())
+
+    def _put_leaders(self, sender: Sender, peer: Peer, shared: _Shared, request_type: int) -> None:
+        work = build.leader_and_isr(sender, peer, shared.image, shared.partitions(), request_type)
+        self._put(peer, work)
+
+    def _put(self, peer: Peer, work: Iterable[ControlRequest | None]) -> None:
+        self._jobs.append(_Job(peer.broker_id, iter(work)))
+
+
+class _Shared:
+    """What requests to several brokers have in common, built once, piece by piece, when needed."""
+
+    def __init__(
+        self,
+        image: Image,
+        partitions: Sequence[PartitionAt] | None = None,
+        deleted: Sequence[build.UpdateTopic] = (),
+    ) -> None:
+        self.image = image
+        self.live = build.live_brokers(image)
+        self.topics: list[build.UpdateTopic] | None = None
+        self._partitions = partitions
+        self._deleted = deleted
+        self._work = build.update_metadata_topics(image, self.partitions())
+
+    def partitions(self) -> Iterable[PartitionAt]:
+        """What is told of: everything, unless it was said what."""
+        everything = self._partitions is None
+        return build.all_partitions(self.image) if everything else self._partitions or ()
+
+    def advance(self) -> None:
+        """Build the next piece of ``topics``."""
+        states = next(self._work)
+        if states is not None:
+            self.topics = [*self._deleted, *states]
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """What touched names come to between two images, seen by a broker that knows ``before``."""
+
+    after: Image
+    changed: tuple[PartitionAt, ...]
+    deleted: tuple[Topic, ...]
+    dropped: tuple[tuple[int, str, int, int], ...]
+    """Broker id, topic name, partition, leader epoch: replicas a reassignment has removed."""
+
+    @classmethod
+    def between(cls, before: Image, after: Image, touched: Touched) -> _Changes:
+        changed = []
+        dropped = []
+        for topic_id, partition_id in sorted(touched.partitions):
+            topic = after.topics.get(topic_id)
+            now = topic.partitions.get(partition_id) if topic is not None else None
+            if topic is None or now is None:
+                continue
+            old_topic = before.topics.get(topic_id)
+            old = old_topic.partitions.get(partition_id) if old_topic is not None else None
+            if old == now:
+                continue
+            changed.append(PartitionAt(topic, partition_id, now))
+            if old is not None:
+                dropped += [
+                    (r, topic.name, partition_id, now.leader_epoch)
+                    for r in old.replicas
+                    if r not in now.replicas
+                ]
+        deleted = [
+            before.topics[topic_id]
+            for topic_id in touched.topics
+            if topic_id in before.topics and topic_id not in after.topics
+        ]
+        return cls(after, tuple(changed), tuple(deleted), tuple(dropped))
+
+    def dropped_on(self, peer: Peer) -> list[tuple[str, int, int]]:
+        """Replicas that ``peer`` no longer holds."""
+        return [(name, p, epoch) for r, name, p, epoch in self.dropped if r == peer.broker_id]
+
+
+def _deleted_on(peer: Peer, topics: Iterable[Topic]) -> list[tuple[str, int, int]]:
+    return [
+        (topic.name, partition_id, build.EPOCH_DURING_DELETE)
+        for topic in topics
+        for partition_id, partition in topic.partitions.items()
+        if peer.broker_id in partition.replicas
+    ]

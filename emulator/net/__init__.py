@@ -1,0 +1,1 @@
+"""Conversations: accepted connections, outbound ones, answers and the tickets they carry."""

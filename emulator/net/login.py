@@ -1,0 +1,120 @@
+"""How a client logs in to a broker: the properties of ``--admin.config``, PLAIN and SCRAM.
+
+Source: KIP-12, KIP-84, KIP-152; SaslClientAuthenticator and ScramSaslClient, Kafka 3.9; RFC 5802.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from emulator.config import jaas
+from wire import messages as m
+
+SCRAM: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+MECHANISMS: Final = ("PLAIN", *SCRAM)
+ITERATIONS_MIN: Final = 4_096
+
+Call = Callable[[Any], Any]
+
+
+class LoginError(Exception):
+    """The broker refused the login, or did not prove that it knows the password."""
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Who logs in, and by which mechanism."""
+
+    mechanism: str
+    username: str
+    password: str = field(repr=False)
+
+    def perform(self, call: Call) -> None:
+        """Log in.
+
+        Args:
+            call: sends one request and returns its answer.
+
+        Raises:
+            LoginError: see there.
+            OSError: the connection ended.
+        """
+        answer = call(m.SaslHandshakeRequest(mechanism=self.mechanism))
+        if answer.error_code:
+            offered = ", ".join(answer.mechanisms)
+            raise LoginError(f"the broker does not take {self.mechanism}, but {offered}")
+        if self.mechanism == "PLAIN":
+            _send(call, f"\0{self.username}\0{self.password}".encode())
+        else:
+            self._scram(call)
+
+    def _scram(self, call: Call) -> None:
+        digest = SCRAM[self.mechanism]
+        name = self.username.replace("=", "=3D").replace(",", "=2C")
+        nonce = secrets.token_hex(16)
+        first = f"n={name},r={nonce}"
+        challenge = _send(call, f"n,,{first}".encode()).decode()
+        told = _attributes(challenge)
+        salt, iterations = base64.b64decode(told["s"]), int(told["i"])
+        if not told["r"].startswith(nonce) or iterations < ITERATIONS_MIN:
+            raise LoginError("the broker's challenge is not one of SCRAM")
+        salted = hashlib.pbkdf2_hmac(digest, self.password.encode(), salt, iterations)
+        client_key = hmac.digest(salted, b"Client Key", digest)
+        without_proof = f"c=biws,r={told['r']}"
+        message = f"{first},{challenge},{without_proof}".encode()
+        signature = hmac.digest(hashlib.new(digest, client_key).digest(), message, digest)
+        proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+        final = f"{without_proof},p={base64.b64encode(proof).decode()}"
+        proven = _attributes(_send(call, final.encode()).decode()).get("v", "")
+        server_key = hmac.digest(salted, b"Server Key", digest)
+        if base64.b64decode(proven) != hmac.digest(server_key, message, digest):
+            raise LoginError("the broker did not prove that it knows the password")
+
+
+def login_of(properties: Mapping[str, str]) -> Login | None:
+    """What a client's properties ask for; None: no login.
+
+    Raises:
+        ValueError: a protocol, mechanism or login configuration that is not supported.
+    """
+    protocol = properties.get("security.protocol", "PLAINTEXT").strip().upper()
+    if protocol == "PLAINTEXT":
+        return None
+    if protocol != "SASL_PLAINTEXT":
+        raise ValueError(
+            f"security.protocol={protocol}: PLAINTEXT and SASL_PLAINTEXT are supported"
+        )
+    mechanism = properties.get("sasl.mechanism", "GSSAPI").strip()
+    if mechanism not in MECHANISMS:
+        raise ValueError(f"sasl.mechanism={mechanism}: {', '.join(MECHANISMS)} are supported")
+    text = properties.get("sasl.jaas.config", "").strip()
+    try:
+        ((module,),) = jaas.parse(f"KafkaClient {{ {text} }};").values()
+        return Login(mechanism, module.options["username"], module.options["password"])
+    except (ValueError, KeyError) as error:
+        raise ValueError("sasl.jaas.config: one module with username and password") from error
+
+
+def _send(call: Call, token: bytes) -> bytes:
+    answer = call(m.SaslAuthenticateRequest(auth_bytes=token))
+    if answer.error_code:
+        raise LoginError(answer.error_message or f"the login failed with error {answer.error_code}")
+    return bytes(answer.auth_bytes)
+
+
+def _attributes(text: str) -> dict[str, str]:
+    """``r=…,s=…,i=…`` by letter.
+
+    Raises:
+        LoginError: an error of the broker, or not of that form.
+    """
+    found = dict(part.partition("=")[::2] for part in text.split(","))
+    if "e" in found or not found:
+        raise LoginError(f"the login failed: {found.get('e', text)}")
+    return found

@@ -1,0 +1,1 @@
+"""One controller process: its machines behind one ``step``. Start reading at ``machine``."""

@@ -1,0 +1,102 @@
+"""From the configuration and a folder's identity to what each machine of a node must know."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from emulator.config.authorizer import AuthorizerSettings
+from emulator.config.load import SECURITY_PROTOCOLS, Config
+from emulator.controller.authorizer import StandardAuthorizer
+from emulator.controller.context import ControllerConfig, Listener
+from emulator.metadata.metadata_version import FEATURE_NAME, MINIMUM
+from emulator.raft.config import RaftConfig
+from emulator.raft.format import MetaProperties, parse_bootstrap_checkpoint
+from emulator.zookeeper.client import ZkClient
+from wire import records as r
+from wire.record_serde import decode_record
+
+HANDSHAKE_MS_MAX: Final = 3_000
+"""A starting ZooKeeper may swallow the connect request for ever: dial again after this."""
+
+
+def zk_client(config: Config, new_conn: Callable[[], int], rng: random.Random) -> ZkClient:
+    """A client of the configured ensemble, not connected yet."""
+    return ZkClient(
+        [(server.host, server.port) for server in config.zookeeper_servers],
+        config.zookeeper_chroot,
+        config.zookeeper_session_timeout_ms,
+        min(config.zookeeper_connection_timeout_ms, HANDSHAKE_MS_MAX),
+        new_conn,
+        rng,
+        max_in_flight=config.zookeeper_max_in_flight_requests,
+        security=config.zookeeper_security,
+    )
+
+
+def raft_config(config: Config, identity: MetaProperties) -> RaftConfig:
+    """Identity, quorum and bounds of the Raft machine."""
+    return RaftConfig(
+        node_id=config.node_id,
+        cluster_id=identity.cluster_id,
+        voters={
+            node: (
+                config.advertised_controller_listener.host,
+                config.advertised_controller_listener.port,
+            )
+            if node == config.node_id
+            else (address.host, address.port)
+            for node, address in config.voters.items()
+        },
+        listener_name=config.controller_listener_names[0],
+        directory_id=identity.directory_id or bytes(16),
+        release=config.release,
+        segment_bytes=config.segment_bytes,
+    )
+
+
+def controller_config(
+    config: Config, identity: MetaProperties, files: Mapping[str, bytes], rng: random.Random
+) -> ControllerConfig:
+    """Settings that decide how the controller answers, and the level an empty log begins at."""
+    level, more = MINIMUM.level, []
+    for value in parse_bootstrap_checkpoint(files):
+        record, _version = decode_record(value)
+        if isinstance(record, r.FeatureLevelRecord) and record.name == FEATURE_NAME:
+            level = record.feature_level
+        else:
+            more.append(record)
+    return ControllerConfig(
+        node_id=config.node_id,
+        cluster_id=identity.cluster_id,
+        release=config.release,
+        metadata_version=level,
+        bootstrap_records=tuple(more),
+        migration_enabled=config.migration_enabled,
+        incarnation_id=rng.randbytes(16),
+        listeners=tuple(
+            Listener(x.name, x.host, x.port, SECURITY_PROTOCOLS[x.security_protocol])
+            for x in config.advertised
+            if x.name in config.controller_listener_names
+        ),
+        inter_broker_listener_name=config.inter_broker_listener_name,
+        voters=frozenset(config.voters),
+        broker_session_timeout_ms=config.broker_session_timeout_ms,
+        broker_heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
+        metadata_max_idle_interval_ms=config.metadata_max_idle_interval_ms,
+        num_partitions=config.num_partitions,
+        default_replication_factor=config.default_replication_factor,
+        delete_topic_enable=config.delete_topic_enable,
+        auto_leader_rebalance_enable=config.auto_leader_rebalance_enable,
+        leader_imbalance_check_interval_seconds=config.leader_imbalance_check_interval_seconds,
+        properties=config.static,
+        authorizer=_authorizer(config),
+    )
+
+
+def _authorizer(config: Config) -> StandardAuthorizer | None:
+    settings = AuthorizerSettings.of(config.static)
+    if settings is None:
+        return None
+    return StandardAuthorizer(settings.super_users, settings.allow_everyone_if_no_acl_found)

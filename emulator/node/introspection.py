@@ -1,0 +1,206 @@
+"""What a node tells about itself: ``/status`` (a pinned schema), ``/metrics``, gauges of the trace.
+
+Reads the machines' plain numbers and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from emulator.metadata.image import Image
+from emulator.migration.driver import MigrationDriver
+from emulator.migration.status import Waiting
+from emulator.migration.taking_over.preconditions import Reason, Why
+from emulator.node.machine import Node
+from emulator.node.tracing import api_name
+from emulator.trace import metrics as metric
+from emulator.trace.exposition import Value
+from emulator.zookeeper.client import ZkClient
+from wire.errors import ErrorCode
+
+STATUS_SCHEMA: Final = 1
+"""Version of the JSON of ``/status``; raised when a field changes its meaning or goes away."""
+
+
+def status(node: Node, now_ms: int) -> dict[str, Any]:
+    """The JSON object behind ``/status`` and ``kraft-bridge status --json``."""
+    image = node.controller.stable
+    version = image.metadata_version
+    return {
+        "schema": STATUS_SCHEMA,
+        "node_id": node.config.node_id,
+        "cluster_id": node.cluster_id,
+        "release": node.config.release,
+        "active": node.active,
+        "leader_epoch": node.raft.leader_epoch,
+        "metadata_version": {"level": version.level, "name": version.name},
+        "offsets": {
+            "log_end": node.raft.log_end_offset,
+            "high_watermark": node.raft.high_watermark,
+            "stable": image.offset,
+        },
+        "brokers": [
+            {
+                "id": broker.id,
+                "kind": "zookeeper" if broker.is_migrating_zk_broker else "kraft",
+                "fenced": broker.fenced,
+                "in_controlled_shutdown": broker.in_controlled_shutdown,
+                "endpoints": [f"{e.name}://{e.host}:{e.port}" for e in broker.endpoints],
+            }
+            for _id, broker in sorted(image.brokers.items())
+        ],
+        "topics": len(image.topics),
+        "partitions": _partition_count(image),
+        "migration": None if node.driver is None else _migration(node, node.driver, now_ms),
+    }
+
+
+def _migration(node: Node, driver: MigrationDriver, now_ms: int) -> dict[str, Any]:
+    found = driver.status(now_ms)
+    assert node.zk is not None, "a driver has a client"
+    return {
+        "phase": found.phase,
+        "driver_state": found.state,
+        "migration_state": found.migration_state,
+        "waiting": [
+            {
+                "why": one.reason.why.value,
+                "subject": one.reason.subject,
+                "text": one.reason.text,
+                "fatal": one.reason.fatal,
+                "since": _iso(one.since_ms),
+            }
+            for one in (*_no_session(node.zk), *found.waiting)
+        ],
+        "records_copied": found.records_copied,
+        "lag": {
+            "records": found.lag_records,
+            "records_without_no_ops": found.lag_changed_records,
+            "ms": found.lag_ms,
+            "bound_records": found.bound_records,
+        },
+        "blocked": found.blocked,
+        "blocked_operations": node.controller.blocked_count,
+        "committed_offset": found.committed_offset,
+        "confirmed_offset": found.confirmed_offset,
+        "controller_epoch": found.zk_epoch,
+        "write_behind": found.write_behind,
+        "deposed_because": found.deposed_because,
+        "poisoned": [
+            {"znode": p.path, "cause": p.cause, "skipped": p.skipped} for p in found.poisoned
+        ],
+        "may_roll_back": found.may_roll_back,
+        "zookeeper": {
+            "state": node.zk.state.name,
+            "server": node.zk.server,
+            "sessions": node.zk.generation,
+        },
+    }
+
+
+def _no_session(zk: ZkClient) -> list[Waiting]:
+    """Without ZooKeeper nothing goes on, whatever else is missing."""
+    if zk.servers.down is None:
+        return []
+    since_ms, why = zk.servers.down
+    text = f"no session with ZooKeeper, tried {zk.server} last: {why}"
+    return [Waiting(Reason(Why.NO_SESSION, zk.server, text), since_ms)]
+
+
+def metrics(node: Node, now_ms: int) -> dict[metric.Metric, Any]:
+    """Every value this node can give; what it cannot give is not among them."""
+    image = node.controller.stable
+    brokers = list(image.brokers.values())
+    values: dict[metric.Metric, Any] = {
+        metric.ACTIVE_CONTROLLER_COUNT: int(node.active),
+        metric.ZK_MIGRATION_STATE: int(image.migration_state),
+        metric.FEATURES: {
+            (name, str(level)): 1 for name, level in sorted(image.finalised_features.items())
+        },
+        metric.MIGRATING_ZK_BROKER_COUNT: sum(b.is_migrating_zk_broker for b in brokers),
+        metric.ACTIVE_BROKER_COUNT: sum(not b.fenced for b in brokers),
+        metric.FENCED_BROKER_COUNT: sum(b.fenced for b in brokers),
+        metric.GLOBAL_TOPIC_COUNT: len(image.topics),
+        metric.GLOBAL_PARTITION_COUNT: _partition_count(image),
+        metric.LAST_APPLIED_RECORD_OFFSET: image.offset,
+        metric.LAST_COMMITTED_RECORD_OFFSET: node.raft.high_watermark - 1,
+        metric.CURRENT_EPOCH: node.raft.leader_epoch,
+        metric.LOG_END_OFFSET: node.raft.log_end_offset,
+        metric.ZK_WRITE_BLOCKING_KRAFT_MS: node.blocking_ms,
+        metric.ZK_WRITE_BLOCKING_KRAFT_TOTAL_MS: node.controller.blocked_total_ms(now_ms),
+        metric.ZK_WRITE_BLOCKING_KRAFT_UNION_MS: node.controller.blocked_union_ms(now_ms),
+        metric.ZK_BLOCKED_OPERATIONS: node.controller.blocked_count,
+        metric.REQUESTS_WAITING: node.counters.waiting,
+        metric.LONGEST_STEP_MS: {("any",): node.counters.longest_step_ns / 1e6},
+        metric.REQUESTS: {
+            (api_name(key), "no"): count
+            for key, count in sorted(node.connections.requests_total.items())
+        },
+        metric.REQUEST_ERRORS: {
+            (api, _error_name(code)): count
+            for (api, code), count in sorted(node.counters.request_errors.items())
+        },
+        metric.CONNECTIONS: {("controller",): node.connections.open_count},
+        metric.CONNECTIONS_REFUSED: {("nonsense",): node.connections.refused_total},
+    }
+    if node.driver is not None and node.zk is not None:
+        values |= _migration_metrics(node.driver, now_ms)
+        values[metric.ZK_SESSIONS] = node.zk.generation
+    return values
+
+
+def _migration_metrics(driver: MigrationDriver, now_ms: int) -> Mapping[metric.Metric, Any]:
+    found = driver.status(now_ms)
+    behind = driver.write_behind
+    pipeline = behind.pipeline
+    multis = sum(pipeline.multis.values())
+    return {
+        metric.ZK_WRITE_BEHIND_LAG: found.lag_records,
+        metric.ZK_WRITE_BEHIND_LAG_WITHOUT_NO_OPS: found.lag_changed_records,
+        metric.ZK_WRITE_BEHIND_LAG_MS: found.lag_ms,
+        metric.ZK_PENDING_RECORDS: found.lag_changed_records,
+        metric.ZK_WRITE_BEHIND_BOUND: found.bound_records,
+        metric.ZK_WRITE_SNAPSHOT_TIME_MS: behind.snapshot_time_ms,
+        metric.ZK_WRITE_DELTA_TIME_MS: behind.delta_time_ms,
+        metric.ZK_MULTIS: {(result,): n for result, n in sorted(pipeline.multis.items())},
+        metric.ZK_MULTI_OPS: {(kind,): n for kind, n in sorted(pipeline.multi_ops.items())},
+        metric.ZK_MULTI_BYTES: pipeline.multi_bytes,
+        metric.ZK_MULTI_LATENCY_MS: pipeline.multi_latency_ms,
+        metric.ZK_MULTIS_IN_FLIGHT: pipeline.in_flight,
+        metric.ZK_COALESCING_RATIO: behind.records_confirmed / multis if multis else 1.0,
+        metric.ZK_POISONED_ZNODES: len(found.poisoned),
+        metric.ZK_CLAIMS: driver.claim_count,
+        metric.LAST_ZK_ACKED_RECORD_OFFSET: found.confirmed_offset,
+    }
+
+
+def gauges(node: Node, now_ms: int) -> dict[str, float]:
+    """The gauges sampled into the trace, by metric name."""
+    if node.driver is None:
+        return {}
+    lag = node.driver.write_behind.lag
+    values: dict[metric.Metric, Value] = {
+        metric.ZK_WRITE_BEHIND_LAG: lag.records,
+        metric.ZK_WRITE_BEHIND_LAG_WITHOUT_NO_OPS: lag.changed_records,
+        metric.ZK_WRITE_BEHIND_LAG_MS: lag.age_ms(now_ms),
+        metric.ZK_BLOCKED_OPERATIONS: node.controller.blocked_count,
+        metric.LAST_COMMITTED_RECORD_OFFSET: node.raft.high_watermark - 1,
+    }
+    return {one.name: float(value) for one, value in values.items() if isinstance(value, int)}
+
+
+def _partition_count(image: Image) -> int:
+    return sum(len(topic.partitions) for topic in image.topics.values())
+
+
+def _error_name(code: str) -> str:
+    try:
+        return ErrorCode(int(code)).name
+    except ValueError:
+        return code
+
+
+def _iso(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")

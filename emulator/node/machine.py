@@ -1,0 +1,393 @@
+"""One controller node: every machine of the process behind one ``step``.
+
+Where to start reading. Bytes come in as events, become requests (``connections``), are answered by
+the Raft machine or the controller; the controller's records go to the log (``raft``), are durable,
+then committed; what is committed and stable goes to the migration driver, which writes it to
+ZooKeeper and tells the brokers. ``_settle`` is that path in order, repeated until nothing moves.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from emulator.config.load import Config
+from emulator.controller.context import Call
+from emulator.controller.machine import Controller
+from emulator.controller.registry import advertised
+from emulator.controller.supported import supported_features
+from emulator.metadata.migration_state import MigrationState
+from emulator.metadata.snapshot import to_records
+from emulator.migration.driver import MigrationDriver
+from emulator.migration.dual_write.modes import Mode
+from emulator.migration.settings import Settings
+from emulator.migration.telling.channels import Channels
+from emulator.net.accepted import Connections, Request, Ticket
+from emulator.net.reply import Reply
+from emulator.node.assembly import controller_config, raft_config, zk_client
+from emulator.node.recovery import load_history
+from emulator.node.tracing import Causes, Counters, block_row, came_by, outermost, request_row
+from emulator.raft.format import MetaProperties
+from emulator.raft.machine import Raft
+from emulator.seam import (
+    Accepted,
+    Closed,
+    Connected,
+    DiskFailed,
+    Effect,
+    Event,
+    Halt,
+    Log,
+    Received,
+    Row,
+    Synced,
+)
+from emulator.trace.distribution import Distribution
+from emulator.trace.rows import RangeRow, Stage
+from emulator.zookeeper.client import ZkClient
+from emulator.zookeeper.states import ZkState
+from wire import messages as m
+from wire.record_serde import encode_record
+
+SETTLE_ROUNDS_MAX: Final = 100
+"""Rounds of one step; what still moves then goes on in the next step, so no step is endless."""
+DRAIN_MS_MAX: Final = 60_000
+"""How long an orderly stop waits for ZooKeeper before it gives up and says so."""
+_OUT_OF_CHARGE: Final = {
+    Mode.STOPPED: "nothing was compared since the start",
+    Mode.DEPOSED: "this controller is no longer in charge;",
+}
+
+
+class Node:
+    """See the module's docstring.
+
+    Args:
+        config: validated configuration.
+        identity: content of ``meta.properties``.
+        files: relative path -> content of the node's folder.
+        rng: placement, back-off, ids.
+        stamp: monotonic nanoseconds, for the trace only.
+        new_conn: allocates a connection id.
+        now_ms: milliseconds since the Unix epoch, never going back.
+
+    Raises:
+        RecoveryError: the files are damaged or belong to another node; nothing was written.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        identity: MetaProperties,
+        files: Mapping[str, bytes],
+        *,
+        rng: random.Random,
+        stamp: Callable[[], int],
+        new_conn: Callable[[], int],
+        now_ms: int,
+    ) -> None:
+        self.config = config
+        self.cluster_id = identity.cluster_id
+        self._stamp = stamp
+        self.raft = Raft(raft_config(config, identity), files, rng, now_ms)
+        self.history = load_history(self.raft, supported_features(config.release))
+        settings = controller_config(config, identity, files, rng)
+        self.controller = Controller(settings, self.raft, self.history, rng)
+        self.connections = Connections(
+            advertised(config.release), config.socket_request_max_bytes, stamp
+        )
+        self.zk: ZkClient | None = None
+        self.driver: MigrationDriver | None = None
+        if config.migration_enabled:
+            self.zk = zk_client(config, new_conn, rng)
+            self.driver = MigrationDriver(
+                Settings.of(config, identity.cluster_id),
+                self.zk,
+                self.controller,
+                self.raft,
+                Channels(config.node_id, new_conn),
+                stamp,
+            )
+        self.counters = Counters()
+        self.blocking_ms = Distribution()
+        self._causes = Causes()
+        self._unsettled = False
+        self._seen_end = self.raft.log_end_offset
+        self._seen_high_watermark = -1
+        self._seen_generation = 0
+        self._snapshot_bytes = 0
+        self._snapshot_due_ms = now_ms + config.snapshot_interval_ms
+        self._stopping_since_ms: int | None = None
+        self._halted = False
+
+    @property
+    def active(self) -> bool:
+        """Whether this node is the active controller."""
+        return self.raft.is_leader and self.raft.high_watermark >= 0
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When ``step`` is due even if nothing happens."""
+        if self._unsettled:
+            return 0
+        times = [self.raft.deadline_ms, self.controller.deadline_ms]
+        if self.zk is not None and self.driver is not None:
+            times += [self.zk.deadline_ms, self.driver.deadline_ms]
+        if self._stopping_since_ms is not None:
+            times.append(self._stopping_since_ms + DRAIN_MS_MAX)
+        return min((t for t in times if t is not None), default=None)
+
+    def not_ready_because(self) -> str:
+        """Why this node should get no traffic yet; empty when it should."""
+        if not self.active:
+            return "not the active controller yet"
+        if self.zk is not None and not self.zk.connected:
+            return "no ZooKeeper session"
+        return ""
+
+    def start(self, now_ms: int) -> list[Effect]:
+        """Open the epoch, write the activation records, begin to connect to ZooKeeper."""
+        effects = self.raft.start(now_ms)
+        start = self.raft.epoch_start_offset
+        self.history.skip(start, start, self.raft.leader_epoch)
+        effects.append(Log("info", "active", {"migration": self.controller.activate(now_ms)}))
+        if self.zk is not None and self.driver is not None:
+            effects += self.driver.start(now_ms)
+            effects += self.zk.start(now_ms)
+            effects += self.driver.became_leader(self.raft.leader_epoch, now_ms)
+        return effects + self._settle(now_ms)
+
+    def step(self, events: list[Event], now_ms: int) -> list[Effect]:
+        """Take what happened, run the timers that are due, return what to do, in order."""
+        if self._halted:
+            return []
+        begin_ns = self._stamp()
+        effects: list[Effect] = []
+        for event in events:
+            effects += self._event(event, now_ms)
+        effects += self._timers(now_ms)
+        effects += self._settle(now_ms)
+        self.counters.longest_step_ns = max(self.counters.longest_step_ns, self._stamp() - begin_ns)
+        return effects + self._stop_if_drained(now_ms)
+
+    def shutdown(self, now_ms: int) -> list[Effect]:
+        """Orderly stop: new work is refused, what is committed goes to ZooKeeper, then ``Halt``.
+
+        A second call stops at once, with exit code 1 if anything is missing in ZooKeeper.
+        """
+        if self._stopping_since_ms is not None:
+            return self._halt("stopped at once; changes may be missing in ZooKeeper", 1)
+        self._stopping_since_ms = now_ms
+        effects: list[Effect] = [Log("info", "stopping: writing what is left to ZooKeeper", {})]
+        effects += self.raft.shutdown(now_ms)
+        self.controller.end()
+        if self.driver is not None:
+            effects += self.driver.drain(now_ms)
+        effects += self._settle(now_ms)
+        return effects + self._stop_if_drained(now_ms)
+
+    # ---------------------------------------------------------------- events and requests
+    def _event(self, event: Event, now_ms: int) -> list[Effect]:
+        match event:
+            case Accepted():
+                self.connections.accepted(event)
+                return []
+            case Received(conn=conn, data=data) if self.connections.owns(conn):
+                return self._requests(conn, data, now_ms)
+            case Closed(conn=conn) if self.connections.owns(conn):
+                self.connections.closed(conn)
+                self._left(conn, now_ms)
+                return []
+            case Received(conn=conn) | Closed(conn=conn) | Connected(conn=conn):
+                return self._outbound(conn, event, now_ms)
+            case Synced(token=token):
+                return self.raft.synced(token, now_ms)
+            case DiskFailed(why=why):
+                return self._halt(f"the disk failed: {why}", 1)
+
+    def _outbound(self, conn: int, event: Event, now_ms: int) -> list[Effect]:
+        if self.zk is not None and self.zk.owns(conn):
+            return self.zk.handle(event, now_ms)
+        if self.driver is not None and self.driver.owns(conn):
+            return self.driver.handle(event, now_ms)
+        return []
+
+    def _requests(self, conn: int, data: bytes, now_ms: int) -> list[Effect]:
+        requests, effects = self.connections.received(conn, data)
+        for request in requests:
+            self.counters.waiting += 1
+            self._request(request, now_ms)
+        if not self.connections.owns(conn):
+            self._left(conn, now_ms)
+        return effects
+
+    def _left(self, conn: int, now_ms: int) -> None:
+        self.controller.left(lambda ticket: came_by(ticket, conn), now_ms)
+
+    def _request(self, request: Request, now_ms: int) -> None:
+        call = Call(
+            ticket=request.ticket,
+            header=request.ticket.header,
+            message=request.message,
+            client_address=request.peer_address,
+            listener=request.listener,
+            received_ms=now_ms,
+        )
+        self.controller.request(call, now_ms)
+        for one in self.controller.take_forwarded():
+            self._raft_request(one.message, one.header.api_version, one.ticket, now_ms)
+
+    def _raft_request(self, message: object, version: int, ticket: object, now_ms: int) -> None:
+        match message:
+            case m.FetchRequest():
+                self.raft.fetch(message, version, now_ms, ticket)
+            case m.FetchSnapshotRequest():
+                self.raft.fetch_snapshot(message, version, ticket)
+            case m.DescribeQuorumRequest():
+                self.raft.describe_quorum(message, version, now_ms, ticket)
+            case m.VoteRequest():
+                self.raft.vote(message, version, ticket)
+            case m.BeginQuorumEpochRequest():
+                self.raft.begin_quorum_epoch(message, version, ticket)
+            case m.EndQuorumEpochRequest():
+                self.raft.end_quorum_epoch(message, version, ticket)
+            case _:
+                raise AssertionError("no request of the Raft machine")
+
+    # ---------------------------------------------------------------- the path, in order
+    def _timers(self, now_ms: int) -> list[Effect]:
+        effects: list[Effect] = []
+        if _due(self.raft.deadline_ms, now_ms):
+            effects += self.raft.tick(now_ms)
+        if _due(self.controller.deadline_ms, now_ms):
+            self.controller.tick(now_ms)
+        if self.zk is not None and _due(self.zk.deadline_ms, now_ms):
+            effects += self.zk.tick(now_ms)
+        if self.driver is not None and _due(self.driver.deadline_ms, now_ms):
+            effects += self.driver.tick(now_ms)
+        return effects + self._maybe_snapshot(now_ms)
+
+    def _settle(self, now_ms: int) -> list[Effect]:
+        effects: list[Effect] = []
+        if self.driver is not None:
+            self._causes.note(self.driver.write_behind.mode, now_ms)
+        for _round in range(SETTLE_ROUNDS_MAX):
+            moved = self._zookeeper(now_ms)
+            moved += self._appended(now_ms)
+            moved += self._committed(now_ms)
+            moved += self._answers()
+            effects += moved
+            self._unsettled = bool(moved)
+            if not moved:
+                break
+        return effects
+
+    def _zookeeper(self, now_ms: int) -> list[Effect]:
+        if self.zk is None or self.driver is None:
+            return []
+        effects: list[Effect] = []
+        results = self.zk.take_results()
+        if results:
+            effects += self.driver.zk_results(results, now_ms)
+        if self.zk.connected and self.zk.generation != self._seen_generation:
+            self._seen_generation = self.zk.generation
+            effects += self.driver.zk_connected(now_ms)
+        return effects
+
+    def _appended(self, now_ms: int) -> list[Effect]:
+        end = self.raft.log_end_offset
+        if end == self._seen_end:
+            return []
+        row = RangeRow(Stage.APPENDED, self._seen_end, end - 1, self._stamp())
+        self._seen_end = end
+        return [*self.raft.flush(now_ms), Row(row)]
+
+    def _committed(self, now_ms: int) -> list[Effect]:
+        high_watermark = self.raft.high_watermark
+        if high_watermark == self._seen_high_watermark:
+            return []
+        first = max(self._seen_high_watermark, 0)
+        self._seen_high_watermark = high_watermark
+        deltas = self.controller.committed(now_ms)
+        no_ops = sum(d.last_offset - d.first_offset + 1 for d in deltas if not d.touched)
+        row = RangeRow(Stage.COMMITTED, first, high_watermark - 1, self._stamp(), no_ops)
+        effects: list[Effect] = [Row(row)]
+        if self.driver is not None:
+            effects += self.driver.metadata(deltas, now_ms)
+        return effects
+
+    def _answers(self) -> list[Effect]:
+        effects: list[Effect] = []
+        for appended in self.controller.take_appended():
+            ticket = outermost(appended.ticket)
+            if ticket is not None:
+                ticket.offsets = (appended.first_offset, appended.last_offset)
+        for blocked in self.controller.take_blocked():
+            self.blocking_ms.observe(blocked.end_ms - blocked.begin_ms)
+            effects.append(Row(block_row(blocked, self._causes, self._stamp())))
+        for reply in self.raft.take_replies():
+            self.controller.answer(reply)
+        for reply in self.controller.take_replies():
+            effects += self._answer(reply)
+        return effects
+
+    def _answer(self, reply: Reply) -> list[Effect]:
+        ticket = reply.ticket
+        assert isinstance(ticket, Ticket), "tickets come from connections"
+        self.counters.waiting -= 1
+        effects = self.connections.reply(ticket, reply.message)
+        row = request_row(ticket, reply, self._stamp())
+        if row.error_code:
+            key = (row.inner_api or row.api, str(row.error_code))
+            self.counters.request_errors[key] = self.counters.request_errors.get(key, 0) + 1
+        return [*effects, Row(row)]
+
+    def _maybe_snapshot(self, now_ms: int) -> list[Effect]:
+        """Begin a snapshot when enough bytes were appended or enough time passed since the last."""
+        new_bytes = self.raft.appended_bytes - self._snapshot_bytes
+        old = self.config.snapshot_interval_ms > 0 and now_ms >= self._snapshot_due_ms
+        due = new_bytes >= self.config.snapshot_bytes_between or old
+        image = self.history.stable
+        latest = self.raft.latest_snapshot
+        covered = latest.end_offset if latest is not None else 0
+        if not due or self.raft.snapshotting or image.offset < covered:
+            return []
+        last = next(self.raft.read(image.offset, image.offset), None)
+        if last is None or last.last_offset != image.offset:
+            return []
+        self._snapshot_bytes = self.raft.appended_bytes
+        self._snapshot_due_ms = now_ms + self.config.snapshot_interval_ms
+        values = (encode_record(record, version) for record, version in to_records(image))
+        return self.raft.snapshot(image.offset + 1, image.epoch, values, last.base_timestamp)
+
+    def _stop_if_drained(self, now_ms: int) -> list[Effect]:
+        if self._stopping_since_ms is None or self._halted:
+            return []
+        late = now_ms >= self._stopping_since_ms + DRAIN_MS_MAX
+        drained = self.driver is None or self.driver.drained
+        if not late and (self.raft.dirty or not drained):
+            # What is not committed yet must still go to ZooKeeper.
+            return []
+        if not drained:
+            return self._halt("stopped, but changes are missing in ZooKeeper: it did not answer", 1)
+        effects = [] if self.zk is None else self.zk.close(now_ms)
+        closing = self.zk is not None and self.zk.state is ZkState.CLOSING
+        if closing and not late:
+            return effects
+        behind = None if self.driver is None else self.driver.write_behind
+        if behind is None or self.controller.stable.migration_state != MigrationState.MIGRATION:
+            return effects + self._halt("stopped", 0)
+        why = _OUT_OF_CHARGE.get(behind.mode)
+        if why is None:
+            return effects + self._halt("everything committed is in ZooKeeper", 0)
+        text = f"stopped; changes may be missing in ZooKeeper: {why} {behind.why}".rstrip()
+        return effects + self._halt(text, 1)
+
+    def _halt(self, why: str, exit_code: int) -> list[Effect]:
+        self._halted = True
+        return [*self.connections.close_all(), Halt(exit_code, why)]
+
+
+def _due(deadline_ms: int | None, now_ms: int) -> bool:
+    return deadline_ms is not None and deadline_ms <= now_ms

@@ -1,0 +1,169 @@
+"""From an answered request to its row of the trace."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Final
+
+import msgspec
+
+from emulator.controller.forwarding import Enveloped
+from emulator.controller.gate import Blocked
+from emulator.migration.dual_write.modes import Mode
+from emulator.net.accepted import Ticket
+from emulator.net.reply import Reply
+from emulator.trace.rows import BlockCause, BlockEnd, BlockRow, RequestRow
+from wire import messages as m
+from wire.errors import DecodeError
+from wire.frame import decode_response
+from wire.schema import lookup
+
+
+@dataclass(slots=True)
+class Counters:
+    """Plain numbers for the metrics."""
+
+    request_errors: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By API and error code."""
+    waiting: int = 0
+    """Requests received and not answered."""
+    longest_step_ns: int = 0
+
+
+_CAUSES: Final = {
+    Mode.DOUBT: BlockCause.SESSION_LOST,
+    Mode.SETTLING: BlockCause.FENCING,
+    Mode.POISONED: BlockCause.POISONED,
+}
+
+
+class Causes:
+    """Why ZooKeeper was behind, over time: an operation blocks for what held when it began."""
+
+    def __init__(self) -> None:
+        self._since: deque[tuple[int, BlockCause]] = deque([(0, BlockCause.LAG_RECORDS)], 1000)
+
+    def note(self, mode: Mode, now_ms: int) -> None:
+        """Remember what holds from now on."""
+        cause = _CAUSES.get(mode, BlockCause.LAG_RECORDS)
+        if cause is not self._since[-1][1]:
+            self._since.append((now_ms, cause))
+
+    def at(self, time_ms: int) -> BlockCause:
+        """What held at a time; the oldest known for a time before that."""
+        held = (cause for since, cause in reversed(self._since) if since <= time_ms)
+        return next(held, self._since[0][1])
+
+
+def block_row(blocked: Blocked, causes: Causes, end_ns: int) -> BlockRow:
+    """One operation's wait for ZooKeeper that ended now."""
+    ticket = outermost(blocked.ticket)
+    return BlockRow(
+        begin_ns=end_ns - (blocked.end_ms - blocked.begin_ms) * 1_000_000,
+        end_ns=end_ns,
+        cause=causes.at(blocked.begin_ms),
+        api=api_name(blocked.api_key),
+        request_id=None if ticket is None else ticket.request_id,
+        end=BlockEnd.RELEASED if blocked.admitted else BlockEnd.TIMED_OUT,
+    )
+
+
+def request_row(ticket: Ticket, reply: Reply, answered_ns: int) -> RequestRow:
+    """One row; an Envelope shows the client id and correlation id of the request inside."""
+    header, inner = ticket.header, ticket.inner
+    error = first_error(reply.message)
+    if not error and inner is not None and isinstance(reply.message, m.EnvelopeResponse):
+        error = _inner_error(inner.api_key, inner.api_version, reply.message.response_data)
+    named = inner or header
+    first_offset, last_offset = ticket.offsets or (None, None)
+    return RequestRow(
+        request_id=ticket.request_id,
+        api=api_name(header.api_key),
+        api_version=header.api_version,
+        client_id=named.client_id,
+        correlation_id=named.correlation_id,
+        answered_ns=answered_ns,
+        received_ns=ticket.received_ns,
+        error_code=error,
+        first_offset=first_offset,
+        last_offset=last_offset,
+        inner_api=None if inner is None else api_name(inner.api_key),
+    )
+
+
+def outermost(ticket: object) -> Ticket | None:
+    """The connection's ticket of a request, also of one inside an Envelope; None for none."""
+    while isinstance(ticket, Enveloped):
+        ticket = ticket.outer
+    return ticket if isinstance(ticket, Ticket) else None
+
+
+def came_by(ticket: object, conn: int) -> bool:
+    """Whether a request, or the Envelope around it, came by that connection."""
+    outer = outermost(ticket)
+    return outer is not None and outer.conn == conn
+
+
+@cache
+def api_name(key: int) -> str:
+    """Kafka's name of an API.
+
+    >>> api_name(43)
+    'ElectLeaders'
+    """
+    request = lookup("request", key)
+    return f"key {key}" if request is None else request.__name__.removesuffix("Request")
+
+
+def first_error(message: object) -> int:
+    """The first error code in an answer that is not 0, outer levels first.
+
+    >>> first_error(m.BrokerHeartbeatResponse(error_code=77))
+    77
+    """
+    code = getattr(message, "error_code", 0)
+    if code:
+        return int(code)
+    for name in _lists_with_errors(type(message)):
+        for element in getattr(message, name) or ():
+            found = first_error(element)
+            if found:
+                return found
+    return 0
+
+
+def _inner_error(key: int, version: int, data: bytes | None) -> int:
+    if data is None:
+        return 0
+    try:
+        return first_error(decode_response(key, version, data)[1])
+    except DecodeError:
+        return 0
+
+
+_LISTS: Final[dict[type, tuple[str, ...]]] = {}
+
+
+def _lists_with_errors(kind: type) -> tuple[str, ...]:
+    found = _LISTS.get(kind)
+    if found is None:
+        fields = msgspec.structs.fields(kind) if issubclass(kind, msgspec.Struct) else ()
+        found = tuple(field.name for field in fields if _holds_structs(field.type))
+        _LISTS[kind] = found
+    return found
+
+
+def _holds_structs(hint: object) -> bool:
+    return any(
+        isinstance(part, type) and issubclass(part, msgspec.Struct) and part is not hint
+        for part in _parts(hint)
+    )
+
+
+def _parts(hint: object) -> Iterator[object]:
+    yield hint
+    for part in getattr(hint, "__args__", ()):
+        yield from _parts(part)

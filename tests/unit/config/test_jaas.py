@@ -1,0 +1,55 @@
+"""JAAS files as Kafka's documentation writes them, and such as nobody should."""
+
+import re
+
+import pytest
+
+from emulator.config import jaas
+
+FILE = """
+/* brokers */
+KafkaServer {
+    org.apache.kafka.common.security.plain.PlainLoginModule required
+    username="admin"   password="a;b}" user_admin="a;b}";
+};
+// ZooKeeper
+Client {
+    org.apache.zookeeper.server.auth.DigestLoginModule REQUIRED
+    username=kafka
+    password="s\\"e\\\\cret";  # ours
+};
+"""
+
+
+def test_sections_modules_and_options() -> None:
+    found = jaas.parse(FILE)
+    assert set(found) == {"KafkaServer", "Client"}
+    (client,) = found["Client"]
+    assert client.name == "org.apache.zookeeper.server.auth.DigestLoginModule"
+    assert (client.flag, client.options) == (
+        "required",
+        {"username": "kafka", "password": 's"e\\cret'},
+    )
+    assert found["KafkaServer"][0].options["user_admin"] == "a;b}"
+    assert "cret" not in repr(client)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("Client", "'{' is expected after Client"),
+        ("{", "a section's name is expected"),
+        ("Client { a.B required; }", "';' is expected behind the section Client"),
+        ("Client { a.B required;", "the section Client is not closed"),
+        ("Client { a.B u=1; };", "needs one of optional, required"),
+        ("Client { a.B required u; };", "'=' is expected behind the option u"),
+        ("Client { a.B required u=; };", "the option u of a.B has no value"),
+        ("Client { a.B required u=1 }", "an option is expected in a.B, not '}'"),
+        ("Client { a.B required u=1", "do not end with ';'"),
+        ("Client { ; };", "a login module is expected"),
+        ('Client {\n a.B required u="1; };', "begins in line 2 has no end"),
+    ],
+)
+def test_where_a_text_is_wrong(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(why)):
+        jaas.parse(text)

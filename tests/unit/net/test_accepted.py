@@ -1,0 +1,118 @@
+"""Accepted connections: order of answers, and what closes a connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+
+import pytest
+
+from emulator.net.accepted import UNANSWERED_MAX, Connections, Request
+from emulator.seam import Accepted, Close, Effect, Log, Send
+from wire import messages as m
+from wire.frame import RequestHeader, decode_response, encode_request, framed
+
+ADVERTISED = {18: (0, 4), 63: (0, 1), 58: (0, 0)}
+HEARTBEAT, API_VERSIONS = 63, 18
+
+
+@pytest.fixture
+def connections() -> Connections:
+    clock = count()
+    made = Connections(ADVERTISED, 10_000, stamp=lambda: next(clock))
+    made.accepted(Accepted(1, "CONTROLLER", b"\x7f\x00\x00\x01"))
+    return made
+
+
+def frame(key: int, version: int, correlation_id: int, message: object) -> bytes:
+    return framed(encode_request(RequestHeader(key, version, correlation_id, "me"), message))
+
+
+def sent(effects: list[Effect]) -> bytes:
+    return b"".join(effect.data for effect in effects if isinstance(effect, Send))
+
+
+def heartbeats(connections: Connections, numbers: range) -> list[Request]:
+    data = b"".join(frame(HEARTBEAT, 1, n, m.BrokerHeartbeatRequest()) for n in numbers)
+    requests, effects = connections.received(1, data)
+    assert not effects
+    return requests
+
+
+def test_answers_leave_in_the_order_of_the_requests(connections: Connections) -> None:
+    first, second = heartbeats(connections, range(2))
+    assert connections.reply(second.ticket, m.BrokerHeartbeatResponse()) == []
+    both = sent(connections.reply(first.ticket, m.BrokerHeartbeatResponse(error_code=77)))
+    size = int.from_bytes(both[:4], "big")
+    correlation_id, answer = decode_response(HEARTBEAT, 1, both[4 : 4 + size])
+    assert (correlation_id, answer.error_code) == (0, 77)
+    correlation_id, _ = decode_response(HEARTBEAT, 1, both[8 + size :])
+    assert correlation_id == 1
+
+
+def test_a_peer_that_asks_on_without_an_answer_is_closed(connections: Connections) -> None:
+    waiting = heartbeats(connections, range(UNANSWERED_MAX))
+    connections.reply(waiting[0].ticket, m.BrokerHeartbeatResponse())
+    heartbeats(connections, range(1))
+    one_more = frame(HEARTBEAT, 1, 1, m.BrokerHeartbeatRequest())
+    requests, effects = connections.received(1, one_more)
+    assert requests == []
+    assert Close(1) in effects
+    (log,) = [effect for effect in effects if isinstance(effect, Log)]
+    assert f"{UNANSWERED_MAX} requests" in str(log.fields["why"])
+    assert connections.reply(waiting[1].ticket, m.BrokerHeartbeatResponse()) == []
+
+
+def test_a_frame_may_arrive_cut_anywhere(connections: Connections) -> None:
+    data = frame(HEARTBEAT, 1, 5, m.BrokerHeartbeatRequest(broker_id=2))
+    found: list[Request] = []
+    for byte in data:
+        found += connections.received(1, bytes([byte]))[0]
+    assert [request.message.broker_id for request in found] == [2]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(lambda: frame(3, 12, 1, m.MetadataRequest()), id="api not offered"),
+        pytest.param(lambda: b"\xff\xff\xff\xff", id="negative length"),
+        pytest.param(lambda: (20_000).to_bytes(4, "big"), id="too long"),
+        pytest.param(
+            lambda: frame(HEARTBEAT, 1, 1, m.BrokerHeartbeatRequest())[:-1] + b"\x05",
+            id="body that does not parse",
+        ),
+    ],
+)
+def test_nonsense_closes_the_connection(
+    connections: Connections, data: Callable[[], bytes]
+) -> None:
+    requests, effects = connections.received(1, data())
+    assert requests == []
+    assert Close(1) in effects
+    assert not connections.owns(1)
+    assert connections.refused_total == 1
+
+
+def test_api_versions_is_taken_in_any_version_and_answered_in_version_0(
+    connections: Connections,
+) -> None:
+    header = (API_VERSIONS).to_bytes(2, "big") + (99).to_bytes(2, "big") + b"\0\0\0\x09\0\2me"
+    (request,), effects = connections.received(1, framed(header + b"\0whatever comes"))
+    assert not effects
+    answer = m.ApiVersionsResponse(error_code=35)
+    data = sent(connections.reply(request.ticket, answer))
+    correlation_id, decoded = decode_response(API_VERSIONS, 0, data[4:])
+    assert (correlation_id, decoded.error_code) == (9, 35)
+
+
+def test_an_envelope_shows_the_header_inside(connections: Connections) -> None:
+    inner = encode_request(RequestHeader(19, 7, 42, "adm"), m.CreateTopicsRequest())
+    envelope = m.EnvelopeRequest(request_data=inner, client_host_address=b"\x7f\0\0\1")
+    (request,), _ = connections.received(1, frame(58, 0, 7, envelope))
+    assert request.ticket.inner == RequestHeader(19, 7, 42, "adm")
+
+
+def test_an_answer_for_a_peer_that_left_is_dropped(connections: Connections) -> None:
+    (request,) = heartbeats(connections, range(1))
+    connections.closed(1)
+    assert connections.reply(request.ticket, m.BrokerHeartbeatResponse()) == []

@@ -1,0 +1,96 @@
+"""``/status``: every field stands in docs/status.md with its type, and the other way round."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emulator.migration.dual_write.modes import Mode
+from emulator.migration.dual_write.poison import Poisoned
+from emulator.migration.status import Waiting
+from emulator.migration.taking_over.preconditions import Reason, Why
+from emulator.node import introspection
+from emulator.node.machine import Node
+from tests.unit.node.test_machine import World
+from wire import records as r
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "status.md"
+TYPES = {"int": int, "string": str, "bool": bool}
+
+
+def rows(heading: str) -> dict[str, tuple[str, ...]]:
+    """The table under a heading: its first cell without quotes -> the other cells."""
+    part = PAGE.read_text().partition(f"{heading}\n")[2].partition("\n## ")[0]
+    cells = [re.split(r" *\| *", line.strip("| ")) for line in part.splitlines() if "|" in line]
+    return {first.strip("`"): tuple(others) for first, *others in cells[2:]}
+
+
+def fields(value: Any, path: str = "") -> Iterator[tuple[str, object]]:
+    """Every leaf of a JSON value with its path."""
+    if isinstance(value, dict):
+        for key, member in value.items():
+            yield from fields(member, f"{path}.{key}" if path else key)
+    elif isinstance(value, list):
+        assert value, f"{path}: an example is needed"
+        for member in value:
+            yield from fields(member, f"{path}[]")
+    else:
+        yield path, value
+
+
+@pytest.fixture
+def node(monkeypatch: pytest.MonkeyPatch) -> Node:
+    """One that has something to tell in every field."""
+    world = World()
+    endpoint = r.RegisterBrokerRecord.BrokerEndpoint(name="INTERNAL", host="h", port=1)
+    broker = r.RegisterBrokerRecord(broker_id=1, is_migrating_zk_broker=True, end_points=[endpoint])
+    world.node.controller.append([broker], world.now_ms)
+    world.advance(1_000)
+    driver = world.node.driver
+    assert driver is not None
+    found = replace(
+        driver.status(world.now_ms),
+        poisoned=(Poisoned("/brokers/topics/t", "NO_AUTH", skipped=False),),
+        waiting=(Waiting(Reason(Why.BROKER_NOT_REGISTERED, "2", "broker 2"), 1_500),),
+    )
+    monkeypatch.setattr(type(driver), "status", lambda _driver, _now_ms: found)
+    return world.node
+
+
+def test_the_page_lists_every_field_with_its_type(node: Node) -> None:
+    status = introspection.status(node, 1_001_000)
+    assert json.loads(json.dumps(status)) == status
+    shown = dict(fields(status))
+    listed = rows("kraft-bridge status --json`")
+    assert set(shown) == set(listed) - {"migration"}
+    wrong = {p: v for p, v in shown.items() if type(v) is not TYPES[listed[p][0]]}
+    assert not wrong
+
+
+def test_the_schema_is_the_one_described(node: Node) -> None:
+    assert introspection.STATUS_SCHEMA == 1
+    assert introspection.status(node, 1_001_000)["schema"] == introspection.STATUS_SCHEMA
+
+
+def test_who_is_missing_comes_with_its_time(node: Node) -> None:
+    migration = introspection.status(node, 1_001_000)["migration"]
+    assert [(one["subject"], one["since"][17:]) for one in migration["waiting"]] == [
+        ("zk:2181", "40.000+00:00"),
+        ("2", "01.500+00:00"),
+    ]
+
+
+def test_every_reason_and_mode_is_explained() -> None:
+    assert set(rows("## Reasons to wait")) == {why.value for why in Why}
+    assert set(rows("## Write-behind")) == {mode.value for mode in Mode}
+
+
+def test_without_a_migration_there_is_none() -> None:
+    world = World(zookeeper_metadata_migration_enable="false")
+    assert introspection.status(world.node, world.now_ms)["migration"] is None

@@ -1,0 +1,277 @@
+"""How a node ends, and what it says while ZooKeeper cannot be reached."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from itertools import count
+
+import pytest
+
+from emulator.config import load as config
+from emulator.migration.states import State
+from emulator.net.accepted import Ticket
+from emulator.node import introspection
+from emulator.node.machine import Node
+from emulator.raft.format import MetaProperties, render_bootstrap_checkpoint
+from emulator.raft.layout import BOOTSTRAP_CHECKPOINT
+from emulator.seam import (
+    Accepted,
+    AppendFile,
+    Close,
+    Closed,
+    Connect,
+    Connected,
+    Effect,
+    Event,
+    Halt,
+    Log,
+    Received,
+    ReplaceFile,
+    Send,
+    Synced,
+    SyncFile,
+)
+from emulator.simulation.zookeeper import ZooKeeperModel
+from emulator.zookeeper.ops import Create
+from wire import messages as m
+from wire import records as r
+from wire.errors import ErrorCode
+from wire.frame import RequestHeader, decode_response, encode_request, framed
+from wire.record_serde import encode_record
+
+RAW = {
+    "process.roles": "controller",
+    "node.id": "3000",
+    "controller.quorum.voters": "3000@localhost:9093",
+    "listeners": "CONTROLLER://127.0.0.1:9093",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",
+    "log.dirs": "data",
+    "zookeeper.metadata.migration.enable": "true",
+    "zookeeper.connect": "zk:2181",
+}
+CALLER = 1_000_000
+IDENTITY = MetaProperties("MkU3OEVBNTcwNTJENDM2Qg", 3000, bytes(15) + b"x")
+
+
+class World:
+    """A node on files of memory; whoever it dials refuses, unless there is a ZooKeeper.
+
+    ``held`` keeps bytes for ZooKeeper back, ``answers`` what went to the caller on ``CALLER``.
+    """
+
+    def __init__(
+        self,
+        files: Mapping[str, bytes] | None = None,
+        zookeeper: ZooKeeperModel | None = None,
+        **more: str,
+    ) -> None:
+        self.zookeeper = zookeeper
+        self.held: list[Send] | None = None
+        self.answers: list[bytes] = []
+        level = r.FeatureLevelRecord(name="metadata.version", feature_level=21)
+        checkpoint = render_bootstrap_checkpoint([encode_record(level, 0)], 0)
+        self.files = dict(files or {BOOTSTRAP_CHECKPOINT: checkpoint})
+        self.now_ms = 1_000_000
+        self.logs: list[Log] = []
+        self.halt: Halt | None = None
+        conns = count(1)
+        self.node = Node(
+            config.load(RAW | {key.replace("_", "."): value for key, value in more.items()})[0],
+            IDENTITY,
+            self.files,
+            rng=random.Random(1),
+            stamp=lambda: self.now_ms * 1_000_000,
+            new_conn=conns.__next__,
+            now_ms=self.now_ms,
+        )
+        self.perform(self.node.start(self.now_ms))
+
+    def perform(self, effects: list[Effect]) -> None:
+        while effects:
+            events: list[Event] = []
+            for effect in effects:
+                match effect:
+                    case AppendFile(path=path, data=data):
+                        self.files[path] = self.files.get(path, b"") + data
+                    case ReplaceFile(path=path, data=data):
+                        self.files[path] = data
+                    case SyncFile(token=token):
+                        events.append(Synced(token))
+                    case Connect(conn=conn) if self.zookeeper is None:
+                        events.append(Closed(conn, "Connection refused"))
+                    case Connect(conn=conn):
+                        assert self.zookeeper is not None
+                        self.zookeeper.accepted(conn)
+                        events.append(Connected(conn))
+                    case Send(conn=conn, data=data) if conn == CALLER:
+                        self.answers.append(data)
+                    case Send() if self.held is not None:
+                        self.held.append(effect)
+                    case Send():
+                        events += self.arrived(effect)
+                    case Log():
+                        self.logs.append(effect)
+                    case Halt():
+                        self.halt = effect
+            effects = self.node.step(events, self.now_ms) if events else []
+
+    def arrived(self, sent: Send) -> list[Event]:
+        """What ZooKeeper answers."""
+        assert self.zookeeper is not None
+        self.zookeeper.received(sent.conn, sent.data, self.now_ms)
+        found: list[Event] = []
+        for effect in self.zookeeper.run(self.now_ms):
+            match effect:
+                case Send(conn=conn, data=data):
+                    found.append(Received(conn, data))
+                case Close(conn=conn):
+                    found.append(Closed(conn, "closed by server"))
+        return found
+
+    def release(self) -> None:
+        """What was held reaches ZooKeeper."""
+        held, self.held = self.held or [], None
+        for one in held:
+            self.perform(self.node.step(self.arrived(one), self.now_ms))
+
+    def call(self, message: object, key: int, version: int) -> None:
+        """A caller sends a request on a connection of its own."""
+        header = RequestHeader(api_key=key, api_version=version, correlation_id=1, client_id="me")
+        events: list[Event] = [
+            Accepted(CALLER, "CONTROLLER", b"\x7f\x00\x00\x01"),
+            Received(CALLER, framed(encode_request(header, message))),
+        ]
+        self.perform(self.node.step(events, self.now_ms))
+
+    def advance(self, milliseconds: int) -> None:
+        end_ms = self.now_ms + milliseconds
+        while (due := self.node.deadline_ms) is not None and due <= end_ms:
+            self.now_ms = max(self.now_ms, due)
+            self.perform(self.node.step([], self.now_ms))
+        self.now_ms = end_ms
+
+    def stop(self) -> Halt:
+        self.advance(100)
+        self.perform(self.node.shutdown(self.now_ms))
+        assert self.halt is not None
+        return self.halt
+
+
+def test_a_zookeeper_that_refuses_is_said_once_and_stands_in_the_status() -> None:
+    world = World()
+    world.advance(10_000)
+    lost = [line for line in world.logs if line.event == "zookeeper connection lost"]
+    assert [line.level for line in lost if line.level != "debug"] == ["warning"]
+    assert len(lost) > 5
+    status = introspection.status(world.node, world.now_ms)
+    (waiting,) = status["migration"]["waiting"]
+    assert (waiting["why"], waiting["subject"]) == ("no_session", "zk:2181")
+    assert waiting["since"] == "1970-01-01T00:16:40.000+00:00"
+    assert "Connection refused" in waiting["text"]
+    assert world.node.not_ready_because() == "no ZooKeeper session"
+
+
+def test_before_a_migration_there_is_nothing_to_write() -> None:
+    assert World().stop() == Halt(0, "stopped")
+
+
+def test_a_stop_before_zookeeper_was_compared_does_not_say_that_all_is_written() -> None:
+    world = World()
+    migrated = r.ZkMigrationStateRecord(zk_migration_state=1)
+    world.node.controller.append([migrated], world.now_ms)
+    world.advance(1_000)
+    assert World(world.files).stop().exit_code == 1
+    assert "changes may be missing in ZooKeeper" in world.stop().why
+
+
+@pytest.mark.parametrize(("interval_ms", "count"), [("0", 0), ("1000", 3)])
+def test_snapshots_by_time(interval_ms: str, count: int) -> None:
+    """0 is off, as in Kafka."""
+    world = World(metadata_log_max_snapshot_interval_ms=interval_ms)
+    world.advance(3_900)
+    written = [line for line in world.logs if line.event == "raft.snapshot.written"]
+    assert len(written) == count
+
+
+def dual_writing() -> World:
+    """A node whose log says MIGRATION, on a ZooKeeper that its former life had claimed."""
+    zookeeper = ZooKeeperModel(random.Random(7))
+    tree = {
+        "/cluster": None,
+        "/cluster/id": b'{"version":"1","id":"MkU3OEVBNTcwNTJENDM2Qg"}',
+        "/controller_epoch": b"1",
+        "/controller": b'{"version":2,"brokerid":3000,"timestamp":"5","kraftControllerEpoch":0}',
+    }
+    for path, data in tree.items():
+        zookeeper.tree.write(Create(path, data), 1, 0)
+    before = World()
+    migrated = r.ZkMigrationStateRecord(zk_migration_state=1)
+    before.node.controller.append([migrated], before.now_ms)
+    before.advance(1_000)
+    world = World(before.files, zookeeper)
+    world.advance(2_000)
+    assert world.node.driver is not None
+    assert world.node.driver.state is State.DUAL_WRITE
+    world.advance(499)
+    return world
+
+
+@pytest.mark.requirement("B03")
+def test_a_slow_goodbye_of_zookeeper_does_not_spoil_a_stop() -> None:
+    """Nothing is appended any more, so what was written is still all there is a second later."""
+    world = dual_writing()
+    assert world.node.driver is not None
+    assert world.node.driver.drained
+    world.held = []
+    world.perform(world.node.shutdown(world.now_ms))
+    end = world.node.raft.log_end_offset
+    world.advance(1_000)
+    assert len(world.held) == 1
+    world.release()
+    assert world.halt == Halt(0, "everything committed is in ZooKeeper")
+    assert world.node.raft.log_end_offset == end
+
+
+def test_while_it_stops_callers_are_sent_away_and_brokers_are_not_fenced() -> None:
+    world = dual_writing()
+    ids = m.AllocateProducerIdsRequest(broker_id=1, broker_epoch=5)
+    broker = r.RegisterBrokerRecord(broker_id=1, broker_epoch=5, fenced=False)
+    world.held = []
+    world.node.controller.append([broker], world.now_ms)
+    world.node.controller.heartbeats.register(1, world.now_ms)
+    world.perform(world.node.step([], world.now_ms))
+    world.perform(world.node.shutdown(world.now_ms))
+    world.call(ids, 67, 0)
+    (answer,) = world.answers
+    assert decode_response(67, 0, answer[4:])[1].error_code == ErrorCode.NOT_CONTROLLER
+    world.advance(10_000)
+    world.release()
+    assert world.halt == Halt(0, "everything committed is in ZooKeeper")
+    assert not world.node.controller.tip.brokers[1].fenced
+
+
+def test_who_hangs_up_or_is_cut_off_waits_for_zookeeper_no_more() -> None:
+    """Its calls, also those inside Envelopes, are told apart from others by their tickets."""
+    world = dual_writing()
+    gone: list[Callable[[object], bool]] = []
+    world.node.controller.left = lambda left, _now_ms: gone.append(left)  # type: ignore[method-assign]
+    header = RequestHeader(api_key=18, api_version=0, correlation_id=1, client_id="me")
+    mine, other = Ticket(CALLER, 1, header, 0), Ticket(CALLER + 1, 1, header, 0)
+    hangs_up, is_cut_off = Closed(CALLER, "gone"), Received(CALLER, b"\xff" * 8)
+    for event in (hangs_up, is_cut_off):
+        accepted = Accepted(CALLER, "CONTROLLER", b"\x7f\x00\x00\x01")
+        world.perform(world.node.step([accepted, event], world.now_ms))
+        left = gone.pop()
+        assert left(mine)
+        assert not left(other)
+    assert gone == []
+
+
+def test_a_second_signal_ends_it_at_once() -> None:
+    world = World()
+    world.node.shutdown(world.now_ms)
+    world.perform(world.node.shutdown(world.now_ms))
+    assert world.halt is not None
+    assert world.halt.exit_code == 1

@@ -1,0 +1,73 @@
+"""What a node's scrape says: the migration's values, and by the active controller alone."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from emulator.node import introspection
+from emulator.trace import metrics
+from emulator.trace.exposition import exposition
+from tests.unit.node.test_machine import World
+from wire import records as r
+
+MIGRATION = {
+    metrics.ZK_MIGRATION_STATE,
+    metrics.MIGRATING_ZK_BROKER_COUNT,
+    metrics.ZK_WRITE_BEHIND_LAG,
+    metrics.ZK_PENDING_RECORDS,
+    metrics.ZK_WRITE_BLOCKING_KRAFT_MS,
+    metrics.ZK_WRITE_BLOCKING_KRAFT_TOTAL_MS,
+    metrics.ZK_WRITE_BLOCKING_KRAFT_UNION_MS,
+}
+
+
+def names(world: World, *, active: bool) -> set[str]:
+    text = exposition(introspection.metrics(world.node, world.now_ms), active=active)
+    return {family.name for family in text_string_to_metric_families(text)}
+
+
+def broker(world: World, broker_id: int, *, migrating: bool) -> None:
+    world.node.controller.append(
+        [r.RegisterBrokerRecord(broker_id=broker_id, is_migrating_zk_broker=migrating)],
+        world.now_ms,
+    )
+    world.advance(1_000)
+
+
+@pytest.mark.requirement("M04", "M05")
+def test_only_the_active_controller_tells_about_the_migration() -> None:
+    world = World()
+    assert introspection.metrics(world.node, world.now_ms).keys() >= MIGRATION
+    shown = {metric.name.removesuffix("_total") for metric in MIGRATION}
+    assert shown <= names(world, active=True)
+    assert not shown & names(world, active=False)
+
+
+@pytest.mark.requirement("M04")
+def test_the_state_is_the_one_in_the_log() -> None:
+    world = World()
+    world.advance(100)
+    found = introspection.metrics(world.node, world.now_ms)
+    assert found[metrics.ZK_MIGRATION_STATE] == 2
+    world = World(zookeeper_metadata_migration_enable="false")
+    world.advance(100)
+    found = introspection.metrics(world.node, world.now_ms)
+    assert found[metrics.ZK_MIGRATION_STATE] == 0
+
+
+@pytest.mark.requirement("M05")
+def test_brokers_in_zookeeper_mode_are_counted_until_they_come_back_in_kraft_mode() -> None:
+    world = World()
+    counts = []
+    for broker_id, migrating in ((1, True), (2, True), (3, False), (2, False)):
+        broker(world, broker_id, migrating=migrating)
+        found = introspection.metrics(world.node, world.now_ms)
+        counts.append(found[metrics.MIGRATING_ZK_BROKER_COUNT])
+    assert counts == [1, 2, 2, 1]
+
+
+def test_without_a_migration_there_is_no_lag() -> None:
+    world = World(zookeeper_metadata_migration_enable="false")
+    found = introspection.metrics(world.node, world.now_ms)
+    assert not {metrics.ZK_WRITE_BEHIND_LAG, metrics.ZK_PENDING_RECORDS} & found.keys()

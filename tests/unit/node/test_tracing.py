@@ -1,0 +1,134 @@
+"""Rows of the trace made from what the node saw: errors found, envelopes opened, causes kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulator.controller.forwarding import Enveloped
+from emulator.controller.gate import Blocked
+from emulator.migration.dual_write.modes import Mode
+from emulator.net.accepted import Ticket
+from emulator.net.reply import Reply
+from emulator.node.tracing import Causes, api_name, block_row, first_error, outermost, request_row
+from emulator.trace.rows import BlockCause, BlockEnd
+from wire import messages as m
+from wire.frame import RequestHeader, encode_response
+
+MS = 1_000_000
+CREATE_TOPICS, ENVELOPE, HEARTBEAT = 19, 58, 63
+
+
+def header(key: int, version: int, correlation_id: int, client_id: str) -> RequestHeader:
+    return RequestHeader(
+        api_key=key, api_version=version, correlation_id=correlation_id, client_id=client_id
+    )
+
+
+def ticket(key: int, version: int, inner: RequestHeader | None = None) -> Ticket:
+    return Ticket(1, 77, header(key, version, 5, "broker-1"), 1_000, inner)
+
+
+def topics(*errors: int) -> m.CreateTopicsResponse:
+    kind = m.CreateTopicsResponse.CreatableTopicResult
+    found = [kind(name=f"t{number}", error_code=error) for number, error in enumerate(errors)]
+    return m.CreateTopicsResponse(topics=found)
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [
+        (topics(0, 36, 7), 36),
+        (topics(0, 0), 0),
+        (topics(), 0),
+        (m.BrokerHeartbeatResponse(error_code=77), 77),
+        (m.BrokerHeartbeatResponse(), 0),
+    ],
+)
+def test_the_first_error_of_an_answer(message: object, error: int) -> None:
+    assert first_error(message) == error
+
+
+def test_an_error_two_levels_down_is_found() -> None:
+    kinds = m.AlterPartitionResponse
+    partitions = [kinds.PartitionData(), kinds.PartitionData(partition_index=1, error_code=6)]
+    assert first_error(kinds(topics=[kinds.TopicData(partitions=partitions)])) == 6
+
+
+def test_a_plain_request_is_a_row() -> None:
+    asked = ticket(CREATE_TOPICS, 7)
+    asked.offsets = (10, 12)
+    row = request_row(asked, Reply(asked, topics(0)), 9_000)
+    assert (row.request_id, row.api, row.api_version) == (77, "CreateTopics", 7)
+    assert (row.client_id, row.correlation_id) == ("broker-1", 5)
+    assert (row.received_ns, row.answered_ns) == (1_000, 9_000)
+    assert (row.first_offset, row.last_offset, row.error_code) == (10, 12, 0)
+    assert row.inner_api is None
+
+
+def test_a_read_appends_nothing() -> None:
+    asked = ticket(HEARTBEAT, 1)
+    row = request_row(asked, Reply(asked, m.BrokerHeartbeatResponse()), 9_000)
+    assert (row.first_offset, row.last_offset) == (None, None)
+
+
+def test_an_envelope_is_named_after_its_client_and_shows_the_error_inside() -> None:
+    inner = header(CREATE_TOPICS, 7, 42, "admin")
+    asked = ticket(ENVELOPE, 0, inner)
+    answer = encode_response(CREATE_TOPICS, 7, 42, topics(36))
+    row = request_row(asked, Reply(asked, m.EnvelopeResponse(response_data=answer)), 9_000)
+    assert (row.api, row.inner_api) == ("Envelope", "CreateTopics")
+    assert (row.client_id, row.correlation_id, row.error_code) == ("admin", 42, 36)
+
+
+@pytest.mark.parametrize("data", [None, b"\x00"])
+def test_an_envelope_without_a_readable_answer_has_no_error_of_its_own(data: bytes | None) -> None:
+    asked = ticket(ENVELOPE, 0, header(CREATE_TOPICS, 7, 42, "admin"))
+    row = request_row(asked, Reply(asked, m.EnvelopeResponse(response_data=data)), 9_000)
+    assert row.error_code == 0
+    refused = m.EnvelopeResponse(response_data=data, error_code=31)
+    assert request_row(asked, Reply(asked, refused), 9_000).error_code == 31
+
+
+def test_a_wait_takes_the_cause_that_held_when_it_began() -> None:
+    causes = Causes()
+    causes.note(Mode.RUNNING, 100)
+    causes.note(Mode.DOUBT, 200)
+    causes.note(Mode.SETTLING, 300)
+    causes.note(Mode.POISONED, 400)
+    causes.note(Mode.RUNNING, 500)
+    found = {at: causes.at(at) for at in (0, 150, 200, 299, 300, 450, 500, 9_999)}
+    assert found == {
+        0: BlockCause.LAG_RECORDS,
+        150: BlockCause.LAG_RECORDS,
+        200: BlockCause.SESSION_LOST,
+        299: BlockCause.SESSION_LOST,
+        300: BlockCause.FENCING,
+        450: BlockCause.POISONED,
+        500: BlockCause.LAG_RECORDS,
+        9_999: BlockCause.LAG_RECORDS,
+    }
+
+
+@pytest.mark.parametrize(
+    ("admitted", "end"), [(True, BlockEnd.RELEASED), (False, BlockEnd.TIMED_OUT)]
+)
+def test_a_wait_is_a_row_as_long_as_it_was(admitted: bool, end: BlockEnd) -> None:
+    causes = Causes()
+    causes.note(Mode.DOUBT, 1_000)
+    asked = ticket(ENVELOPE, 0)
+    inside = Enveloped(asked, header(CREATE_TOPICS, 7, 42, "admin"))
+    blocked = Blocked(inside, CREATE_TOPICS, 1_200, 1_950, admitted)
+    row = block_row(blocked, causes, 5_000 * MS)
+    assert (row.begin_ns, row.end_ns) == (4_250 * MS, 5_000 * MS)
+    assert (row.api, row.request_id, row.end) == ("CreateTopics", 77, end)
+    assert row.cause == BlockCause.SESSION_LOST
+
+
+def test_work_of_the_controllers_own_belongs_to_no_request() -> None:
+    assert outermost(object()) is None
+    row = block_row(Blocked(None, CREATE_TOPICS, 0, 1, admitted=True), Causes(), MS)
+    assert row.request_id is None
+
+
+def test_an_api_that_kafka_does_not_have_is_shown_by_its_key() -> None:
+    assert (api_name(CREATE_TOPICS), api_name(999)) == ("CreateTopics", "key 999")

@@ -1,0 +1,37 @@
+"""Which jars are fetched, and that each is pinned: lists only, nothing is downloaded."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as ET
+
+from bench.rig.jars import BEFORE_THE_BRIDGE, BRIDGE_RELEASES, MATRIX_CONFS, RELEASES
+from tools.jars import ROOT, pins
+
+IVY = ROOT / "jars" / "ivy.xml"
+
+
+def listed():
+    """Jars of ivy.xml as paths below the cache."""
+    for one in ET.parse(IVY).iter("dependency"):
+        conf, target = one.get("conf").split("->")
+        assert (target, one.get("transitive")) == ("default", "false"), one.attrib
+        yield f"{conf}/{one.get('name')}-{one.get('rev')}.jar"
+
+
+def test_what_ivy_is_asked_for_is_what_is_pinned():
+    asked = list(listed())
+    assert sorted(asked) == sorted(pins())
+    assert all(len(digest) == 64 for digest in pins().values())
+
+
+def test_the_tests_need_no_server_that_only_the_matrix_runs():
+    fetched = {path.split("/")[0] for path in pins(matrix=False)}
+    servers = {f"kafka-{release}" for release in (*RELEASES, BEFORE_THE_BRIDGE)}
+    assert fetched == servers | {"schemas", "ecj"}
+    assert {path.split("/")[0] for path in pins()} == fetched | MATRIX_CONFS
+    assert {f"kafka-{release}" for release in BRIDGE_RELEASES} <= servers | MATRIX_CONFS
+
+
+def test_no_host_is_named():
+    for name in ("ivy.xml", "settings.xml", "jars.sha256"):
+        assert "://" not in (ROOT / "jars" / name).read_text(), name

@@ -1,0 +1,129 @@
+"""Children are started apart, watched by their lines, and gone at the end."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from bench.rig.ports import free_ports, is_open
+from bench.rig.process import PortTakenError, Process, ProcessError
+from bench.rig.waiting import wait_for
+
+WAIT = "import signal; print('up', flush=True); signal.pause()"
+
+
+def gone(pid):
+    """Whether a process has ended; an orphan that nobody has reaped yet has."""
+    command = ["ps", "-o", "stat=", "-p", str(pid)]
+    state = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    return not state or state.startswith("Z")
+
+
+@pytest.fixture
+def process(tmp_path):
+    child = Process("child", tmp_path)
+    yield child
+    child.kill()
+
+
+def test_waits_for_a_line_and_stops(process):
+    process.launch([sys.executable, "-c", WAIT])
+    assert process.wait_line("up") == "up"
+    assert process.alive
+    assert process.stop() == -signal.SIGTERM
+    assert gone(process.pid)
+
+
+def test_lines_are_those_of_the_last_start(process):
+    for word in ("first", "second"):
+        process.launch([sys.executable, "-c", f"print({word!r})"])
+        process.wait_line(word)
+        process.stop()
+    assert process.lines() == ["second"]
+
+
+def test_an_early_end_shows_the_last_lines(process):
+    process.launch([sys.executable, "-c", "print('bad config'); raise SystemExit(3)"])
+    with pytest.raises(ProcessError, match=r"child ended with 3 .*log line 'up'.*\n.*bad config"):
+        process.wait_line("up")
+
+
+def test_a_taken_port_is_told_apart(process):
+    process.launch([sys.executable, "-c", "raise SystemExit('BindException: in use')"])
+    with pytest.raises(PortTakenError):
+        process.wait_line("up")
+
+
+def test_time_runs_out(process):
+    process.launch([sys.executable, "-c", WAIT])
+    with pytest.raises(ProcessError, match="no log line 'never' within"):
+        process.wait_line("never", 0.1)
+
+
+def test_a_paused_process_can_be_stopped(process):
+    process.launch([sys.executable, "-c", WAIT])
+    process.wait_line("up")
+    process.pause()
+    assert process.stop() == -signal.SIGTERM
+
+
+def test_pause_holds_and_resume_lets_go_on(process):
+    process.launch([sys.executable, "-c", WAIT])
+    process.wait_line("up")
+    with process.paused():
+        _, status = os.waitpid(process.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+    _, status = os.waitpid(process.pid, os.WCONTINUED)
+    assert os.WIFCONTINUED(status)
+
+
+def test_starting_twice_is_refused(process):
+    process.launch([sys.executable, "-c", WAIT])
+    with pytest.raises(ProcessError, match="running already"):
+        process.launch([sys.executable, "-c", WAIT])
+
+
+PARENT = """
+import os, signal, sys
+from pathlib import Path
+from bench.rig.waiting import wait_for
+from bench.rig.process import Process, interrupt_on_terminate
+interrupt_on_terminate()
+child = Process("child", Path({folder!r}))
+child.launch([sys.executable, "-c", {program!r}])
+child.wait_line("up")
+print(child.pid, flush=True)
+{end}
+"""
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "raise RuntimeError",
+        "os.kill(os.getpid(), signal.SIGTERM)",
+        "os.kill(os.getpid(), signal.SIGKILL)",
+    ],
+)
+def test_no_child_survives_its_parent(tmp_path, end):
+    program = PARENT.format(folder=str(tmp_path), program=WAIT, end=end)
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode != 0
+    pid = int(ended.stdout)
+    assert wait_for("end of the child", lambda: gone(pid))
+
+
+def test_a_child_that_was_reaped_is_not_killed_again(tmp_path):
+    program = PARENT.format(folder=str(tmp_path), program=WAIT, end="child.stop()")
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert gone(int(ended.stdout))
+
+
+def test_ports_are_distinct_and_free():
+    ports = [*free_ports(20), *free_ports(20)]
+    assert len(set(ports)) == 40
+    assert not any(map(is_open, ports))
