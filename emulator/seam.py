@@ -10,7 +10,7 @@ it, but only ``Synced(token)`` says that it is durable. What must be durable fir
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,3 +165,20 @@ Effect: TypeAlias = (
     | Row
     | Halt
 )
+
+
+class Machine(Protocol):
+    """What the shell drives."""
+
+    def start(self, now_ms: int) -> list[Effect]:
+        """Begin; called once, before any event."""
+
+    def step(self, events: list[Event], now_ms: int) -> list[Effect]:
+        """Take what happened, return what to do, in order."""
+
+    def shutdown(self, now_ms: int) -> list[Effect]:
+        """Begin an orderly stop; ``Halt`` follows when it is done."""
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When to call ``step`` again even if nothing happens."""

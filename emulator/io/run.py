@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
 
 from emulator.config.zookeeper import ZooKeeperTls
 from emulator.io.clock import Clock
@@ -26,6 +25,7 @@ from emulator.seam import (
     Event,
     Halt,
     Log,
+    Machine,
     ReplaceFile,
     Row,
     Send,
@@ -36,23 +36,6 @@ from emulator.seam import (
 
 UNSENT_BYTES_MAX = 64 * 1024 * 1024
 """Above the largest single message: full metadata of 200,000 partitions is some 30 MB."""
-
-
-class Machine(Protocol):
-    """What the shell drives."""
-
-    def start(self, now_ms: int) -> list[Effect]:
-        """Begin; called once, before any event."""
-
-    def step(self, events: list[Event], now_ms: int) -> list[Effect]:
-        """Take what happened, return what to do, in order."""
-
-    def shutdown(self, now_ms: int) -> list[Effect]:
-        """Begin an orderly stop; ``Halt`` follows when it is done."""
-
-    @property
-    def deadline_ms(self) -> int | None:
-        """When to call ``step`` again even if nothing happens."""
 
 
 class Shell:

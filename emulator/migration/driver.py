@@ -30,7 +30,6 @@ from emulator.migration.backoff import Backoff
 from emulator.migration.dual_write.backlog import Written
 from emulator.migration.dual_write.bound import Bound, Holder
 from emulator.migration.dual_write.modes import Mode
-from emulator.migration.dual_write.pipeline import Zk
 from emulator.migration.dual_write.write_behind import WriteBehind
 from emulator.migration.settings import Settings
 from emulator.migration.states import State, check_change
@@ -52,6 +51,7 @@ from emulator.migration.taking_over.tasks import (
 )
 from emulator.migration.telling.channels import Channels
 from emulator.migration.telling.propagator import Propagator
+from emulator.migration.zk import Zk
 from emulator.migration.zk_tree.entities import entities
 from emulator.migration.zk_tree.passwords import Passwords
 from emulator.seam import Effect, Event, Log, Row

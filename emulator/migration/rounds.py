@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from emulator.migration.dual_write.pipeline import Zk
+from emulator.migration.zk import Zk
 from emulator.seam import Effect
 from emulator.zookeeper.ops import ReadValue, ZkFailed, ZkLost, ZkOutcome, ZkRequest, ZkResult
 

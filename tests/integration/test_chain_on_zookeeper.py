@@ -12,7 +12,8 @@ from kazoo.client import KazooClient
 
 from bench.rig.fault_proxy import FaultProxy, Kind
 from bench.rig.zookeeper import ZooKeeper
-from emulator.migration.dual_write.chain import Chain, Position
+from emulator.migration.dual_write.chain import Chain
+from emulator.migration.position import Position
 from emulator.migration.taking_over import claim
 from emulator.zookeeper import jute
 from emulator.zookeeper.errors import ZkCode

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from emulator.metadata.delta import Delta, Touched
 from emulator.metadata.image import EMPTY, Image
 from emulator.migration import plan
-from emulator.migration.dual_write.chain import Position
 from emulator.migration.dual_write.unit import Unit
 from emulator.migration.plan import Known, Piece
+from emulator.migration.position import Position
 from emulator.migration.zk_tree.entities import ENTITIES
 from emulator.migration.zk_tree.entity import Entities
 from emulator.migration.zk_tree.reader import Tree

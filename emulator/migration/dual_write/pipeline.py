@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
-from emulator.migration.dual_write.chain import Chain, Counters, Position, Term
+from emulator.migration.dual_write.chain import Chain
 from emulator.migration.dual_write.unit import MULTI_BYTES_MAX, Unit, operations
 from emulator.migration.plan import Group
+from emulator.migration.position import Counters, Position, Term
+from emulator.migration.zk import Zk
 from emulator.seam import Effect, Log, Row
 from emulator.trace.distribution import Distribution
 from emulator.trace.rows import MultiResult, MultiRow, RangeRow, Stage
@@ -25,23 +27,8 @@ from emulator.zookeeper.ops import (
     ZkLost,
     ZkOp,
     ZkOutcome,
-    ZkRequest,
     ZkResult,
 )
-
-
-class Zk(Protocol):
-    """The part of the ZooKeeper client that migration uses."""
-
-    @property
-    def connected(self) -> bool:
-        """Requests are taken, and nothing older of ours can overtake them."""
-
-    def submit(self, tag: object, request: ZkRequest, now_ms: int) -> list[Effect]:
-        """Send; the outcome comes back under ``tag``."""
-
-    def op_size(self, op: ZkOp) -> int:
-        """Bytes that one op adds to a multi as it is sent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from emulator.migration.dual_write.chain import Chain, Counters, Position
+from emulator.migration.dual_write.chain import Chain
+from emulator.migration.position import Counters, Position
 from emulator.migration.rounds import Round
 from emulator.migration.zk_tree import controller, migration, own
 from emulator.zookeeper.errors import ZkCode, code_name

@@ -14,8 +14,8 @@ from typing import Final, TypeAlias
 
 from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
-from emulator.migration.dual_write.chain import Position
 from emulator.migration.plan import Group
+from emulator.migration.position import Position
 from emulator.trace.rows import MultiOperation
 from emulator.zookeeper.ops import Create, Delete, ZkOp
 

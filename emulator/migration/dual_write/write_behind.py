@@ -18,7 +18,6 @@ from emulator.metadata.delta import Delta
 from emulator.metadata.image import Image
 from emulator.migration.dual_write import settle
 from emulator.migration.dual_write.backlog import Backlog, Written
-from emulator.migration.dual_write.chain import Counters, Position, Term
 from emulator.migration.dual_write.lag import Lag
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.dual_write.pipeline import (
@@ -27,12 +26,13 @@ from emulator.migration.dual_write.pipeline import (
     MultiTag,
     Pipeline,
     Refused,
-    Zk,
 )
 from emulator.migration.dual_write.poison import Poison, Verdict
 from emulator.migration.dual_write.unit import Unit
+from emulator.migration.position import Counters, Position, Term
 from emulator.migration.reading import Reading
 from emulator.migration.rounds import Round, RoundTag
+from emulator.migration.zk import Zk
 from emulator.migration.zk_tree.entities import ENTITIES
 from emulator.migration.zk_tree.entity import Entities
 from emulator.seam import Effect, Log, Row

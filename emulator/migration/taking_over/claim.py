@@ -20,7 +20,7 @@ from typing import Final, Protocol
 
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
-from emulator.migration.dual_write.chain import Counters, Position, Term
+from emulator.migration.position import Counters, Position, Term
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.migration.zk_tree import controller, migration, own
 from emulator.migration.zk_tree.errors import ZnodeError

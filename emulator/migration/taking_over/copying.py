@@ -7,11 +7,11 @@ from itertools import islice
 from typing import Final, Protocol
 
 from emulator.metadata.image import Image
-from emulator.migration.dual_write.pipeline import Zk
 from emulator.migration.reading import Reading
 from emulator.migration.taking_over import importer, preconditions
 from emulator.migration.taking_over.preconditions import Reason
 from emulator.migration.taking_over.tasks import CHECKS_PER_STEP, Done, LogView, Lost, Missing, Task
+from emulator.migration.zk import Zk
 from emulator.migration.zk_tree.entity import Entities
 from emulator.seam import Effect
 from emulator.zookeeper.ops import ZkOutcome

@@ -19,8 +19,8 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, TypeAlias, cast
 
-from emulator.migration.dual_write.pipeline import Zk
 from emulator.migration.taking_over.tasks import Done, Task
+from emulator.migration.zk import Zk
 from emulator.migration.zk_tree import acls, configs, controller, delegation_tokens
 from emulator.seam import Effect, Log
 from emulator.zookeeper.errors import ZkCode, code_name

@@ -13,12 +13,12 @@ from itertools import islice
 from typing import Protocol, TypeAlias, cast
 
 from emulator.metadata.image import Image
-from emulator.migration.dual_write.chain import Counters, Position, Term
-from emulator.migration.dual_write.pipeline import Zk
+from emulator.migration.position import Counters, Position, Term
 from emulator.migration.reading import Reading
 from emulator.migration.rounds import Round
 from emulator.migration.taking_over import claim, preconditions, recover
 from emulator.migration.taking_over.preconditions import Reason, Why
+from emulator.migration.zk import Zk
 from emulator.migration.zk_tree import migration
 from emulator.migration.zk_tree.entity import Entities
 from emulator.migration.zk_tree.errors import ZnodeError

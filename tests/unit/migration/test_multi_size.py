@@ -7,10 +7,10 @@ import pytest
 from emulator.config.zookeeper import ZooKeeperSecurity
 from emulator.metadata.delta import Touched
 from emulator.metadata.image import EMPTY
-from emulator.migration.dual_write.chain import Counters, Position, Term
 from emulator.migration.dual_write.pipeline import MULTI_TOO_LARGE, Acknowledged, Pipeline, Refused
 from emulator.migration.dual_write.unit import Unit
 from emulator.migration.plan import Group
+from emulator.migration.position import Counters, Position, Term
 from emulator.zookeeper import jute
 from emulator.zookeeper.ops import Create
 from tests.unit.zookeeper.world import World

@@ -1,0 +1,22 @@
+"""The part of the ZooKeeper client that the migration sees."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from emulator.seam import Effect
+from emulator.zookeeper.ops import ZkOp, ZkRequest
+
+
+class Zk(Protocol):
+    """The part of the ZooKeeper client that migration uses."""
+
+    @property
+    def connected(self) -> bool:
+        """Requests are taken, and nothing older of ours can overtake them."""
+
+    def submit(self, tag: object, request: ZkRequest, now_ms: int) -> list[Effect]:
+        """Send; the outcome comes back under ``tag``."""
+
+    def op_size(self, op: ZkOp) -> int:
+        """Bytes that one op adds to a multi as it is sent."""
