@@ -15,7 +15,8 @@ from kazoo.handlers.utils import create_tcp_connection
 
 from emulator.config import properties
 from emulator.config import zookeeper as config_zookeeper
-from emulator.config.zookeeper import OPEN, ZooKeeperSecurity, ZooKeeperTls
+from emulator.config.tls import ZooKeeperTls
+from emulator.config.zookeeper import OPEN, ZooKeeperSecurity
 from emulator.io.jaas_file import inlined
 from emulator.io.tls import context, explain
 from emulator.zookeeper.sasl import MECHANISM

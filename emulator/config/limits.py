@@ -10,17 +10,18 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from emulator.config.reading import INT_MAX, LONG_MAX, PropertyReader, integer
+
 HOUR_MS: Final = 60 * 60 * 1000
 SECRET_KEYS: Final = ("delegation.token.secret.key", "delegation.token.master.key")
 """The name, and the one it had before 2.8 (KIP-681)."""
-_INT_MAX, _LONG_MAX = 2**31 - 1, 2**63 - 1
 _NUMBERS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
     {
-        "delegation.token.max.lifetime.ms": (7 * 24 * HOUR_MS, _LONG_MAX),
-        "delegation.token.expiry.time.ms": (24 * HOUR_MS, _LONG_MAX),
-        "delegation.token.expiry.check.interval.ms": (HOUR_MS, _LONG_MAX),
-        "controller.quota.window.num": (11, _INT_MAX),
-        "controller.quota.window.size.seconds": (1, _INT_MAX),
+        "delegation.token.max.lifetime.ms": (7 * 24 * HOUR_MS, LONG_MAX),
+        "delegation.token.expiry.time.ms": (24 * HOUR_MS, LONG_MAX),
+        "delegation.token.expiry.check.interval.ms": (HOUR_MS, LONG_MAX),
+        "controller.quota.window.num": (11, INT_MAX),
+        "controller.quota.window.size.seconds": (1, INT_MAX),
     }
 )
 """Property -> its default and its largest value; the smallest is 1."""
@@ -70,19 +71,10 @@ def problems(properties: Mapping[str, str]) -> list[str]:
     >>> problems({"controller.quota.window.num": "0"})
     ['controller.quota.window.num=0: must be between 1 and 2147483647']
     """
-    found = []
-    for name, (_default, largest) in _NUMBERS.items():
-        text = properties.get(name)
-        if text is None:
-            continue
-        try:
-            value = int(text)
-        except ValueError:
-            found.append(f"{name}={text}: not a whole number")
-            continue
-        if not 1 <= value <= largest:
-            found.append(f"{name}={text}: must be between 1 and {largest}")
-    return found
+    reader = PropertyReader(properties)
+    for name, (default, largest) in _NUMBERS.items():
+        reader.take(name, integer(1, largest), default)
+    return reader.problems
 
 
 def _number(properties: Mapping[str, str], name: str) -> int:

@@ -12,7 +12,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from emulator.config import jaas
+from emulator.config.listeners import HostPort, host_port
+from emulator.config.reading import PropertyReader, boolean, name_list
+from emulator.config.tls import SSL, ZooKeeperTls, zookeeper_tls
 
+ZOOKEEPER_PORT: Final = 2181
 JAAS: Final = "kraftbridge.zookeeper.jaas.config"
 """The text of a JAAS file; the command line also takes its path and reads it."""
 JAAS_SECTION: Final = "kraftbridge.zookeeper.sasl.clientconfig"
@@ -20,10 +24,6 @@ JAAS_SECTION: Final = "kraftbridge.zookeeper.sasl.clientconfig"
 DIGEST: Final = "kraftbridge.zookeeper.digest"
 """``user:password``, added to the session by ``addauth digest``."""
 DIGEST_MODULE: Final = "org.apache.zookeeper.server.auth.DigestLoginModule"
-NETTY: Final = "org.apache.zookeeper.ClientCnxnSocketNetty"
-PROTOCOLS: Final = ("TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3")
-_TYPE_OF: Final = {".pem": "PEM", ".p12": "PKCS12", ".pfx": "PKCS12", ".jks": "JKS"}
-_SSL: Final = "zookeeper.ssl."
 KEYS: Final = frozenset(
     {JAAS, JAAS_SECTION, DIGEST, "zookeeper.set.acl", "zookeeper.clientCnxnSocket"}
 )
@@ -35,27 +35,6 @@ class Login:
 
     username: str
     password: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Store:
-    """A file of keys or certificates. ``kind``: PEM or PKCS12."""
-
-    location: str
-    password: str | None = field(repr=False)
-    kind: str
-
-
-@dataclass(frozen=True, slots=True)
-class ZooKeeperTls:
-    """Properties ``zookeeper.ssl.*``; without a truststore the system's certificates count."""
-
-    keystore: Store | None = None
-    truststore: Store | None = None
-    protocols: tuple[str, ...] = ("TLSv1.2",)
-    cipher_suites: tuple[str, ...] = ()
-    """Java's names; empty: whatever both sides like."""
-    verify_host: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +60,11 @@ OPEN: Final = ZooKeeperSecurity()
 
 def read(raw: Mapping[str, str]) -> tuple[ZooKeeperSecurity, list[str]]:
     """Read the properties; the second value holds a sentence for each that is wrong."""
-    problems: list[str] = []
-    set_acl = _flag(raw, "zookeeper.set.acl", problems)
-    tls = _tls(raw, problems) if _flag(raw, _SSL + "client.enable", problems) else None
-    security = ZooKeeperSecurity(set_acl, _sasl(raw, problems), _digest(raw, problems), tls)
-    return security, problems
+    reader = PropertyReader(raw)
+    set_acl = reader.take("zookeeper.set.acl", boolean, False)
+    tls = zookeeper_tls(reader) if reader.take(SSL + "client.enable", boolean, False) else None
+    security = ZooKeeperSecurity(set_acl, _sasl(reader), _digest(reader), tls)
+    return security, reader.problems
 
 
 def owner_missing(security: ZooKeeperSecurity) -> list[str]:
@@ -105,22 +84,15 @@ def owner_missing(security: ZooKeeperSecurity) -> list[str]:
     return [text]
 
 
-def _flag(raw: Mapping[str, str], key: str, problems: list[str]) -> bool:
-    text = raw.get(key, "false").strip().lower()
-    if text not in {"true", "false"}:
-        problems.append(f"{key}={raw[key]}: must be true or false")
-    return text == "true"
-
-
-def _sasl(raw: Mapping[str, str], problems: list[str]) -> Login | None:
-    text = raw.get(JAAS, "").strip()
+def _sasl(reader: PropertyReader) -> Login | None:
+    text = reader.raw.get(JAAS, "").strip()
     if not text:
         return None
-    section = raw.get(JAAS_SECTION, "").strip() or "Client"
+    section = reader.raw.get(JAAS_SECTION, "").strip() or "Client"
     try:
         return _login(jaas.parse(text).get(section, ()), section)
     except ValueError as error:
-        problems.append(f"{JAAS}: {error}")
+        reader.problems.append(f"{JAAS}: {error}")
         return None
 
 
@@ -138,66 +110,30 @@ def _login(modules: Sequence[jaas.LoginModule], section: str) -> Login:
     return Login(module.options["username"], module.options["password"])
 
 
-def _digest(raw: Mapping[str, str], problems: list[str]) -> Login | None:
-    text = raw.get(DIGEST, "").strip()
+def _digest(reader: PropertyReader) -> Login | None:
+    text = reader.raw.get(DIGEST, "").strip()
     if not text:
         return None
     username, colon, password = text.partition(":")
     if not username or not colon or not password:
-        problems.append(f"{DIGEST}: not user:password")
+        reader.problems.append(f"{DIGEST}: not user:password")
         return None
     return Login(username, password)
 
 
-def _tls(raw: Mapping[str, str], problems: list[str]) -> ZooKeeperTls:
-    if raw.get("zookeeper.clientCnxnSocket", "").strip() != NETTY:
-        problems.append(
-            f"zookeeper.ssl.client.enable=true needs zookeeper.clientCnxnSocket={NETTY}: without "
-            "it Kafka's brokers connect in plain text"
-        )
-    for key in ("crl.enable", "ocsp.enable"):
-        if _flag(raw, _SSL + key, problems):
-            problems.append(f"{_SSL}{key}=true is not supported yet: revocation is not checked")
-    protocol = raw.get(_SSL + "protocol", "").strip() or "TLSv1.2"
-    protocols = _names(raw, _SSL + "enabled.protocols") or (protocol,)
-    problems += [
-        f"{_SSL}protocol: {one} is not one of {', '.join(PROTOCOLS)}"
-        for one in protocols
-        if one not in PROTOCOLS
-    ]
-    known = sorted(PROTOCOLS.index(one) for one in set(protocols) & set(PROTOCOLS))
-    if known and known[-1] - known[0] >= len(known):
-        problems.append(f"{_SSL}enabled.protocols: a version between two others cannot be left out")
-    algorithm = raw.get(_SSL + "endpoint.identification.algorithm", "HTTPS").strip()
-    if algorithm.upper() not in {"HTTPS", ""}:
-        problems.append(
-            f"{_SSL}endpoint.identification.algorithm={algorithm}: must be HTTPS or empty"
-        )
-    return ZooKeeperTls(
-        keystore=_store(raw, "keystore", problems),
-        truststore=_store(raw, "truststore", problems),
-        protocols=protocols,
-        cipher_suites=_names(raw, _SSL + "cipher.suites"),
-        verify_host=bool(algorithm),
+def connect_string(text: str) -> tuple[tuple[HostPort, ...], str]:
+    """Parse ``zookeeper.connect``: the servers, and the chroot (empty, or with a leading slash).
+
+    As ZooKeeper's ConnectStringParser: a server without a port is at 2181.
+
+    Raises:
+        ValueError: no server, or an address that is not ``host:port``.
+    """
+    hosts, slash, chroot = text.partition("/")
+    servers = tuple(
+        host_port(part if ":" in part.rpartition("]")[2] else f"{part}:{ZOOKEEPER_PORT}")
+        for part in name_list(hosts)
     )
-
-
-def _names(raw: Mapping[str, str], key: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in raw.get(key, "").split(",") if part.strip())
-
-
-def _store(raw: Mapping[str, str], which: str, problems: list[str]) -> Store | None:
-    """One store; its type is told by the file's name if by nothing else, as in ZooKeeper."""
-    key = f"{_SSL}{which}"
-    location = raw.get(f"{key}.location", "").strip()
-    if not location:
-        return None
-    dot = location.rfind(".")
-    told = raw.get(f"{key}.type", "").strip().upper()
-    kind = told or _TYPE_OF.get(location[dot:].lower() if dot >= 0 else "", "")
-    if kind not in {"PEM", "PKCS12"}:
-        problems.append(
-            f"{key}.type: {kind or 'the type of ' + location} is not supported; make it PEM or "
-            "PKCS12 (keytool -importkeystore -deststoretype PKCS12) and say so in this property"
-        )
-    return Store(location, raw.get(f"{key}.password"), kind)
+    if not servers:
+        raise ValueError("no server named")
+    return servers, f"/{chroot.strip('/')}" if slash and chroot.strip("/") else ""

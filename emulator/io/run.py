@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
-from emulator.config.zookeeper import ZooKeeperTls
+from emulator.config.tls import ZooKeeperTls
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk
 from emulator.io.tcp import Peer, connect, peer_address

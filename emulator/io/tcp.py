@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import cast
 
-from emulator.config.zookeeper import ZooKeeperTls
+from emulator.config.tls import ZooKeeperTls
 from emulator.io.tls import CUT, context, explain
 from emulator.seam import Closed, Event, Received
 

@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from emulator.config.zookeeper import Store, ZooKeeperTls
+from emulator.config.tls import Store, ZooKeeperTls
 from emulator.io.certificate import not_after
 
 _VERSIONS: Final = {

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from emulator.config.authorizer import AuthorizerSettings
-from emulator.config.load import SECURITY_PROTOCOLS, Config
+from emulator.config.listeners import SECURITY_PROTOCOLS
+from emulator.config.load import Config
 from emulator.controller.authorizer import StandardAuthorizer
 from emulator.controller.context import ControllerConfig, Listener
 from emulator.metadata.metadata_version import FEATURE_NAME, MINIMUM

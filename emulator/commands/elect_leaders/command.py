@@ -14,7 +14,7 @@ from emulator.commands.admin_client import UnreachableError
 from emulator.commands.elect_leaders import by_brokers as work
 from emulator.commands.elect_leaders.by_zookeeper import elect_by_zookeeper
 from emulator.config import properties
-from emulator.config.load import host_port
+from emulator.config.listeners import host_port
 from emulator.net.login import Login, login_of
 
 WARNING: Final = (

@@ -7,6 +7,7 @@ import pytest
 from emulator.config import load as config
 from emulator.config import properties
 from emulator.config.authorizer import STANDARD, AuthorizerSettings
+from emulator.config.listeners import HostPort
 
 GOOD = {
     "process.roles": "controller",
@@ -33,7 +34,7 @@ def test_zookeeper_settings_are_optional_and_have_kafkas_defaults() -> None:
     assert found.zookeeper_session_timeout_ms == 18_000
     assert found.zookeeper_connection_timeout_ms == 18_000
     assert found.zookeeper_max_in_flight_requests == 10
-    assert found.zookeeper_servers == (config.HostPort("a", 1), config.HostPort("b", 2))
+    assert found.zookeeper_servers == (HostPort("a", 1), HostPort("b", 2))
     assert found.zookeeper_chroot == "/c/d"
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from emulator.config import load as config
 from emulator.config.properties import redacted
-from emulator.config.zookeeper import JAAS, NETTY, Login, Store, ZooKeeperTls, read
+from emulator.config.tls import NETTY, Store, ZooKeeperTls
+from emulator.config.zookeeper import JAAS, Login, read
 from emulator.io.jaas_file import inlined
 
 DIGEST = "org.apache.zookeeper.server.auth.DigestLoginModule"

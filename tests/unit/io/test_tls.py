@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.config.zookeeper import Store, ZooKeeperTls
+from emulator.config.tls import Store, ZooKeeperTls
 from emulator.io.certificate import not_after
 from emulator.io.tls import TlsError, context, explain
 from tests.kit.certificates import PASSWORD, Authority

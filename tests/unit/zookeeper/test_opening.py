@@ -163,7 +163,7 @@ def test_a_port_that_wants_tls_is_recognised(answer: Callable[[int], object], wh
 
 
 def test_a_client_with_tls_asks_for_it() -> None:
-    from emulator.config.zookeeper import ZooKeeperTls
+    from emulator.config.tls import ZooKeeperTls
     from emulator.zookeeper.client import TLS
 
     world = World(security=ZooKeeperSecurity(tls=ZooKeeperTls()))

@@ -1,0 +1,119 @@
+"""Where a node binds, what it tells others of that, and where the voters are.
+
+Source: KafkaConfig, SocketServerConfigs, QuorumConfig, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from emulator.config.reading import name_list
+
+ANY_ADDRESS: Final = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not bound
+SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """A host name or address with its port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One entry of ``listeners``: where a named listener binds, and its security protocol."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: str
+
+
+def host_port(text: str) -> HostPort:
+    """Parse ``host:port`` (IPv6 in brackets).
+
+    Raises:
+        ValueError: no port, or a port outside 0-65535.
+
+    >>> host_port("zk1:2181")
+    HostPort(host='zk1', port=2181)
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65_535:
+        raise ValueError(f"{text!r} is not host:port")
+    return HostPort(host.strip("[]"), int(port))
+
+
+def voters_of(text: str) -> dict[int, HostPort]:
+    """Parse ``controller.quorum.voters``: node id -> address.
+
+    Raises:
+        ValueError: an entry is not ``id@host:port``, or an id appears twice.
+
+    >>> voters_of("1@a:9093")
+    {1: HostPort(host='a', port=9093)}
+    """
+    voters: dict[int, HostPort] = {}
+    for part in name_list(text):
+        node, at, address = part.partition("@")
+        if not at or not node.isdigit():
+            raise ValueError(f"{part!r} is not id@host:port")
+        if int(node) in voters:
+            raise ValueError(f"voter {node} is listed twice")
+        voters[int(node)] = host_port(address)
+    return voters
+
+
+def protocol_map(text: str) -> dict[str, str]:
+    """Parse ``listener.security.protocol.map``: listener name -> security protocol.
+
+    Raises:
+        ValueError: an entry is not ``NAME:PROTOCOL`` with a protocol that Kafka knows.
+    """
+    result: dict[str, str] = {}
+    for part in name_list(text):
+        name, colon, protocol = part.partition(":")
+        if not colon or protocol not in SECURITY_PROTOCOLS:
+            raise ValueError(f"{part!r} is not NAME:PROTOCOL with a known protocol")
+        result[name] = protocol
+    return result
+
+
+def listeners_of(text: str, protocols: Mapping[str, str]) -> tuple[Listener, ...]:
+    """Parse ``listeners``; a name that ``protocols`` lacks is its own security protocol.
+
+    Raises:
+        ValueError: an entry is not ``NAME://host:port``, or a name appears twice.
+    """
+    result = []
+    for part in name_list(text):
+        name, sep, address = part.partition("://")
+        if not sep:
+            raise ValueError(f"{part!r} is not NAME://host:port")
+        where = host_port(address)
+        result.append(Listener(name, where.host, where.port, protocols.get(name, name)))
+    if len({x.name for x in result}) != len(result):
+        raise ValueError("a listener name is used twice")
+    return tuple(result)
+
+
+def advertised_of(
+    listeners: Sequence[Listener], given: Sequence[Listener], voter: HostPort | None
+) -> tuple[Listener, ...]:
+    """The advertised listeners: ``given`` ones, for the others the address they bind.
+
+    A listener that binds every address is advertised at the host of ``voter``, which is this
+    node's entry in ``controller.quorum.voters``.
+    """
+    names = {one.name for one in given}
+    told = (*given, *(one for one in listeners if one.name not in names))
+    return tuple(
+        replace(one, host=voter.host) if voter and one.host in ANY_ADDRESS else one for one in told
+    )

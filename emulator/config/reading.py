@@ -1,0 +1,86 @@
+"""Typed values out of a properties file, with everything that is wrong collected on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+
+
+@dataclass(slots=True)
+class PropertyReader:
+    """Takes typed values out of raw properties and collects what is wrong with them."""
+
+    raw: Mapping[str, str]
+    problems: list[str] = field(default_factory=list)
+    used: set[str] = field(default_factory=set)
+
+    def take(self, key: str, parse: Callable[[str], T], default: T) -> T:
+        """The parsed value of ``key``; ``default`` when absent or wrong (a problem is noted)."""
+        self.used.add(key)
+        text = self.raw.get(key)
+        if text is None:
+            return default
+        try:
+            return parse(text.strip())
+        except ValueError as error:
+            self.problems.append(f"{key}={text}: {error}")
+            return default
+
+    def need(self, key: str, parse: Callable[[str], T], default: T) -> T:
+        """Like :meth:`take`, but absence is a problem too, and so is an empty value."""
+        if not self.raw.get(key, "").strip():
+            self.used.add(key)
+            self.problems.append(f"{key} is required")
+            return default
+        return self.take(key, parse, default)
+
+
+def integer(low: int, high: int = INT_MAX) -> Callable[[str], int]:
+    """A parser of whole numbers from ``low`` to ``high``, both included."""
+
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise ValueError("not a whole number") from None
+        if not low <= value <= high:
+            raise ValueError(f"must be between {low} and {high}")
+        return value
+
+    return parse
+
+
+def boolean(text: str) -> bool:
+    """Parse ``true`` or ``false`` in any case.
+
+    Raises:
+        ValueError: anything else.
+    """
+    if text.lower() not in {"true", "false"}:
+        raise ValueError("must be true or false")
+    return text.lower() == "true"
+
+
+def one_of(*names: str) -> Callable[[str], str]:
+    """A parser that accepts these texts only."""
+
+    def parse(text: str) -> str:
+        if text not in names:
+            raise ValueError("must be one of " + ", ".join(names))
+        return text
+
+    return parse
+
+
+def name_list(text: str) -> tuple[str, ...]:
+    """The names in a comma-separated list, without empty ones.
+
+    >>> name_list("a, b,")
+    ('a', 'b')
+    """
+    return tuple(part.strip() for part in text.split(",") if part.strip())
