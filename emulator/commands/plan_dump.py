@@ -46,7 +46,7 @@ def plan(file: Path, config: Config | None, release_version: str | None = None) 
         raise PlanError(str(error)) from error
     except ValueError as error:
         raise PlanError(f"release version: {error}") from error
-    settings = PasswordSettings.of({} if config is None else config.static)
+    settings = PasswordSettings() if config is None else config.passwords
     return dry_run(tree, version, entities(Passwords(settings)))
 
 

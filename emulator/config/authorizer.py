@@ -5,9 +5,10 @@ Source: StandardAuthorizer.configure, KafkaConfig.validateValues, Kafka 3.4-3.9;
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
+
+from emulator.config.reading import PropertyReader, boolean
 
 CLASS: Final = "authorizer.class.name"
 SUPER_USERS: Final = "super.users"
@@ -28,50 +29,44 @@ class AuthorizerSettings:
     allow_everyone_if_no_acl_found: bool
 
     @classmethod
-    def of(cls, properties: Mapping[str, str]) -> AuthorizerSettings | None:
-        """Read checked properties; None if no authorizer is configured."""
-        if not properties.get(CLASS, "").strip():
-            return None
-        return cls(
-            frozenset(_principals(properties)),
-            properties.get(ALLOW_EVERYONE, "").strip().lower() == "true",
+    def read(
+        cls, reader: PropertyReader, *, release: str, migration: bool
+    ) -> AuthorizerSettings | None:
+        """Take the authorizer's properties; what is wrong is noted in the reader.
+
+        Args:
+            reader: the properties.
+            release: Kafka line whose dialect is spoken.
+            migration: whether a migration is to be run.
+
+        Returns:
+            None if no authorizer is configured.
+
+        >>> reader = PropertyReader({"super.users": "admin"})
+        >>> AuthorizerSettings.read(reader, release="3.9", migration=True), reader.problems
+        (None, ['super.users=admin: not Type:name: admin'])
+        """
+        name = reader.take(CLASS, str, "")
+        if name and name != STANDARD:
+            reader.problems.append(
+                f"{CLASS}={name}: a controller keeps its ACLs in the metadata log and needs "
+                f"{STANDARD}"
+            )
+        elif name and release == "3.4" and migration:
+            reader.problems.append(
+                f"{CLASS}: Kafka 3.4 does not migrate ACLs and refuses an authorizer together with "
+                "zookeeper.metadata.migration.enable; remove it, or set kraftbridge.release"
+            )
+        settings = cls(
+            reader.take(SUPER_USERS, _principals, frozenset[str]()),
+            reader.take(ALLOW_EVERYONE, boolean, False),
         )
+        return settings if name else None
 
 
-def problems(properties: Mapping[str, str], *, release: str, migration: bool) -> list[str]:
-    """What is wrong with these settings, one sentence each.
-
-    Args:
-        properties: as given.
-        release: Kafka line whose dialect is spoken.
-        migration: whether a migration is to be run.
-
-    >>> problems({"super.users": "admin"}, release="3.9", migration=True)
-    ['super.users: admin is not Type:name']
-    """
-    found = []
-    name = properties.get(CLASS, "").strip()
-    if name and name != STANDARD:
-        found.append(
-            f"{CLASS}={name}: a controller keeps its ACLs in the metadata log and needs {STANDARD}"
-        )
-    elif name and release == "3.4" and migration:
-        found.append(
-            f"{CLASS}: Kafka 3.4 does not migrate ACLs and refuses an authorizer together with "
-            "zookeeper.metadata.migration.enable; remove it, or set kraftbridge.release"
-        )
-    found.extend(
-        f"{SUPER_USERS}: {one} is not Type:name"
-        for one in _principals(properties)
-        if ":" not in one
-    )
-    everyone = properties.get(ALLOW_EVERYONE)
-    if everyone is not None and everyone.strip().lower() not in {"true", "false"}:
-        found.append(f"{ALLOW_EVERYONE}={everyone}: must be true or false")
-    return found
-
-
-def _principals(properties: Mapping[str, str]) -> list[str]:
-    """As a list between semicolons, since names may hold commas."""
-    parts = properties.get(SUPER_USERS, "").split(";")
-    return [part.strip() for part in parts if part.strip()]
+def _principals(text: str) -> frozenset[str]:
+    """Parse a list between semicolons, since names may hold commas."""
+    found = [one for part in text.split(";") if (one := part.strip())]
+    if wrong := [one for one in found if ":" not in one]:
+        raise ValueError(f"not Type:name: {', '.join(wrong)}")
+    return frozenset(found)

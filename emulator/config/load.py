@@ -11,11 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Final
 
-from emulator.config import authorizer as config_security
 from emulator.config import ignored as config_ignored
-from emulator.config import limits as config_limits
-from emulator.config import passwords as config_passwords
 from emulator.config import zookeeper as config_zookeeper
+from emulator.config.authorizer import AUTHORIZER_KEYS, AuthorizerSettings
+from emulator.config.limits import MutationQuotaSettings, TokenSettings
 from emulator.config.listeners import (
     HostPort,
     Listener,
@@ -25,13 +24,14 @@ from emulator.config.listeners import (
     voters_of,
 )
 from emulator.config.names import KAFKA_CONFIG_NAMES
+from emulator.config.passwords import PasswordSettings
 from emulator.config.reading import (
     LONG_MAX,
     PropertyReader,
     boolean,
+    integer,
     name_list,
     one_of,
-    integer,
 )
 from wire.releases import RELEASES
 
@@ -90,6 +90,11 @@ class Config:
     trace_dir: str = ""
     trace_run_id: str = ""
     """Joins the traces of several processes; empty: the time of the start."""
+    tokens: TokenSettings = TokenSettings()  # noqa: RUF009  # frozen
+    mutation_quota: MutationQuotaSettings = MutationQuotaSettings()  # noqa: RUF009  # frozen
+    passwords: PasswordSettings = PasswordSettings()  # noqa: RUF009  # frozen
+    authorizer: AuthorizerSettings | None = None
+    """None: no ACLs, every caller may do everything."""
     static: Mapping[str, str] = field(default_factory=dict)
     """Every property as given: the source of static config values in CreateTopics answers."""
 
@@ -177,6 +182,7 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
     session_ms = r.take("zookeeper.session.timeout.ms", integer(1), 18_000)
     security, wrong = config_zookeeper.read(raw)
     r.problems += wrong
+    plain = {field: r.take(key, parse, DEFAULTS[field]) for field, (key, parse) in _PLAIN.items()}
     config = Config(
         node_id=node_id,
         voters=voters,
@@ -191,8 +197,14 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
         zookeeper_connection_timeout_ms=r.take(
             "zookeeper.connection.timeout.ms", integer(1), session_ms
         ),
+        tokens=TokenSettings.read(r),
+        mutation_quota=MutationQuotaSettings.read(r),
+        passwords=PasswordSettings.read(r),
+        authorizer=AuthorizerSettings.read(
+            r, release=plain["release"], migration=plain["migration_enabled"]
+        ),
         static=dict(raw),
-        **{field: r.take(key, parse, DEFAULTS[field]) for field, (key, parse) in _PLAIN.items()},
+        **plain,
     )
     r.problems += _cross_checks(config, r.raw)
     if r.problems:
@@ -238,11 +250,6 @@ def _cross_checks(config: Config, raw: Mapping[str, str]) -> list[str]:
     )
     if not config.log_dir:
         problems.append("metadata.log.dir or log.dirs is required")
-    problems += config_limits.problems(raw)
-    problems += config_passwords.problems(raw)
-    problems += config_security.problems(
-        raw, release=config.release, migration=config.migration_enabled
-    )
     return problems
 
 
@@ -252,6 +259,6 @@ def _unknown(r: PropertyReader) -> tuple[str, ...]:
         f"unknown configuration key {key}"
         for key in sorted(r.raw)
         if key not in r.used
-        and key not in KAFKA_CONFIG_NAMES | config_security.AUTHORIZER_KEYS | config_zookeeper.KEYS
+        and key not in KAFKA_CONFIG_NAMES | AUTHORIZER_KEYS | config_zookeeper.KEYS
         and not key.startswith(prefixes)
     )

@@ -7,9 +7,10 @@ Source: PasswordEncoderConfigs, Kafka 3.9.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
+
+from emulator.config.reading import PropertyReader, integer, one_of
 
 PREFIX: Final = "password.encoder."
 CIPHERS: Final = ("AES/CBC/PKCS5Padding", "AES/GCM/NoPadding")
@@ -55,40 +56,30 @@ class PasswordSettings:
     iterations: int = 4_096
 
     @classmethod
-    def of(cls, properties: Mapping[str, str]) -> PasswordSettings:
-        """Read checked properties."""
+    def read(cls, reader: PropertyReader) -> PasswordSettings:
+        """Take ``password.encoder.*``; what is wrong is noted in the reader, without the secrets.
+
+        >>> reader = PropertyReader({"password.encoder.key.length": "8"})
+        >>> PasswordSettings.read(reader).key_bits, reader.problems
+        (128, ['password.encoder.key.length=8: must be one of 128, 192, 256'])
+        """
         plain = cls()
+        secret = reader.take(PREFIX + "secret", str, "") or None
+        if secret is not None and importlib.util.find_spec("cryptography") is None:
+            reader.problems.append(
+                f"{PREFIX}secret is set, which needs the package cryptography: install "
+                "kraft-bridge[passwords]"
+            )
+        bits = one_of(*map(str, KEY_LENGTHS))
         return cls(
-            secret=properties.get(PREFIX + "secret") or None,
-            old_secret=properties.get(PREFIX + "old.secret") or None,
-            key_factory=properties.get(PREFIX + "keyfactory.algorithm", plain.key_factory),
-            cipher=properties.get(PREFIX + "cipher.algorithm", plain.cipher),
-            key_bits=int(properties.get(PREFIX + "key.length", plain.key_bits)),
-            iterations=int(properties.get(PREFIX + "iterations", plain.iterations)),
+            secret=secret,
+            old_secret=reader.take(PREFIX + "old.secret", str, "") or None,
+            key_factory=reader.take(
+                PREFIX + "keyfactory.algorithm", one_of(*KEY_FACTORIES), plain.key_factory
+            ),
+            cipher=reader.take(PREFIX + "cipher.algorithm", one_of(*CIPHERS), plain.cipher),
+            key_bits=int(reader.take(PREFIX + "key.length", bits, str(plain.key_bits))),
+            iterations=reader.take(
+                PREFIX + "iterations", integer(ITERATIONS_MIN), plain.iterations
+            ),
         )
-
-
-def problems(properties: Mapping[str, str]) -> list[str]:
-    """What is wrong with these settings, one sentence each; values of secrets are not shown.
-
-    >>> problems({"password.encoder.key.length": "8"})
-    ['password.encoder.key.length=8: must be one of 128, 192, 256']
-    """
-    found = []
-    for name, allowed in (
-        ("cipher.algorithm", CIPHERS),
-        ("keyfactory.algorithm", KEY_FACTORIES),
-        ("key.length", tuple(map(str, KEY_LENGTHS))),
-    ):
-        text = properties.get(PREFIX + name)
-        if text is not None and text not in allowed:
-            found.append(f"{PREFIX}{name}={text}: must be one of {', '.join(allowed)}")
-    iterations = properties.get(PREFIX + "iterations", str(ITERATIONS_MIN))
-    if not iterations.isdecimal() or int(iterations) < ITERATIONS_MIN:
-        found.append(f"{PREFIX}iterations={iterations}: must be at least {ITERATIONS_MIN}")
-    if properties.get(PREFIX + "secret") and importlib.util.find_spec("cryptography") is None:
-        found.append(
-            f"{PREFIX}secret is set, which needs the package cryptography: install "
-            "kraft-bridge[passwords]"
-        )
-    return found

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Final, Protocol
 from uuid import UUID
 
+from emulator.config.limits import MutationQuotaSettings, TokenSettings
 from emulator.controller.heartbeats import Heartbeats
 from emulator.controller.index import TipIndex
 from emulator.controller.mutation_quota import MutationQuota
@@ -63,6 +64,8 @@ class ControllerConfig:
     delete_topic_enable: bool = True
     auto_leader_rebalance_enable: bool = True
     leader_imbalance_check_interval_seconds: int = 300
+    tokens: TokenSettings = TokenSettings()  # noqa: RUF009  # frozen
+    mutation_quota: MutationQuotaSettings = MutationQuotaSettings()  # noqa: RUF009  # frozen
     properties: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     authorizer: Authorizer | None = None
 

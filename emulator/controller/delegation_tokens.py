@@ -81,7 +81,7 @@ def token_of(image: Image, ctx: Context, given: bytes) -> DelegationToken | Refu
     code = caller_error(ctx)
     if code is not ErrorCode.NONE:
         return Refusal(code, NO_TIMESTAMP)
-    settings = TokenSettings.of(ctx.config.properties)
+    settings = ctx.config.tokens
     code = feature_error(image, settings)
     if settings.secret is None or code is not ErrorCode.NONE:
         return Refusal(code)
@@ -102,7 +102,7 @@ def expired(token: DelegationToken, now_ms: int) -> bool:
 
 
 def _check_interval_ms(config: ControllerConfig) -> int | None:
-    settings = TokenSettings.of(config.properties)
+    settings = config.tokens
     return None if settings.secret is None else settings.check_interval_ms
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-from emulator.config.limits import MutationQuotaSettings
 from emulator.controller.context import Call, Context, ControllerConfig
 from emulator.controller.heartbeats import Heartbeats
 from emulator.controller.journal import Journal
@@ -26,7 +25,7 @@ class Surroundings:
         self._journal = journal
         self._heartbeats = heartbeats
         self._rng = rng
-        self._quotas = MutationQuotas(MutationQuotaSettings.of(config.properties))
+        self._quotas = MutationQuotas(config.mutation_quota)
 
     def of(self, call: Call, now_ms: int, leader_id: int) -> Context:
         """What the handler of a call may know now."""

@@ -40,5 +40,5 @@ class Settings:
             write_behind_max_records=config.write_behind_max_records,
             write_behind_poison=config.write_behind_poison,
             write_behind_multi_ops=config.write_behind_multi_ops,
-            passwords=PasswordSettings.of(config.static),
+            passwords=config.passwords,
         )

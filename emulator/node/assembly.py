@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from emulator.config.authorizer import AuthorizerSettings
 from emulator.config.listeners import SECURITY_PROTOCOLS
 from emulator.config.load import Config
 from emulator.controller.authorizer import StandardAuthorizer
@@ -91,13 +90,15 @@ def controller_config(
         delete_topic_enable=config.delete_topic_enable,
         auto_leader_rebalance_enable=config.auto_leader_rebalance_enable,
         leader_imbalance_check_interval_seconds=config.leader_imbalance_check_interval_seconds,
+        tokens=config.tokens,
+        mutation_quota=config.mutation_quota,
         properties=config.static,
         authorizer=_authorizer(config),
     )
 
 
 def _authorizer(config: Config) -> StandardAuthorizer | None:
-    settings = AuthorizerSettings.of(config.static)
+    settings = config.authorizer
     if settings is None:
         return None
     return StandardAuthorizer(settings.super_users, settings.allow_everyone_if_no_acl_found)

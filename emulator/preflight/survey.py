@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from emulator.config.passwords import PasswordSettings
+from emulator.config.reading import PropertyReader
 from emulator.metadata.metadata_version import LATEST, MetadataVersion
 from emulator.migration.taking_over.dry_run import DryRun, dry_run
 from emulator.migration.zk_tree.entities import entities
@@ -166,7 +167,7 @@ class Survey:
         children = {path: self.children(path) for path in self.nodes}
         tree.lists = {path: names for path, names in children.items() if names}
         settings = dict(next((one.values for one in self.controllers), {}))
-        passwords = Passwords(PasswordSettings.of(settings))
+        passwords = Passwords(PasswordSettings.read(PropertyReader(settings)))
         return dry_run(tree, self.version, entities(passwords))
 
     @property

@@ -8,6 +8,7 @@ import pytest
 
 from bench.judge.stores import differences, from_log, from_tree
 from emulator.config.passwords import PasswordSettings
+from emulator.config.reading import PropertyReader
 from emulator.migration.zk_tree.passwords import Passwords
 from tests.integration.client_entities import BROKER, ENCODER, KEY, ODD
 
@@ -84,7 +85,9 @@ def test_brokers_are_told(story):
 
 def test_a_password_is_plain_in_the_log_and_encoded_in_zookeeper(story):
     data = json.loads(story.seen["tree_of_clients"][f"/config/brokers/{BROKER}"])
-    encoder = Passwords(PasswordSettings.of({k: str(v) for k, v in ENCODER.items()}))
+    encoder = Passwords(
+        PasswordSettings.read(PropertyReader({k: str(v) for k, v in ENCODER.items()}))
+    )
     assert encoder.decode(data["config"][KEY]) == "after"
     written = [
         one["data"]["value"]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from emulator.config.limits import TokenSettings
 from emulator.controller.context import Context
 from emulator.controller.delegation_tokens import (
     ANONYMOUS,
@@ -57,7 +56,7 @@ def create_delegation_token(image: Image, request: Request, ctx: Context) -> Res
         code = ErrorCode.NONE if allowed else ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
     if code is not ErrorCode.NONE:
         return Result(_response(code, owner, ctx, timestamp_ms=NO_TIMESTAMP))
-    settings = TokenSettings.of(ctx.config.properties)
+    settings = ctx.config.tokens
     code = feature_error(image, settings)
     renewers = tuple(f"{one.principal_type}:{one.principal_name}" for one in request.renewers)
     if code is ErrorCode.NONE:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import msgspec
 
-from emulator.config.limits import TokenSettings
 from emulator.controller.context import Context
 from emulator.controller.delegation_tokens import Refusal, expired, may_renew, token_of
 from emulator.controller.registry import handles
@@ -40,7 +39,7 @@ def renew_delegation_token(image: Image, request: Request, ctx: Context) -> Resu
         return Result(Response(error_code=ErrorCode.DELEGATION_TOKEN_EXPIRED))
     if not may_renew(token, ctx.call.principal):
         return Result(Response(error_code=ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH))
-    period_ms = TokenSettings.of(ctx.config.properties).expiry_ms
+    period_ms = ctx.config.tokens.expiry_ms
     if request.renew_period_ms > 0:
         period_ms = min(period_ms, request.renew_period_ms)
     expiry = min(token.max_timestamp, ctx.now_ms + period_ms)

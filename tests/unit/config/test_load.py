@@ -78,7 +78,7 @@ def test_zookeeper_settings_are_optional_and_have_kafkas_defaults() -> None:
             },
             "Kafka 3.4 does not migrate ACLs",
         ),
-        ({"super.users": "User:a;b"}, "super.users: b is not Type:name"),
+        ({"super.users": "User:a;b"}, "super.users=User:a;b: not Type:name: b"),
         ({"allow.everyone.if.no.acl.found": "yes"}, "must be true or false"),
         ({"kraftbridge.release": "3.3"}, "must be one of 3.4"),
         ({"broker.session.timeout.ms": "0"}, "must be between 1"),
@@ -95,13 +95,11 @@ def test_an_authorizer_is_configured_by_its_class() -> None:
     raw = GOOD | {"super.users": " User:a,O=b ; User:c;", "allow.everyone.if.no.acl.found": "TRUE"}
     for given in (raw, raw | {"authorizer.class.name": ""}):
         found, warnings = config.load(given)
-        assert AuthorizerSettings.of(found.static) is None
+        assert found.authorizer is None
         assert warnings == ()
     found, _ = config.load(raw | {"authorizer.class.name": STANDARD})
     users = frozenset({"User:a,O=b", "User:c"})
-    assert AuthorizerSettings.of(found.static) == AuthorizerSettings(
-        users, allow_everyone_if_no_acl_found=True
-    )
+    assert found.authorizer == AuthorizerSettings(users, allow_everyone_if_no_acl_found=True)
 
 
 def test_all_wrong_values_are_reported_at_once() -> None:

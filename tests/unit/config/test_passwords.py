@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.config.passwords import PasswordSettings, problems
+from emulator.config.passwords import PasswordSettings
+from emulator.config.reading import PropertyReader
 
 SECRET = {"password.encoder.secret": "geheim", "password.encoder.old.secret": "alt"}
 
 
+def read(properties: dict[str, str]) -> tuple[PasswordSettings, list[str]]:
+    reader = PropertyReader(properties)
+    return PasswordSettings.read(reader), reader.problems
+
+
 def test_the_defaults_are_kafkas_and_secrets_are_not_shown() -> None:
-    settings = PasswordSettings.of(SECRET)
+    settings, problems = read(SECRET)
     assert settings == PasswordSettings(
         "geheim", "alt", "PBKDF2WithHmacSHA512", "AES/CBC/PKCS5Padding", 128, 4_096
     )
     assert "geheim" not in repr(settings)
     assert "alt" not in repr(settings).replace("salt", "")
-    assert PasswordSettings.of({}).secret is None
-    assert problems(SECRET) == []
+    assert read({})[0].secret is None
+    assert problems == []
 
 
 @pytest.mark.parametrize(
@@ -32,7 +38,7 @@ def test_the_defaults_are_kafkas_and_secrets_are_not_shown() -> None:
     ],
 )
 def test_what_cannot_be_is_named(name: str, value: str) -> None:
-    (problem,) = problems({**SECRET, f"password.encoder.{name}": value})
+    _, (problem,) = read({**SECRET, f"password.encoder.{name}": value})
     assert problem.startswith(f"password.encoder.{name}={value}: must be ")
 
 
@@ -44,7 +50,8 @@ def test_all_of_them_count() -> None:
         "password.encoder.key.length": "256",
         "password.encoder.iterations": "5000",
     }
-    assert problems(properties) == []
-    assert PasswordSettings.of(properties) == PasswordSettings(
+    settings, problems = read(properties)
+    assert problems == []
+    assert settings == PasswordSettings(
         "s", None, "PBKDF2WithHmacSHA256", "AES/GCM/NoPadding", 256, 5_000
     )

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from emulator.config.limits import TokenSettings
+from emulator.config.reading import PropertyReader
 from emulator.controller.context import Call, Listener
 from emulator.controller.delegation_tokens import token_hmac
 from emulator.controller.registry import handlers
@@ -315,7 +316,9 @@ def test_expired_tokens_are_swept() -> None:
 
 
 def test_settings_have_kafkas_defaults() -> None:
-    assert TokenSettings.of({}) == TokenSettings(None, 7 * DAY_MS, DAY_MS, HOUR_MS)
+    assert TokenSettings.read(PropertyReader({})) == TokenSettings(
+        None, 7 * DAY_MS, DAY_MS, HOUR_MS
+    )
 
 
 def test_a_life_without_end_ends_with_the_largest_timestamp() -> None:

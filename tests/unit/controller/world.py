@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from emulator.config.limits import MutationQuotaSettings, TokenSettings
+from emulator.config.reading import PropertyReader
 from emulator.controller.context import Call, Context, ControllerConfig, Listener
 from emulator.controller.heartbeats import Heartbeats
 from emulator.controller.index import TipIndex
@@ -61,9 +63,12 @@ def uuid(number: int) -> bytes:
 
 
 def config(**fields: Any) -> ControllerConfig:
+    reader = PropertyReader(fields.get("properties", {}))
     values: dict[str, Any] = {
         "node_id": 3000,
         "cluster_id": CLUSTER,
+        "tokens": TokenSettings.read(reader),
+        "mutation_quota": MutationQuotaSettings.read(reader),
         "incarnation_id": uuid(3000),
         "listeners": (Listener("CONTROLLER", "127.0.0.1", 23000),),
         "voters": frozenset({3000}),
