@@ -21,9 +21,11 @@ help: ## list the targets
 demo: $(ENV) $(JARS) ## real ZooKeeper, real brokers, a live migration, load, a Spark report
 	$(VENV)/bin/kraft-bridge demo
 
-test: lint type $(JARS) ## lint, types and every test, with real ZooKeeper, brokers and Spark
-	rm -f .cache/requirements.json
-	KRAFT_BRIDGE_RECORD=.cache/requirements.json $(PYTEST)
+test: forget lint type $(JARS) ## lint, types and every test, with real ZooKeeper, brokers and Spark
+	$(PY) -m tools.recorded test $(PYTEST)
+
+forget:
+	@rm -f .cache/records/test.json
 
 quick: $(ENV) ## the tests that need no Java: two minutes
 	$(PYTEST) -m "$(QUICK)"
@@ -49,9 +51,10 @@ bench: $(ENV) $(JARS) ## speed: the codec beside construct, Java and kio, the co
 	$(PY) -m bench
 
 matrix: $(ENV) $(JARS) $(MATRIX) ## real brokers of all six bridge releases, and every admin tool, beside Kafka's controller
-	$(PY) -m bench.matrix; code=$$?; $(PY) -m bench.matrix.readers && exit $$code
+	$(PY) -m tools.recorded matrix $(PY) -m bench.matrix; code=$$?; \
+	  $(PY) -m tools.recorded readers $(PY) -m bench.matrix.readers && exit $$code
 
-requirements: $(ENV) ## which requirement the last `make test` proved, and by what kind of test
+requirements: $(ENV) ## which requirements the last runs proved, and by what kind of test
 	$(PY) -m tools.requirements
 
 docs: $(ENV) ## write the tables and diagrams in the docs anew from the code

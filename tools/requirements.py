@@ -1,19 +1,27 @@
-"""Say which requirement the last ``make test`` proved: ``python -m tools.requirements``.
+"""Say which requirements are proven: ``python -m tools.requirements``.
 
 Prints a row for each: its id, the strongest kind of test that proved it, how many did, its title.
-Ends with 1 if a row that is due is unproven, or if no complete run was recorded.
+Reads the records that ``tools.recorded`` keeps of ``make test``, ``make matrix`` and so on. A
+record counts only if the run was complete and passed, of a commit that differs from what stands in the
+checkout now in ``*.md`` at most. Ends with 1 if a row that is due is unproven, or if there is no
+record of ``make test`` that counts.
 """
 
 import json
 import re
 import sys
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from tools.recorded import RECORDS, changed
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = ROOT / "docs" / "requirements.md"
-RECORD = ROOT / ".cache" / "requirements.json"
+NEEDED = "test"
+"""The record without which nothing is said to be proven."""
 # As tests/kit/kinds.py orders them, strongest first.
 KINDS = (
     "real broker",
@@ -41,17 +49,47 @@ def rows() -> list[Row]:
     return [Row(number, title, bool(due)) for number, title, due in found]
 
 
-def proofs(record: dict[str, list[dict[str, object]]]) -> dict[str, list[str]]:
+def rejected(record: Mapping[str, Any]) -> str | None:
+    """Why a record proves nothing; None if it counts.
+
+    >>> rejected({"complete": True, "exit": 1})
+    'the run failed'
+    >>> rejected({"complete": False, "exit": 0})
+    'only a part was run'
+    """
+    if record.get("exit") != 0:
+        return "the run failed"
+    if record.get("complete") is not True:
+        return "only a part was run"
+    head, different = record.get("commit"), record.get("different")
+    if not isinstance(head, str) or not isinstance(different, list):
+        return "it was not run in a git checkout"
+    if record.get("moved"):
+        return "the commit changed during the run"
+    if different:
+        return f"{_some(different)} differed from commit {head[:12]}"
+    since = changed(head)
+    if since is None:
+        return f"commit {head[:12]} is not known here"
+    if since:
+        return f"{_some(since)} changed since commit {head[:12]}"
+    return None
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{names[0]}{more}"
+
+
+def proofs(records: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Id -> kinds of the tests that cite it, ran and passed; none if a test citing it failed.
 
-    A row whose one test fails is not proven by another that passes.
+    A row whose one test fails is not proven by another that passes, whichever run it was in.
     """
     kinds: dict[str, list[str]] = defaultdict(list)
     broken: set[str] = set()
-    for test in record["tests"]:
-        ids = test["ids"]
-        assert isinstance(ids, list)
-        for number in ids:
+    for test in (test for record in records for test in record["tests"]):
+        for number in test["ids"]:
             if test["outcome"] == "passed":
                 kinds[number].append(str(test["kind"]))
             else:
@@ -59,12 +97,33 @@ def proofs(record: dict[str, list[dict[str, object]]]) -> dict[str, list[str]]:
     return {number: found for number, found in kinds.items() if number not in broken}
 
 
+def counted() -> tuple[dict[str, Mapping[str, Any]], dict[str, str]]:
+    """The records that count, by name, and why the others do not."""
+    good: dict[str, Mapping[str, Any]] = {}
+    bad: dict[str, str] = {}
+    for path in sorted(RECORDS.glob("*.json")):
+        try:
+            record = json.loads(path.read_text())
+        except ValueError:
+            bad[path.stem] = "it cannot be read"
+            continue
+        why = rejected(record)
+        if why is None:
+            good[path.stem] = record
+        else:
+            bad[path.stem] = why
+    return good, bad
+
+
 def main() -> int:
     """Print the table; returns the exit code."""
-    if not RECORD.exists():
-        sys.stderr.write("No run is recorded: run 'make test' first\n")
+    good, bad = counted()
+    for name, why in bad.items():
+        sys.stderr.write(f"the record of `make {name}` does not count: {why}\n")
+    if NEEDED not in good:
+        sys.stderr.write(f"No record of `make {NEEDED}` counts: run it on what is committed\n")
         return 1
-    proven = proofs(json.loads(RECORD.read_text()))
+    proven = proofs(good.values())
     missing = []
     every = rows()
     for row in every:
@@ -74,7 +133,9 @@ def main() -> int:
         if row.due and not kinds:
             missing.append(row.id)
     due = sum(row.due for row in every)
+    runs = ", ".join(f"make {name}" for name in good)
     print(f"\n{len(proven)} of {len(every)} proven; of the {due} due now, {due - len(missing)}")
+    print(f"records that count: {runs}")
     if missing:
         print(f"due and not proven: {' '.join(missing)}")
     return 1 if missing else 0

@@ -14,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from bench import record
 from bench.matrix import table
 from bench.matrix.run import BUILDS_ON, RED, STEPS, Cell, Played, play
 from bench.rig.jars import BRIDGE_RELEASES, JarsMissingError
@@ -46,6 +47,7 @@ def main() -> int:
         sys.stdout.write(json.dumps([dataclasses.asdict(cell) for cell in cells], indent=1) + "\n")
     else:
         sys.stdout.write(f"{table.markdown(cells)}\n\n{_footing(begun)}\n")
+    record.leave(table.proofs(cells), complete=not options.release and not options.step)
     return 0 if table.ours_is_good(cells) else 1
 
 

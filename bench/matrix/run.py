@@ -36,6 +36,11 @@ STEPS: Final[dict[str, Callable[[Stage], None]]] = {
 _NEEDED: Final = ("register", "copy")
 BUILDS_ON: Final = {"elections": "broker death", "back from KRaft": "to KRaft mode"}
 """Step -> the one without which it has nothing to do."""
+PROVES: Final[dict[str, tuple[str, ...]]] = {
+    "register": ("N02",),
+    "copy": ("G05", "X03"),
+}
+"""Step -> the rows of docs/requirements.md that it proves for a release."""
 _FAILURES: Final = (
     WrongError,
     ProcessError,

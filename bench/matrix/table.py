@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.matrix.run import GREEN, NOT_APPLICABLE, RED, STEPS, Cell
+from bench.matrix.run import GREEN, NOT_APPLICABLE, PROVES, RED, STEPS, Cell
+from bench.record import Proof
 
 OURS, KAFKA = "ours", "kafka"
 
@@ -26,6 +27,21 @@ def verdict(cell: Cell, beside: Cell | None) -> str:
 def ours_is_good(cells: Sequence[Cell]) -> bool:
     """Whether no cell is our fault."""
     return all(word != "RED" for word in _words(cells).values())
+
+
+def proofs(cells: Sequence[Cell]) -> list[Proof]:
+    """What our cells prove: none where the step does not apply or Kafka's own is red as well.
+
+    >>> mine = Cell("3.4.1", "copy", OURS, GREEN)
+    >>> [(one.test, one.ids, one.outcome) for one in proofs([mine])]
+    [('3.4.1: copy', ('G05', 'X03'), 'passed')]
+    """
+    outcomes = {GREEN: "passed", "RED": "failed"}
+    return [
+        Proof(f"{release}: {step}", PROVES[step], "real broker", outcomes[word])
+        for (release, step), word in _words(cells).items()
+        if step in PROVES and word in outcomes
+    ]
 
 
 def _words(cells: Sequence[Cell]) -> dict[tuple[str, str], str]:

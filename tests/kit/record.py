@@ -1,8 +1,9 @@
 """A pytest plugin: what ran, what it proves, what was skipped.
 
-With ``KRAFT_BRIDGE_RECORD=FILE`` a JSON document is left there when the run ends: counts, and for
-each test that cites requirements their ids, its outcome and its kind. ``make requirements`` reads
-it. A skip that is not listed in ``allowed_skips.txt`` fails the run.
+With ``KRAFT_BRIDGE_RECORD=FILE`` a JSON document is left there when the run ends: counts, whether
+every test was run, and for each test that cites requirements their ids, its outcome and its kind.
+``tools.recorded`` keeps it with the commit, ``make requirements`` reads it. A skip that is not
+listed in ``allowed_skips.txt`` fails the run.
 """
 
 import json
@@ -41,6 +42,20 @@ def plain(nodeid: str) -> str:
     return re.sub(r"@\w+$", "", nodeid)
 
 
+def complete(config: pytest.Config) -> bool:
+    """Whether nothing on the command line asks for a part of the tests only."""
+    option = config.option
+    chosen = (
+        *(getattr(option, name, None) for name in ("keyword", "markexpr", "lf", "failedfirst")),
+        *(
+            getattr(option, name, None)
+            for name in ("deselect", "ignore", "ignore_glob", "stepwise")
+        ),
+    )
+    named = config.args_source is pytest.Config.ArgsSource.ARGS
+    return not named and not any(chosen)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Attach the ids to each test; they travel in its reports, also from other processes."""
     known = known_ids()
@@ -66,7 +81,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 class Record:
     """Collects reports in the process that runs or distributes the tests."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, complete: bool = False) -> None:
+        self.complete = complete
         self.begun = time.time()
         self.outcomes: dict[str, str] = {}
         self.cited: dict[str, dict[str, Any]] = {}
@@ -102,6 +118,7 @@ class Record:
                 "begun": self.begun,
                 "seconds": round(time.time() - self.begun, 1),
                 "exit": int(session.exitstatus),
+                "complete": self.complete and session.exitstatus == pytest.ExitCode.OK,
                 "counts": dict(sorted(Counter(self.outcomes.values()).items())),
                 "unexpected_skips": self.unexpected_skips(),
                 "tests": tests,
@@ -119,4 +136,4 @@ class Record:
 
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Record())
+        config.pluginmanager.register(Record(complete=complete(config)))

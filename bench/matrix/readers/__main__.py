@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from bench import record
 from bench.matrix import controllers
 from bench.matrix.readers import libraries
 from bench.matrix.readers.outcome import Outcome
@@ -58,6 +59,7 @@ def main() -> int:
         f"defect of Kafka's; {time.strftime('%Y-%m-%d')}, load {os.getloadavg()[1]:.1f}, "
         f"{time.monotonic() - begun:.0f} s\n"
     )
+    record.leave([], complete=True)
     return 1 if unknown else 0
 
 

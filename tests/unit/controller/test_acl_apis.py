@@ -282,6 +282,21 @@ def test_a_filter_finds_what_it_means(acls: list[Acl], wanted: AclFilter) -> Non
     assert found == sorted(found, key=lambda one: (one[1].resource, one[0]))
 
 
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [(1, ["literal", "prefixed"]), (3, ["literal"]), (4, ["prefixed"])],
+    ids=["ANY", "LITERAL", "PREFIXED"],
+)
+def test_a_filter_by_name_finds_the_stored_kinds_of_pattern(pattern: int, found: list[str]) -> None:
+    stored = {
+        "literal": acl("allow READ TOPIC:t User:a"),
+        "prefixed": acl("allow READ TOPIC:t~ User:a"),
+    }
+    image = image_of(list(stored.values()))
+    wanted = AclFilter(2, "t", pattern, None, None, 1, 1)
+    assert {one for _, one in wanted.find(image)} == {stored[name] for name in found}
+
+
 @examples(100)
 @given(
     st.lists(acls_of_any_kind, max_size=12),

@@ -81,7 +81,31 @@ def test_rows_are_proven_by_tests_that_passed_and_by_their_kind(run, arguments):
     assert code == 1
     assert record["counts"] == {"failed": 1, "passed": 4, "skipped": 1, "xfailed": 1}
     # G06 is cited by a test that failed, too: it is not proven.
-    assert {row: sorted(kinds) for row, kinds in proofs(record).items()} == PROVEN
+    assert {row: sorted(kinds) for row, kinds in proofs([record]).items()} == PROVEN
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complete"),
+    [
+        ((), True),
+        (("-k", "unit or zookeeper"), False),
+        (("-m", "not slow"), False),
+        (("--deselect", "test_it.py::test_also"), False),
+        (("test_it.py::test_unit",), False),
+    ],
+    ids=["all", "keyword", "marker", "deselected", "named"],
+)
+def test_a_run_of_a_part_says_so(run, arguments, complete):
+    passing = TESTS.partition('@row("W04"')[0]
+    code, _, record = run(passing, *arguments)
+    assert code == 0
+    assert record["complete"] is complete
+
+
+def test_a_run_that_failed_is_not_complete(run):
+    code, _, record = run(TESTS)
+    assert code == 1
+    assert record["complete"] is False
 
 
 def test_a_skip_that_is_not_listed_fails_the_run(run):

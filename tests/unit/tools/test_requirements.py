@@ -1,0 +1,160 @@
+"""Which records prove requirements: complete, passed, and of what stands in the checkout."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tools import recorded, requirements
+
+GOOD = {
+    "complete": True,
+    "tests": [{"test": "t", "ids": ["W01"], "kind": "unit", "outcome": "passed"}],
+}
+LEAVE = "import json, os; json.dump({document}, open(os.environ['KRAFT_BRIDGE_RECORD'], 'w'))"
+PAGE = """
+| W01 | the first | now |
+| W02 | the second |  |
+"""
+
+
+class Checkout:
+    """A repository with one commit."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.git("init", "-q")
+        self.write(".gitignore", ".cache\n")
+        self.write("code.py", "1\n")
+        self.write("page.md", PAGE)
+        self.commit()
+
+    def git(self, *arguments):
+        who = ["-c", "user.name=n", "-c", "user.email=e"]
+        subprocess.run(["git", *who, *arguments], cwd=self.folder, check=True, capture_output=True)
+
+    def write(self, name, text):
+        (self.folder / name).write_text(text)
+
+    def commit(self):
+        self.git("add", ".")
+        self.git("commit", "-qm", "a change")
+
+    def run(self, name, document, then=""):
+        return recorded.run(
+            name, [sys.executable, "-c", LEAVE.format(document=document) + f"\n{then}"]
+        )
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    monkeypatch.setattr(recorded, "ROOT", tmp_path)
+    monkeypatch.setattr(recorded, "RECORDS", tmp_path / ".cache" / "records")
+    monkeypatch.setattr(requirements, "RECORDS", tmp_path / ".cache" / "records")
+    monkeypatch.setattr(requirements, "ROWS", tmp_path / "page.md")
+    return Checkout(tmp_path)
+
+
+def test_a_complete_run_of_this_commit_counts(checkout, capsys):
+    assert checkout.run("test", GOOD) == 0
+    assert requirements.main() == 0
+    assert "1 of 2 proven; of the 1 due now, 1" in capsys.readouterr().out
+
+
+def test_pages_may_change_since(checkout):
+    checkout.run("test", GOOD)
+    checkout.write("page.md", PAGE + "more\n")
+    checkout.commit()
+    assert requirements.main() == 0
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_code_may_not(checkout, capsys, committed):
+    checkout.run("test", GOOD)
+    checkout.write("code.py", "2\n")
+    if committed:
+        checkout.commit()
+    assert requirements.main() == 1
+    assert "code.py changed since commit" in capsys.readouterr().err
+
+
+def test_a_new_file_is_a_change(checkout, capsys):
+    checkout.run("test", GOOD)
+    checkout.write("other.py", "")
+    assert requirements.main() == 1
+    assert "other.py changed since" in capsys.readouterr().err
+
+
+def test_a_run_on_what_was_not_committed_does_not_count(checkout, capsys):
+    checkout.write("code.py", "2\n")
+    checkout.run("test", GOOD)
+    checkout.write("code.py", "1\n")
+    assert requirements.main() == 1
+    assert "code.py differed from commit" in capsys.readouterr().err
+
+
+def test_a_change_during_the_run_is_seen(checkout, capsys):
+    checkout.run("test", GOOD, "open('code.py', 'w').write('2')")
+    checkout.write("code.py", "1\n")
+    assert requirements.main() == 1
+    assert "code.py differed from commit" in capsys.readouterr().err
+
+
+def test_a_commit_during_the_run_is_seen(checkout, capsys):
+    commit = "import subprocess; subprocess.run(['git','-c','user.name=n','-c','user.email=e',"
+    checkout.run("test", GOOD, commit + "'commit','-q','--allow-empty','-m','x'],check=True)")
+    assert requirements.main() == 1
+    assert "the commit changed during the run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("document", "then", "why"),
+    [
+        (GOOD, "raise SystemExit(1)", "the run failed"),
+        (GOOD | {"complete": False}, "", "only a part was run"),
+    ],
+)
+def test_a_failed_or_partial_run_proves_nothing(checkout, capsys, document, then, why):
+    checkout.run("test", document, then)
+    assert requirements.main() == 1
+    assert why in capsys.readouterr().err
+
+
+def test_the_record_before_is_gone_even_if_the_run_leaves_none(checkout, capsys):
+    checkout.run("test", GOOD)
+    assert recorded.run("test", [sys.executable, "-c", ""]) == 1
+    assert "no record was left" in capsys.readouterr().err
+    assert requirements.main() == 1
+
+
+def test_other_runs_add_to_it_and_their_failures_take_away(checkout, capsys):
+    matrix = [{"test": "m", "ids": ["W02"], "kind": "real broker", "outcome": "passed"}]
+    checkout.run("test", GOOD)
+    checkout.run("matrix", GOOD | {"tests": matrix})
+    assert requirements.main() == 0
+    printed = capsys.readouterr().out
+    assert "2 of 2 proven" in printed
+    assert "W02  real broker" in printed
+    red = [{"test": "m", "ids": ["W01"], "kind": "real broker", "outcome": "failed"}]
+    checkout.run("matrix", GOOD | {"tests": red})
+    assert requirements.main() == 1
+
+
+def test_without_make_test_nothing_is_proven(checkout, capsys):
+    checkout.run("matrix", GOOD)
+    assert requirements.main() == 1
+    assert "No record of `make test` counts" in capsys.readouterr().err
+
+
+def test_outside_a_checkout_nothing_is_proven(checkout, capsys, tmp_path):
+    (tmp_path / ".git").rename(tmp_path / "gone")
+    checkout.run("test", GOOD)
+    assert requirements.main() == 1
+    assert "not run in a git checkout" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [[], ["test"], ["../x", "true"]])
+def test_a_wrong_command_line_is_told(monkeypatch, capsys, arguments):
+    monkeypatch.setattr("sys.argv", ["recorded", *arguments])
+    assert recorded.main() == 2
+    assert "usage" in capsys.readouterr().err

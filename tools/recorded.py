@@ -1,0 +1,102 @@
+"""Run a command that proves requirements and keep what it proved: ``python -m tools.recorded``.
+
+Usage: ``python -m tools.recorded NAME COMMAND ...``. ``KRAFT_BRIDGE_RECORD`` tells the command
+where to leave a JSON document: ``complete`` (whether it ran all there is) and ``tests``, each with
+``test``, ``ids``, ``kind`` and ``outcome``. The commit, the files that differed from it before and
+after, and the exit code are added here; the whole is kept as ``.cache/records/NAME.json``.
+
+The record of the run before is removed first. ``tools.requirements`` reads the records and says
+which of them count.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORDS = ROOT / ".cache" / "records"
+VARIABLE = "KRAFT_BRIDGE_RECORD"
+
+
+def git(*arguments: str) -> str | None:
+    """What git prints; None outside a checkout, or where there is no git."""
+    try:
+        done = subprocess.run(
+            ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError:
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def commit() -> str | None:
+    """The commit of the checkout."""
+    head = git("rev-parse", "HEAD")
+    return None if head is None else head.strip()
+
+
+def changed(since: str) -> list[str] | None:
+    """Files that differ from a commit or are new, ``*.md`` left out; None if nobody can know.
+
+    Args:
+        since: a commit.
+    """
+    tracked = git("diff", "--name-only", "-z", since, "--")
+    new = git("ls-files", "--others", "--exclude-standard", "-z")
+    if tracked is None or new is None:
+        return None
+    names = {name for name in (tracked + new).split("\0") if name}
+    return sorted(name for name in names if not name.endswith(".md"))
+
+
+def run(name: str, command: list[str]) -> int:
+    """Run a command and keep its record; returns its exit code, 1 if it left no record."""
+    path = RECORDS / f"{name}.json"
+    path.unlink(missing_ok=True)
+    RECORDS.mkdir(parents=True, exist_ok=True)
+    draft = RECORDS / f"{name}.draft"
+    draft.unlink(missing_ok=True)
+    head = commit()
+    before = None if head is None else changed(head)
+    code = _call(command, os.environ | {VARIABLE: str(draft)})
+    try:
+        document = json.loads(draft.read_text())
+    except (OSError, ValueError):
+        sys.stderr.write(f"{name}: no record was left\n")
+        return code or 1
+    after = None if head is None else changed(head)
+    moved = commit() != head
+    unknown = before is None or after is None
+    different = None if unknown else sorted({*(before or ()), *(after or ())})
+    document |= {"commit": head, "different": different, "moved": moved, "exit": code}
+    draft.write_text(json.dumps(document, indent=1) + "\n")
+    draft.replace(path)
+    return code
+
+
+def _call(command: list[str], environment: dict[str, str]) -> int:
+    """Run it; an interrupt goes to it as well, and it is waited for."""
+    with subprocess.Popen(command, cwd=ROOT, env=environment) as child:
+        signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+        while True:
+            try:
+                return child.wait()
+            except KeyboardInterrupt:
+                continue
+
+
+def main() -> int:
+    """Parse the command line; returns the command's exit code."""
+    name, *command = sys.argv[1:] or [""]
+    if not re.fullmatch(r"[a-z]+", name) or not command:
+        sys.stderr.write("usage: python -m tools.recorded NAME COMMAND ...\n")
+        return 2
+    return run(name, command)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
