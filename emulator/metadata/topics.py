@@ -6,8 +6,8 @@ PartitionRegistration and DirectoryId, Kafka 3.9.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, TypeVar
+from collections.abc import Container, Sequence, Sized
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -128,6 +128,23 @@ def changed_partition(partition: Partition, record: r.PartitionChangeRecord) -> 
         ),
         directories=_directories(known, replicas),
     )
+
+
+class _Numbers(Sized, Container[int], Protocol):
+    """What is asked which numbers it has: partitions by number."""
+
+
+def first_gap(numbers: _Numbers) -> int | None:
+    """The lowest number missing in 0 to n - 1; None when none is, and 0 for no partitions at all.
+
+    Controllers count partitions to number the next one and take the replication factor of number
+    0, so a topic with a gap cannot grow.
+
+    >>> first_gap({0: "a", 2: "b"}), first_gap({}), first_gap({0: "a", 1: "b"})
+    (1, 0, None)
+    """
+    wanted = range(max(len(numbers), 1))
+    return next((number for number in wanted if number not in numbers), None)
 
 
 def with_partition(topic: Topic, index: int, partition: Partition) -> Topic:

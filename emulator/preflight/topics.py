@@ -160,7 +160,7 @@ def topic_configs(survey: Survey) -> Iterator[Outcome]:
 
 @rule("W08", "nothing is left over from topics")
 def orphans(survey: Survey) -> Iterator[Outcome]:
-    """A config without a topic, partitions without an assignment, a topic without partitions."""
+    """A config without a topic, partitions without an assignment."""
     existing = set(survey.children(ROOT))
     for name in survey.children("/config/topics"):
         if name not in existing:
@@ -174,17 +174,7 @@ def orphans(survey: Survey) -> Iterator[Outcome]:
             )
     for name in sorted(existing - survey.pending):
         path = f"{ROOT}/{name}"
-        topic = survey.json(path)
-        assigned = _dict(topic.get("partitions"))
-        if topic and not assigned:
-            yield finding(
-                "W08",
-                path,
-                "no partitions",
-                "copied as a topic that nobody can use",
-                f"delete it: kafka-topics --delete --topic {name}",
-                "TopicZNode",
-            )
+        assigned = _dict(survey.json(path).get("partitions"))
         for index in survey.children(f"{path}/partitions"):
             if index not in assigned:
                 yield finding(

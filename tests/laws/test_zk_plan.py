@@ -34,6 +34,7 @@ from tests.laws.zk_trees import (
     write,
     written,
 )
+from wire import records as r
 
 
 @LAW
@@ -163,7 +164,7 @@ def test_every_tampered_znode_is_named(records: list[object], data: DataObject) 
 @given(stories())
 def test_importing_the_znodes_of_an_image_gives_the_image(records: list[object]) -> None:
     """As far as ZooKeeper holds it: not brokers, features, directories and partition epochs."""
-    image, _ = replayed(records)
+    image, _ = _without_gaps(replayed(records)[0])
     tree = read(tree_of(znodes(image, controller_epoch=EPOCH)))
     back, _ = replayed([one for page in importer.pages(tree, EMPTY, 200) for one in page])
     assert [_told(back, name) for name in back.topic_ids] == [
@@ -182,6 +183,25 @@ def test_importing_the_znodes_of_an_image_gives_the_image(records: list[object])
     ids, were = back.producer_ids, image.producer_ids
     assert ids.next_producer_id == were.next_producer_id
     assert ids.broker_id == (were.broker_id if were.next_producer_id else -1)
+
+
+def _without_gaps(image: Image) -> tuple[Image, object]:
+    """With the partitions that topics lack: one with a gap is not copied."""
+    missing = [
+        r.PartitionRecord(
+            partition_id=index,
+            topic_id=topic.id,
+            replicas=(1,),
+            isr=(1,),
+            leader=1,
+            leader_epoch=0,
+            partition_epoch=0,
+        )
+        for topic in image.topics.values()
+        for index in range(max(topic.partitions, default=0) + 1)
+        if index not in topic.partitions
+    ]
+    return replayed(missing, image)
 
 
 def _told(image: Image, name: str) -> object:

@@ -5,6 +5,8 @@ Kafka: ControllerApis.createPartitions, ReplicationControlManager.createPartitio
 POLICY_VIOLATION for more than 10,000 new partitions in all.
 Per topic, in order: INVALID_REQUEST for a name given twice; TOPIC_AUTHORIZATION_FAILED without
 ALTER on the topic; UNKNOWN_TOPIC_OR_PARTITION; INVALID_PARTITIONS unless the count grows;
+INVALID_PARTITIONS if the ids the topic has are not 0 to n - 1 (Kafka then fails with
+UNKNOWN_SERVER_ERROR, or writes a new partition over an old one);
 THROTTLING_QUOTA_EXCEEDED (v3+, KIP-599); INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR.
 New partitions have the replication factor of partition 0.
 """
@@ -21,7 +23,7 @@ from emulator.controller.result import ApiError, Record, Result
 from emulator.controller.topics import assignment_error, partition_record
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.image import Image
-from emulator.metadata.topics import Topic
+from emulator.metadata.topics import Topic, first_gap
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
@@ -98,6 +100,13 @@ def _grow(image: Image, wanted: Wanted, ctx: Context) -> list[r.PartitionRecord]
         text = (
             f"The topic {topic.name} currently has {have} partition(s); "
             f"{wanted.count} would not be an increase."
+        )
+        return ApiError(ErrorCode.INVALID_PARTITIONS, text)
+    missing = first_gap(topic.partitions)
+    if missing is not None:
+        text = (
+            f"The topic {topic.name} has {have} partition(s), but none with id {missing}: it "
+            "cannot grow."
         )
         return ApiError(ErrorCode.INVALID_PARTITIONS, text)
     added = wanted.count - have

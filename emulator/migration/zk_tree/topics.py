@@ -13,7 +13,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from emulator.metadata.topics import Partition, Topic
+from emulator.metadata.topics import Partition, Topic, first_gap
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.migration.zk_tree.tree import Tree
 from emulator.migration.zk_tree.znode_json import decode, encode
@@ -143,7 +143,8 @@ def read_topic(tree: Tree, name: str) -> ZkTopic:
     """The topic ``name`` of a tree, fit for import.
 
     Raises:
-        ZnodeError: absent, malformed, without id, or a partition without replicas.
+        ZnodeError: absent, malformed, without id, a partition without replicas, or ids of
+            partitions other than 0 to n - 1: a controller counts partitions to number the next.
     """
     path = topic_path(name)
     node = tree.node(path)
@@ -155,6 +156,9 @@ def read_topic(tree: Tree, name: str) -> ZkTopic:
     for index, brokers in topic.partitions.items():
         if not brokers:
             raise ZnodeError(path, f"partition {index} has no replicas")
+    missing = first_gap(topic.partitions)
+    if missing is not None:
+        raise ZnodeError(path, f"{len(topic.partitions)} partitions, but none with id {missing}")
     return topic
 
 

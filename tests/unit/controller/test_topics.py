@@ -275,6 +275,22 @@ def test_growth(request_: m.CreatePartitionsRequest, code: int, why: str | None)
     assert all(len(record.replicas) == 2 for record in result.records)
 
 
+@pytest.mark.parametrize("ids", [(), (1,), (0, 2), (0, 1, 3)])
+@pytest.mark.parametrize("manual", [True, False])
+def test_a_topic_with_a_gap_in_its_partitions_does_not_grow(
+    ids: tuple[int, ...], manual: bool
+) -> None:
+    """Such topics are in logs that copied one from ZooKeeper before the copy refused them."""
+    partitions = [partition(1, index=index, replicas=(0, 1)) for index in ids]
+    image = image_of(broker(0), broker(1), topic("t", 1), *partitions)
+    added = [(0, 1)] * (4 - len(ids)) if manual else []
+    result = handle(image, more(4, *added))
+    (answer,) = result.response.results
+    assert answer.error_code == ErrorCode.INVALID_PARTITIONS
+    assert "none with id" in answer.error_message
+    assert result.records == ()
+
+
 def test_growth_is_refused_when_placement_is_impossible() -> None:
     image = image_of(broker(0), topic("t", 1), partition(1, replicas=(0, 1)))
     (answer,) = handle(image, more(2)).response.results

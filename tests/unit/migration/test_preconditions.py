@@ -86,6 +86,14 @@ def test_a_broker_in_kraft_mode_blocks() -> None:
         ("/config/brokers/1", LONG_CONFIG, Why.MALFORMED_ZNODE),
         ("/brokers/topics/a", TOPIC_A.replace(b'"0":[1,2]', b'"0":[1,-2]'), Why.MALFORMED_ZNODE),
         ("/brokers/topics/a", TOPIC_A.replace(b'"1":', b'"2147483648":'), Why.MALFORMED_ZNODE),
+        # A controller numbers the next partition by their count.
+        ("/brokers/topics/a", TOPIC_A.replace(b'"0":', b'"2":'), Why.MALFORMED_ZNODE),
+        ("/brokers/topics/a", TOPIC_A.replace(b'"1":', b'"2":'), Why.MALFORMED_ZNODE),
+        (
+            "/brokers/topics/a",
+            TOPIC_A.replace(b'"0":[1,2],"1":[2,1]', b""),
+            Why.MALFORMED_ZNODE,
+        ),
         (
             "/brokers/topics/a/partitions/0/state",
             STATE.replace(b"}", b',"leader_recovery_state":2}'),

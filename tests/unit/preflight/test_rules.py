@@ -23,6 +23,7 @@ from tests import data
 
 CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
 STATE = {"controller_epoch": 3, "leader": 1, "version": 1, "leader_epoch": 0, "isr": [1, 2]}
+IDS3 = "AAAAAAAAAAAAAAAAAAAAAw"
 IDS = ["AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"]
 
 
@@ -292,8 +293,9 @@ BAD: list[tuple[str, str, Survey]] = [
     ("W07", "/config/topics/t", at("/config/topics/t", config(message_format_version="3.0"))),
     ("W07", "/config/topics/t", at("/config/topics/t", config(no_such="3.0"))),
     ("W07", "/config/brokers/1", at("/config/brokers/1", config(log_retention_ms="1"))),
+    ("B07", "/brokers/topics/x", at("/brokers/topics/x", topic(IDS3, partitions={}))),
+    ("B07", "/brokers/topics/x", at("/brokers/topics/x", topic(IDS3, partitions={"1": [1]}))),
     ("W08", "/config/topics/x", at("/config/topics/x", config())),
-    ("W08", "/brokers/topics/x", at("/brokers/topics/x", topic(IDS[0], partitions={}))),
     ("W08", "/brokers/topics/t/partitions/7", at("/brokers/topics/t/partitions/7", None)),
     (
         "W09",
