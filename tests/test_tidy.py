@@ -107,8 +107,10 @@ def defined(test):
 def test_every_mutant_can_still_be_planted():
     stale = {mutant.name: why for mutant in mutants() if (why := mutant.stale())}
     gone = [mutant.test for mutant in mutants() if not defined(mutant.test)]
+    files = [mutant.test for mutant in mutants() if "::" not in mutant.test]
     assert not stale
     assert not gone
+    assert not files, "a fault names the function that sees it"
 
 
 def test_the_lock_names_no_host():

@@ -1,9 +1,11 @@
 """Plant known faults and see a named test turn red: ``python -m tools.mutants [NAME ...]``.
 
 Each fault of ``mutants.toml`` is a text replaced in one product file, in a copy of the source. A
-test that stays green does not guard what it claims to guard.
+test that stays green does not guard what it claims to guard. Red means that the test itself failed:
+an error in its set-up proves nothing. Where a fault names a kind of test, its test is of that kind.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -29,7 +31,8 @@ class Mutant:
         file: product file, from the root of the checkout.
         old: text that occurs there exactly once.
         new: what stands there instead.
-        test: the pytest id that must fail.
+        test: the pytest id that must fail: one function, not a file.
+        kind: of test (see tests/kit/kinds.py), where no weaker one sees the fault.
     """
 
     name: str
@@ -37,6 +40,7 @@ class Mutant:
     old: str
     new: str
     test: str
+    kind: str = ""
 
     def stale(self) -> str | None:
         """Why the fault cannot be planted; None if it can."""
@@ -52,19 +56,49 @@ def mutants() -> list[Mutant]:
     return [Mutant(**entry) for entry in tomllib.loads(LIST.read_text()).get("mutant", [])]
 
 
-def run(test: str, folder: Path) -> tuple[int, str]:
-    """Exit code of one test in a copy of the source, and the end of what it printed."""
+@dataclass(frozen=True)
+class Ran:
+    """What became of the tests of one id."""
+
+    code: int
+    printed: str
+    tests: dict[str, dict[str, str]]
+    """Test id -> its kind and outcome, as tests/kit/outcomes.py says them."""
+
+    @property
+    def red(self) -> bool:
+        """Whether a test failed, and none for another reason than what it checks."""
+        outcomes = {test["outcome"] for test in self.tests.values()}
+        return self.code == 1 and "failed" in outcomes and "error" not in outcomes
+
+    @property
+    def passed(self) -> bool:
+        """Whether there were tests, and each passed."""
+        return self.code == 0 and {one["outcome"] for one in self.tests.values()} == {"passed"}
+
+    @property
+    def kinds(self) -> set[str]:
+        """Of the tests that ran."""
+        return {test["kind"] for test in self.tests.values()}
+
+
+def run(test: str, folder: Path) -> Ran:
+    """Run one test in a copy of the source."""
+    outcomes = folder / "outcomes.json"
     environment = os.environ | {
         "PYTHONPATH": str(folder),
         "KRAFT_BRIDGE_CACHE": str(ROOT / ".cache"),
+        "KRAFT_BRIDGE_OUTCOMES": str(outcomes),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     environment.pop("KRAFT_BRIDGE_RECORD", None)
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", test]
+    plugins = ["-p", "no:cacheprovider", "-p", "tests.kit.outcomes"]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", *plugins, test]
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
-    return done.returncode, (done.stdout + done.stderr)[-1500:]
+    tests = json.loads(outcomes.read_text()) if outcomes.exists() else {}
+    return Ran(done.returncode, (done.stdout + done.stderr)[-1500:], tests)
 
 
 def copy(folder: Path) -> None:
@@ -86,29 +120,39 @@ def verdict(mutant: Mutant) -> tuple[Mutant, str]:
         copy(folder)
         path = folder / mutant.file
         path.write_text(path.read_text().replace(mutant.old, mutant.new))
-        code, printed = run(mutant.test, folder)
-    # 1 is "tests failed"; anything else (no such test, a broken import) proves nothing.
-    return mutant, "red" if code == 1 else "GREEN" if code == 0 else f"error {code}: {printed}"
+        ran = run(mutant.test, folder)
+    if ran.red:
+        return mutant, "red"
+    return mutant, "GREEN" if ran.code == 0 else f"error {ran.code}: {ran.printed}"
 
 
-def sound(test: str) -> tuple[str, int, str]:
+def sound(test: str) -> tuple[str, Ran]:
     """A test without any fault, which must pass."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         copy(folder)
-        return test, *run(test, folder)
+        return test, run(test, folder)
 
 
 def main() -> int:
     """Run them all, or those named; returns the exit code."""
     chosen = [mutant for mutant in mutants() if not sys.argv[1:] or mutant.name in sys.argv[1:]]
     tests = sorted({mutant.test for mutant in chosen})
+    if strange := set(sys.argv[1:]) - {mutant.name for mutant in chosen}:
+        sys.stderr.write(f"no such fault: {', '.join(sorted(strange))}\n")
+        return 2
     bad = 0
     with ThreadPoolExecutor(JOBS) as pool:
-        for test, code, printed in pool.map(sound, tests):
-            if code != 0:
+        kinds: dict[str, set[str]] = {}
+        for test, ran in pool.map(sound, tests):
+            kinds[test] = ran.kinds
+            if not ran.passed:
                 bad += 1
-                print(f"not sound   {test}\n{printed}")
+                print(f"not sound   {test}\n{ran.printed}")
+        for mutant in chosen:
+            if mutant.kind and kinds[mutant.test] != {mutant.kind}:
+                bad += 1
+                print(f"not a test of kind {mutant.kind}  {mutant.name}  ({mutant.test})")
         for mutant, answer in pool.map(verdict, chosen):
             bad += answer != "red"
             print(f"{answer:<10}  {mutant.name}  ({mutant.test})", flush=True)
