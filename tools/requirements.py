@@ -1,9 +1,9 @@
 """Say which requirements are proven: ``python -m tools.requirements``.
 
 Prints a row for each: its id, the strongest kind of test that proved it, how many did, its title.
-Reads the records that ``tools.recorded`` keeps of ``make test``, ``make matrix`` and so on. A
-record counts only if the run was complete and passed, of a commit that differs from what stands in
-the checkout now in ``*.md`` at most. Ends with 1 if a row that is due is unproven, or if there is no
+Reads the records that ``tools.recorded`` keeps of ``make test``, ``make matrix`` and so on. One
+counts only if the run was complete and passed, of a commit that differs from what stands in the
+checkout now in ``*.md`` at most. Ends with 1 if a row that is due is unproven, or if there is no
 record of ``make test`` that counts.
 """
 
