@@ -21,6 +21,7 @@ from emulator.seam import (
     Connect,
     Connected,
     DeleteFile,
+    DiskFailed,
     Effect,
     Event,
     Halt,
@@ -192,7 +193,11 @@ class Process:
                 case Halt():
                     last = effect
                 case _:
-                    self._one(effect)
+                    try:
+                        self._one(effect)
+                    except OSError as error:
+                        self._disk_failed(error)
+                        return
         for conn, parts in outgoing.items():
             if self._crashes():
                 return
@@ -231,11 +236,20 @@ class Process:
         size = self.disk.size(path)
 
         def done() -> None:
-            if self.alive:
+            if not self.alive:
+                return
+            try:
                 self.disk.synced(path, size)
+            except OSError as error:
+                self._disk_failed(error)
+            else:
                 self._event(Synced(token))
 
         self._scheduler.after(self._rng.randint(*SYNC_US), done)
+
+    def _disk_failed(self, error: OSError) -> None:
+        self._scheduler.tell(self.name, f"disk failed: {error}")
+        self._event(DiskFailed(str(error)))
 
     def _crashes(self) -> bool:
         if self._crash_in is None:
