@@ -7,9 +7,9 @@ Source: TopicConfig, LogConfig, ServerTopicConfigSynonyms, Kafka 3.4-3.9.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 
 from emulator.controller.config_types import (
@@ -228,7 +228,7 @@ class Effective:
 
 def effective_topic_configs(
     image: Image, config: ControllerConfig, overrides: Mapping[str, str]
-) -> Iterator[Effective]:
+) -> Sequence[Effective]:
     """All topic configs in force for a topic, sorted by name.
 
     Args:
@@ -236,22 +236,67 @@ def effective_topic_configs(
         config: whose node id and server.properties are those of the answering controller.
         overrides: what is set on the topic itself.
 
+    Returns:
+        The same object for every topic without overrides, until a config of the controller changes.
+
     Source: KafkaConfigSchema.resolveEffectiveTopicConfigs, Kafka 3.9.
     """
-    for known in topic_configs(config.release).values():
-        yield effective_topic_config(image, config, known, overrides)
+    inherited = _inherited(_Server.of(image, config))
+    if not overrides:
+        return inherited
+    return [
+        Effective(one.name, overrides[one.name], TOPIC_SOURCE) if one.name in overrides else one
+        for one in inherited
+    ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Server:
+    """What is set on the answering controller; equal if it is the very same values."""
+
+    own: Mapping[str, str]
+    cluster: Mapping[str, str]
+    config: ControllerConfig
+
+    @classmethod
+    def of(cls, image: Image, config: ControllerConfig) -> _Server:
+        own, cluster = image.config(BROKER, str(config.node_id)), image.config(BROKER, "")
+        return cls(own, cluster, config)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _Server)
+            and self.own is other.own
+            and self.cluster is other.cluster
+            and self.config is other.config
+        )
+
+    def __hash__(self) -> int:
+        return hash((id(self.own), id(self.cluster), id(self.config)))
+
+
+@lru_cache(maxsize=8)
+def _inherited(server: _Server) -> tuple[Effective, ...]:
+    """What a topic without configs of its own has; some thirty values, asked for by each topic."""
+    return tuple(
+        _effective(server, known, {}) for known in topic_configs(server.config.release).values()
+    )
 
 
 def effective_topic_config(
     image: Image, config: ControllerConfig, known: TopicConfig, overrides: Mapping[str, str]
 ) -> Effective:
     """One topic config: set on the topic, this broker, all brokers, in a file, or the default."""
+    return _effective(_Server.of(image, config), known, overrides)
+
+
+def _effective(server: _Server, known: TopicConfig, overrides: Mapping[str, str]) -> Effective:
     if known.name in overrides:
         return Effective(known.name, overrides[known.name], TOPIC_SOURCE)
     layers = (
-        (image.config(BROKER, str(config.node_id)), BROKER_SOURCE),
-        (image.config(BROKER, ""), CLUSTER_SOURCE),
-        (config.properties, STATIC_SOURCE),
+        (server.own, BROKER_SOURCE),
+        (server.cluster, CLUSTER_SOURCE),
+        (server.config.properties, STATIC_SOURCE),
     )
     for values, source in layers:
         for synonym, factor in known.synonyms:

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from emulator.controller import config_defs
 from emulator.controller.config_defs import (
     effective_topic_configs,
     topic_configs,
     validate_topic_configs,
 )
 from emulator.controller.config_types import ConfigError
-from tests.unit.controller.world import broker, config, handle, image_of, topic
+from tests.unit.controller.world import World, broker, config, create, handle, image_of, topic
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
@@ -300,3 +301,37 @@ def test_client_metrics_came_with_3_7(release: str, code: int) -> None:
     request = incremental(("metrics", SET, ""), kind=CLIENT_METRICS)
     (answer,) = handle(IMAGE, request, release=release).response.responses
     assert answer.error_code == code
+
+
+def test_what_topics_inherit_is_computed_once_until_it_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Some thirty values: a storm of creations asks for them with every topic."""
+    computed: list[str] = []
+    effective = config_defs._effective
+
+    def counted(server: Any, known: Any, overrides: Any) -> Any:
+        computed.append(known.name)
+        return effective(server, known, overrides)
+
+    monkeypatch.setattr(config_defs, "_effective", counted)
+    world = World()
+    world.join(1, 2, 3)
+
+    def told(name: str) -> dict[str, tuple[str, int]]:
+        (one,) = world.ask(create(name)).topics
+        return {each.name: (each.value, each.config_source) for each in one.configs}
+
+    first = [told(f"t{number}") for number in range(20)]
+    assert len(computed) == len(topic_configs(world.config.release)) == len(first[0])
+    assert all(one == first[0] for one in first)
+    assert first[0]["segment.bytes"] == ("1073741824", config_defs.DEFAULT_SOURCE)
+    image = image_of(set_to(BROKER, "", "log.segment.bytes", "7000000"))
+
+    def found(overrides: dict[str, str]) -> dict[str, tuple[str, int]]:
+        all_of_them = effective_topic_configs(image, world.config, overrides)
+        return {one.name: (one.value, one.source) for one in all_of_them}
+
+    assert found({})["segment.bytes"] == ("7000000", config_defs.CLUSTER_SOURCE)
+    own = {"segment.ms": ("9", config_defs.TOPIC_SOURCE)}
+    assert found({"segment.ms": "9"}) == found({}) | own
