@@ -128,17 +128,26 @@ def test_the_docs_are_what_the_code_says(monkeypatch):
     assert docs.main() == 0, "run `make docs`"
 
 
-def test_every_machine_is_held_to_do_no_io():
+def contract(wanted):
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
-    (held,) = (
-        set(contract["source_modules"])
-        for contract in contracts["contracts"]
-        if contract["id"] == "machines-do-no-io"
-    )
-    modules = {
-        f"emulator.{path.stem}"
-        for path in (ROOT / "emulator").iterdir()
+    (found,) = (one for one in contracts["contracts"] if one["id"] == wanted)
+    return found
+
+
+def modules(package):
+    return {
+        f"{package}.{path.stem}"
+        for path in (ROOT / package).iterdir()
         if path.suffix == ".py" or (path / "__init__.py").exists()
     }
+
+
+def test_every_machine_is_held_to_do_no_io():
+    held = set(contract("machines-do-no-io")["source_modules"])
     shell = {"emulator.__init__", "emulator.cli", "emulator.commands", "emulator.io"}
-    assert modules - held == shell
+    assert modules("emulator") - held == shell
+
+
+def test_all_of_bench_but_the_rig_is_kept_from_the_verbs_of_the_product():
+    open_to_verbs = {"bench.__init__", "bench.__main__", "bench.rig"}
+    assert modules("bench") - set(contract("rig-only")["forbidden_modules"]) == open_to_verbs

@@ -1,1 +1,1 @@
-"""Verbs of the command line that need more than a few lines; ``emulator.cli`` registers them."""
+"""Verbs of the command line, each in a file or a folder; ``emulator.cli`` lists them."""

@@ -1,18 +1,39 @@
-"""Ask a controller for ``/status`` and show it to a person."""
+"""``kraft-bridge status``: ask a controller for ``/status`` and print it for a person."""
 
 from __future__ import annotations
 
 import http.client
 import urllib.error
 import urllib.request
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+import typer
 from rich.console import Console
 from rich.table import Table
 
+from emulator.commands.common import Json, fail
+
 TIMEOUT_S = 5.0
 NOT_OURS = "not the kraftbridge.metrics.port of a controller"
+
+
+def status(
+    url: Annotated[
+        str, typer.Option("--url", help="The controller's kraftbridge.metrics.port, http://…")
+    ] = "http://127.0.0.1:9404",
+    *,
+    as_json: Json = False,
+) -> None:
+    """Say how far the migration is, who is missing, the lag, and whether one may still go back."""
+    try:
+        body = fetch(url)
+    except (OSError, ValueError) as error:
+        raise fail(f"{url}/status: {error}") from error
+    if as_json:
+        typer.echo(body, nl=False)
+    else:
+        show(body, Console())
 
 
 def fetch(url: str) -> str:

@@ -22,14 +22,14 @@ import uvloop
 from emulator.config.load import Config
 from emulator.config.properties import redacted
 from emulator.controller.activation import ActivationRefusedError
-from emulator.io import http, storage
+from emulator.io import http
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk, FolderLockedError
 from emulator.io.logging import logger
 from emulator.io.run import Shell
 from emulator.io.tls import context as tls_context
 from emulator.io.trace_file import TraceFailedError, TraceFile, TraceUnavailableError
-from emulator.node import introspection
+from emulator.node import introspection, recovery
 from emulator.node.machine import Node
 from emulator.raft.errors import RecoveryError
 from emulator.seam import Halt, Log
@@ -60,7 +60,7 @@ class _Process:
         self.trace = _open_trace(config, clock)
         self._gauges_due_ns = 0
         files = disk.read_all()
-        identity = storage.identity(config, files)
+        identity = recovery.identity(config, files)
         self.shell: Shell | None = None
         self.node = Node(
             config,
@@ -200,7 +200,7 @@ _SAID_PLAINLY = (
     BindError,
     FolderLockedError,
     RecoveryError,
-    storage.FormatError,
+    recovery.UnusableFolderError,
     TraceFailedError,
     TraceUnavailableError,
     OSError,

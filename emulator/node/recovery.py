@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from emulator.config.load import Config
 from emulator.metadata.errors import ReplayError
 from emulator.metadata.history import History
 from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.snapshot import from_records
+from emulator.raft import layout
 from emulator.raft.errors import RecoveryError
+from emulator.raft.format import MetaProperties, parse_meta_properties
 from emulator.raft.machine import Raft
 from wire import records as r
 from wire.record_serde import decode_record
@@ -72,3 +75,30 @@ def _decoded(values: Iterable[bytes], supported: Supported | None) -> Iterator[o
                     f"supports {low} to {high} (kraftbridge.release)"
                 )
         yield record
+
+
+class UnusableFolderError(Exception):
+    """The folder is not formatted, or is not this node's; the text says why and what to do."""
+
+
+def identity(config: Config, files: Mapping[str, bytes]) -> MetaProperties:
+    """Whose folder this is.
+
+    Raises:
+        UnusableFolderError: not formatted, damaged, or another node's.
+    """
+    data = files.get(layout.META_PROPERTIES)
+    if data is None:
+        raise UnusableFolderError(
+            f"{config.log_dir} is not formatted: run kraft-bridge format first"
+        )
+    try:
+        meta = parse_meta_properties(data)
+    except RecoveryError as error:
+        raise UnusableFolderError(f"{config.log_dir}: {error}") from error
+    if meta.node_id != config.node_id:
+        raise UnusableFolderError(
+            f"{config.log_dir} belongs to node {meta.node_id}, "
+            f"the configuration says {config.node_id}"
+        )
+    return meta

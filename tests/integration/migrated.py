@@ -29,7 +29,7 @@ from bench.rig.fault_proxy import FaultProxy, FrameProtocol, Kind
 from bench.rig.tool_host import ToolHost
 from bench.rig.waiting import wait_for
 from bench.rig.zk_dump import contents, dump
-from emulator.commands import offline
+from emulator.commands.zk.compare import compare
 from tests.integration import client_entities, elections
 from tests.integration.taps import Confluent, Tap, java_producer, key_of
 from tests.integration.zookeeper_frames import MULTI
@@ -195,7 +195,7 @@ def tell(story: Story, folder: Path) -> None:
         story.bridge.wait_drained()
         story.seen["stores"] = story.stores()
         story.seen["equal_after_s"] = time.monotonic() - begin
-        story.seen["compared"] = offline.compare(story.cluster.zk, story.bridge.data)[0]
+        story.seen["compared"] = compare(story.cluster.zk, story.bridge.data)[0]
         story.seen["status_at_the_end"] = story.bridge.status()
         story.seen["metrics"] = story.bridge.page("/metrics")
         _roll_to_kraft(story)

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from bench.judge.stores import differences
-from emulator.commands import offline
+from emulator.commands.zk.compare import compare
 from tests.integration.looking import the_claim, zk_ops
 from tests.integration.migrated import ZK_DELAY_MS
 from tests.integration.zookeeper_frames import CHECK, CREATE, MULTI, SET_DATA
@@ -118,7 +118,7 @@ def test_three_client_libraries_go_through_all_phases_without_an_error(story):
 
 
 def named(story):
-    found, _ = offline.compare(story.cluster.zk, story.bridge.data)
+    found, _ = compare(story.cluster.zk, story.bridge.data)
     return {difference.path for difference in found}
 
 

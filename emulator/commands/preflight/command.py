@@ -1,4 +1,4 @@
-"""``kraft-bridge preflight``."""
+"""The command line of ``kraft-bridge preflight``."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def preflight(
     from rich.console import Console
 
     from bench.rig import zk_dump
-    from emulator.commands import preflight_show as looking
-    from emulator.commands.zookeeper_client import Connector
+    from emulator.commands.preflight import inputs, show
+    from emulator.commands.zk.client import Connector
     from emulator.io.tls import TlsError
     from emulator.preflight import report as judging
 
@@ -50,23 +50,23 @@ def preflight(
     files = configs or []
     connect: Connector | None = None
     try:
-        hosts, security = looking.ensemble(zookeeper, files)
+        hosts, security = inputs.ensemble(zookeeper, files)
         if dump is not None:
-            survey = looking.offline(dump, files)
+            survey = inputs.offline(dump, files)
         elif hosts:
             connect = Connector(security)
             tree = zk_dump.dump(hosts, with_secrets=True, connect=connect)
-            survey = looking.live(hosts, tree, files, connect)
+            survey = inputs.live(hosts, tree, files, connect)
         else:
             raise _cannot("needs --zookeeper, --dump, or a -c file that says zookeeper.connect")
-    except (looking.PreflightError, zk_dump.UnreadableError, TlsError) as error:
+    except (inputs.PreflightError, zk_dump.UnreadableError, TlsError) as error:
         raise _cannot(connect.why if connect and connect.why else str(error)) from error
     known = {*(identities or ()), *(one for one in security.identities if ":" in one)}
     report = judging.run(replace(survey, identities=frozenset(known)))
     if as_json:
-        typer.echo(looking.to_json(report).decode())
+        typer.echo(show.to_json(report).decode())
     else:
-        looking.show(report, Console())
+        show.show(report, Console())
     raise typer.Exit(report.exit_code(strict=strict))
 
 

@@ -1,4 +1,4 @@
-"""``kraft-bridge plan --dump``: what a migration would copy from a dumped tree, offline."""
+"""``kraft-bridge plan --dump``: what a migration would copy from a dumped tree, folders."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from emulator.commands import offline, tree_file
+from emulator.commands import folders, tree_file
 from emulator.config.load import Config
 from emulator.config.passwords import PasswordSettings
 from emulator.metadata import EMPTY, replay
@@ -42,7 +42,7 @@ def plan(file: Path, config: Config | None, release_version: str | None = None) 
     try:
         tree = tree_file.load(file)
         version = _version(config, release_version)
-    except (tree_file.TreeFileError, offline.OfflineError) as error:
+    except (tree_file.TreeFileError, folders.FolderUnreadableError) as error:
         raise PlanError(str(error)) from error
     except ValueError as error:
         raise PlanError(f"release version: {error}") from error
@@ -57,8 +57,8 @@ def _version(config: Config | None, release_version: str | None) -> MetadataVers
         return LATEST
     folder = Path(config.log_dir)
     if (folder / layout.META_PROPERTIES).exists():
-        _meta, raft = offline.open_log(folder)
-        image = offline.committed_image(raft, folder)
+        _meta, raft = folders.open_log(folder)
+        image = folders.committed_image(raft, folder)
         return image.metadata_version if raft.log_end_offset else _formatted(folder)
     return MetadataVersion.from_ibp(config.release)
 

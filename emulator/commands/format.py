@@ -1,19 +1,21 @@
-"""Prepare and read a controller's folder: what ``kafka-storage format`` does (Kafka 3.9)."""
+"""``kraft-bridge format``: prepare a controller's folder, as ``kafka-storage`` of Kafka 3.9."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from emulator.commands.common import ConfigFile, Override, fail, load_config
 from emulator.config.load import Config
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk, FolderLockedError
 from emulator.metadata.metadata_version import MetadataVersion
 from emulator.raft import layout
-from emulator.raft.errors import RecoveryError
 from emulator.raft.format import (
     MetaProperties,
-    parse_meta_properties,
     render_bootstrap_checkpoint,
     render_meta_properties,
     usable_directory_id,
@@ -88,22 +90,30 @@ def format_folder(
     )
 
 
-def identity(config: Config, files: dict[str, bytes]) -> MetaProperties:
-    """Whose folder this is.
-
-    Raises:
-        FormatError: not formatted, damaged, or another node's.
-    """
-    data = files.get(layout.META_PROPERTIES)
-    if data is None:
-        raise FormatError(f"{config.log_dir} is not formatted: run kraft-bridge format first")
+def format_command(
+    config: ConfigFile,
+    cluster_id: Annotated[
+        str,
+        typer.Option(
+            "--cluster-id", "-t", help="The cluster's id; for a migration that of /cluster/id."
+        ),
+    ],
+    release_version: Annotated[
+        str | None,
+        typer.Option("--release-version", "-r", help="First metadata.version, such as 3.9-IV0."),
+    ] = None,
+    overrides: Override = None,
+    *,
+    ignore_formatted: Annotated[
+        bool, typer.Option("--ignore-formatted", "-g", help="Do nothing if already formatted.")
+    ] = False,
+) -> None:
+    """Prepare a controller's log folder, as kafka-storage does."""
+    settings = load_config(config, overrides)
     try:
-        meta = parse_meta_properties(data)
-    except RecoveryError as error:
-        raise FormatError(f"{config.log_dir}: {error}") from error
-    if meta.node_id != config.node_id:
-        raise FormatError(
-            f"{config.log_dir} belongs to node {meta.node_id}, "
-            f"the configuration says {config.node_id}"
+        text = format_folder(
+            settings, cluster_id, release_version, ignore_formatted=ignore_formatted
         )
-    return meta
+    except FormatError as error:
+        raise fail(str(error)) from error
+    typer.echo(text)

@@ -1,10 +1,10 @@
-"""``kraft-bridge preflight``: files in, a table or JSON out; ``emulator.preflight`` judges."""
+"""What ``kraft-bridge preflight`` looks at: properties files, a dump, or a live tree."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,18 +12,14 @@ from typing import Any
 import msgspec
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
-from rich.console import Console
 
-from emulator.commands.zookeeper_client import Connector, settings
+from emulator.commands.zk.client import Connector, settings
 from emulator.config import properties as properties_text
 from emulator.config.zookeeper import ZooKeeperSecurity
-from emulator.preflight.engine import Severity
-from emulator.preflight.report import Report
 from emulator.preflight.survey import Properties, RoundTrips, Survey, of_dump
 
 ROUND_TRIPS = 20
 CONNECT_TIMEOUT_S = 10.0
-STYLES = {Severity.BLOCKER: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 
 
 class PreflightError(Exception):
@@ -119,47 +115,3 @@ def _median_ms(ask: Callable[[], object]) -> float:
         ask()
         times.append((time.perf_counter() - began) * 1e3)
     return statistics.median(times)
-
-
-def to_json(report: Report) -> bytes:
-    """One object: ``findings``, ``not_run``, and ``counts`` by severity."""
-    return msgspec.json.encode(
-        {
-            "counts": {one.value: report.count(one) for one in Severity},
-            "findings": report.findings,
-            "not_run": report.not_run,
-        }
-    )
-
-
-def show(report: Report, console: Console) -> None:
-    """Print findings by severity, then the rules that could not run."""
-    for one in report.findings:
-        console.print(
-            f"[{STYLES[one.severity]}]{one.code} {one.severity.value:8}[/] ",
-            end="",
-            highlight=False,
-        )
-        console.print(f"{one.znode}", markup=False, highlight=False, soft_wrap=True)
-        _lines(
-            console,
-            ("", one.fact),
-            ("means: ", one.consequence),
-            ("do: ", one.remedy),
-            ("see: ", one.reference),
-        )
-    if report.not_run:
-        console.print("[bold]I04 not looked at[/]", highlight=False)
-    for skipped in report.not_run:
-        _lines(console, (f"{skipped.code}: ", skipped.why))
-    counts = ", ".join(f"{report.count(one)} {one.value}" for one in Severity)
-    console.print(f"{counts}, {len(report.not_run)} not looked at", highlight=False)
-
-
-def _lines(console: Console, *lines: tuple[str, str]) -> None:
-    for label, text in _told(lines):
-        console.print(f"    {label}{text}", markup=False, highlight=False, soft_wrap=True)
-
-
-def _told(lines: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:
-    return ((label, text) for label, text in lines if text)

@@ -1,0 +1,39 @@
+"""``kraft-bridge analyze``: a report from a trace, by Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from emulator.commands.common import Json, fail
+
+
+def analyze(
+    trace: Annotated[str, typer.Argument(help="The trace: a folder, or a URI that Spark reads.")],
+    out: Annotated[Path, typer.Option(help="Folder for report.html and the Parquet behind it.")],
+    master: Annotated[str | None, typer.Option(help="local[*], spark://host:7077 …")] = None,
+    remote: Annotated[str | None, typer.Option(help="Spark Connect, sc://host:15002.")] = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Say how much ZooKeeper blocked KRaft: analyse a trace with Spark (needs [spark], Java)."""
+    try:
+        from bench.report import analyze as report
+    except ImportError as error:
+        raise fail(f"{error}; install it: pip install 'kraft-bridge[spark]'") from error
+    import msgspec
+    from rich.console import Console
+
+    from bench.analysis.read import TraceVersionError
+    from bench.rig.java import JavaNotFoundError
+
+    try:
+        done = report.analyze(trace, out, master, remote)
+    except (JavaNotFoundError, TraceVersionError, report.TraceUnreadableError, OSError) as error:
+        raise fail(str(error)) from error
+    if as_json:
+        typer.echo(msgspec.json.encode(done, enc_hook=str).decode())
+    else:
+        report.print_summary(done, Console())

@@ -1,0 +1,38 @@
+"""What verbs share: options, reading the configuration, how a failure is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from emulator.config import load as config_module
+from emulator.config import properties
+from emulator.io.jaas_file import inlined
+
+ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="A Kafka server.properties.")]
+Override = Annotated[list[str] | None, typer.Option("-X", help="key=value, wins over the file.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+
+def fail(problem: str, code: int = 1) -> typer.Exit:
+    """Say what is wrong on stderr; the caller raises the result."""
+    typer.echo(f"kraft-bridge: {problem}", err=True)
+    return typer.Exit(code)
+
+
+def load_config(path: Path, overrides: list[str] | None) -> config_module.Config:
+    """Read a properties file; warnings go to stderr, problems end the command with code 2."""
+    try:
+        raw = properties.parse(path.read_text(encoding="utf-8"), overrides or ())
+        config, warnings = config_module.load(inlined(raw))
+    except config_module.ConfigError as error:
+        for problem in (*error.warnings, *error.problems):
+            typer.echo(f"{path}: {problem}", err=True)
+        raise typer.Exit(2) from error
+    except (OSError, ValueError) as error:
+        raise fail(f"{path}: {error}", 2) from error
+    for warning in warnings:
+        typer.echo(f"{path}: {warning}", err=True)
+    return config

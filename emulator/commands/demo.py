@@ -1,0 +1,26 @@
+"""``kraft-bridge demo``: migrate a real cluster under load and report it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from emulator.commands.common import fail
+
+
+def demo(
+    out: Annotated[
+        Path, typer.Option(help="A folder demo-<time> for all that is left is made in it.")
+    ] = Path("out"),
+    seconds: Annotated[float, typer.Option(min=30, help="Length of the load.")] = 60,
+    rate: Annotated[float, typer.Option(min=1, help="Administrative changes per second.")] = 25,
+) -> None:
+    """Migrate a real cluster under load, judge, measure and report it (needs Java 17+)."""
+    try:
+        from bench.demo.run import run
+        from bench.demo.stage import Options, new_folder
+    except ImportError as error:
+        raise fail(f"{error}; the demo needs: pip install 'kraft-bridge[spark,java]'") from error
+    raise typer.Exit(run(Options(new_folder(out), seconds, rate)))

@@ -1,0 +1,59 @@
+"""A controller's folder, read from outside.
+
+Nothing is written; the controller may be running.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from emulator.metadata.image import Image
+from emulator.node.recovery import load_history
+from emulator.raft import layout
+from emulator.raft.config import RaftConfig
+from emulator.raft.errors import RecoveryError
+from emulator.raft.format import MetaProperties, parse_meta_properties
+from emulator.raft.machine import Raft
+
+
+class FolderUnreadableError(Exception):
+    """The folder cannot be read; the text says which and why."""
+
+
+def open_log(folder: Path) -> tuple[MetaProperties, Raft]:
+    """Read a controller's folder without taking its lock.
+
+    Raises:
+        FolderUnreadableError: not a formatted folder, or damaged.
+    """
+    files = {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.endswith((".lock", ".part"))
+    }
+    data = files.get(layout.META_PROPERTIES)
+    if data is None:
+        raise FolderUnreadableError(
+            f"{folder} has no meta.properties: not a formatted controller's folder"
+        )
+    try:
+        meta = parse_meta_properties(data)
+        config = RaftConfig(meta.node_id, meta.cluster_id, {meta.node_id: ("", 0)})
+        return meta, Raft(config, files, random.Random(0), 0)  # noqa: S311 - it draws nothing
+    except RecoveryError as error:
+        raise FolderUnreadableError(f"{folder}: {error}") from error
+
+
+def committed_image(raft: Raft, folder: Path) -> Image:
+    """The image of everything that may be shown: a quorum of one has committed what is durable.
+
+    Raises:
+        FolderUnreadableError: a record does not fit.
+    """
+    try:
+        history = load_history(raft)
+    except RecoveryError as error:
+        raise FolderUnreadableError(f"{folder}: {error}") from error
+    history.advance(raft.log_end_offset)
+    return history.stable

@@ -1,0 +1,1 @@
+"""``kraft-bridge plan``: what a migration would copy from a dumped tree."""

@@ -1,0 +1,57 @@
+"""A report of ``kraft-bridge preflight`` as text or JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+from rich.console import Console
+
+from emulator.preflight.engine import Severity
+from emulator.preflight.report import Report
+
+STYLES = {Severity.BLOCKER: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+
+
+def to_json(report: Report) -> bytes:
+    """One object: ``findings``, ``not_run``, and ``counts`` by severity."""
+    return msgspec.json.encode(
+        {
+            "counts": {one.value: report.count(one) for one in Severity},
+            "findings": report.findings,
+            "not_run": report.not_run,
+        }
+    )
+
+
+def show(report: Report, console: Console) -> None:
+    """Print findings by severity, then the rules that could not run."""
+    for one in report.findings:
+        console.print(
+            f"[{STYLES[one.severity]}]{one.code} {one.severity.value:8}[/] ",
+            end="",
+            highlight=False,
+        )
+        console.print(f"{one.znode}", markup=False, highlight=False, soft_wrap=True)
+        _lines(
+            console,
+            ("", one.fact),
+            ("means: ", one.consequence),
+            ("do: ", one.remedy),
+            ("see: ", one.reference),
+        )
+    if report.not_run:
+        console.print("[bold]I04 not looked at[/]", highlight=False)
+    for skipped in report.not_run:
+        _lines(console, (f"{skipped.code}: ", skipped.why))
+    counts = ", ".join(f"{report.count(one)} {one.value}" for one in Severity)
+    console.print(f"{counts}, {len(report.not_run)} not looked at", highlight=False)
+
+
+def _lines(console: Console, *lines: tuple[str, str]) -> None:
+    for label, text in _told(lines):
+        console.print(f"    {label}{text}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _told(lines: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:
+    return ((label, text) for label, text in lines if text)

@@ -1,0 +1,112 @@
+"""A ZooKeeper tree compared with a controller's folder, both read from outside.
+
+Nothing is written. ZooKeeper is read by KazooClient: an interactive tool has time, and it is not
+the code that wrote the tree.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.states import ZnodeStat
+
+from emulator.commands.folders import committed_image, open_log
+from emulator.commands.zk import client as zk_client
+from emulator.config.zookeeper import OPEN, ZooKeeperSecurity
+from emulator.io.tls import TlsError
+from emulator.migration.tree_diff import Claim, Difference, differences
+from emulator.migration.zk_tree import migration, own
+from emulator.migration.zk_tree.errors import ZnodeError
+from emulator.migration.zk_tree.reader import Tree, TreeReader
+from emulator.zookeeper.errors import ZkCode
+from emulator.zookeeper.ops import GetChildren, NodeData, ReadFailed, ReadValue, Stat, ZkResult
+
+CONNECT_TIMEOUT_S = 10.0
+
+
+class ZooKeeperUnreadableError(Exception):
+    """ZooKeeper does not answer, or not to us; the text says which and why."""
+
+
+def read_tree(hosts: str, security: ZooKeeperSecurity = OPEN) -> Tree:
+    """Read every znode that a migration looks at.
+
+    Raises:
+        ZooKeeperUnreadableError: ZooKeeper does not answer, or not to us.
+    """
+    try:
+        client = zk_client.client(hosts, security, timeout_s=CONNECT_TIMEOUT_S, read_only=True)
+    except TlsError as error:
+        raise ZooKeeperUnreadableError(str(error)) from error
+    except ValueError as error:
+        raise ZooKeeperUnreadableError(f"{hosts} is not host:port[,…][/chroot]: {error}") from error
+    try:
+        client.start(timeout=CONNECT_TIMEOUT_S)
+        client.sync("/")
+        reader = TreeReader()
+        while not reader.complete:
+            for tag, request in reader.requests():
+                values = [_read(client, read) for read in request.reads]
+                reader.outcome(ZkResult(tag, values))
+    except (KazooException, KazooTimeoutError) as error:
+        because = zk_client.why(client) or str(error) or type(error).__name__
+        raise ZooKeeperUnreadableError(f"ZooKeeper at {hosts}: {because}") from error
+    finally:
+        client.stop()
+        client.close()
+    return reader.tree
+
+
+def _read(client: KazooClient, read: object) -> ReadValue:
+    path = read.path  # type: ignore[attr-defined]
+    try:
+        if isinstance(read, GetChildren):
+            return tuple(client.get_children(path))
+        data, stat = client.get(path)
+    except NoNodeError:
+        return ReadFailed(ZkCode.NO_NODE)
+    return NodeData(data, _stat(stat))
+
+
+def _stat(stat: ZnodeStat) -> Stat:
+    return Stat(
+        stat.czxid,
+        stat.mzxid,
+        stat.ctime,
+        stat.mtime,
+        stat.version,
+        stat.cversion,
+        stat.aversion,
+        stat.ephemeralOwner,
+        stat.dataLength,
+        stat.numChildren,
+        stat.pzxid,
+    )
+
+
+def compare(
+    hosts: str, folder: Path, security: ZooKeeperSecurity = OPEN
+) -> tuple[list[Difference], str]:
+    """Name every znode that differs from the metadata log in ``folder``.
+
+    Returns:
+        The differences, and a sentence on how far each store stands (lag is a difference too).
+
+    Raises:
+        FolderUnreadableError: the folder cannot be read.
+        ZooKeeperUnreadableError: ZooKeeper cannot be read.
+    """
+    meta, raft = open_log(folder)
+    image = committed_image(raft, folder)
+    tree = read_tree(hosts, security)
+    mine = own.try_parse(tree.data(own.PATH))
+    claim = Claim(meta.node_id, raft.leader_epoch, -1 if mine is None else mine.zk_epoch)
+    try:
+        offset = migration.parse(tree.data(migration.PATH)).kraft_metadata_offset
+    except ZnodeError:
+        offset = -1
+    note = f"/migration stands at offset {offset}, the log ends with offset {image.offset}"
+    return list(differences(tree, image, claim)), note

@@ -1,0 +1,49 @@
+"""``kraft-bridge zk diff``: a tree compared with a controller's metadata."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from emulator.commands.common import Json, Override, fail
+from emulator.commands.zk.ensemble import Ensemble, SecuredBy, ensemble
+
+
+def diff(
+    log_dir: Annotated[Path, typer.Option("--log-dir", help="The controller's folder.")],
+    zookeeper: Ensemble = "",
+    config: SecuredBy = None,
+    overrides: Override = None,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Compare ZooKeeper's tree with a controller's metadata; exit 1 names every differing znode."""
+    import msgspec
+
+    from emulator.commands.folders import FolderUnreadableError
+    from emulator.commands.zk import compare
+
+    try:
+        hosts, security = ensemble(zookeeper, config, overrides)
+        found, note = compare.compare(hosts, log_dir, security)
+    except (FolderUnreadableError, compare.ZooKeeperUnreadableError) as error:
+        raise fail(str(error), 2) from error
+    typer.echo(note, err=True)
+    for difference in found:
+        if as_json:
+            row = {
+                "path": difference.path,
+                "kind": difference.kind,
+                "zookeeper": _text(difference.have),
+                "controller": _text(difference.want),
+            }
+            typer.echo(msgspec.json.encode(row).decode())
+        else:
+            typer.echo(f"{difference.kind:10} {difference.path}")
+    raise typer.Exit(1 if found else 0)
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode("utf-8", "backslashreplace")

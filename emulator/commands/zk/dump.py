@@ -1,0 +1,36 @@
+"""``kraft-bridge zk dump``: a whole tree as JSON."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from emulator.commands.common import Override, fail
+from emulator.commands.zk.ensemble import Ensemble, SecuredBy, ensemble
+
+
+def dump(
+    zookeeper: Ensemble = "",
+    config: SecuredBy = None,
+    overrides: Override = None,
+    *,
+    with_secrets: Annotated[
+        bool, typer.Option("--with-secrets", help="Print SCRAM keys, passwords and tokens too.")
+    ] = False,
+) -> None:
+    """Print the whole tree as JSON; secrets are left out unless asked for."""
+    import msgspec
+
+    from bench.rig import zk_dump
+    from emulator.commands.zk import client
+    from emulator.io.tls import TlsError
+
+    hosts, security = ensemble(zookeeper, config, overrides)
+    connect = client.Connector(security)
+    try:
+        tree = zk_dump.dump(hosts, with_secrets=with_secrets, connect=connect)
+    except (zk_dump.UnreadableError, TlsError) as error:
+        because = f"ZooKeeper at {hosts}: {connect.why}" if connect.why else str(error)
+        raise fail(because) from error
+    typer.echo(msgspec.json.format(msgspec.json.encode(tree), indent=1))

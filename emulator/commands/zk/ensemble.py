@@ -1,0 +1,34 @@
+"""Which ZooKeeper a verb reads, and how it logs in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from emulator.commands.common import fail
+from emulator.config.zookeeper import ZooKeeperSecurity
+
+Ensemble = Annotated[
+    str, typer.Option("--zookeeper", help="host:port[,…][/chroot]; else as --config says.")
+]
+SecuredBy = Annotated[
+    Path | None,
+    typer.Option("--config", "-c", help="Properties that say how to log in to ZooKeeper."),
+]
+
+
+def ensemble(
+    zookeeper: str, config: Path | None, overrides: list[str] | None
+) -> tuple[str, ZooKeeperSecurity]:
+    """Where ZooKeeper is and how to log in to it."""
+    from emulator.commands.zk import client
+
+    try:
+        configured, security = client.settings(config, overrides or ())
+    except (OSError, ValueError) as error:
+        raise fail(f"{config or '-X'}: {error}", 2) from error
+    if not (zookeeper or configured):
+        raise fail("say --zookeeper host:port, or --config with zookeeper.connect", 2)
+    return zookeeper or configured, security

@@ -1,0 +1,90 @@
+"""``status``: what an operator asks first, and one sentence where nothing answers."""
+
+from __future__ import annotations
+
+import json
+import socket
+from threading import Thread
+
+import pytest
+
+from emulator.commands import status as status_client
+from tests.unit.commands.running import run
+
+
+def test_status_of_nobody() -> None:
+    code, _, complaint = run("status", "--url", "http://127.0.0.1:1")
+    assert (code, "http://127.0.0.1:1/status" in complaint) == (1, True)
+    code, _, complaint = run("status", "--url", "file:///etc/hostname")
+    assert (code, "not an http address" in complaint) == (1, True)
+
+
+STATUS = {
+    "schema": 1,
+    "node_id": 3000,
+    "active": True,
+    "leader_epoch": 2,
+    "metadata_version": {"level": 21, "name": "3.9-IV0"},
+    "topics": 3,
+    "partitions": 9,
+    "brokers": [{"id": 1, "kind": "zookeeper", "fenced": False, "endpoints": ["INTERNAL://h:1"]}],
+    "migration": {
+        "phase": "pre-migration",
+        "driver_state": "WAIT_FOR_BROKERS",
+        "records_copied": 0,
+        "lag": {"records": 7, "records_without_no_ops": 2, "ms": 5, "bound_records": 0},
+        "blocked": False,
+        "may_roll_back": True,
+        "poisoned": [{"znode": "/x", "cause": "NO_AUTH", "skipped": False}],
+        "waiting": [{"since": "2026-01-01T00:00:00", "text": "broker 2 has not registered"}],
+        "zookeeper": {"state": "CONNECTED", "server": "z:2181"},
+    },
+}
+
+
+def test_status_shows_what_an_operator_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(STATUS))
+    code, out, _ = run("status")
+    assert code == 0
+    for word in ("pre-migration", "broker 2 has not registered", "7 records, 2 of them", "/x"):
+        assert word in out
+    code, out, _ = run("status", "--json")
+    assert json.loads(out) == STATUS
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b"HTTP/1.0 404 Not Found\r\n\r\n", "of a controller: 404 Not Found"),
+        (b"HTTP/1.0 200 OK\r\n\r\n<html>", "of a controller: JSON is malformed"),
+        (b"HTTP/1.0 200 OK\r\n\r\n{}", "not the kraftbridge.metrics.port of a controller"),
+        (b"\0\0\0\4kafka\n", "of a controller: no HTTP"),
+    ],
+)
+def test_status_of_something_else_is_one_sentence(answer: bytes, why: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        asked = Thread(target=_answer, args=(server, answer))
+        asked.start()
+        code, out, err = run("status", "--url", url)
+        asked.join()
+    assert (code, out) == (1, "")
+    assert err.startswith(f"kraft-bridge: {url}/status: ")
+    assert why in err
+    assert err.count("\n") == 1
+
+
+def _answer(server: socket.socket, answer: bytes) -> None:
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(65_536)
+        connection.sendall(answer)
+
+
+@pytest.mark.parametrize("url", ["x", "http://127.0.0.1:abc", "http://127.0.0.1:1", "http://a b"])
+def test_status_of_nothing_is_one_sentence(url: str) -> None:
+    code, out, err = run("status", "--url", url)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"kraft-bridge: {url}/status: ")
+    assert "urlopen" not in err
+    assert err.count("\n") == 1
