@@ -168,11 +168,6 @@ class MigrationDriver:
             effects += self._enter(State.WAIT_FOR_CONTROLLER_QUORUM, now_ms)
         return self._settle_down(effects, now_ms)
 
-    def lost_leadership(self, now_ms: int) -> list[Effect]:
-        """We lead no longer: nothing more is written anywhere."""
-        self._epoch = -1
-        return self._settle_down(self._deactivate(now_ms), now_ms)
-
     def metadata(self, deltas: Sequence[Delta], now_ms: int) -> list[Effect]:
         """Stable deltas, oldest first; to be called whenever the high watermark has moved."""
         effects: list[Effect] = []

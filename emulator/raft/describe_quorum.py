@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from emulator.raft.layout import TOPIC
 from emulator.raft.observers import Observer
-from emulator.raft.replica import Leader
+from emulator.raft.replica import Replica
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -17,7 +17,7 @@ _DIRECTORIES_FROM = 2
 
 
 def describe_quorum(
-    leader: Leader, request: m.DescribeQuorumRequest, version: int, now_ms: int
+    replica: Replica, request: m.DescribeQuorumRequest, version: int, now_ms: int
 ) -> m.DescribeQuorumResponse:
     """Describe the one partition there is; any other one is unknown."""
     known = (
@@ -27,20 +27,20 @@ def describe_quorum(
     )
     if not known:
         return _refused(request, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if not leader.quorum.is_leader:
+    if not replica.quorum.is_leader:
         return _refused(request, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     own = m.DescribeQuorumResponse.ReplicaState(
-        replica_id=leader.config.node_id,
-        log_end_offset=leader.log.end_offset,
+        replica_id=replica.config.node_id,
+        log_end_offset=replica.log.end_offset,
         last_fetch_timestamp=now_ms,
         last_caught_up_timestamp=now_ms,
     )
     partition = m.DescribeQuorumResponse.PartitionData(
-        leader_id=leader.quorum.leader_id,
-        leader_epoch=leader.quorum.epoch,
-        high_watermark=leader.high_watermark,
+        leader_id=replica.quorum.leader_id,
+        leader_epoch=replica.quorum.epoch,
+        high_watermark=replica.high_watermark,
         current_voters=[own],
-        observers=[_row(each, version) for each in leader.observers.alive(now_ms)],
+        observers=[_row(each, version) for each in replica.observers.alive(now_ms)],
     )
     response = m.DescribeQuorumResponse(
         topics=[m.DescribeQuorumResponse.TopicData(topic_name=TOPIC, partitions=[partition])]
@@ -51,11 +51,11 @@ def describe_quorum(
                 node_id=node_id,
                 listeners=[
                     m.DescribeQuorumResponse.Listener(
-                        name=leader.config.listener_name, host=host, port=port
+                        name=replica.config.listener_name, host=host, port=port
                     )
                 ],
             )
-            for node_id, (host, port) in sorted(leader.config.voters.items())
+            for node_id, (host, port) in sorted(replica.config.voters.items())
         ]
     return response
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from emulator.net.reply import Reply
 from emulator.raft.config import PARK_MS_MAX, WOKEN_PER_STEP_MAX
 from emulator.raft.layout import TOPIC, TOPIC_ID, SnapshotId
-from emulator.raft.replica import UNKNOWN, Leader
+from emulator.raft.replica import UNKNOWN, Replica
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -48,8 +48,8 @@ class Fetches:
     Woken ones are answered some per step, oldest first, each as things stand at that step.
     """
 
-    def __init__(self, leader: Leader) -> None:
-        self._leader = leader
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
         self._parked: list[tuple[int, int, Parked]] = []
         self._woken: deque[Parked] = deque()
         self._count = 0
@@ -98,8 +98,8 @@ class Fetches:
         self, request: m.FetchRequest, version: int, now_ms: int
     ) -> tuple[m.FetchResponse, bool]:
         """The response as of now, and whether a caller that may wait should."""
-        leader = self._leader
-        if leader.wrong_cluster(request.cluster_id):
+        replica = self._replica
+        if replica.wrong_cluster(request.cluster_id):
             return m.FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID), False
         asked = _partition(request, version)
         if asked is None:
@@ -108,15 +108,15 @@ class Fetches:
         if error is not ErrorCode.NONE:
             return self._response(version, error), False
         offset = asked.fetch_offset
-        where = leader.divergence(offset, asked.last_fetched_epoch)
+        where = replica.divergence(offset, asked.last_fetched_epoch)
         if where is not None:
             return self._response(version, where=where), False
         replica_id = request.replica_state.replica_id
         if replica_id >= 0:
             key = (replica_id, asked.replica_directory_id)
-            leader.observers.fetched(key, offset, leader.log.durable_end, now_ms)
-        bytes_max = min(request.max_bytes, leader.config.fetch_bytes_max)
-        records = leader.log.read(offset, bytes_max)
+            replica.observers.fetched(key, offset, replica.log.durable_end, now_ms)
+        bytes_max = min(request.max_bytes, replica.config.fetch_bytes_max)
+        records = replica.log.read(offset, bytes_max)
         return self._response(version, records=records), not records
 
     def _refusal(self, request: m.FetchRequest, asked: m.FetchRequest.FetchPartition) -> ErrorCode:
@@ -128,7 +128,7 @@ class Fetches:
         )
         if lowest < 0 or asked.last_fetched_epoch > asked.current_leader_epoch:
             return ErrorCode.INVALID_REQUEST
-        return self._leader.validate(asked.current_leader_epoch)
+        return self._replica.validate(asked.current_leader_epoch)
 
     def _response(
         self,
@@ -137,17 +137,17 @@ class Fetches:
         where: SnapshotId | tuple[int, int] | None = None,
         records: bytes = b"",
     ) -> m.FetchResponse:
-        leader = self._leader
+        replica = self._replica
         good = error is ErrorCode.NONE
         partition = m.FetchResponse.PartitionData(
             error_code=error,
-            high_watermark=leader.high_watermark if good else UNKNOWN,
-            log_start_offset=leader.log.start_offset,
+            high_watermark=replica.high_watermark if good else UNKNOWN,
+            log_start_offset=replica.log.start_offset,
             records=records,
         )
         if version >= _LEADER_FROM:
             partition.current_leader = m.FetchResponse.LeaderIdAndEpoch(
-                leader_id=leader.quorum.leader_id, leader_epoch=leader.quorum.epoch
+                leader_id=replica.quorum.leader_id, leader_epoch=replica.quorum.epoch
             )
         match where:
             case SnapshotId(end_offset, epoch):
@@ -166,7 +166,7 @@ class Fetches:
         else:
             topic.topic = TOPIC
         response = m.FetchResponse(responses=[topic])
-        endpoint = leader.endpoint
+        endpoint = replica.endpoint
         if version >= _ENDPOINTS_FROM and endpoint is not None:
             node_id, host, port = endpoint
             response.node_endpoints = [

@@ -8,7 +8,7 @@ of Fetch, SNAPSHOT_NOT_FOUND (the observer drops it and fetches anew), POSITION_
 from __future__ import annotations
 
 from emulator.raft.layout import BOOTSTRAP_SNAPSHOT_ID, TOPIC, SnapshotId
-from emulator.raft.replica import Leader
+from emulator.raft.replica import Replica
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -16,10 +16,10 @@ _ENDPOINTS_FROM = 1
 
 
 def fetch_snapshot(
-    leader: Leader, request: m.FetchSnapshotRequest, version: int
+    replica: Replica, request: m.FetchSnapshotRequest, version: int
 ) -> m.FetchSnapshotResponse:
     """Answer one request for up to ``fetch_bytes_max`` bytes of a snapshot."""
-    if leader.wrong_cluster(request.cluster_id):
+    if replica.wrong_cluster(request.cluster_id):
         return m.FetchSnapshotResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
     if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
         return m.FetchSnapshotResponse(error_code=ErrorCode.INVALID_REQUEST)
@@ -28,17 +28,17 @@ def fetch_snapshot(
     answer = m.FetchSnapshotResponse.PartitionSnapshot(
         index=asked.partition,
         current_leader=m.FetchSnapshotResponse.LeaderIdAndEpoch(
-            leader_id=leader.quorum.leader_id, leader_epoch=leader.quorum.epoch
+            leader_id=replica.quorum.leader_id, leader_epoch=replica.quorum.epoch
         ),
     )
     if topic.name != TOPIC or asked.partition != 0:
         answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     else:
-        _fill(leader, request.max_bytes, asked, answer)
+        _fill(replica, request.max_bytes, asked, answer)
     response = m.FetchSnapshotResponse(
         topics=[m.FetchSnapshotResponse.TopicSnapshot(name=topic.name, partitions=[answer])]
     )
-    endpoint = leader.endpoint
+    endpoint = replica.endpoint
     if version >= _ENDPOINTS_FROM and endpoint is not None:
         node_id, host, port = endpoint
         response.node_endpoints = [
@@ -48,23 +48,23 @@ def fetch_snapshot(
 
 
 def _fill(
-    leader: Leader,
+    replica: Replica,
     bytes_max: int,
     asked: m.FetchSnapshotRequest.PartitionSnapshot,
     answer: m.FetchSnapshotResponse.PartitionSnapshot,
 ) -> None:
-    answer.error_code = leader.validate(asked.current_leader_epoch)
+    answer.error_code = replica.validate(asked.current_leader_epoch)
     if answer.error_code != ErrorCode.NONE:
         return
     snapshot = SnapshotId(asked.snapshot_id.end_offset, asked.snapshot_id.epoch)
-    data = leader.snapshots.data(snapshot)
+    data = replica.snapshots.data(snapshot)
     if data is None or snapshot == BOOTSTRAP_SNAPSHOT_ID:
         answer.error_code = ErrorCode.SNAPSHOT_NOT_FOUND
         return
     if not 0 <= asked.position < len(data):
         answer.error_code = ErrorCode.POSITION_OUT_OF_RANGE
         return
-    size = min(bytes_max, leader.config.fetch_bytes_max)
+    size = min(bytes_max, replica.config.fetch_bytes_max)
     answer.snapshot_id = m.FetchSnapshotResponse.SnapshotId(
         end_offset=snapshot.end_offset, epoch=snapshot.epoch
     )

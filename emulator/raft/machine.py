@@ -24,7 +24,7 @@ from emulator.raft.layout import SnapshotId
 from emulator.raft.log import LogBatch
 from emulator.raft.quorum_state import NONE, Election, QuorumState, parse
 from emulator.raft.recovery import leftovers, recover_log
-from emulator.raft.replica import Leader
+from emulator.raft.replica import Replica
 from emulator.raft.snapshots import (
     CONTROL,
     SnapshotWriter,
@@ -74,8 +74,8 @@ class Raft:
         quorum = QuorumState(
             config.node_id, set(config.voters), _election(config, files, log.last_epoch)
         )
-        self._leader = Leader(config, quorum, log, snapshots)
-        self._fetches = Fetches(self._leader)
+        self._replica = Replica(config, quorum, log, snapshots)
+        self._fetches = Fetches(self._replica)
         self._replies: list[Reply] = []
         self._writer: SnapshotWriter | None = None
         self._opening: list[Effect] = [*leftovers(files), *repairs]
@@ -89,58 +89,58 @@ class Raft:
     @property
     def leader_epoch(self) -> int:
         """The current epoch; before ``start`` the last one known."""
-        return self._leader.quorum.epoch
+        return self._replica.quorum.epoch
 
     @property
     def leader_id(self) -> int:
         """Leader of the current epoch, -1 when unknown."""
-        return self._leader.quorum.leader_id
+        return self._replica.quorum.leader_id
 
     @property
     def is_leader(self) -> bool:
         """Whether this node leads and may append."""
-        return self._leader.quorum.is_leader
+        return self._replica.quorum.is_leader
 
     @property
     def log_end_offset(self) -> int:
         """Offset the next record gets."""
-        return self._leader.log.end_offset
+        return self._replica.log.end_offset
 
     @property
     def log_start_offset(self) -> int:
         """First offset the log still holds; what is below lives in a snapshot."""
-        return self._leader.log.start_offset
+        return self._replica.log.start_offset
 
     def epoch_at(self, offset: int) -> int | None:
         """Leader epoch of the record at ``offset``; None for one that the log does not hold."""
-        log = self._leader.log
+        log = self._replica.log
         return log.epochs.epoch_at(offset) if 0 <= offset < log.end_offset else None
 
     @property
     def high_watermark(self) -> int:
         """First offset that is not committed; -1 until this epoch's first record is."""
-        return self._leader.high_watermark
+        return self._replica.high_watermark
 
     @property
     def epoch_start_offset(self) -> int:
         """Offset of this epoch's LeaderChange record; -1 before ``start``."""
-        return self._leader.epoch_start_offset
+        return self._replica.epoch_start_offset
 
     @property
     def dirty(self) -> bool:
         """Whether anything appended is not durable yet."""
-        return self._leader.log.dirty
+        return self._replica.log.dirty
 
     @property
     def latest_snapshot(self) -> SnapshotId | None:
         """The newest finished snapshot."""
-        return self._leader.snapshots.latest
+        return self._replica.snapshots.latest
 
     @property
     def snapshot_records(self) -> Iterator[bytes]:
         """Encoded records of the newest snapshot, in order; none when there is no snapshot."""
-        latest = self._leader.snapshots.latest
-        data = None if latest is None else self._leader.snapshots.data(latest)
+        latest = self._replica.snapshots.latest
+        data = None if latest is None else self._replica.snapshots.data(latest)
         if latest is None or data is None:
             return iter(())
         return values_of(layout.snapshot_path(latest), data)
@@ -166,7 +166,7 @@ class Raft:
         Whole batches: the first may begin below ``first`` and the last end above ``last``. Control
         batches are among them (``is_control``).
         """
-        for batch in self._leader.log.batches(first, last):
+        for batch in self._replica.log.batches(first, last):
             yield from decode_batches(batch.data)
 
     # What happens
@@ -177,11 +177,11 @@ class Raft:
         Returns:
             Repairs of what a crash left, the new ``quorum-state``, then the first group.
         """
-        leader = self._leader
-        assert not leader.quorum.is_leader, "started once"
-        leader.quorum.to_candidate()
-        leader.quorum.to_leader()
-        leader.epoch_start_offset = leader.log.end_offset
+        replica = self._replica
+        assert not replica.quorum.is_leader, "started once"
+        replica.quorum.to_candidate()
+        replica.quorum.to_leader()
+        replica.epoch_start_offset = replica.log.end_offset
         voters = [r.LeaderChangeMessage.Voter(voter_id=each) for each in sorted(self.config.voters)]
         message = r.LeaderChangeMessage(
             version=0, leader_id=self.config.node_id, voters=voters, granting_voters=voters
@@ -189,14 +189,14 @@ class Raft:
         self._append([encode_control(message)], CONTROL, now_ms)
         fields: dict[str, object] = {
             "epoch": self.leader_epoch,
-            "epoch_start_offset": leader.epoch_start_offset,
-            "log_start_offset": leader.log.start_offset,
+            "epoch_start_offset": replica.epoch_start_offset,
+            "log_start_offset": replica.log.start_offset,
         }
         effects: list[Effect] = [
             *self._opening,
-            ReplaceFile(layout.QUORUM_STATE, leader.quorum.render()),
+            ReplaceFile(layout.QUORUM_STATE, replica.quorum.render()),
             self._epochs_file(),
-            *leader.log.flush(),
+            *replica.log.flush(),
             Log("info", "raft.leader", fields),
         ]
         self._opening = []
@@ -227,12 +227,12 @@ class Raft:
             now_ms: milliseconds since the Unix epoch.
         """
         self._timestamp_ms = max(self._timestamp_ms, now_ms)
-        return self._leader.log.flush()
+        return self._replica.log.flush()
 
     def synced(self, token: int, now_ms: int) -> list[Effect]:
         """A group is durable: move the high watermark, answer parked fetches, write the next."""
         before = self.high_watermark
-        self._leader.log.synced(token)
+        self._replica.log.synced(token)
         if self.high_watermark != before:
             self._replies += self._fetches.wake(now_ms)
         return self.flush(now_ms)
@@ -244,7 +244,7 @@ class Raft:
 
     def shutdown(self, now_ms: int) -> list[Effect]:
         """Refuse fetches from now on (8), the parked ones first; what was appended is flushed."""
-        self._leader.shutting_down = True
+        self._replica.shutting_down = True
         self._replies += self._fetches.wake(now_ms)
         return self.flush(now_ms)
 
@@ -258,32 +258,32 @@ class Raft:
 
     def fetch_snapshot(self, request: m.FetchSnapshotRequest, version: int, ticket: object) -> None:
         """FetchSnapshot (59)."""
-        response = fetch_snapshot.fetch_snapshot(self._leader, request, version)
+        response = fetch_snapshot.fetch_snapshot(self._replica, request, version)
         self._replies.append(Reply(ticket, response))
 
     def vote(self, request: m.VoteRequest, version: int, ticket: object) -> None:
         """Vote (52)."""
-        self._replies.append(Reply(ticket, voting.vote(self._leader, request, version)))
+        self._replies.append(Reply(ticket, voting.vote(self._replica, request, version)))
 
     def begin_quorum_epoch(
         self, request: m.BeginQuorumEpochRequest, version: int, ticket: object
     ) -> None:
         """BeginQuorumEpoch (53)."""
-        response = voting.begin_quorum_epoch(self._leader, request, version)
+        response = voting.begin_quorum_epoch(self._replica, request, version)
         self._replies.append(Reply(ticket, response))
 
     def end_quorum_epoch(
         self, request: m.EndQuorumEpochRequest, version: int, ticket: object
     ) -> None:
         """EndQuorumEpoch (54)."""
-        response = voting.end_quorum_epoch(self._leader, request, version)
+        response = voting.end_quorum_epoch(self._replica, request, version)
         self._replies.append(Reply(ticket, response))
 
     def describe_quorum(
         self, request: m.DescribeQuorumRequest, version: int, now_ms: int, ticket: object
     ) -> None:
         """DescribeQuorum (55)."""
-        response = describe_quorum.describe_quorum(self._leader, request, version, now_ms)
+        response = describe_quorum.describe_quorum(self._replica, request, version, now_ms)
         self._replies.append(Reply(ticket, response))
 
     # Snapshots
@@ -311,8 +311,8 @@ class Raft:
         return self._slice()
 
     def _check_snapshot(self, snapshot: SnapshotId) -> None:
-        log = self._leader.log
-        latest = self._leader.snapshots.latest
+        log = self._replica.log
+        latest = self._replica.snapshots.latest
         if snapshot.end_offset > self.high_watermark:
             raise ValueError(f"{snapshot} is not committed, {self.high_watermark} is")
         if latest is not None and snapshot.end_offset <= latest.end_offset:
@@ -328,9 +328,9 @@ class Raft:
         if writer is None or not writer.step(self.config.snapshot_slice_records):
             return []
         self._writer = None
-        leader = self._leader
+        replica = self._replica
         data = writer.content()
-        leader.snapshots.add(writer.id, data)
+        replica.snapshots.add(writer.id, data)
         fields: dict[str, object] = {
             "end_offset": writer.id.end_offset,
             "epoch": writer.id.epoch,
@@ -340,12 +340,12 @@ class Raft:
             ReplaceFile(layout.snapshot_path(writer.id), data),
             Log("info", "raft.snapshot.written", fields),
         ]
-        leader.log.roll()
+        replica.log.roll()
         retained = self.config.snapshots_retained
-        effects += leader.snapshots.forget_all_but(retained)
-        oldest = leader.snapshots.ids()
+        effects += replica.snapshots.forget_all_but(retained)
+        oldest = replica.snapshots.ids()
         if len(oldest) == retained:
-            deletions = leader.log.truncate_from_start(oldest[0].end_offset)
+            deletions = replica.log.truncate_from_start(oldest[0].end_offset)
             if deletions:
                 effects += [*deletions, self._epochs_file()]
         return effects
@@ -353,7 +353,7 @@ class Raft:
     def _append(
         self, records: list[tuple[bytes | None, bytes]], attributes: int, now_ms: int
     ) -> int:
-        log = self._leader.log
+        log = self._replica.log
         base_offset = log.end_offset
         self._timestamp_ms = max(self._timestamp_ms, now_ms)
         data = encode_batch(
@@ -370,7 +370,7 @@ class Raft:
         return base_offset
 
     def _epochs_file(self) -> ReplaceFile:
-        return ReplaceFile(layout.EPOCHS, layout.render_epochs(self._leader.log.epochs))
+        return ReplaceFile(layout.EPOCHS, layout.render_epochs(self._replica.log.epochs))
 
 
 def _election(config: RaftConfig, files: Mapping[str, bytes], log_epoch: int) -> Election:

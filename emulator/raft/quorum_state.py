@@ -150,10 +150,6 @@ class QuorumState:
         """Lead the epoch we stand in; the caller has counted a majority of votes."""
         self._enter(State.LEADER, replace(self.election, leader_id=self._node_id, voted_id=NONE))
 
-    def to_resigned(self) -> None:
-        """Give up leading this epoch for good."""
-        self._enter(State.RESIGNED, self.election)
-
     def _enter(self, state: State, election: Election) -> None:
         assert state in NEXT[self.state], f"{self.state.value} cannot become {state.value}"
         old = self.election

@@ -1,4 +1,4 @@
-"""What every request handler of the leader looks at, and the checks they share."""
+"""The state of one replica of the metadata log as its request handlers see it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ UNKNOWN = -1
 
 
 @dataclass(slots=True)
-class Leader:
-    """State of one voter as its handlers see it."""
+class Replica:
+    """Log, snapshots and quorum state of one voter, and the checks its handlers share."""
 
     config: RaftConfig
     quorum: QuorumState

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from emulator.raft.layout import TOPIC
-from emulator.raft.replica import Leader
+from emulator.raft.replica import Replica
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -26,82 +26,86 @@ _ZERO = bytes(16)
 Request: TypeAlias = m.VoteRequest | m.BeginQuorumEpochRequest | m.EndQuorumEpochRequest
 
 
-def vote(leader: Leader, request: m.VoteRequest, version: int) -> m.VoteResponse:
+def vote(replica: Replica, request: m.VoteRequest, version: int) -> m.VoteResponse:
     """Refuse a vote; the answer names the leader."""
-    response = m.VoteResponse(error_code=_top_level(leader, request))
+    response = m.VoteResponse(error_code=_top_level(replica, request))
     if response.error_code != ErrorCode.NONE:
         return response
     asked = request.topics[0].partitions[0]
-    error = _epoch_error(leader, asked.candidate_epoch, asked.candidate_id)
+    error = _epoch_error(replica, asked.candidate_epoch, asked.candidate_id)
     offset_known = min(asked.last_offset, asked.last_offset_epoch) >= 0
     if not offset_known or asked.last_offset_epoch >= asked.candidate_epoch:
         error = ErrorCode.INVALID_REQUEST
-    elif error is ErrorCode.NONE and not _meant(leader, request.voter_id, asked.voter_directory_id):
+    elif error is ErrorCode.NONE and not _meant(
+        replica, request.voter_id, asked.voter_directory_id
+    ):
         error = ErrorCode.INVALID_VOTER_KEY
     partition = m.VoteResponse.PartitionData(
         error_code=error,
-        leader_id=leader.quorum.leader_id,
-        leader_epoch=leader.quorum.epoch,
+        leader_id=replica.quorum.leader_id,
+        leader_epoch=replica.quorum.epoch,
         vote_granted=False,
     )
     response.topics = [m.VoteResponse.TopicData(topic_name=TOPIC, partitions=[partition])]
     response.node_endpoints = [
         m.VoteResponse.NodeEndpoint(node_id=node_id, host=host, port=port)
-        for node_id, host, port in _endpoints(leader, version)
+        for node_id, host, port in _endpoints(replica, version)
     ]
     return response
 
 
 def begin_quorum_epoch(
-    leader: Leader, request: m.BeginQuorumEpochRequest, version: int
+    replica: Replica, request: m.BeginQuorumEpochRequest, version: int
 ) -> m.BeginQuorumEpochResponse:
     """Answer somebody who says that it leads."""
-    response = m.BeginQuorumEpochResponse(error_code=_top_level(leader, request))
+    response = m.BeginQuorumEpochResponse(error_code=_top_level(replica, request))
     if response.error_code != ErrorCode.NONE:
         return response
     asked = request.topics[0].partitions[0]
-    error = _epoch_error(leader, asked.leader_epoch, asked.leader_id)
-    if error is ErrorCode.NONE and asked.leader_id != leader.config.node_id:
+    error = _epoch_error(replica, asked.leader_epoch, asked.leader_id)
+    if error is ErrorCode.NONE and asked.leader_id != replica.config.node_id:
         error = ErrorCode.INVALID_REQUEST
-    elif error is ErrorCode.NONE and not _meant(leader, request.voter_id, asked.voter_directory_id):
+    elif error is ErrorCode.NONE and not _meant(
+        replica, request.voter_id, asked.voter_directory_id
+    ):
         error = ErrorCode.INVALID_VOTER_KEY
     partition = m.BeginQuorumEpochResponse.PartitionData(
-        error_code=error, leader_id=leader.quorum.leader_id, leader_epoch=leader.quorum.epoch
+        error_code=error, leader_id=replica.quorum.leader_id, leader_epoch=replica.quorum.epoch
     )
     response.topics = [
         m.BeginQuorumEpochResponse.TopicData(topic_name=TOPIC, partitions=[partition])
     ]
     response.node_endpoints = [
         m.BeginQuorumEpochResponse.NodeEndpoint(node_id=node_id, host=host, port=port)
-        for node_id, host, port in _endpoints(leader, version)
+        for node_id, host, port in _endpoints(replica, version)
     ]
     return response
 
 
 def end_quorum_epoch(
-    leader: Leader, request: m.EndQuorumEpochRequest, version: int
+    replica: Replica, request: m.EndQuorumEpochRequest, version: int
 ) -> m.EndQuorumEpochResponse:
     """Answer somebody who says that it led and resigns."""
-    response = m.EndQuorumEpochResponse(error_code=_top_level(leader, request))
+    response = m.EndQuorumEpochResponse(error_code=_top_level(replica, request))
     if response.error_code != ErrorCode.NONE:
         return response
     asked = request.topics[0].partitions[0]
-    error = _epoch_error(leader, asked.leader_epoch, asked.leader_id)
-    if error is ErrorCode.NONE and asked.leader_epoch > leader.quorum.epoch:
+    error = _epoch_error(replica, asked.leader_epoch, asked.leader_id)
+    if error is ErrorCode.NONE and asked.leader_epoch > replica.quorum.epoch:
         error = ErrorCode.INVALID_REQUEST
     partition = m.EndQuorumEpochResponse.PartitionData(
-        error_code=error, leader_id=leader.quorum.leader_id, leader_epoch=leader.quorum.epoch
+        error_code=error, leader_id=replica.quorum.leader_id, leader_epoch=replica.quorum.epoch
     )
     response.topics = [m.EndQuorumEpochResponse.TopicData(topic_name=TOPIC, partitions=[partition])]
     response.node_endpoints = [
         m.EndQuorumEpochResponse.NodeEndpoint(node_id=node_id, host=host, port=port)
-        for node_id, host, port in _endpoints(leader, version)
+        for node_id, host, port in _endpoints(replica, version)
     ]
     return response
 
 
-def _top_level(leader: Leader, request: Request) -> ErrorCode:
-    if leader.wrong_cluster(request.cluster_id):
+def _top_level(replica: Replica, request: Request) -> ErrorCode:
+    if replica.wrong_cluster(request.cluster_id):
         return ErrorCode.INCONSISTENT_CLUSTER_ID
     topics = request.topics
     if len(topics) != 1 or topics[0].topic_name != TOPIC or len(topics[0].partitions) != 1:
@@ -111,18 +115,18 @@ def _top_level(leader: Leader, request: Request) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _epoch_error(leader: Leader, epoch: int, replica_id: int) -> ErrorCode:
-    if epoch < leader.quorum.epoch:
+def _epoch_error(replica: Replica, epoch: int, replica_id: int) -> ErrorCode:
+    if epoch < replica.quorum.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     return ErrorCode.INVALID_REQUEST if replica_id < 0 else ErrorCode.NONE
 
 
-def _meant(leader: Leader, voter_id: int, directory_id: bytes) -> bool:
+def _meant(replica: Replica, voter_id: int, directory_id: bytes) -> bool:
     """Whether a voter key is ours; id -1 and directory zeros stand for "not given"."""
-    ours = directory_id in (_ZERO, leader.config.directory_id)
-    return voter_id == -1 or (voter_id == leader.config.node_id and ours)
+    ours = directory_id in (_ZERO, replica.config.directory_id)
+    return voter_id == -1 or (voter_id == replica.config.node_id and ours)
 
 
-def _endpoints(leader: Leader, version: int) -> list[tuple[int, str, int]]:
-    endpoint = leader.endpoint
+def _endpoints(replica: Replica, version: int) -> list[tuple[int, str, int]]:
+    endpoint = replica.endpoint
     return [] if version < _KEYS_FROM or endpoint is None else [endpoint]

@@ -56,7 +56,6 @@ def ready_world(**settings: Any) -> World:
 def restart(world: World) -> World:
     """The process dies and comes back over the same log, in the next epoch."""
     world.cut()
-    world.driver.lost_leadership(world.now_ms)
     world.journal.epoch += 1
     world.states.clear()
     world.multis.clear()

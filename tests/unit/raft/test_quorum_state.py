@@ -27,8 +27,6 @@ def test_a_leader_of_old_is_resigned_and_must_win_a_later_epoch(leader_id, state
     assert (quorum.election, quorum.is_leader) == (Election(5, -1, 3000), False)
     quorum.to_leader()
     assert (quorum.election, quorum.is_leader) == (Election(5, 3000, -1), True)
-    quorum.to_resigned()
-    assert (quorum.epoch, quorum.leader_id, quorum.is_leader) == (5, 3000, False)
 
 
 def test_the_file_is_read_as_it_was_written():
