@@ -95,9 +95,8 @@ class CopyTask(Task):
         elif self._reading.failure is not None:
             self.result = Missing((self._reading.failure,))
         elif self._reading.tree is not None:
-            version = self._controller.stable.metadata_version
-            self._checks = preconditions.unreadable(
-                self._reading.tree, version, entities=self._entities
+            self._checks = preconditions.check_copy(
+                self._reading.tree, self._controller.tip, self._entities
             )
         return effects
 
@@ -137,7 +136,7 @@ class CopyTask(Task):
         self._pages = None
 
     def _check(self, now_ms: int) -> None:
-        """See once more that all can be read, before the first record is appended."""
+        """See once more that all can be copied, before the first record is appended."""
         assert self._checks is not None
         assert self._reading.tree is not None
         pieces = list(islice(self._checks, CHECKS_PER_STEP))
@@ -151,5 +150,9 @@ class CopyTask(Task):
             if opening := importer.begin(image.metadata_version):
                 self._controller.append(opening, now_ms)
             self._pages = importer.pages(
-                self._reading.tree, image, self._min_batch_size, self._entities
+                self._reading.tree,
+                image,
+                self._min_batch_size,
+                self._entities,
+                lambda: self._controller.tip.brokers,
             )

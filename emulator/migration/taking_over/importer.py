@@ -5,6 +5,9 @@ Pure: a tree in, pages of records out. Pages are made one by one, since no step 
 (13 and above). Below, what an unfinished copy has left in the log is removed first, so that the
 copy can be started over (Kafka 3.4-3.6 duplicates records then).
 
+A broker that is not registered can neither be told anything nor be fenced, so it is copied as gone:
+out of the ISRs, and what it led is led by another member (:func:`without_the_gone`).
+
 Order, as in Kafka: per topic its TopicRecord, ConfigRecords, PartitionRecords; then the other
 classes in the order of ``zk_tree.entities``. Source: KIP-866 "Initial Data Migration";
 ZkMigrationClient.readAllMetadata, ZkTopicMigrationClient.iterateTopics, Kafka 3.9.
@@ -12,12 +15,15 @@ ZkMigrationClient.readAllMetadata, ZkTopicMigrationClient.iterateTopics, Kafka 3
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
+from emulator.controller.leader_election import PartitionChange
 from emulator.metadata import configs as config_types
+from emulator.metadata.brokers import Brokers
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature, MetadataVersion
+from emulator.metadata.topics import NO_LEADER, Partition, changed_partition
 from emulator.migration.zk_tree import configs, topics
 from emulator.migration.zk_tree.entities import ENTITIES
 from emulator.migration.zk_tree.entity import Entities
@@ -31,7 +37,11 @@ TRANSACTION_NAME: Final = "ZK Migration"
 
 
 def pages(
-    tree: Tree, image: Image, min_batch_size: int, entities: Entities = ENTITIES
+    tree: Tree,
+    image: Image,
+    min_batch_size: int,
+    entities: Entities = ENTITIES,
+    brokers: Callable[[], Brokers] | None = None,
 ) -> Iterator[list[Record]]:
     """Yield the records that bring ``image`` to what ``tree`` holds, cut into pages.
 
@@ -43,6 +53,8 @@ def pages(
         min_batch_size: ``zookeeper.metadata.migration.min.batch.size``: a page holds at least so
             many records, the last one excepted.
         entities: the classes beside topics.
+        brokers: those registered when a page is made: who leaves later is taken out of what has
+            been copied as out of any other log. None: nobody is taken for gone.
 
     Yields:
         Pages of at least ``min_batch_size`` and, inside one topic, at most :data:`PAGE_RECORDS_MAX`
@@ -52,7 +64,7 @@ def pages(
         ZnodeError: a znode changed into something unreadable since it was checked.
     """
     page: list[Record] = []
-    for one in _each(tree, image, entities):
+    for one in _each(tree, image, entities, brokers):
         for record in one:
             page.append(record)
             if len(page) >= PAGE_RECORDS_MAX:
@@ -99,7 +111,12 @@ def leftovers(image: Image, entities: Entities = ENTITIES) -> Iterator[Record]:
         yield from entity.leftovers(image)
 
 
-def topic_records(tree: Tree, name: str) -> Iterator[Record]:
+def topic_records(
+    tree: Tree,
+    name: str,
+    version: MetadataVersion,
+    brokers: Callable[[], Brokers] | None = None,
+) -> Iterator[Record]:
     """Yield one topic: itself, its configs, its partitions.
 
     A missing state znode stands for a partition that no controller has seen yet: all replicas in
@@ -111,13 +128,11 @@ def topic_records(tree: Tree, name: str) -> Iterator[Record]:
     for partition_id, replicas in sorted(topic.partitions.items()):
         state = topics.read_state(tree, name, partition_id)
         if state is None:
-            isr, leader, leader_epoch, recovery, version = replicas, replicas[0], 0, 0, 0
+            isr, leader, leader_epoch, recovery, epoch = replicas, replicas[0], 0, 0, 0
         else:
             isr, leader, leader_epoch = state.isr, state.leader, state.leader_epoch
-            recovery, version = state.leader_recovery_state, state.version
-        yield r.PartitionRecord(
-            partition_id=partition_id,
-            topic_id=topic.topic_id,
+            recovery, epoch = state.leader_recovery_state, state.version
+        partition = Partition(
             replicas=replicas,
             isr=isr,
             adding_replicas=topic.adding_replicas.get(partition_id, ()),
@@ -125,8 +140,47 @@ def topic_records(tree: Tree, name: str) -> Iterator[Record]:
             leader=leader,
             leader_recovery_state=recovery,
             leader_epoch=leader_epoch,
-            partition_epoch=version,
+            partition_epoch=epoch,
         )
+        if brokers is not None:
+            partition = without_the_gone(partition, brokers(), version)
+        yield _partition_record(topic.topic_id, partition_id, partition)
+
+
+def without_the_gone(partition: Partition, brokers: Brokers, version: MetadataVersion) -> Partition:
+    """A partition of which no broker that is not registered leads or is in sync.
+
+    Both epochs rise with the change, so that its brokers notice. If nobody else is in sync, the ISR
+    stays and nobody leads: who is gone may come back, and nobody else has all of the data.
+    """
+    named = {*partition.isr, partition.leader} - {NO_LEADER}
+    if all(member in brokers for member in named):
+        return partition
+    change = PartitionChange(
+        topic_id=topics.NO_ID,
+        partition_id=0,
+        partition=partition,
+        may_lead=lambda replica: replica in brokers and brokers[replica].active,
+        metadata_version=version,
+        migrating=True,
+        target_isr=tuple(member for member in partition.isr if member in brokers),
+    ).build()
+    return partition if change is None else changed_partition(partition, change)
+
+
+def _partition_record(topic_id: bytes, index: int, partition: Partition) -> r.PartitionRecord:
+    return r.PartitionRecord(
+        partition_id=index,
+        topic_id=topic_id,
+        replicas=partition.replicas,
+        isr=partition.isr,
+        adding_replicas=partition.adding_replicas,
+        removing_replicas=partition.removing_replicas,
+        leader=partition.leader,
+        leader_recovery_state=partition.leader_recovery_state,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+    )
 
 
 def config_records(
@@ -143,10 +197,12 @@ def migrated_topics(tree: Tree) -> list[str]:
     return [name for name in sorted(tree.children("/brokers/topics")) if name not in pending]
 
 
-def _each(tree: Tree, image: Image, entities: Entities) -> Iterator[Iterable[Record]]:
+def _each(
+    tree: Tree, image: Image, entities: Entities, brokers: Callable[[], Brokers] | None
+) -> Iterator[Iterable[Record]]:
     for record in leftovers(image, entities):
         yield (record,)
     for name in migrated_topics(tree):
-        yield topic_records(tree, name)
+        yield topic_records(tree, name, image.metadata_version, brokers)
     for entity in entities:
         yield from entity.records(tree, image)

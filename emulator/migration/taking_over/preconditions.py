@@ -75,6 +75,22 @@ def check(tree: Tree, image: Image, entities: Entities = ENTITIES) -> Iterator[R
     yield from _brokers(image, alive, assigned, configured)
 
 
+def check_copy(tree: Tree, image: Image, entities: Entities = ENTITIES) -> Iterator[Reason | None]:
+    """Yield why what was read behind the claim cannot be copied, and None as :func:`check` does.
+
+    A broker that runs and is not registered goes on leading, and nobody could tell it of another
+    leader. One that is neither registered nor in ``/brokers/ids`` holds nothing up any more, since
+    ZooKeeper has no controller from the claim on that could elect without it: the copy does.
+
+    Args:
+        tree: what will be copied.
+        image: the newest one; who is registered in it can be told.
+        entities: the classes beside topics.
+    """
+    yield from unreadable(tree, image.metadata_version, entities=entities)
+    yield from _brokers(image, _broker_ids(tree.children("/brokers/ids")), {}, set())
+
+
 def reasons(tree: Tree, image: Image) -> list[Reason]:
     """Return what :func:`check` finds: an empty list means that the claim may be made."""
     return [reason for reason in check(tree, image) if reason is not None]

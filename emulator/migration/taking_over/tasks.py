@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Protocol, TypeAlias, cast
 
 from emulator.metadata.image import Image
+from emulator.metadata.migration_state import MigrationState
 from emulator.migration.position import Counters, Position, Term
 from emulator.migration.reading import Reading
 from emulator.migration.rounds import Round
@@ -202,6 +203,10 @@ class CheckTask(Task):
         found = _found(outcomes)
         if isinstance(found, Reason):
             self._reasons.append(found)
+        elif claim.already_ours(found, self._node_id, self._kraft_epoch):
+            # The claim was applied though its answer was lost: the copy looks for itself.
+            self.result = Done()
+            return []
         else:
             self._reasons += claim.guard(
                 found, self._image, self._log, self._node_id, self._kraft_epoch
@@ -219,7 +224,11 @@ class CheckTask(Task):
 
 
 class ClaimTask(Task):
-    """Claim ``/controller`` and ``/controller_epoch``, or find out that it must not be done."""
+    """Claim ``/controller`` and ``/controller_epoch``, or find out that it must not be done.
+
+    Before a first copy everything is checked again: the claim may have been refused for hours,
+    and once it stands there is no controller in ZooKeeper mode any more.
+    """
 
     def __init__(  # noqa: PLR0917  # what a check needs to know
         self,
@@ -236,12 +245,43 @@ class ClaimTask(Task):
         self._node_id = node_id
         self._kraft_epoch = kraft_epoch
         self._entities = entities
+        self._check: CheckTask | None = None
+        if image.migration_state is not MigrationState.MIGRATION:
+            self._check = CheckTask(zk, image, log, node_id, kraft_epoch, entities)
         self._claiming = False
         self.raised = False
         """The epoch was raised by us in this task."""
 
+    @property
+    def busy(self) -> bool:
+        """While the tree that was read is being checked."""
+        return self._check is not None and self._check.busy
+
     def begin(self, now_ms: int) -> list[Effect]:
-        """Read what there is to claim."""
+        """Check, or read what there is to claim."""
+        if self._check is not None:
+            return self._check.begin(now_ms)
+        return self._ask(claim.READ, now_ms)
+
+    def tick(self, now_ms: int) -> list[Effect]:
+        """Go on with the check."""
+        if self._check is None:
+            return []
+        return self._check.tick(now_ms) + self._checked(self._check, now_ms)
+
+    def outcome(self, outcome: ZkOutcome, now_ms: int) -> list[Effect]:
+        """Take an outcome of the check or of the claim."""
+        if self._check is None:
+            return super().outcome(outcome, now_ms)
+        return self._check.outcome(outcome, now_ms) + self._checked(self._check, now_ms)
+
+    def _checked(self, check: CheckTask, now_ms: int) -> list[Effect]:
+        if check.result is None:
+            return []
+        self._check = None
+        if not isinstance(check.result, Done):
+            self.result = check.result
+            return []
         return self._ask(claim.READ, now_ms)
 
     def _answered(self, outcomes: Sequence[ZkOutcome], now_ms: int) -> list[Effect]:
