@@ -10,7 +10,8 @@ from pathlib import Path
 from emulator.controller.registry import advertised
 from emulator.controller.supported import METADATA_VERSION_MAX
 from emulator.metadata.metadata_version import FEATURE_NAME
-from emulator.migration.states import State, mermaid
+from emulator.migration import states
+from emulator.migration.dual_write import modes
 from emulator.preflight import report
 from emulator.trace.metrics import METRICS, Metric
 from wire import messages
@@ -76,10 +77,15 @@ def apis() -> Iterator[str]:
 
 def migration() -> Iterator[str]:
     """docs/migration-states.md."""
-    yield HEAD.format(source="emulator/migration/states.py")
+    yield HEAD.format(
+        source="emulator/migration/states.py and emulator/migration/dual_write/modes.py"
+    )
     yield "# States of the migration driver\n\nThe table from which this is drawn is also the "
-    yield f"guard: any other change stops the node.\n\n```mermaid\n{mermaid()}```\n\n"
-    yield f"{len(State)} states.\n"
+    yield "guard: any other change stops the node.\n\n"
+    yield f"```mermaid\n{states.mermaid()}```\n\n{len(states.State)} states.\n\n"
+    yield "# Modes of the write-behind\n\nDrawn from the table that guards them, too. Every mode "
+    yield "may end in `stopped`, when leadership is\nlost; that is not drawn. `docs/status.md` "
+    yield f"says what each means.\n\n```mermaid\n{modes.mermaid()}```\n\n{len(modes.Mode)} modes.\n"
 
 
 def preflight() -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Multis on their way: cut from units, sent along the chain, acknowledged or taken back.
 
-Decides nothing about what went wrong: reports it to ``write_behind.py``.
+Two are in flight, one after any doubt until an answer has come; each result is looked at. Decides
+nothing about what went wrong: reports it to ``write_behind.py``.
 """
 
 from __future__ import annotations
@@ -67,6 +68,8 @@ class InDoubt:
     """The connection was lost with this multi in flight."""
 
 
+DEPTH: Final = 2
+"""Multis in flight; after any doubt one, until it has been answered."""
 Report = Acknowledged | Refused | InDoubt
 _RACES: Final = frozenset({ZkCode.BAD_VERSION, ZkCode.NO_NODE, ZkCode.NODE_EXISTS})
 MULTI_TOO_LARGE: Final = -1_000
@@ -97,6 +100,7 @@ class Pipeline:
         self._stamp = stamp
         self._ops_max = ops_max
         self._serial = 0
+        self._careful = True
         self.chain: Chain | None = None
         self.units: deque[Unit] = deque()
         self._flights: deque[_Flight] = deque()
@@ -107,13 +111,18 @@ class Pipeline:
 
     @property
     def in_flight(self) -> int:
-        """Multis sent and neither acknowledged nor settled."""
+        """Multis sent and neither acknowledged nor taken back."""
         return len(self._flights)
 
     @property
     def unanswered(self) -> int:
         """Multis in flight of which nothing has been heard."""
         return sum(not flight.answered for flight in self._flights)
+
+    @property
+    def full(self) -> bool:
+        """Nothing more may be sent before something in flight is answered."""
+        return len(self._flights) >= (1 if self._careful else DEPTH)
 
     @property
     def open_unit(self) -> Unit | None:
@@ -123,6 +132,7 @@ class Pipeline:
     def begin(self, term: Term, counters: Counters) -> None:
         """Start the chain of a new claim."""
         self.clear()
+        self._careful = True
         self.chain = Chain(term, counters)
 
     def clear(self) -> list[Unit]:
@@ -131,6 +141,13 @@ class Pipeline:
         self.units.clear()
         self._flights.clear()
         return units
+
+    def start_over(self, read: Counters) -> list[Unit]:
+        """Go on with the chain from the counters read, with nothing; returns what was queued."""
+        assert self.chain is not None
+        self.chain.resume(read)
+        self._careful = True
+        return self.clear()
 
     def send_bare(self, position: Position, now_ms: int) -> list[Effect]:
         """Send a multi without data."""
@@ -160,8 +177,8 @@ class Pipeline:
     def outcome(self, outcome: ZkOutcome) -> tuple[Report | None, list[Effect]]:
         """Take the outcome of a multi; None for one that is not in flight any more.
 
-        After the first refusal or loss nothing is taken for applied until :meth:`settle`: the
-        counters decide.
+        After the first refusal or loss nothing is taken for applied until :meth:`resume`: the
+        chain read back decides.
         """
         flight = next((f for f in self._flights if f.tag == outcome.tag), None)
         if flight is None:
@@ -173,6 +190,7 @@ class Pipeline:
                 assert self.chain is not None
                 assert isinstance(value, list)
                 self.chain.acknowledge([v for v in value if v is None or isinstance(v, str | Stat)])
+                self._careful = False
                 return self._applied(), self._count(flight, MultiResult.OK)
             case ZkResult():
                 return Refused(0, None), self._count(flight, MultiResult.OK)
@@ -185,7 +203,7 @@ class Pipeline:
             case ZkLost():
                 return InDoubt(), self._count(flight, MultiResult.LOST)
 
-    def settle(self, applied: int, read: Counters) -> list[Unit]:
+    def resume(self, applied: int, read: Counters) -> list[Unit]:
         """Continue after ``applied`` of the multis in doubt; the others are taken back.
 
         Returns:
@@ -199,6 +217,7 @@ class Pipeline:
                 closed.append(unit)
         rest = list(self._flights)
         self._flights.clear()
+        self._careful = True
         self._return(rest)
         self.chain.resume(read)
         return closed

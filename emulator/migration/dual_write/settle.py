@@ -1,4 +1,7 @@
-"""After any doubt: read the chain back and say what it means.
+"""Settling a doubt: read the chain back and say what it means.
+
+What is remembered from the doubt on (where to go on, what was refused) stands in :class:`Settling`;
+what is concluded from the four znodes read is a function of them alone, :func:`judge`.
 
 Runs only when nothing of ours can still be applied: after the ZooKeeper client has fenced the old
 session, or when every multi in flight has been answered. A read alone is no fence (measured: multis
@@ -9,12 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from emulator.migration.dual_write.chain import Chain
+from emulator.migration.dual_write.modes import ORDERLY, Mode
+from emulator.migration.dual_write.pipeline import Refused
 from emulator.migration.position import Counters, Position
 from emulator.migration.rounds import Round
+from emulator.migration.zk import Zk
 from emulator.migration.zk_tree import controller, migration, own
+from emulator.seam import Effect
 from emulator.zookeeper.errors import ZkCode, code_name
 from emulator.zookeeper.ops import (
     GetData,
@@ -23,6 +30,7 @@ from emulator.zookeeper.ops import (
     ReadFailed,
     ReadValue,
     Sync,
+    ZkOutcome,
     ZkRequest,
 )
 
@@ -33,14 +41,17 @@ REQUESTS: Final[Sequence[ZkRequest]] = (Sync("/"), MultiRead(tuple(GetData(p) fo
 """The four znodes, after a sync: the server at hand may lag behind the leader."""
 
 
-def unreadable(read: Round) -> tuple[str, str] | None:
-    """Path and cause of a read that failed for another reason than absence: it proves nothing."""
-    for _, code in read.failures:
-        return "/", f"reading the chain back: {code_name(code)}"
-    for path, value in zip(PATHS, read.values, strict=True):
-        if isinstance(value, ReadFailed) and value.code != ZkCode.NO_NODE:
-            return path, f"reading the chain back: {code_name(value.code)}"
-    return None
+@dataclass(frozen=True, slots=True)
+class ReadLost:
+    """The connection was lost under the reading: ask again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A read failed for another reason than absence: it proves nothing."""
+
+    path: str
+    cause: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +77,65 @@ class Applied:
 
     read: Counters
     count: int
+
+
+Conclusion: TypeAlias = ReadLost | Unreadable | Deposed | Foreign | Applied
+
+
+class Settling:
+    """One doubt after the other: what is remembered of each, and the reading that ends it.
+
+    ``resume``: the mode that was interrupted. ``refusal``: the first refused multi; what follows it
+    in flight is refused because of it.
+    """
+
+    def __init__(self, zk: Zk) -> None:
+        self._zk = zk
+        self._round: Round | None = None
+        self.resume = Mode.CLAIMED
+        self.refusal: Refused | None = None
+
+    def forget(self) -> None:
+        """The term is over."""
+        self._round = self.refusal = None
+        self.resume = Mode.STARTING
+
+    def interrupt(self, mode: Mode) -> None:
+        """Remember what a doubt interrupts; a doubt within a doubt interrupts nothing."""
+        if mode in ORDERLY:
+            self.resume = mode
+
+    def refused(self, refusal: Refused) -> list[Effect]:
+        """Remember and log the first refusal; the others say nothing new."""
+        if self.refusal is not None:
+            return []
+        self.refusal = refusal
+        return [refusal.log()]
+
+    def ask(self, now_ms: int) -> list[Effect]:
+        """Ask for the four znodes; an earlier question is forgotten."""
+        self._round = Round(REQUESTS)
+        return self._round.begin(self._zk, now_ms)
+
+    def answered(self, outcome: ZkOutcome) -> Round | None:
+        """Take an outcome; returns the round if it was the last one of it."""
+        read = self._round
+        if read is None or not read.take(outcome):
+            return None
+        self._round = None
+        return read
+
+
+def conclude(chain: Chain, read: Round) -> Conclusion:
+    """Say what a complete reading means for the chain."""
+    if read.lost:
+        return ReadLost()
+    for _, code in read.failures:
+        return Unreadable("/", f"reading the chain back: {code_name(code)}")
+    for path, value in zip(PATHS, read.values, strict=True):
+        if isinstance(value, ReadFailed) and value.code != ZkCode.NO_NODE:
+            return Unreadable(path, f"reading the chain back: {code_name(value.code)}")
+    return judge(chain, read.values)
 
 
 def judge(chain: Chain, values: Sequence[ReadValue]) -> Deposed | Foreign | Applied:

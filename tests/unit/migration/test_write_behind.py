@@ -325,8 +325,8 @@ def test_what_zookeeper_refuses_for_good_is_left_out_if_so_configured() -> None:
 @pytest.mark.requirement("M07", "M08")
 def test_durations_are_counted_per_delta_that_wrote_and_per_reconcile() -> None:
     world = World().dual_write()
-    deltas = world.driver.write_behind.delta_time_ms
-    assert world.driver.write_behind.snapshot_time_ms.count == 1
+    deltas = world.driver.write_behind.confirmations.delta_time_ms
+    assert world.driver.write_behind.confirmations.snapshot_time_ms.count == 1
     before = deltas.count
     world.append(*world.topic("a", A, (1, 2)))
     world.append(r.NoOpRecord())

@@ -1,0 +1,51 @@
+"""What ZooKeeper is known to hold: lag, durations, and what brokers may be told of."""
+
+from __future__ import annotations
+
+from emulator.migration.dual_write.backlog import Backlog, Written
+from emulator.migration.dual_write.lag import Lag
+from emulator.migration.dual_write.unit import Unit
+from emulator.trace.distribution import Distribution
+from emulator.trace.rows import RangeRow, Stage
+
+
+class Confirmations:
+    """Units in the order in which their last multi was confirmed.
+
+    ``reconciled``: a comparison of the whole tree has been confirmed in this term; nothing is told
+    to brokers before. ``records``: offsets confirmed since the process began.
+    """
+
+    def __init__(self, backlog: Backlog) -> None:
+        self._backlog = backlog
+        self._written: list[Written] = []
+        self.lag = Lag()
+        self.reconciled = False
+        self.records = 0
+        self.delta_time_ms, self.snapshot_time_ms = Distribution(), Distribution()
+
+    def restart(self, committed: int, confirmed: int) -> None:
+        """Begin or end a term: nothing of an earlier one is told any more."""
+        self._written.clear()
+        self.reconciled = False
+        self.lag.restart(committed, confirmed)
+
+    def confirm(self, unit: Unit, stamp_ns: int) -> RangeRow:
+        """Take a unit that is wholly in ZooKeeper; returns the row for the trace."""
+        self.lag.confirm(unit.last_offset)
+        self.records += max(0, unit.last_offset - unit.first_offset + 1)
+        duration_ms = (stamp_ns - unit.begun_ns) / 1e6
+        if unit.full:
+            self.snapshot_time_ms.observe(duration_ms)
+            self.reconciled = True
+        elif unit.ops_count:
+            self.delta_time_ms.observe(duration_ms)
+        written = self._backlog.confirm(unit, tell=self.reconciled)
+        if written is not None:
+            self._written.append(written)
+        return RangeRow(Stage.ZK_ACKED, unit.first_offset, unit.last_offset, stamp_ns)
+
+    def take(self) -> list[Written]:
+        """Return what brokers may be told since the last call, oldest first."""
+        written, self._written = self._written, []
+        return written
