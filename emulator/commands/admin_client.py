@@ -13,17 +13,19 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any, Final
 
-from emulator.net.login import Login
+from emulator.net.channel import ChannelConfig, OutboundChannel
+from emulator.net.greeting import Greeting
+from emulator.net.login import Login, LoginError
+from emulator.net.outcomes import Answered, Broken, EndedBy, Opened, Turn, Unanswered
+from emulator.net.versions import NoCommonVersionError
+from emulator.seam import Closed, Connect, Connected, Effect, Event, Received, Send
 from wire import messages as m
-from wire.errors import DecodeError
-from wire.frame import RequestHeader, decode_response, encode_request, framed
-from wire.schema import spec
 
 CLIENT_ID: Final = "kraft-bridge-admin"
 PAUSE_S: Final = 0.1
 GREETING_S: Final = 5.0
 """A broker that does not say within this what it can is not waited for: there may be others."""
-_FRAME_BYTES_MAX: Final = 100 * 1024 * 1024
+_RECEIVE_BYTES: Final = 1 << 16
 
 
 class UnreachableError(Exception):
@@ -35,31 +37,37 @@ class TooOldError(Exception):
 
 
 class Connection:
-    """One TCP connection to one broker.
+    """One TCP connection to one broker: the outbound channel on a blocking socket.
 
     Raises:
         OSError: it cannot be reached.
         LoginError: it refuses the login.
+        TooOldError: it has no login.
     """
 
     def __init__(self, host: str, port: int, timeout_s: float, login: Login | None = None) -> None:
-        self._socket = socket.create_connection((host, port), min(timeout_s, GREETING_S))
-        self._correlation_ids = itertools.count(1)
+        config = ChannelConfig(
+            client_id=CLIENT_ID,
+            connect_ms=_ms(min(timeout_s, GREETING_S)),
+            reply_ms=_ms(timeout_s),
+            retry_ms=None,
+            greeting=Greeting(m.ApiVersionsRequest(), 0, login),
+        )
+        self._channel: OutboundChannel[None] = OutboundChannel(
+            (host, port), config, itertools.count(1).__next__, itertools.count(1)
+        )
+        self._socket: socket.socket | None = None
+        self._channel.dial(_now_ms())
         try:
-            answer = self._call(m.ApiVersionsRequest(), 0)
-            self._versions = {
-                one.api_key: (one.min_version, one.max_version) for one in answer.api_keys
-            }
-            if login is not None:
-                login.perform(lambda request: self.call(request, lowest=1))
-            self._socket.settimeout(timeout_s)
+            self._until(Opened)
         except BaseException:
-            self._socket.close()
+            self.close()
             raise
 
     def close(self) -> None:
         """End it."""
-        self._socket.close()
+        if self._socket is not None:
+            self._socket.close()
 
     def call(self, request: Any, *, lowest: int = 0) -> Any:
         """Send one request in the newest version both sides speak, and wait for the answer.
@@ -68,46 +76,104 @@ class Connection:
             OSError: the connection ended or timed out; whether the broker acted is not known.
             TooOldError: the newest common version is below ``lowest``, or there is none.
         """
-        declared = spec(type(request))
-        assert declared.key is not None, request
-        first, last = self._versions.get(declared.key, (0, -1))
-        version = min(last, declared.max_version)
-        if version < max(first, declared.min_version, lowest):
-            name = declared.name.removesuffix("Request")
-            if last < 0:
-                raise TooOldError(f"no broker is there: {name} is not answered")
-            raise TooOldError(f"the broker answers {name} up to version {last} only")
-        return self._call(request, version)
-
-    def _call(self, request: Any, version: int) -> Any:
-        key = spec(type(request)).key
-        assert key is not None, request
-        header = RequestHeader(
-            api_key=key,
-            api_version=version,
-            correlation_id=next(self._correlation_ids),
-            client_id=CLIENT_ID,
-        )
-        self._socket.sendall(framed(encode_request(header, request)))
-        size = int.from_bytes(self._exactly(4), "big", signed=True)
-        if not 0 <= size <= _FRAME_BYTES_MAX:
-            raise ConnectionError(f"a frame of {size} bytes: no Kafka broker listens there")
         try:
-            correlation_id, answer = decode_response(key, version, self._exactly(size))
-        except DecodeError as error:
-            raise ConnectionError(f"no Kafka broker listens there: {error}") from error
-        if correlation_id != header.correlation_id:
-            raise ConnectionError("an answer to another request")
-        return answer
+            version = self._channel.version_of(type(request), lowest)
+        except NoCommonVersionError as error:
+            raise _too_old(error) from error
+        self._channel.put(request, None, version)
+        answered = self._until(Answered)
+        assert isinstance(answered, Answered)
+        return answered.message
 
-    def _exactly(self, size: int) -> bytes:
-        data = bytearray()
-        while len(data) < size:
-            part = self._socket.recv(min(size - len(data), 1 << 16))
-            if not part:
-                raise ConnectionResetError("the broker closed the connection")
-            data += part
-        return bytes(data)
+    def _until(self, wanted: type) -> Turn[None]:
+        """Go on until the channel reports what is waited for.
+
+        Raises:
+            OSError, LoginError, TooOldError: as the callers say.
+        """
+        while True:
+            events = [
+                event
+                for effect in self._channel.effects(_now_ms())
+                if (event := self._perform(effect)) is not None
+            ]
+            for event in events or self._wait():
+                for turn in self._channel.handle(event, _now_ms()):
+                    if isinstance(turn, wanted):
+                        return turn
+                    _raise(turn)
+            for turn in self._channel.tick(_now_ms()):
+                _raise(turn)
+
+    def _perform(self, effect: Effect) -> Event | None:
+        match effect:
+            case Connect(conn, host, port):
+                self._socket = _connect(host, port, self._left_s())
+                return Connected(conn)
+            case Send(_, data):
+                assert self._socket is not None
+                self._socket.settimeout(self._left_s())
+                self._socket.sendall(data)
+            case _:
+                self.close()
+        return None
+
+    def _wait(self) -> list[Event]:
+        """What the socket has, within the channel's own limit; nothing when that has passed."""
+        conn = self._channel.conn
+        assert self._socket is not None
+        assert conn is not None, "the end of the connection is raised"
+        self._socket.settimeout(self._left_s())
+        try:
+            data = self._socket.recv(_RECEIVE_BYTES)
+        except TimeoutError:
+            return []
+        return [Received(conn, data) if data else Closed(conn, "the broker closed the connection")]
+
+    def _left_s(self) -> float:
+        deadline_ms = self._channel.deadline_ms
+        assert deadline_ms is not None, "something is waited for"
+        # Never 0, which would make the socket a non-blocking one.
+        return max(1, deadline_ms - _now_ms()) / 1_000
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+def _ms(seconds: float) -> int:
+    return int(seconds * 1_000)
+
+
+def _connect(host: str, port: int, timeout_s: float) -> socket.socket:
+    try:
+        return socket.create_connection((host, port), timeout_s)
+    except UnicodeError as error:
+        # A broker may have registered any text as its host.
+        raise OSError(f"{host!r} is no name of a host: {error}") from error
+
+
+def _raise(turn: Turn[None]) -> None:
+    """Turn the end of the connection into the exception that says so."""
+    match turn:
+        case Broken(by=EndedBy.REFUSAL, error=LoginError() as error):
+            raise error
+        case Broken(by=EndedBy.REFUSAL, error=NoCommonVersionError() as error):
+            raise _too_old(error) from error
+        case Broken(by=EndedBy.TIME):
+            raise TimeoutError("timed out")
+        case Broken(by=EndedBy.PEER, why=why):
+            raise ConnectionResetError(why)
+        case Broken(why=why):
+            raise ConnectionError(f"no Kafka broker listens there: {why}")
+        case Unanswered() | Opened() | Answered():
+            """The end that follows says why."""
+
+
+def _too_old(error: NoCommonVersionError) -> TooOldError:
+    if error.offered_max < 0:
+        return TooOldError(f"no broker is there: {error.name} is not answered")
+    return TooOldError(f"the broker answers {error.name} up to version {error.offered_max} only")
 
 
 def ask_controller(

@@ -9,9 +9,9 @@ import base64
 import hashlib
 import hmac
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from emulator.config import jaas
 from wire import messages as m
@@ -20,7 +20,8 @@ SCRAM: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 MECHANISMS: Final = ("PLAIN", *SCRAM)
 ITERATIONS_MIN: Final = 4_096
 
-Call = Callable[[Any], Any]
+Conversation: TypeAlias = Generator[Any, Any, None]
+"""Requests, each of which takes its answer."""
 
 
 class LoginError(Exception):
@@ -35,31 +36,30 @@ class Login:
     username: str
     password: str = field(repr=False)
 
-    def perform(self, call: Call) -> None:
-        """Log in.
-
-        Args:
-            call: sends one request and returns its answer.
+    def conversation(self) -> Conversation:
+        """The requests of a login, in order; it succeeded when there are no more.
 
         Raises:
             LoginError: see there.
-            OSError: the connection ended.
         """
-        answer = call(m.SaslHandshakeRequest(mechanism=self.mechanism))
+        answer = yield m.SaslHandshakeRequest(mechanism=self.mechanism)
         if answer.error_code:
             offered = ", ".join(answer.mechanisms)
             raise LoginError(f"the broker does not take {self.mechanism}, but {offered}")
         if self.mechanism == "PLAIN":
-            _send(call, f"\0{self.username}\0{self.password}".encode())
-        else:
-            self._scram(call)
+            yield from _send(f"\0{self.username}\0{self.password}".encode())
+            return
+        try:
+            yield from self._scram()
+        except (ValueError, KeyError) as error:
+            raise LoginError("the broker's challenge is not one of SCRAM") from error
 
-    def _scram(self, call: Call) -> None:
+    def _scram(self) -> Conversation:
         digest = SCRAM[self.mechanism]
         name = self.username.replace("=", "=3D").replace(",", "=2C")
         nonce = secrets.token_hex(16)
         first = f"n={name},r={nonce}"
-        challenge = _send(call, f"n,,{first}".encode()).decode()
+        challenge = (yield from _send(f"n,,{first}".encode())).decode()
         told = _attributes(challenge)
         salt, iterations = base64.b64decode(told["s"]), int(told["i"])
         if not told["r"].startswith(nonce) or iterations < ITERATIONS_MIN:
@@ -71,7 +71,7 @@ class Login:
         signature = hmac.digest(hashlib.new(digest, client_key).digest(), message, digest)
         proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
         final = f"{without_proof},p={base64.b64encode(proof).decode()}"
-        proven = _attributes(_send(call, final.encode()).decode()).get("v", "")
+        proven = _attributes((yield from _send(final.encode())).decode()).get("v", "")
         server_key = hmac.digest(salted, b"Server Key", digest)
         if base64.b64decode(proven) != hmac.digest(server_key, message, digest):
             raise LoginError("the broker did not prove that it knows the password")
@@ -101,8 +101,8 @@ def login_of(properties: Mapping[str, str]) -> Login | None:
         raise ValueError("sasl.jaas.config: one module with username and password") from error
 
 
-def _send(call: Call, token: bytes) -> bytes:
-    answer = call(m.SaslAuthenticateRequest(auth_bytes=token))
+def _send(token: bytes) -> Generator[Any, Any, bytes]:
+    answer = yield m.SaslAuthenticateRequest(auth_bytes=token)
     if answer.error_code:
         raise LoginError(answer.error_message or f"the login failed with error {answer.error_code}")
     return bytes(answer.auth_bytes)

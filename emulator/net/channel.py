@@ -1,0 +1,373 @@
+"""The outbound conversation: one peer that is asked, and asked again when its connection is lost.
+
+Pure. An owner puts requests, hands in the events of the connection and the time, takes what became
+of its requests, and performs the effects::
+
+    channel.put(request, ticket)
+    for outcome in channel.handle(event, now_ms): ...
+    perform(channel.effects(now_ms))        # after every put, handle and tick
+
+Requests leave in the order they were put, at most ``in_flight_max`` at once. A request whose
+connection ends before its answer is reported as :class:`Unanswered` and not sent again: whether the
+peer acted on it is not known, and only the owner knows whether it may be repeated. What has not
+been sent waits for the next connection, if there is to be one.
+
+Source: NetworkClient, InterBrokerSendThread, ClusterConnectionStates, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, Final, Generic, TypeVar
+
+from emulator.net.greeting import Exchange, Greeting, GreetingError
+from emulator.net.login import LoginError
+from emulator.net.outcomes import Answered, Broken, EndedBy, Opened, Turn, Unanswered
+from emulator.net.versions import NoCommonVersionError, common, declared
+from emulator.seam import Close, Closed, Connect, Connected, Effect, Event, Received, Send
+from wire.errors import DecodeError
+from wire.frame import FrameReader, RequestHeader, decode_response, encode_request, framed
+from wire.releases import Ranges
+
+ANSWER_BYTES_MAX: Final = 100 * 1024 * 1024
+
+T = TypeVar("T")
+
+
+class ChannelState(Enum):
+    """What a channel is doing."""
+
+    IDLE = "idle"
+    """Nothing was asked of the peer yet."""
+    DIALLING = "dialling"
+    GREETING = "greeting"
+    """Connected; ApiVersions or the login is under way."""
+    READY = "ready"
+    WAITING = "waiting"
+    """The connection was lost; the next one is made after a pause."""
+    OVER = "over"
+    """Closed by its owner, or lost with no other to be made."""
+
+
+_S = ChannelState
+NEXT: Final[Mapping[ChannelState, AbstractSet[ChannelState]]] = MappingProxyType(
+    {
+        _S.IDLE: frozenset({_S.DIALLING, _S.OVER}),
+        _S.DIALLING: frozenset({_S.GREETING, _S.READY, _S.WAITING, _S.OVER}),
+        _S.GREETING: frozenset({_S.READY, _S.WAITING, _S.OVER}),
+        _S.READY: frozenset({_S.WAITING, _S.OVER}),
+        _S.WAITING: frozenset({_S.DIALLING, _S.OVER}),
+        _S.OVER: frozenset(),
+    }
+)
+"""Where each state may lead."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelConfig:
+    """How a channel behaves. Times are in milliseconds."""
+
+    client_id: str
+    connect_ms: int
+    """For making the connection, and then for each exchange before the first request."""
+    reply_ms: int
+    retry_ms: int | None
+    """Pause between two connections; None: there is only one."""
+    in_flight_max: int | None = 1
+    greeting: Greeting | None = None
+    """None: requests are sent at once, in versions that the owner knows the peer to speak."""
+
+
+@dataclass(slots=True)
+class _Asked(Generic[T]):
+    request: Any
+    ticket: T
+    version: int | None
+    correlation_id: int | None = None
+    deadline_ms: int = 0
+
+
+class OutboundChannel(Generic[T]):
+    """See the module's docstring.
+
+    Args:
+        address: host and port of the peer.
+        config: see there.
+        new_conn: gives an id that no connection of the process has had.
+        correlation_ids: of the requests; may be shared by several channels.
+    """
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        config: ChannelConfig,
+        new_conn: Callable[[], int],
+        correlation_ids: Iterator[int],
+    ) -> None:
+        self.address = address
+        self.conn: int | None = None
+        """The connection whose events are ours."""
+        self.state = ChannelState.IDLE
+        self._config = config
+        self._new_conn = new_conn
+        self._correlation_ids = correlation_ids
+        self._frames = FrameReader(ANSWER_BYTES_MAX)
+        self._queue: deque[_Asked[T]] = deque()
+        self._in_flight: deque[_Asked[T]] = deque()
+        self._unspoken: deque[_Asked[T]] = deque()
+        """Cannot be said to this peer; reported at the next tick, which is due at once."""
+        self._story: Exchange | None = None
+        """The greeting: requests out, answers in, until the peer may be asked."""
+        self._greeted = (-1, -1, -1)
+        """API key, version and correlation id of the request of it that is under way."""
+        self._until_ms: int | None = None
+        """Limit of dialling, of an exchange of the greeting, or of the pause."""
+        self._versions: Ranges | None = None
+        self._effects: list[Effect] = []
+
+    @property
+    def outstanding(self) -> int:
+        """Requests put and not reported on yet."""
+        return len(self._queue) + len(self._in_flight) + len(self._unspoken)
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When :meth:`tick` wants to be called."""
+        if self._unspoken:
+            return 0
+        if self.state is ChannelState.READY:
+            return self._in_flight[0].deadline_ms if self._in_flight else None
+        return self._until_ms
+
+    def version_of(self, request: type, lowest: int = 0) -> int:
+        """The newest version of a request that both sides speak, as far as the peer has said.
+
+        Raises:
+            NoCommonVersionError: there is none from ``lowest`` on.
+        """
+        return common(self._versions, request, lowest)
+
+    def put(
+        self, request: Any, ticket: T, version: int | None = None, *, first: bool = False
+    ) -> None:
+        """Ask for something; what becomes of it is reported with the ticket.
+
+        Args:
+            request: a request message; not to be changed until it is reported on.
+            ticket: anything of the owner's.
+            version: to send it in; None: the newest that both speak.
+            first: before everything that has not been sent yet.
+        """
+        assert self.state is not ChannelState.OVER, "a closed channel is asked"
+        asked = _Asked(request, ticket, version)
+        if first:
+            self._queue.appendleft(asked)
+        else:
+            self._queue.append(asked)
+
+    def dial(self, now_ms: int | None = None) -> None:
+        """Connect before there is anything to ask; without a time its limit counts from the next.
+
+        Otherwise the first request does.
+        """
+        self._enter(ChannelState.DIALLING)
+        self.conn = self._new_conn()
+        self._frames = FrameReader(ANSWER_BYTES_MAX)
+        self._until_ms = None if now_ms is None else now_ms + self._config.connect_ms
+        self._effects.append(Connect(self.conn, *self.address))
+
+    def close(self) -> list[Unanswered[T]]:
+        """End it all; returns what nobody will answer."""
+        if self.state is ChannelState.OVER:
+            return []
+        lost = self._unanswered(self._in_flight, EndedBy.OWNER)
+        lost += self._unanswered(self._unspoken, EndedBy.OWNER)
+        lost += self._unanswered(self._queue, EndedBy.OWNER)
+        self._disconnect(close=True)
+        self._enter(ChannelState.OVER)
+        self._until_ms = None
+        return lost
+
+    def handle(self, event: Event, now_ms: int) -> list[Turn[T]]:
+        """Take an event; one of another connection than :attr:`conn` is none of ours."""
+        match event:
+            case Connected(conn) if conn == self.conn:
+                return self._connected(now_ms)
+            case Received(conn, data) if conn == self.conn:
+                return self._received(data, now_ms)
+            case Closed(conn, why) if conn == self.conn:
+                return self._broken(EndedBy.PEER, why, now_ms, close=False)
+            case _:
+                return []
+
+    def tick(self, now_ms: int) -> list[Turn[T]]:
+        """Connect again after the pause; give up on connections and answers that are too late."""
+        if self.state is ChannelState.DIALLING and self._until_ms is None:
+            self._until_ms = now_ms + self._config.connect_ms
+        if self._unspoken:
+            return [*self._unanswered(self._unspoken, EndedBy.VERSIONS)]
+        deadline_ms = self.deadline_ms
+        if deadline_ms is None or deadline_ms > now_ms:
+            return []
+        if self.state is ChannelState.WAITING:
+            self.dial(now_ms)
+            return []
+        dialling = self.state is ChannelState.DIALLING
+        why = "no connection in time" if dialling else "no reply in time"
+        return self._broken(EndedBy.TIME, why, now_ms)
+
+    def effects(self, now_ms: int | None) -> list[Effect]:
+        """Send what may be sent now, and return everything that is to be done since the last call.
+
+        Args:
+            now_ms: None: nothing is sent, and no limit begins.
+
+        Raises:
+            EncodeError: a request cannot be written in its version; it is dropped.
+        """
+        if now_ms is not None:
+            if self.state is ChannelState.IDLE and self._queue:
+                self.dial(now_ms)
+            if self.state is ChannelState.DIALLING and self._until_ms is None:
+                self._until_ms = now_ms + self._config.connect_ms
+            while self.state is ChannelState.READY and self._queue and self._may_send():
+                self._send(self._queue.popleft(), now_ms)
+        effects, self._effects = self._effects, []
+        return effects
+
+    # ---------------------------------------------------------------- sending
+    def _may_send(self) -> bool:
+        most = self._config.in_flight_max
+        return most is None or len(self._in_flight) < most
+
+    def _send(self, asked: _Asked[T], now_ms: int) -> None:
+        if asked.version is None:
+            try:
+                asked.version = self.version_of(type(asked.request))
+            except NoCommonVersionError:
+                self._unspoken.append(asked)
+                return
+        asked.correlation_id = self._transmit(asked.request, asked.version)
+        asked.deadline_ms = now_ms + self._config.reply_ms
+        self._in_flight.append(asked)
+
+    def _transmit(self, request: Any, version: int) -> int:
+        assert self.conn is not None
+        _, key = declared(type(request))
+        header = RequestHeader(
+            api_key=key,
+            api_version=version,
+            correlation_id=next(self._correlation_ids),
+            client_id=self._config.client_id,
+        )
+        self._effects.append(Send(self.conn, framed(encode_request(header, request))))
+        return header.correlation_id
+
+    # ---------------------------------------------------------------- the connection's events
+    def _connected(self, now_ms: int) -> list[Turn[T]]:
+        if self._config.greeting is None:
+            return self._ready()
+        self._enter(ChannelState.GREETING)
+        self._story = self._config.greeting.exchange()
+        return self._go_on(None, now_ms)
+
+    def _ready(self) -> list[Turn[T]]:
+        self._enter(ChannelState.READY)
+        self._story = None
+        self._until_ms = None
+        return [Opened()]
+
+    def _received(self, data: bytes, now_ms: int) -> list[Turn[T]]:
+        turns: list[Turn[T]] = []
+        try:
+            for frame in self._frames.feed(data):
+                turns += self._frame(frame, now_ms)
+                if self.conn is None:
+                    return turns
+        except DecodeError as error:
+            turns += self._broken(EndedBy.NONSENSE, str(error), now_ms, error=error)
+        return turns
+
+    def _frame(self, frame: bytes, now_ms: int) -> list[Turn[T]]:
+        if self.state is ChannelState.GREETING:
+            return self._go_on(_answer(*self._greeted, frame), now_ms)
+        if not self._in_flight:
+            raise DecodeError("reply", -1, "", 0, "a reply without a request")
+        asked = self._in_flight[0]
+        _, key = declared(type(asked.request))
+        version, correlation_id = asked.version, asked.correlation_id
+        assert version is not None, "settled when it was sent"
+        assert correlation_id is not None, "given when it was sent"
+        message = _answer(key, version, correlation_id, frame)
+        self._in_flight.popleft()
+        return [Answered(asked.ticket, correlation_id, message)]
+
+    def _go_on(self, answer: Any, now_ms: int) -> list[Turn[T]]:
+        assert self._story is not None
+        try:
+            request, version = self._story.send(answer)
+        except StopIteration as end:
+            self._versions = end.value
+            return self._ready()
+        except (GreetingError, LoginError, NoCommonVersionError) as error:
+            return self._broken(EndedBy.REFUSAL, str(error), now_ms, error=error)
+        _, key = declared(type(request))
+        self._greeted = (key, version, self._transmit(request, version))
+        self._until_ms = now_ms + self._config.connect_ms
+        return []
+
+    # ---------------------------------------------------------------- the end of a connection
+    def _broken(
+        self,
+        by: EndedBy,
+        why: str,
+        now_ms: int,
+        *,
+        close: bool = True,
+        error: Exception | None = None,
+    ) -> list[Turn[T]]:
+        turns: list[Turn[T]] = [*self._unanswered(self._in_flight, by)]
+        self._disconnect(close=close)
+        if self._config.retry_ms is None:
+            self._enter(ChannelState.OVER)
+            self._until_ms = None
+            turns += self._unanswered(self._queue, by)
+        else:
+            self._enter(ChannelState.WAITING)
+            self._until_ms = now_ms + self._config.retry_ms
+        turns.append(Broken(by, why, error))
+        return turns
+
+    def _disconnect(self, *, close: bool) -> None:
+        if self.conn is not None and close:
+            self._effects.append(Close(self.conn))
+        self.conn = None
+        self._story = None
+        self._versions = None
+
+    def _unanswered(self, asked: deque[_Asked[T]], by: EndedBy) -> list[Unanswered[T]]:
+        lost = [Unanswered(each.ticket, each.correlation_id, by) for each in asked]
+        asked.clear()
+        return lost
+
+    def _enter(self, state: ChannelState) -> None:
+        assert state in NEXT[self.state], f"{self.address}: {self.state} to {state}"
+        self.state = state
+
+
+def _answer(key: int, version: int, correlation_id: int, frame: bytes) -> Any:
+    """The message of a frame that answers one request.
+
+    Raises:
+        DecodeError: it is no such answer.
+    """
+    found, message = decode_response(key, version, frame)
+    if found != correlation_id:
+        why = f"an answer to request {found} instead of {correlation_id}"
+        raise DecodeError("response", version, "correlation_id", 0, why)
+    return message

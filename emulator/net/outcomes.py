@@ -1,0 +1,63 @@
+"""What becomes of a connection that we made, and of what was asked over it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Generic, TypeAlias, TypeVar
+
+T = TypeVar("T")
+
+
+class EndedBy(Enum):
+    """Why a connection, or the wait for an answer, ended."""
+
+    PEER = "peer"
+    """It closed the connection, or never took it."""
+    TIME = "time"
+    """A deadline passed."""
+    NONSENSE = "nonsense"
+    """It sent what is no answer to the request."""
+    REFUSAL = "refusal"
+    """It refused ApiVersions or the login."""
+    VERSIONS = "versions"
+    """The request cannot be said in any version that it offers; the connection stays."""
+    OWNER = "owner"
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The peer has been greeted; requests are sent from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Generic[T]):
+    """``message`` answers the request that was put with ``ticket``."""
+
+    ticket: T
+    correlation_id: int
+    message: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered(Generic[T]):
+    """Nobody will answer. ``correlation_id`` is None when the request was never sent."""
+
+    ticket: T
+    correlation_id: int | None
+    by: EndedBy
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """The connection ended, or could not be made; follows every Unanswered of it.
+
+    ``error`` is the LoginError, GreetingError or DecodeError behind it, if it was one.
+    """
+
+    by: EndedBy
+    why: str
+    error: Exception | None = None
+
+
+Turn: TypeAlias = Opened | Answered[T] | Unanswered[T] | Broken
