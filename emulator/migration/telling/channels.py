@@ -14,15 +14,23 @@ sent the same once more as INCREMENTAL, which looks for no strays.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import count
 from typing import Final
 
-from emulator.seam import Close, Closed, Connect, Connected, Effect, Event, Log, Received, Send
+from emulator.net.channel import ChannelConfig, OutboundChannel
+from emulator.net.control import (
+    TYPE_FULL,
+    TYPE_INCREMENTAL,
+    VERSIONS,
+    ControlRequest,
+    ControlResponse,
+)
+from emulator.net.outcomes import Answered, Broken, EndedBy, Turn, Unanswered
+from emulator.seam import Closed, Connected, Effect, Event, Log, Received, Send
 from wire import messages as m
-from wire.errors import DecodeError, ErrorCode
-from wire.frame import FrameReader, RequestHeader, decode_response, encode_request, framed
+from wire.errors import ErrorCode
 
 RECONNECT_MS: Final = 100
 CONNECT_TIMEOUT_MS: Final = 10_000
@@ -30,21 +38,6 @@ CONNECT_TIMEOUT_MS: Final = 10_000
 would be tried again only when the kernel gives up, minutes after the network is whole again."""
 REPLY_TIMEOUT_MS: Final = 30_000
 """``controller.socket.timeout.ms``: after this time without a reply we reconnect."""
-REPLY_BYTES_MAX: Final = 100 * 1024 * 1024
-
-TYPE_UNKNOWN: Final = 0
-TYPE_INCREMENTAL: Final = 1
-TYPE_FULL: Final = 2
-"""``type`` of LeaderAndIsr and UpdateMetadata (AbstractControlRequest.Type)."""
-
-ControlRequest = m.LeaderAndIsrRequest | m.UpdateMetadataRequest | m.StopReplicaRequest
-ControlResponse = m.LeaderAndIsrResponse | m.UpdateMetadataResponse | m.StopReplicaResponse
-APIS: Final[Mapping[type, tuple[int, int]]] = {
-    m.LeaderAndIsrRequest: (4, 7),
-    m.StopReplicaRequest: (5, 4),
-    m.UpdateMetadataRequest: (6, 8),
-}
-"""API key and the version a controller at metadata.version 8 (3.4-IV0) and above sends (V04)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +54,13 @@ class Peer:
 
 
 @dataclass(slots=True)
-class _Channel:
+class _Line:
+    """A broker and the channel to it; a request is its own ticket."""
+
     peer: Peer
-    conn: int
-    connected: bool = False
-    frames: FrameReader = field(default_factory=lambda: FrameReader(REPLY_BYTES_MAX))
-    queue: deque[ControlRequest] = field(default_factory=deque)
-    in_flight: ControlRequest | None = None
-    correlation_id: int = -1
-    deadline_ms: int | None = None
-    """When to reconnect (waiting), or to give up on the connection or the reply."""
-    waiting: bool = False
+    channel: OutboundChannel[ControlRequest]
+    conn: int | None = None
+    """What it is found by in the events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +81,15 @@ class Channels:
     """
 
     def __init__(self, node_id: int, new_conn: Callable[[], int]) -> None:
-        self._client_id = str(node_id)
+        self._config = ChannelConfig(
+            client_id=str(node_id),
+            connect_ms=CONNECT_TIMEOUT_MS,
+            reply_ms=REPLY_TIMEOUT_MS,
+            retry_ms=RECONNECT_MS,
+        )
         self._new_conn = new_conn
-        self._channels: dict[int, _Channel] = {}
-        self._by_conn: dict[int, _Channel] = {}
+        self._lines: dict[int, _Line] = {}
+        self._by_conn: dict[int, _Line] = {}
         self.sent_count = 0
         self.error_count = 0
         self.reconnect_count = 0
@@ -103,20 +97,18 @@ class Channels:
     @property
     def peers(self) -> Mapping[int, Peer]:
         """Broker id -> the peer a channel exists for."""
-        return {broker_id: channel.peer for broker_id, channel in self._channels.items()}
+        return {broker_id: line.peer for broker_id, line in self._lines.items()}
 
     @property
     def queued(self) -> int:
         """Requests put and not answered yet, over all brokers."""
-        return sum(len(c.queue) + (c.in_flight is not None) for c in self._channels.values())
+        return sum(line.channel.outstanding for line in self._lines.values())
 
     @property
     def deadline_ms(self) -> int | None:
         """When :meth:`tick` wants to be called."""
-        return min(
-            (c.deadline_ms for c in self._channels.values() if c.deadline_ms is not None),
-            default=None,
-        )
+        deadlines = (line.channel.deadline_ms for line in self._lines.values())
+        return min((each for each in deadlines if each is not None), default=None)
 
     def owns(self, conn: int) -> bool:
         """Whether an event of this connection is ours."""
@@ -130,25 +122,29 @@ class Channels:
                 (U05).
         """
         effects: list[Effect] = []
-        for broker_id in [*self._channels]:
-            if peers.get(broker_id) != self._channels[broker_id].peer:
-                effects += self._drop(self._channels.pop(broker_id))
+        for broker_id in [*self._lines]:
+            if peers.get(broker_id) != self._lines[broker_id].peer:
+                line = self._lines.pop(broker_id)
+                line.channel.close()
+                effects += self._effects(line, None)
         for broker_id, peer in peers.items():
-            if broker_id not in self._channels:
-                channel = _Channel(peer, -1)
-                self._channels[broker_id] = channel
-                effects += self._connect(channel)
+            if broker_id not in self._lines:
+                address = (peer.host, peer.port)
+                channel: OutboundChannel[ControlRequest] = OutboundChannel(
+                    address, self._config, self._new_conn, count()
+                )
+                line = self._lines[broker_id] = _Line(peer, channel)
+                channel.dial()
+                effects += self._effects(line, None)
         return effects
 
     def put(self, broker_id: int, request: ControlRequest, now_ms: int) -> list[Effect]:
         """Queue a request; dropped when the broker has no channel, as in Kafka."""
-        channel = self._channels.get(broker_id)
-        if channel is None:
+        line = self._lines.get(broker_id)
+        if line is None:
             return []
-        channel.queue.append(request)
-        if not channel.connected and channel.deadline_ms is None:
-            channel.deadline_ms = now_ms + CONNECT_TIMEOUT_MS
-        return self._pump(channel, now_ms)
+        line.channel.put(request, request, VERSIONS[type(request)])
+        return self._effects(line, now_ms)
 
     def close(self) -> list[Effect]:
         """Close every channel and forget every queue."""
@@ -156,102 +152,63 @@ class Channels:
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Take an event of one of our connections."""
-        match event:
-            case Connected(conn) if conn in self._by_conn:
-                channel = self._by_conn[conn]
-                channel.connected = True
-                channel.deadline_ms = None
-                return self._pump(channel, now_ms)
-            case Received(conn, data) if conn in self._by_conn:
-                return self._received(self._by_conn[conn], data, now_ms)
-            case Closed(conn, why) if conn in self._by_conn:
-                return self._lost(self._by_conn[conn], why, now_ms)
-            case _:
-                return []
+        if not isinstance(event, Connected | Received | Closed):
+            return []
+        line = self._by_conn.get(event.conn)
+        return [] if line is None else self._turns(line, line.channel.handle(event, now_ms), now_ms)
 
     def tick(self, now_ms: int) -> list[Effect]:
         """Reconnect, and give up on connections and replies that are too late."""
         effects: list[Effect] = []
-        for channel in self._channels.values():
-            if channel.deadline_ms is None or channel.deadline_ms > now_ms:
-                continue
-            if channel.waiting:
-                effects += self._connect(channel)
-                channel.deadline_ms = now_ms + CONNECT_TIMEOUT_MS
-            else:
-                conn = channel.conn
-                why = "no reply in time" if channel.connected else "no connection in time"
-                effects += [Close(conn), *self._lost(channel, why, now_ms)]
+        for line in self._lines.values():
+            effects += self._turns(line, line.channel.tick(now_ms), now_ms)
         return effects
 
-    def _connect(self, channel: _Channel) -> list[Effect]:
-        channel.conn = self._new_conn()
-        channel.frames = FrameReader(REPLY_BYTES_MAX)
-        channel.connected = False
-        channel.waiting = False
-        channel.deadline_ms = None
-        self._by_conn[channel.conn] = channel
-        return [Connect(channel.conn, channel.peer.host, channel.peer.port)]
+    def _channel(self, peer: Peer) -> OutboundChannel[ControlRequest]:
+        address = (peer.host, peer.port)
+        return OutboundChannel(address, self._config, self._new_conn, count())
 
-    def _drop(self, channel: _Channel) -> list[Effect]:
-        if self._by_conn.pop(channel.conn, None) is None:
-            return []
-        return [Close(channel.conn)]
+    def _effects(self, line: _Line, now_ms: int | None) -> list[Effect]:
+        effects = line.channel.effects(now_ms)
+        if line.conn != line.channel.conn:
+            if line.conn is not None:
+                del self._by_conn[line.conn]
+            line.conn = line.channel.conn
+            if line.conn is not None:
+                self._by_conn[line.conn] = line
+        self.sent_count += sum(isinstance(effect, Send) for effect in effects)
+        return effects
 
-    def _lost(self, channel: _Channel, why: str, now_ms: int) -> list[Effect]:
-        self._by_conn.pop(channel.conn, None)
-        if channel.in_flight is not None:
-            channel.queue.appendleft(channel.in_flight)
-            channel.in_flight = None
-        channel.connected = False
-        channel.waiting = True
-        channel.deadline_ms = now_ms + RECONNECT_MS
-        self.reconnect_count += 1
-        fields: dict[str, object] = {"broker": channel.peer.broker_id, "why": why}
-        return [Log("debug", "broker channel lost", fields)]
+    def _turns(self, line: _Line, turns: list[Turn[ControlRequest]], now_ms: int) -> list[Effect]:
+        said: list[Effect] = []
+        again: list[ControlRequest] = []
+        for turn in turns:
+            match turn:
+                case Answered(ticket=request, message=response):
+                    if _cannot_look_for_strays(request, response):
+                        again.append(request)
+                        said += self._strays(line, request)
+                    else:
+                        said += self._errors(line, request, response)
+                case Unanswered(ticket=request):
+                    again.append(request)
+                case Broken(by, why):
+                    self.reconnect_count += 1
+                    self.error_count += by is EndedBy.NONSENSE
+                    about: dict[str, object] = {"broker": line.peer.broker_id, "why": why}
+                    said.append(Log("debug", "broker channel lost", about))
+        for request in reversed(again):
+            line.channel.put(request, request, VERSIONS[type(request)], first=True)
+        return [*said, *self._effects(line, now_ms)]
 
-    def _pump(self, channel: _Channel, now_ms: int) -> list[Effect]:
-        if not channel.connected or channel.in_flight is not None or not channel.queue:
-            return []
-        request = channel.queue.popleft()
-        channel.in_flight = request
-        channel.correlation_id += 1
-        channel.deadline_ms = now_ms + REPLY_TIMEOUT_MS
-        api_key, api_version = APIS[type(request)]
-        header = RequestHeader(
-            api_key=api_key,
-            api_version=api_version,
-            correlation_id=channel.correlation_id,
-            client_id=self._client_id,
-        )
-        self.sent_count += 1
-        return [Send(channel.conn, framed(encode_request(header, request)))]
+    def _strays(self, line: _Line, request: ControlRequest) -> list[Effect]:
+        self.error_count += 1
+        assert isinstance(request, m.LeaderAndIsrRequest)
+        request.type = TYPE_INCREMENTAL
+        about: dict[str, object] = {"broker": line.peer.broker_id}
+        return [Log("warning", "broker failed a full LeaderAndIsr; sent as incremental", about)]
 
-    def _received(self, channel: _Channel, data: bytes, now_ms: int) -> list[Effect]:
-        effects: list[Effect] = []
-        try:
-            for frame in channel.frames.feed(data):
-                effects += self._reply(channel, frame)
-        except DecodeError as error:
-            self.error_count += 1
-            conn = channel.conn
-            return [*effects, Close(conn), *self._lost(channel, str(error), now_ms)]
-        return effects + self._pump(channel, now_ms)
-
-    def _reply(self, channel: _Channel, frame: bytes) -> list[Effect]:
-        request = channel.in_flight
-        if request is None:
-            raise DecodeError("reply", 0, "", 0, "a reply without a request")
-        _, response = decode_response(*APIS[type(request)], frame)
-        channel.in_flight = None
-        channel.deadline_ms = None
-        if _cannot_look_for_strays(request, response):
-            self.error_count += 1
-            assert isinstance(request, m.LeaderAndIsrRequest)
-            request.type = TYPE_INCREMENTAL
-            channel.queue.appendleft(request)
-            about: dict[str, object] = {"broker": channel.peer.broker_id}
-            return [Log("warning", "broker failed a full LeaderAndIsr; sent as incremental", about)]
+    def _errors(self, line: _Line, request: ControlRequest, response: object) -> list[Effect]:
         effects: list[Effect] = []
         for error in errors_of(response):
             self.error_count += 1
@@ -260,7 +217,7 @@ class Channels:
                     "warning",
                     "broker refused a control request",
                     {
-                        "broker": channel.peer.broker_id,
+                        "broker": line.peer.broker_id,
                         "request": type(request).__name__,
                         "topic": error.topic,
                         "partition": error.partition,

@@ -24,7 +24,8 @@ from typing import Final
 from emulator.metadata.brokers import Broker
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Partition, Topic
-from emulator.migration.telling.channels import TYPE_FULL, Peer
+from emulator.migration.telling.channels import Peer
+from emulator.net.control import TYPE_FULL
 from wire import messages as m
 
 UpdateTopic = m.UpdateMetadataRequest.UpdateMetadataTopicState

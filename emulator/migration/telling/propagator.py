@@ -19,15 +19,9 @@ from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Topic
 from emulator.migration.telling import propagation as build
-from emulator.migration.telling.channels import (
-    TYPE_FULL,
-    TYPE_INCREMENTAL,
-    TYPE_UNKNOWN,
-    Channels,
-    ControlRequest,
-    Peer,
-)
+from emulator.migration.telling.channels import Channels, Peer
 from emulator.migration.telling.propagation import PartitionAt, Sender
+from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL, TYPE_UNKNOWN, ControlRequest
 from emulator.seam import Effect
 
 Work = Iterator[ControlRequest | None]

@@ -9,11 +9,10 @@ import pytest
 from emulator.migration.telling.channels import (
     RECONNECT_MS,
     REPLY_TIMEOUT_MS,
-    TYPE_FULL,
-    TYPE_INCREMENTAL,
     Channels,
     Peer,
 )
+from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Log, Received, Send
 from wire import messages as m
 from wire.frame import FrameReader, decode_request, encode_response, framed

@@ -15,9 +15,9 @@ from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
 from emulator.metadata.pmap import PMap
 from emulator.metadata.topics import Partition, Topic
-from emulator.migration.telling import channels
 from emulator.migration.telling.channels import Channels
 from emulator.migration.telling.propagator import Propagator
+from emulator.net import control
 from emulator.seam import Connect, Connected
 from tests import data
 from wire import messages as m
@@ -308,10 +308,10 @@ def test_a_broker_that_comes_back_gets_everything_the_others_the_broker_list() -
     sent = told.run(told.propagator.delta(before, after, Touched(brokers={2}), zk_epoch))
     kinds = {b: [(type(q), q.type) for to, q in sent if to == b] for b in (0, 1, 2)}
     assert kinds[2] == [
-        (m.UpdateMetadataRequest, channels.TYPE_UNKNOWN),
-        (m.LeaderAndIsrRequest, channels.TYPE_FULL),
+        (m.UpdateMetadataRequest, control.TYPE_UNKNOWN),
+        (m.LeaderAndIsrRequest, control.TYPE_FULL),
         # What was deleted while it was fenced is gone from its metadata too.
-        (m.UpdateMetadataRequest, channels.TYPE_FULL),
+        (m.UpdateMetadataRequest, control.TYPE_FULL),
     ]
     [leaders] = [q for to, q in sent if isinstance(q, m.LeaderAndIsrRequest)]
     named = {
@@ -323,7 +323,7 @@ def test_a_broker_that_comes_back_gets_everything_the_others_the_broker_list() -
         for index, partition in topic.partitions.items()
         if 2 in partition.replicas
     }
-    assert kinds[0] == kinds[1] == [(m.UpdateMetadataRequest, channels.TYPE_UNKNOWN)]
+    assert kinds[0] == kinds[1] == [(m.UpdateMetadataRequest, control.TYPE_UNKNOWN)]
     for to, request in sent:
         partitions = sum(len(t.partition_states) for t in request.topic_states)
         assert (partitions > 0) == (to == 2)
