@@ -3,35 +3,53 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+import itertools
 from collections.abc import Iterator
 from typing import Any, Final
 
+from emulator.net.channel import ChannelConfig, OutboundChannel
+from emulator.net.greeting import Greeting
+from emulator.net.outcomes import Answered, Broken, EndedBy, Opened, Turn, Unanswered
+from emulator.net.versions import NoCommonVersionError
+from emulator.seam import Close, Closed, Connect, Connected, Received, Send
 from wire import messages as m
-from wire.errors import DecodeError
-from wire.frame import FrameReader, RequestHeader, decode_response, encode_request, framed
-from wire.schema import spec
 
-_API_VERSIONS_VERSION: Final = 3
 CALL_TIMEOUT_S: Final = 30.0
+_GREETING: Final = m.ApiVersionsRequest(
+    client_software_name="kraft-bridge-load", client_software_version="1"
+)
 
 
 class Connection(asyncio.Protocol):
-    """One TCP connection. Replies come in the order of the calls, as Kafka answers.
+    """One TCP connection: the outbound channel on asyncio. Any number of calls at once.
 
     Args:
+        address: host and port.
         client_id: sent in each header.
         correlation_ids: shared by all connections of a client, so that an id names one request.
     """
 
-    def __init__(self, client_id: str, correlation_ids: Iterator[int]) -> None:
-        self._client_id = client_id
-        self._correlation_ids = correlation_ids
-        self._frames = FrameReader()
-        self._waiting: deque[tuple[int, int, int, asyncio.Future[Any]]] = deque()
+    def __init__(
+        self, address: tuple[str, int], client_id: str, correlation_ids: Iterator[int]
+    ) -> None:
+        limit_ms = int(CALL_TIMEOUT_S * 1_000)
+        config = ChannelConfig(
+            client_id=client_id,
+            connect_ms=limit_ms,
+            reply_ms=limit_ms,
+            retry_ms=None,
+            in_flight_max=None,
+            greeting=Greeting(_GREETING),
+        )
+        self.address = address
+        self._loop = asyncio.get_running_loop()
+        self._channel: OutboundChannel[asyncio.Future[Any]] = OutboundChannel(
+            address, config, itertools.count(1).__next__, correlation_ids
+        )
+        self._opened: asyncio.Future[None] = self._loop.create_future()
+        self._dialling: asyncio.Task[None] | None = None
         self._transport: asyncio.Transport | None = None
-        self._versions: dict[int, tuple[int, int]] = {}
-        self.address = ("", 0)
+        self._timer: asyncio.TimerHandle | None = None
 
     @classmethod
     async def open(
@@ -42,24 +60,15 @@ class Connection(asyncio.Protocol):
         Raises:
             OSError: it cannot be reached (``TimeoutError`` after half a minute).
         """
-        loop = asyncio.get_running_loop()
-        async with asyncio.timeout(CALL_TIMEOUT_S):
-            _, made = await loop.create_connection(
-                lambda: cls(client_id, correlation_ids), *address
-            )
-        made.address = address
-        await made.negotiate()
+        made = cls(address, client_id, correlation_ids)
+        made._channel.dial(made._now_ms())
+        made._perform()
+        try:
+            await made._opened
+        except BaseException:
+            made.close()
+            raise
         return made
-
-    async def negotiate(self) -> None:
-        """Learn which versions the broker speaks."""
-        request = m.ApiVersionsRequest(
-            client_software_name="kraft-bridge-load", client_software_version="1"
-        )
-        answer, _ = await self.call(request, _API_VERSIONS_VERSION)
-        self._versions = {
-            api.api_key: (api.min_version, api.max_version) for api in answer.api_keys
-        }
 
     @property
     def closed(self) -> bool:
@@ -72,13 +81,10 @@ class Connection(asyncio.Protocol):
         Raises:
             ConnectionError: there is none.
         """
-        declared = spec(request)
-        assert declared.key is not None, request
-        lowest, highest = self._versions.get(declared.key, (0, -1))
-        version = min(highest, declared.max_version)
-        if version < max(lowest, declared.min_version):
-            raise ConnectionError(f"{self.address} speaks no common version of {declared.name}")
-        return version
+        try:
+            return self._channel.version_of(request)
+        except NoCommonVersionError as error:
+            raise ConnectionError(f"{self.address} speaks no common version: {error}") from error
 
     async def call(self, request: Any, version: int | None = None) -> tuple[Any, int]:
         """Send a request and wait for its answer.
@@ -92,60 +98,95 @@ class Connection(asyncio.Protocol):
         """
         if self.closed:
             raise ConnectionResetError(f"{self.address} is closed")
-        assert self._transport is not None
-        key = spec(type(request)).key
-        assert key is not None, request
         if version is None:
             version = self.version_of(type(request))
-        correlation_id = next(self._correlation_ids)
-        header = RequestHeader(
-            api_key=key,
-            api_version=version,
-            correlation_id=correlation_id,
-            client_id=self._client_id,
-        )
-        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting.append((key, version, correlation_id, answered))
-        self._transport.write(framed(encode_request(header, request)))
-        try:
-            async with asyncio.timeout(CALL_TIMEOUT_S):
-                return await answered, correlation_id
-        except TimeoutError:
-            self._transport.abort()
-            raise
+        answered: asyncio.Future[Any] = self._loop.create_future()
+        self._channel.put(request, answered, version)
+        self._perform()
+        turn = await answered
+        return turn.message, turn.correlation_id
 
     def close(self) -> None:
-        """End the connection."""
-        if self._transport is not None:
-            self._transport.abort()
+        """End the connection; calls that wait fail."""
+        lost = self._channel.close()
+        self._perform()
+        self._take([*lost, Broken(EndedBy.OWNER, "closed here")])
 
+    # ---------------------------------------------------------------- asyncio's protocol
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self._event(Connected)
 
     def data_received(self, data: bytes) -> None:
         """Hand each answer to the call that waits for it."""
-        try:
-            for frame in self._frames.feed(data):
-                key, version, correlation_id, answered = self._waiting.popleft()
-                found, message = decode_response(key, version, frame)
-                assert found == correlation_id, f"answer {found} to request {correlation_id}"
-                if not answered.done():
-                    answered.set_result(message)
-        except DecodeError as nonsense:
-            self._fail(ConnectionError(f"{self.address} sent nonsense: {nonsense}"))
-            self.close()
+        self._event(Received, data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail what was not answered."""
-        self._fail(ConnectionResetError(f"{self.address} closed the connection: {exc}"))
+        self._event(Closed, f"closed the connection: {exc}")
 
-    def _fail(self, error: Exception) -> None:
-        while self._waiting:
-            answered = self._waiting.popleft()[-1]
-            if not answered.done():
-                answered.set_exception(error)
+    # ---------------------------------------------------------------- around the channel
+    def _now_ms(self) -> int:
+        return int(self._loop.time() * 1_000)
+
+    def _event(self, kind: Any, *of_it: Any) -> None:
+        if self._channel.conn is not None:
+            self._take(self._channel.handle(kind(self._channel.conn, *of_it), self._now_ms()))
+            self._perform()
+
+    def _tick(self) -> None:
+        self._take(self._channel.tick(self._now_ms()))
+        self._perform()
+
+    def _take(self, turns: list[Turn[asyncio.Future[Any]]]) -> None:
+        for number, turn in enumerate(turns):
+            match turn:
+                case Opened():
+                    self._opened.set_result(None)
+                case Answered(ticket=answered) if not answered.done():
+                    answered.set_result(turn)
+                case Unanswered(ticket=answered) if not answered.done():
+                    (end,) = (each for each in turns[number:] if isinstance(each, Broken))
+                    answered.set_exception(self._error(end))
+                case Broken() if not self._opened.done():
+                    self._opened.set_exception(self._error(turn))
+
+    def _error(self, end: Broken) -> OSError:
+        if end.by is EndedBy.TIME:
+            return TimeoutError(f"{self.address}: {end.why}")
+        if end.by is EndedBy.PEER:
+            return ConnectionResetError(f"{self.address} {end.why}")
+        return ConnectionError(f"{self.address}: {end.why}")
+
+    def _perform(self) -> None:
+        for effect in self._channel.effects(self._now_ms()):
+            match effect:
+                case Connect(_, host, port):
+                    self._dialling = self._loop.create_task(self._dial(host, port))
+                case Send(_, data):
+                    assert self._transport is not None
+                    self._transport.write(data)
+                case Close():
+                    if self._transport is not None:
+                        self._transport.abort()
+                    elif self._dialling is not None:
+                        self._dialling.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        deadline_ms = self._channel.deadline_ms
+        if deadline_ms is not None:
+            self._timer = self._loop.call_later(
+                max(1, deadline_ms - self._now_ms()) / 1_000, self._tick
+            )
+
+    async def _dial(self, host: str, port: int) -> None:
+        try:
+            await self._loop.create_connection(lambda: self, host, port)
+        except (OSError, UnicodeError) as error:
+            self._event(Closed, f"cannot be reached: {error}")
 
 
 class Pool:
