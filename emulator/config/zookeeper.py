@@ -30,7 +30,7 @@ KEYS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class ZooKeeperLogin:
     """A user and a password that is never shown."""
 
     username: str
@@ -42,8 +42,8 @@ class ZooKeeperSecurity:
     """Who we are to ZooKeeper, and whether what we create is protected."""
 
     set_acl: bool = False
-    sasl: Login | None = None
-    digest: Login | None = None
+    sasl: ZooKeeperLogin | None = None
+    digest: ZooKeeperLogin | None = None
     tls: ZooKeeperTls | None = None
 
     @property
@@ -84,7 +84,7 @@ def owner_missing(security: ZooKeeperSecurity) -> list[str]:
     return [text]
 
 
-def _sasl(reader: PropertyReader) -> Login | None:
+def _sasl(reader: PropertyReader) -> ZooKeeperLogin | None:
     text = reader.raw.get(JAAS, "").strip()
     if not text:
         return None
@@ -96,7 +96,7 @@ def _sasl(reader: PropertyReader) -> Login | None:
         return None
 
 
-def _login(modules: Sequence[jaas.LoginModule], section: str) -> Login:
+def _login(modules: Sequence[jaas.LoginModule], section: str) -> ZooKeeperLogin:
     if not modules:
         raise ValueError(f"no section {section}")
     module = modules[0]
@@ -107,10 +107,10 @@ def _login(modules: Sequence[jaas.LoginModule], section: str) -> Login:
     missing = [key for key in ("username", "password") if not module.options.get(key)]
     if missing:
         raise ValueError(f"{section}: {DIGEST_MODULE} needs {' and '.join(missing)}")
-    return Login(module.options["username"], module.options["password"])
+    return ZooKeeperLogin(module.options["username"], module.options["password"])
 
 
-def _digest(reader: PropertyReader) -> Login | None:
+def _digest(reader: PropertyReader) -> ZooKeeperLogin | None:
     text = reader.raw.get(DIGEST, "").strip()
     if not text:
         return None
@@ -118,7 +118,7 @@ def _digest(reader: PropertyReader) -> Login | None:
     if not username or not colon or not password:
         reader.problems.append(f"{DIGEST}: not user:password")
         return None
-    return Login(username, password)
+    return ZooKeeperLogin(username, password)
 
 
 def connect_string(text: str) -> tuple[tuple[HostPort, ...], str]:

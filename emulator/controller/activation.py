@@ -12,7 +12,7 @@ from emulator.controller.result import Record
 from emulator.controller.supported import supported_features
 from emulator.metadata import controllers
 from emulator.metadata.brokers import Endpoint
-from emulator.metadata.controllers import Controller
+from emulator.metadata.controllers import ControllerRegistration
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME, Feature, MetadataVersion
 from emulator.metadata.migration_state import MigrationState
@@ -140,7 +140,7 @@ def registration(image: Image, config: ControllerConfig) -> r.RegisterController
 def own_registration(config: ControllerConfig) -> r.RegisterControllerRecord:
     """What this controller tells the cluster of itself."""
     return controllers.registration(
-        Controller(
+        ControllerRegistration(
             config.node_id,
             config.incarnation_id,
             config.migration_enabled,

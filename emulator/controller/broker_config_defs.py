@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from emulator.controller.config_types import BOOLEAN, DOUBLE, INT, LONG, STRING, ConfigError, Kind
+from emulator.controller.config_types import (
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    LONG,
+    STRING,
+    ConfigRefusedError,
+    ConfigType,
+)
 
 BROKER_LISTS: Mapping[str, str] = MappingProxyType(
     {
@@ -23,7 +31,7 @@ BROKER_LISTS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-BROKER_KINDS: Mapping[str, Kind] = MappingProxyType(
+BROKER_KINDS: Mapping[str, ConfigType] = MappingProxyType(
     {
         "background.threads": INT,
         "compression.type": STRING,
@@ -91,6 +99,6 @@ def validate_broker_configs(values: Mapping[str, str]) -> None:
         try:
             kind.parse(value)
         except ValueError:
-            raise ConfigError(
+            raise ConfigRefusedError(
                 f"Invalid value {value} for configuration {name}: {kind.complaint}"
             ) from None

@@ -13,7 +13,7 @@ from emulator.config.passwords import is_password
 from emulator.controller import client_metrics
 from emulator.controller.broker_config_defs import BROKER_LISTS, validate_broker_configs
 from emulator.controller.config_defs import topic_configs, validate_topic_configs
-from emulator.controller.config_types import LIST, ConfigError
+from emulator.controller.config_types import LIST, ConfigRefusedError
 from emulator.controller.context import CLUSTER_NAME, Context
 from emulator.controller.result import ApiError, Record
 from emulator.controller.topics import TOPIC_DENIED, name_error
@@ -31,14 +31,14 @@ Changes = Mapping[str, str | None]
 """Config name -> new value, None to unset it."""
 
 
-class Resource(Protocol):
+class ConfigResource(Protocol):
     """What both requests say of a resource."""
 
     resource_type: int
     resource_name: str
 
 
-ResourceT = TypeVar("ResourceT", bound=Resource)
+ResourceT = TypeVar("ResourceT", bound=ConfigResource)
 
 
 def altered(
@@ -124,7 +124,7 @@ def _check_passwords(changes: Changes, ctx: Context) -> None:
     if not ctx.config.migration_enabled or secret:
         return
     if any(value is not None and is_password(key) for key, value in changes.items()):
-        raise ConfigError("Password encoder secret not configured")
+        raise ConfigRefusedError("Password encoder secret not configured")
 
 
 def may_alter(image: Image, resource_type: int, name: str, ctx: Context) -> ApiError | None:
@@ -182,7 +182,7 @@ def _values_error(
                 return ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, text)
             validate_broker_configs(wanted)
             _check_passwords(changes, ctx)
-    except ConfigError as refusal:
+    except ConfigRefusedError as refusal:
         return ApiError(ErrorCode.INVALID_CONFIG, str(refusal))
     return None
 

@@ -19,8 +19,8 @@ from emulator.controller.config_types import (
     LIST,
     LONG,
     STRING,
-    ConfigError,
-    Kind,
+    ConfigRefusedError,
+    ConfigType,
     any_of,
     between,
     level_or_default,
@@ -50,7 +50,7 @@ class TopicConfig:
     """
 
     name: str
-    kind: Kind
+    kind: ConfigType
     default: str
     valid: Callable[[str, object], None] | None = None
     synonyms: tuple[Synonym, ...] = ()
@@ -326,7 +326,7 @@ def validate_topic_configs(config: ControllerConfig, values: Mapping[str, str]) 
     known = topic_configs(config.release)
     for name in values:
         if name not in known:
-            raise ConfigError(f"Unknown topic config name: {name}")
+            raise ConfigRefusedError(f"Unknown topic config name: {name}")
     parsed = {name: parse(known[name], value) for name, value in values.items()}
 
     def of(name: str) -> object:
@@ -336,13 +336,13 @@ def validate_topic_configs(config: ControllerConfig, values: Mapping[str, str]) 
     assert isinstance(least, int)
     assert isinstance(most, int)
     if least > most:
-        raise ConfigError(
+        raise ConfigRefusedError(
             "conflict topic config setting min.compaction.lag.ms "
             f"({least}) > max.compaction.lag.ms ({most})"
         )
     tiered = config.properties.get("remote.log.storage.system.enable", "false").lower() == "true"
     if parsed.get("remote.storage.enable") is True and not tiered:
-        raise ConfigError(
+        raise ConfigRefusedError(
             "Tiered Storage functionality is disabled in the broker. "
             "Topic cannot be configured with remote log storage."
         )
@@ -357,7 +357,7 @@ def parse(known: TopicConfig, value: str) -> object:
     try:
         typed = known.kind.parse(value)
     except ValueError:
-        raise ConfigError(
+        raise ConfigRefusedError(
             f"Invalid value {value} for configuration {known.name}: {known.kind.complaint}"
         ) from None
     if known.valid is not None:

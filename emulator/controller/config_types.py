@@ -13,12 +13,12 @@ INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 
 
-class ConfigError(ValueError):
+class ConfigRefusedError(ValueError):
     """A config that cannot be accepted; the text is what the client shows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ConfigType:
     """A config type: how its text is read, and what is said when it cannot be."""
 
     name: str
@@ -50,19 +50,19 @@ def _list(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",")) if text else ()
 
 
-INT = Kind("int", _whole(INT_MIN, INT_MAX), "Not a number of type INT")
-LONG = Kind("long", _whole(LONG_MIN, LONG_MAX), "Not a number of type LONG")
-DOUBLE = Kind("double", lambda text: float(text.strip()), "Not a number of type DOUBLE")
-BOOLEAN = Kind("boolean", _boolean, "Expected value to be either true or false")
-STRING = Kind("string", lambda text: text.strip(), "Expected value to be a string")
-LIST = Kind("list", _list, "Expected a comma separated list.")
+INT = ConfigType("int", _whole(INT_MIN, INT_MAX), "Not a number of type INT")
+LONG = ConfigType("long", _whole(LONG_MIN, LONG_MAX), "Not a number of type LONG")
+DOUBLE = ConfigType("double", lambda text: float(text.strip()), "Not a number of type DOUBLE")
+BOOLEAN = ConfigType("boolean", _boolean, "Expected value to be either true or false")
+STRING = ConfigType("string", lambda text: text.strip(), "Expected value to be a string")
+LIST = ConfigType("list", _list, "Expected a comma separated list.")
 
 Validator = Callable[[str, object], None]
 
 
-def _refuse(name: str, value: object, why: str) -> ConfigError:
+def _refuse(name: str, value: object, why: str) -> ConfigRefusedError:
     shown = f"[{', '.join(value)}]" if isinstance(value, tuple) else value
-    return ConfigError(f"Invalid value {shown} for configuration {name}: {why}")
+    return ConfigRefusedError(f"Invalid value {shown} for configuration {name}: {why}")
 
 
 def between(low: float, high: float | None = None) -> Validator:

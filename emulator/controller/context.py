@@ -26,7 +26,7 @@ RESERVED_UUIDS = frozenset(number.to_bytes(16, "big") for number in range(100))
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class ControllerEndpoint:
     """One controller endpoint as RegisterControllerRecord carries it."""
 
     name: str
@@ -53,7 +53,7 @@ class ControllerConfig:
     bootstrap_records: tuple[object, ...] = ()
     migration_enabled: bool = False
     incarnation_id: bytes = bytes(16)
-    listeners: tuple[Listener, ...] = ()
+    listeners: tuple[ControllerEndpoint, ...] = ()
     inter_broker_listener_name: str | None = None
     voters: frozenset[int] = frozenset()
     broker_session_timeout_ms: int = 9_000

@@ -65,14 +65,14 @@ def feature_error(image: Image, settings: TokenSettings) -> ErrorCode:
     return ErrorCode.NONE
 
 
-class Refusal(NamedTuple):
+class TokenRefusal(NamedTuple):
     """Why a token is not renewed or ended, and the time that goes with it."""
 
     code: ErrorCode
     expiry_ms: int = 0
 
 
-def token_of(image: Image, ctx: Context, given: bytes) -> DelegationToken | Refusal:
+def token_of(image: Image, ctx: Context, given: bytes) -> DelegationToken | TokenRefusal:
     """The token whose HMAC somebody gives.
 
     Returns:
@@ -80,15 +80,15 @@ def token_of(image: Image, ctx: Context, given: bytes) -> DelegationToken | Refu
     """
     code = caller_error(ctx)
     if code is not ErrorCode.NONE:
-        return Refusal(code, NO_TIMESTAMP)
+        return TokenRefusal(code, NO_TIMESTAMP)
     settings = ctx.config.tokens
     code = feature_error(image, settings)
     if settings.secret is None or code is not ErrorCode.NONE:
-        return Refusal(code)
+        return TokenRefusal(code)
     for token in image.delegation_tokens.values():
         if token_hmac(settings.secret, token.id) == given:
             return token
-    return Refusal(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
+    return TokenRefusal(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
 
 
 def may_renew(token: DelegationToken, principal: str) -> bool:

@@ -4,7 +4,7 @@ Knows records, not the log that holds them, nor ZooKeeper, nor requests.
 """
 
 from emulator.metadata.brokers import Broker, Endpoint
-from emulator.metadata.controllers import Controller
+from emulator.metadata.controllers import ControllerRegistration
 from emulator.metadata.delta import Delta, Touched, touch
 from emulator.metadata.errors import ReplayError
 from emulator.metadata.history import History
@@ -20,7 +20,7 @@ from emulator.metadata.topics import Partition, Topic
 __all__ = [
     "EMPTY",
     "Broker",
-    "Controller",
+    "ControllerRegistration",
     "Delta",
     "Endpoint",
     "Feature",

@@ -12,7 +12,7 @@ from emulator.metadata.pmap import PMap
 from wire import records as r
 
 
-class Controller(msgspec.Struct, frozen=True, gc=False):
+class ControllerRegistration(msgspec.Struct, frozen=True, gc=False):
     """One registration; ``features``: lowest and highest level by name."""
 
     id: int
@@ -22,10 +22,10 @@ class Controller(msgspec.Struct, frozen=True, gc=False):
     features: PMap[str, tuple[int, int]] = PMap()
 
 
-Controllers = PMap[int, Controller]
+Controllers = PMap[int, ControllerRegistration]
 
 
-def registration(controller: Controller) -> r.RegisterControllerRecord:
+def registration(controller: ControllerRegistration) -> r.RegisterControllerRecord:
     """Return the record that :func:`register` makes such a controller of."""
     record = r.RegisterControllerRecord
     return record(
@@ -54,7 +54,7 @@ def register(controllers: Controllers, record: r.RegisterControllerRecord) -> Co
     """A registration takes the place of any before it under the same id."""
     return controllers.set(
         record.controller_id,
-        Controller(
+        ControllerRegistration(
             id=record.controller_id,
             incarnation_id=record.incarnation_id,
             zk_migration_ready=record.zk_migration_ready,

@@ -1,8 +1,8 @@
 """Writes of the entity classes beside topics: what differs, one znode after the other.
 
 A znode of these classes may outlive its entity (a removed quota leaves an empty config), so what an
-image says does not tell whether a write makes a znode or sets it. ``Known`` does: which znodes are
-there, from the last reading of the tree on.
+image says does not tell whether a write makes a znode or sets it. ``PlannedPaths`` does: it keeps
+which znodes are there, from the last reading of the tree on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ENTITIES_PER_PIECE: Final = 25
 LISTED_PER_PIECE: Final = 500
 
 
-class Known:
+class PlannedPaths:
     """Paths that are in ZooKeeper once all that was planned is written.
 
     It is right as long as plans are drawn in the order they are written in. A plan that is given up
@@ -56,7 +56,7 @@ class Known:
 
 
 def entity_changes(
-    entities: Entities, before: Image, after: Image, touched: Touched, known: Known
+    entities: Entities, before: Image, after: Image, touched: Touched, known: PlannedPaths
 ) -> Iterator[Piece]:
     """Writes that carry a tree from one image to a later one, looking only at what was touched.
 
@@ -78,7 +78,9 @@ def entity_changes(
             yield _piece(entity, have, want, known, alike)
 
 
-def entity_compare(entities: Entities, tree: Tree, image: Image, known: Known) -> Iterator[Piece]:
+def entity_compare(
+    entities: Entities, tree: Tree, image: Image, known: PlannedPaths
+) -> Iterator[Piece]:
     """Writes that make a tree what an image says: missing, changed, malformed, surplus znodes.
 
     Args:
@@ -112,7 +114,7 @@ def entity_compare(entities: Entities, tree: Tree, image: Image, known: Known) -
 
 
 def _surplus(
-    entity: EntityClass[Any], tree: Tree, listed: list[str], wanted: set[str], known: Known
+    entity: EntityClass[Any], tree: Tree, listed: list[str], wanted: set[str], known: PlannedPaths
 ) -> Iterator[Piece]:
     """What the image lacks goes, and with a znode that is deleted whatever stands below it."""
     doomed: set[str] = set()
@@ -154,7 +156,7 @@ def _piece(
     entity: EntityClass[Any],
     have: Nodes,
     want: Nodes,
-    known: Known,
+    known: PlannedPaths,
     alike: AbstractSet[str] = frozenset(),
 ) -> Piece:
     piece: Piece = []
@@ -174,7 +176,7 @@ def _piece(
     return piece
 
 
-def _put(piece: Piece, entity: EntityClass[Any], op: ZkOp, known: Known) -> None:
+def _put(piece: Piece, entity: EntityClass[Any], op: ZkOp, known: PlannedPaths) -> None:
     """Add an op with what goes into one multi with it, behind the parents it lacks."""
     group = (op, *entity.notifications(op))
     for one in group:

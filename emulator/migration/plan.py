@@ -24,7 +24,13 @@ from emulator.metadata.configs import TOPIC
 from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Topic
-from emulator.migration.entity_plan import Group, Known, Piece, entity_changes, entity_compare
+from emulator.migration.entity_plan import (
+    Group,
+    Piece,
+    PlannedPaths,
+    entity_changes,
+    entity_compare,
+)
 from emulator.migration.zk_tree import admin, configs, producer_id, topics
 from emulator.migration.zk_tree.entities import ENTITIES
 from emulator.migration.zk_tree.entity import Entities, Nodes
@@ -41,7 +47,7 @@ from emulator.zookeeper.ops import Create, Delete, SetData, ZkOp
 
 PARTITIONS_PER_PIECE: Final = 25
 
-__all__ = ["Group", "Known", "Piece", "changes", "compare", "plan"]
+__all__ = ["Group", "Piece", "PlannedPaths", "changes", "compare", "plan"]
 
 
 def plan(before: Mapping[str, bytes | None], after: Mapping[str, bytes | None]) -> list[ZkOp]:
@@ -158,7 +164,7 @@ def changes(
     touched: Touched,
     *,
     controller_epoch: int,
-    known: Known,
+    known: PlannedPaths,
     entities: Entities = ENTITIES,
 ) -> Iterator[Piece]:
     """Writes that carry a tree from one image to a later one, looking only at what records touched.
@@ -241,7 +247,7 @@ def compare(
     image: Image,
     *,
     controller_epoch: int,
-    known: Known | None = None,
+    known: PlannedPaths | None = None,
     entities: Entities = ENTITIES,
 ) -> Iterator[Piece]:
     """Writes that make a tree what an image says, whatever the tree is like: the full reconcile.
@@ -268,7 +274,7 @@ def compare(
         topic = image.topic(name)
         want = None if topic is None else _whole(image, topic, controller_epoch)
         yield from _topic_pieces(_found_topic(tree, name), want)
-    yield from entity_compare(entities, tree, image, Known() if known is None else known)
+    yield from entity_compare(entities, tree, image, PlannedPaths() if known is None else known)
     pending = [f"{admin.DELETE_TOPICS}/{name}" for name in admin.pending_deletions(tree)]
     for path in pending:
         yield _groups(plan({path: None, **_below(tree, path)}, {}))

@@ -9,7 +9,7 @@ from typing import Final
 from emulator.config.listeners import SECURITY_PROTOCOLS
 from emulator.config.load import Config
 from emulator.controller.authorizer import StandardAuthorizer
-from emulator.controller.context import ControllerConfig, Listener
+from emulator.controller.context import ControllerConfig, ControllerEndpoint
 from emulator.metadata.metadata_version import FEATURE_NAME, MINIMUM
 from emulator.raft.config import RaftConfig
 from emulator.raft.format import MetaProperties, parse_bootstrap_checkpoint
@@ -76,7 +76,7 @@ def controller_config(
         migration_enabled=config.migration_enabled,
         incarnation_id=rng.randbytes(16),
         listeners=tuple(
-            Listener(x.name, x.host, x.port, SECURITY_PROTOCOLS[x.security_protocol])
+            ControllerEndpoint(x.name, x.host, x.port, SECURITY_PROTOCOLS[x.security_protocol])
             for x in config.advertised
             if x.name in config.controller_listener_names
         ),

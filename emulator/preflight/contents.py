@@ -11,7 +11,7 @@ from emulator.metadata.acls import Operation, ResourceType
 from emulator.migration.taking_over.preconditions import Why
 from emulator.migration.zk_tree import migration
 from emulator.preflight.engine import Finding, NotRun, Outcome, Severity, finding, rule
-from emulator.preflight.survey import REDACTED, WRITE, Survey, Znode
+from emulator.preflight.survey import REDACTED, WRITE, DumpedZnode, Survey
 from emulator.preflight.topics import topic_ids
 
 JSON_ROOTS: Final = (
@@ -54,7 +54,7 @@ _UNCOPIED: Final = frozenset(
 DEFAULT_ENTITY: Final = "<default>"
 
 
-def _migrated(survey: Survey) -> Iterator[tuple[str, Znode]]:
+def _migrated(survey: Survey) -> Iterator[tuple[str, DumpedZnode]]:
     for root in JSON_ROOTS:
         yield from survey.below(root)
     for path in JSON_ALONE:

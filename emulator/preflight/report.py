@@ -13,7 +13,7 @@ MODULES = (cluster, topics, contents, settings, counts)
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class PreflightReport:
     """What all rules found, by code and znode, and which of them could not look."""
 
     findings: tuple[Finding, ...]
@@ -35,7 +35,7 @@ def rules() -> list[Rule]:
     return [RULES[code] for code in sorted(RULES, key=lambda code: ("BWI".index(code[0]), code))]
 
 
-def run(survey: Survey) -> Report:
+def run(survey: Survey) -> PreflightReport:
     """Run every rule."""
     findings: list[Finding] = []
     not_run: list[NotRun] = []
@@ -47,4 +47,4 @@ def run(survey: Survey) -> Report:
                 not_run.append(one)
     order = list(Severity)
     findings.sort(key=lambda one: order.index(one.severity))
-    return Report(tuple(findings), tuple(not_run))
+    return PreflightReport(tuple(findings), tuple(not_run))

@@ -27,7 +27,7 @@ OPEN: Final = ("world", "anyone")
 
 
 @dataclass(frozen=True, slots=True)
-class Znode:
+class DumpedZnode:
     """One znode of a dump. ``acl`` entries are (permissions, scheme, id)."""
 
     data: bytes | None
@@ -104,7 +104,7 @@ class RoundTrips:
 class Survey:
     """What is known of a cluster: every path absolute and below the chroot."""
 
-    nodes: Mapping[str, Znode]
+    nodes: Mapping[str, DumpedZnode]
     properties: Sequence[Properties] = ()
     chroot: str = ""
     round_trips: RoundTrips | None = None
@@ -123,7 +123,7 @@ class Survey:
         """Names below a path, ascending."""
         return self._children.get(path, ())
 
-    def below(self, path: str) -> Iterator[tuple[str, Znode]]:
+    def below(self, path: str) -> Iterator[tuple[str, DumpedZnode]]:
         """Every znode below a path, ascending."""
         for name in self.children(path):
             child = f"{path}/{name}"
@@ -224,11 +224,11 @@ def of_dump(dump: Mapping[str, Any], properties: Sequence[Properties] = ()) -> S
         raise ValueError(f"a znode is not as zk dump writes it: {error!r}") from error
 
 
-def _znode(node: Mapping[str, Any]) -> Znode:
+def _znode(node: Mapping[str, Any]) -> DumpedZnode:
     data = None
     if not node.get("null"):
         data = node["text"].encode() if "text" in node else base64.b64decode(node["b64"])
-    return Znode(
+    return DumpedZnode(
         data,
         int(node.get("version", 0)),
         bool(node.get("ephemeral", False)),

@@ -22,7 +22,7 @@ from emulator.raft.errors import AppendRefusedError
 from emulator.raft.fetch import Fetches
 from emulator.raft.layout import SnapshotId
 from emulator.raft.log import LogBatch
-from emulator.raft.quorum_state import NONE, Election, QuorumState, parse
+from emulator.raft.quorum_state import NONE, ElectionState, QuorumState, parse
 from emulator.raft.recovery import leftovers, recover_log
 from emulator.raft.replica import Replica
 from emulator.raft.snapshots import (
@@ -373,10 +373,10 @@ class Raft:
         return ReplaceFile(layout.EPOCHS, layout.render_epochs(self._replica.log.epochs))
 
 
-def _election(config: RaftConfig, files: Mapping[str, bytes], log_epoch: int) -> Election:
+def _election(config: RaftConfig, files: Mapping[str, bytes], log_epoch: int) -> ElectionState:
     """What the folder says of past elections; the log may know a later epoch."""
     data = files.get(layout.QUORUM_STATE)
-    found = Election() if data is None else parse(data, set(config.voters))
+    found = ElectionState() if data is None else parse(data, set(config.voters))
     if log_epoch > found.epoch:
         return replace(found, epoch=log_epoch, leader_id=NONE, voted_id=NONE)
     return found

@@ -21,7 +21,7 @@ NONE: Final = -1
 """No leader known, or no vote given."""
 
 
-class State(enum.Enum):
+class VoterState(enum.Enum):
     """What a voter is in its epoch."""
 
     UNATTACHED = "Unattached"
@@ -31,18 +31,23 @@ class State(enum.Enum):
     RESIGNED = "Resigned"
 
 
-NEXT: Final[Mapping[State, AbstractSet[State]]] = {
-    State.UNATTACHED: {State.UNATTACHED, State.CANDIDATE, State.FOLLOWER},
-    State.CANDIDATE: {State.UNATTACHED, State.CANDIDATE, State.LEADER, State.FOLLOWER},
-    State.LEADER: {State.UNATTACHED, State.FOLLOWER, State.RESIGNED},
-    State.FOLLOWER: {State.UNATTACHED, State.CANDIDATE, State.FOLLOWER},
-    State.RESIGNED: {State.UNATTACHED, State.CANDIDATE, State.FOLLOWER},
+NEXT: Final[Mapping[VoterState, AbstractSet[VoterState]]] = {
+    VoterState.UNATTACHED: {VoterState.UNATTACHED, VoterState.CANDIDATE, VoterState.FOLLOWER},
+    VoterState.CANDIDATE: {
+        VoterState.UNATTACHED,
+        VoterState.CANDIDATE,
+        VoterState.LEADER,
+        VoterState.FOLLOWER,
+    },
+    VoterState.LEADER: {VoterState.UNATTACHED, VoterState.FOLLOWER, VoterState.RESIGNED},
+    VoterState.FOLLOWER: {VoterState.UNATTACHED, VoterState.CANDIDATE, VoterState.FOLLOWER},
+    VoterState.RESIGNED: {VoterState.UNATTACHED, VoterState.CANDIDATE, VoterState.FOLLOWER},
 }
 """A state that is not listed for another cannot follow it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Election:
+class ElectionState:
     """What must survive a restart: one epoch, at most one vote and at most one leader in it."""
 
     epoch: int = 0
@@ -54,7 +59,7 @@ class _Voter(msgspec.Struct, rename="camel"):
     voter_id: int
 
 
-class _File(msgspec.Struct, rename="camel"):
+class _QuorumStateFile(msgspec.Struct, rename="camel"):
     leader_id: int
     leader_epoch: int
     voted_id: int
@@ -64,7 +69,7 @@ class _File(msgspec.Struct, rename="camel"):
     data_version: int = msgspec.field(default=0, name="data_version")
 
 
-def render(election: Election, voters: AbstractSet[int]) -> bytes:
+def render(election: ElectionState, voters: AbstractSet[int]) -> bytes:
     """Text of ``quorum-state`` for a static quorum, key for key as Kafka 3.9.2 writes it.
 
     >>> render(Election(1, 3000), {3000}).decode()  # doctest: +NORMALIZE_WHITESPACE
@@ -83,7 +88,7 @@ def render(election: Election, voters: AbstractSet[int]) -> bytes:
     )
 
 
-def parse(data: bytes, voters: AbstractSet[int]) -> Election:
+def parse(data: bytes, voters: AbstractSet[int]) -> ElectionState:
     """Read ``quorum-state``.
 
     Raises:
@@ -91,7 +96,7 @@ def parse(data: bytes, voters: AbstractSet[int]) -> Election:
             an impossible epoch, or one written for other voters.
     """
     try:
-        file = msgspec.json.decode(data, type=_File)
+        file = msgspec.json.decode(data, type=_QuorumStateFile)
     except msgspec.DecodeError as error:
         raise RecoveryError(QUORUM_STATE, None, f"not an election state: {error}") from error
     if file.data_version != 0:
@@ -103,7 +108,7 @@ def parse(data: bytes, voters: AbstractSet[int]) -> Election:
         raise RecoveryError(QUORUM_STATE, None, why)
     if file.leader_epoch < 0:
         raise RecoveryError(QUORUM_STATE, None, f"leaderEpoch {file.leader_epoch} is negative")
-    return Election(file.leader_epoch, file.leader_id, file.voted_id)
+    return ElectionState(file.leader_epoch, file.leader_id, file.voted_id)
 
 
 class QuorumState:
@@ -116,11 +121,11 @@ class QuorumState:
 
     __slots__ = ("_node_id", "_voters", "election", "state")
 
-    def __init__(self, node_id: int, voters: AbstractSet[int], election: Election) -> None:
+    def __init__(self, node_id: int, voters: AbstractSet[int], election: ElectionState) -> None:
         self._node_id = node_id
         self._voters = frozenset(voters)
         led = election.leader_id == node_id
-        self.state = State.RESIGNED if led else State.UNATTACHED
+        self.state = VoterState.RESIGNED if led else VoterState.UNATTACHED
         self.election = election
 
     @property
@@ -136,7 +141,7 @@ class QuorumState:
     @property
     def is_leader(self) -> bool:
         """Whether this node leads the current epoch."""
-        return self.state is State.LEADER
+        return self.state is VoterState.LEADER
 
     def render(self) -> bytes:
         """The file that must be durable before anything of this state is sent."""
@@ -144,13 +149,15 @@ class QuorumState:
 
     def to_candidate(self) -> None:
         """Stand in the next epoch, voting for ourselves."""
-        self._enter(State.CANDIDATE, Election(self.epoch + 1, NONE, self._node_id))
+        self._enter(VoterState.CANDIDATE, ElectionState(self.epoch + 1, NONE, self._node_id))
 
     def to_leader(self) -> None:
         """Lead the epoch we stand in; the caller has counted a majority of votes."""
-        self._enter(State.LEADER, replace(self.election, leader_id=self._node_id, voted_id=NONE))
+        self._enter(
+            VoterState.LEADER, replace(self.election, leader_id=self._node_id, voted_id=NONE)
+        )
 
-    def _enter(self, state: State, election: Election) -> None:
+    def _enter(self, state: VoterState, election: ElectionState) -> None:
         assert state in NEXT[self.state], f"{self.state.value} cannot become {state.value}"
         old = self.election
         assert election.epoch >= old.epoch, f"epoch {old.epoch} cannot go back to {election.epoch}"

@@ -25,7 +25,7 @@ from emulator.seam import Close, Effect, Send
 from emulator.simulation.zookeeper_tree import Refused, Tree
 from emulator.zookeeper import jute
 from emulator.zookeeper.errors import ZkCode
-from emulator.zookeeper.ops import Acl, Check, Create, Delete, SetData, Stat, ZkOp
+from emulator.zookeeper.ops import Check, Create, Delete, SetData, Stat, ZkOp, ZnodeAcl
 
 _INT = struct.Struct(">i")
 _REQUEST_HEADER = struct.Struct(">ii")
@@ -324,7 +324,7 @@ def _op(opcode: int, frame: bytes, at: int) -> tuple[ZkOp, int]:
         at += 4
         for _ in range(count):
             acl, at = kazoo.read_acl(frame, at)
-            acls.append(Acl(acl.perms, acl.id.scheme, acl.id.id))
+            acls.append(ZnodeAcl(acl.perms, acl.id.scheme, acl.id.id))
         return Create(path, data, tuple(acls), _INT.unpack_from(frame, at)[0]), at + 4
     if opcode == jute.OP_SET_DATA:
         data, at = kazoo.read_buffer(frame, at)

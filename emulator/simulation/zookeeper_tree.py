@@ -17,7 +17,6 @@ from emulator.zookeeper.ops import (
     ANY_VERSION,
     EPHEMERAL,
     SEQUENTIAL,
-    Acl,
     Check,
     Create,
     Delete,
@@ -25,6 +24,7 @@ from emulator.zookeeper.ops import (
     SetData,
     Stat,
     ZkOp,
+    ZnodeAcl,
 )
 
 # UTF-16 units are looked at: what needs two of them is refused as well.
@@ -45,7 +45,7 @@ class Znode:
     """One znode. ``creates`` counts children ever made: the number a sequential child gets."""
 
     data: bytes | None
-    acl: tuple[Acl, ...]
+    acl: tuple[ZnodeAcl, ...]
     czxid: int
     mzxid: int
     pzxid: int

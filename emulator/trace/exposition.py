@@ -14,7 +14,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric as Family
 
 from emulator.trace.distribution import Distribution
-from emulator.trace.metrics import Kind, Metric
+from emulator.trace.metrics import Metric, MetricKind
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 
@@ -76,7 +76,7 @@ def _labelled(
 
 
 def _own(metric: Metric, about: str, samples: list[tuple[dict[str, str], Value]]) -> Family:
-    if metric.kind is Kind.DISTRIBUTION:
+    if metric.kind is MetricKind.DISTRIBUTION:
         family = Family(metric.name, about, "histogram")
         for labels, value in samples:
             assert isinstance(value, Distribution), metric.name
@@ -86,7 +86,7 @@ def _own(metric: Metric, about: str, samples: list[tuple[dict[str, str], Value]]
             family.add_sample(f"{metric.name}_count", labels, value.count)
             family.add_sample(f"{metric.name}_sum", labels, value.total)
         return family
-    kind, suffix = ("counter", "_total") if metric.kind is Kind.COUNTER else ("gauge", "")
+    kind, suffix = ("counter", "_total") if metric.kind is MetricKind.COUNTER else ("gauge", "")
     family = Family(metric.name, about, kind)
     for labels, value in samples:
         assert not isinstance(value, Distribution), metric.name
@@ -98,7 +98,7 @@ def _compatible(
     name: str, metric: Metric, about: str, samples: list[tuple[dict[str, str], Value]]
 ) -> Family:
     """The same under the JMX exporter's name: no suffix, quantiles where Kafka has a histogram."""
-    if metric.kind is not Kind.DISTRIBUTION:
+    if metric.kind is not MetricKind.DISTRIBUTION:
         family = Family(name, about, "untyped")
         for labels, value in samples:
             assert not isinstance(value, Distribution), metric.name

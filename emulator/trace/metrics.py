@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import Final
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     """How values of a metric behave."""
 
     GAUGE = "gauge"
@@ -36,7 +36,7 @@ class Metric:
     meaning: str
     unit: str = "1"
     """``records``, ``ms``, ``bytes``, ``1`` (a plain number) or ``enum``."""
-    kind: Kind = Kind.GAUGE
+    kind: MetricKind = MetricKind.GAUGE
     source: str = "ours"
     """The KIP that asks for it, the Kafka class that has it, or ``ours``."""
     active_only: bool = False
@@ -177,7 +177,7 @@ ZK_WRITE_SNAPSHOT_TIME_MS = Metric(
     "kraft_bridge_zk_write_snapshot_time_ms",
     "Time to reconcile the whole image into ZooKeeper, per reconcile.",
     unit="ms",
-    kind=Kind.DISTRIBUTION,
+    kind=MetricKind.DISTRIBUTION,
     source=_KIP_866,
     active_only=True,
     bean=_bean("ZkWriteSnapshotTimeMs"),
@@ -186,7 +186,7 @@ ZK_WRITE_DELTA_TIME_MS = Metric(
     "kraft_bridge_zk_write_delta_time_ms",
     "Time to write a delta into ZooKeeper: one value per delta that wrote anything.",
     unit="ms",
-    kind=Kind.DISTRIBUTION,
+    kind=MetricKind.DISTRIBUTION,
     source=_KIP_866,
     active_only=True,
     bean=_bean("ZkWriteDeltaTimeMs"),
@@ -196,7 +196,7 @@ ZK_WRITE_BLOCKING_KRAFT_MS = Metric(
     "ZkWriteBlockingKRaftMillis per operation: from ready to append until appended or given up "
     "because ZooKeeper writes lag. Not in Apache Kafka.",
     unit="ms",
-    kind=Kind.DISTRIBUTION,
+    kind=MetricKind.DISTRIBUTION,
     source="KIP-866, older draft",
     active_only=True,
 )
@@ -204,7 +204,7 @@ ZK_WRITE_BLOCKING_KRAFT_TOTAL_MS = Metric(
     "kraft_bridge_zk_write_blocking_kraft_operations_ms",
     "The same summed over operations: 100 that wait 1 s are 100 s. Not in Apache Kafka.",
     unit="ms",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     source="KIP-866, older draft",
     active_only=True,
 )
@@ -212,7 +212,7 @@ ZK_WRITE_BLOCKING_KRAFT_UNION_MS = Metric(
     "kraft_bridge_zk_write_blocking_kraft_union_ms",
     "Time in which at least one operation waited: 100 that wait 1 s are 1 s. Not in Apache Kafka.",
     unit="ms",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     source="KIP-866, older draft",
     active_only=True,
     draft_beans=(_bean("ZookeeperBlockingKRafMillis"),),
@@ -225,23 +225,26 @@ ZK_BLOCKED_OPERATIONS = Metric(
 ZK_MULTIS = Metric(
     "kraft_bridge_zk_multis",
     "Multis answered, by what became of them: ok, refused, lost.",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     labels=("result",),
 )
 ZK_MULTI_OPS = Metric(
     "kraft_bridge_zk_multi_ops",
     "Znode operations in acknowledged multis, by kind of work.",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     labels=("operation",),
 )
 ZK_MULTI_BYTES = Metric(
-    "kraft_bridge_zk_multi_bytes", "Bytes of acknowledged multis.", unit="bytes", kind=Kind.COUNTER
+    "kraft_bridge_zk_multi_bytes",
+    "Bytes of acknowledged multis.",
+    unit="bytes",
+    kind=MetricKind.COUNTER,
 )
 ZK_MULTI_LATENCY_MS = Metric(
     "kraft_bridge_zk_multi_latency_ms",
     "From handing a multi to the session to its answer.",
     unit="ms",
-    kind=Kind.DISTRIBUTION,
+    kind=MetricKind.DISTRIBUTION,
 )
 ZK_MULTIS_IN_FLIGHT = Metric("kraft_bridge_zk_multis_in_flight", "Multis sent and not answered.")
 ZK_COALESCING_RATIO = Metric(
@@ -255,10 +258,10 @@ ZK_POISONED_ZNODES = Metric(
     active_only=True,
 )
 ZK_SESSIONS = Metric(
-    "kraft_bridge_zk_sessions", "ZooKeeper sessions established.", kind=Kind.COUNTER
+    "kraft_bridge_zk_sessions", "ZooKeeper sessions established.", kind=MetricKind.COUNTER
 )
 ZK_CLAIMS = Metric(
-    "kraft_bridge_zk_claims", "Times /controller_epoch was raised by us.", kind=Kind.COUNTER
+    "kraft_bridge_zk_claims", "Times /controller_epoch was raised by us.", kind=MetricKind.COUNTER
 )
 LAST_APPLIED_RECORD_OFFSET = Metric(
     "kraft_bridge_last_applied_record_offset",
@@ -290,7 +293,7 @@ LOG_SYNC_MS = Metric(
     "kraft_bridge_log_sync_ms",
     "fdatasync of the metadata log, per group commit.",
     unit="ms",
-    kind=Kind.DISTRIBUTION,
+    kind=MetricKind.DISTRIBUTION,
 )
 NEW_ACTIVE_CONTROLLERS_COUNT = Metric(
     "kraft_bridge_new_active_controllers_count",
@@ -308,20 +311,20 @@ TIMED_OUT_BROKER_HEARTBEAT_COUNT = Metric(
 REQUESTS = Metric(
     "kraft_bridge_requests",
     "Requests answered; an Envelope counts as the API inside it.",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     labels=("api", "forwarded"),
 )
 REQUEST_ERRORS = Metric(
     "kraft_bridge_request_errors",
     "Requests answered with an error, by Kafka's name of it.",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     labels=("api", "error"),
 )
 REQUEST_LATENCY_MS = Metric(
     "kraft_bridge_request_latency_ms",
     "From the whole frame received to the reply handed over; long polls left out.",
     unit="ms",
-    kind=Kind.DISTRIBUTION,
+    kind=MetricKind.DISTRIBUTION,
     labels=("api",),
 )
 REQUESTS_WAITING = Metric("kraft_bridge_requests_waiting", "Requests received and not answered.")
@@ -331,29 +334,31 @@ CONNECTIONS = Metric(
 CONNECTIONS_ACCEPTED = Metric(
     "kraft_bridge_connections_accepted",
     "Connections accepted, by listener.",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     labels=("listener",),
 )
 CONNECTIONS_REFUSED = Metric(
     "kraft_bridge_connections_refused",
     "Connections closed for what the peer sent: not decodable, too long, not advertised.",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     labels=("why",),
 )
 BROKER_REQUESTS = Metric(
     "kraft_bridge_broker_requests",
     "Requests sent to ZooKeeper-mode brokers: LeaderAndIsr, UpdateMetadata, StopReplica.",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     labels=("api", "kind"),
 )
 BROKER_REQUEST_ERRORS = Metric(
     "kraft_bridge_broker_request_errors",
     "Those that failed or were answered with an error; each is sent again.",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     labels=("api",),
 )
 LOOP_STALLS = Metric(
-    "kraft_bridge_loop_stalls", "Times the event loop stood still too long.", kind=Kind.COUNTER
+    "kraft_bridge_loop_stalls",
+    "Times the event loop stood still too long.",
+    kind=MetricKind.COUNTER,
 )
 LONGEST_STEP_MS = Metric(
     "kraft_bridge_longest_step_ms",
@@ -364,7 +369,7 @@ LONGEST_STEP_MS = Metric(
 TRACE_ROWS = Metric(
     "kraft_bridge_trace_rows",
     "Rows recorded in the trace, by table.",
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
     labels=("table",),
 )
 

@@ -14,17 +14,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from emulator.zookeeper.ops import OPEN, Acl, Create, Multi, ZkOp, ZkRequest
+from emulator.zookeeper.ops import OPEN, Create, Multi, ZkOp, ZkRequest, ZnodeAcl
 
-CREATOR_ALL: Final = (Acl(31, "auth", ""),)
+CREATOR_ALL: Final = (ZnodeAcl(31, "auth", ""),)
 """ZooKeeper puts every identity of the session in the place of ``auth``."""
-WORLD_READ: Final = (Acl(1, "world", "anyone"),)
+WORLD_READ: Final = (ZnodeAcl(1, "world", "anyone"),)
 CREATOR_ALL_WORLD_READ: Final = CREATOR_ALL + WORLD_READ
 SENSITIVE: Final = ("/config/users", "/config/brokers", "/delegation_token/tokens")
 CONSUMERS: Final = "/consumers"
 
 
-def acls(path: str) -> tuple[Acl, ...]:
+def acls(path: str) -> tuple[ZnodeAcl, ...]:
     """The ACLs of a new znode, by its path below the chroot.
 
     >>> acls("/config/users/alice") == CREATOR_ALL, acls("/brokers") == CREATOR_ALL_WORLD_READ

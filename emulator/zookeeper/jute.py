@@ -19,7 +19,6 @@ from kazoo.protocol import serialization as kazoo
 
 from emulator.zookeeper.ops import (
     OPEN,
-    Acl,
     AddAuth,
     Check,
     CloseSession,
@@ -42,6 +41,7 @@ from emulator.zookeeper.ops import (
     Value,
     ZkOp,
     ZkRequest,
+    ZnodeAcl,
 )
 
 FRAME_BYTES_MAX = 1_048_575
@@ -81,7 +81,7 @@ def _buffer(data: bytes | None) -> bytes:
     return _NULL if data is None else _INT.pack(len(data)) + data
 
 
-def _acls(acls: tuple[Acl, ...]) -> bytes:
+def _acls(acls: tuple[ZnodeAcl, ...]) -> bytes:
     parts = [_INT.pack(len(acls))]
     for acl in acls:
         parts += (_INT.pack(acl.perms), _string(acl.scheme), _string(acl.id))

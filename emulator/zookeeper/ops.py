@@ -16,7 +16,7 @@ SEQUENTIAL = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Acl:
+class ZnodeAcl:
     """One access rule; ``perms`` is the sum of read 1, write 2, create 4, delete 8, admin 16."""
 
     perms: int
@@ -24,7 +24,7 @@ class Acl:
     id: str
 
 
-OPEN: tuple[Acl, ...] = (Acl(31, "world", "anyone"),)
+OPEN: tuple[ZnodeAcl, ...] = (ZnodeAcl(31, "world", "anyone"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Create:
 
     path: str
     data: bytes | None
-    acl: tuple[Acl, ...] = OPEN
+    acl: tuple[ZnodeAcl, ...] = OPEN
     flags: int = 0
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeGuard
 
 from emulator.metadata import EMPTY, History, Image
 from emulator.metadata.acls import of_record, record_of
-from emulator.migration.plan import Known, changes, compare
+from emulator.migration.plan import PlannedPaths, changes, compare
 from emulator.migration.taking_over import importer
 from emulator.migration.tree_diff import Difference, differences
 from emulator.migration.zk_tree import producer_id, topics
@@ -205,7 +205,7 @@ class Run:
         self.folder = folder
         self.tree = tree_before(folder, claims)
         self.history = History()
-        self.known = Known()
+        self.known = PlannedPaths()
         self._batches = iter(_with_our_copy(folder, our_copy(self.tree)))
         self._next: Batch | None = next(self._batches)
         self._follow(_end_of_copy(folder))

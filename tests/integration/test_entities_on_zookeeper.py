@@ -13,7 +13,7 @@ from kazoo.client import KazooClient
 from bench.rig.zookeeper import ZooKeeper
 from emulator.metadata import EMPTY
 from emulator.metadata.acls import PatternType, Resource, ResourceType
-from emulator.migration.plan import Known, Piece, changes, compare
+from emulator.migration.plan import Piece, PlannedPaths, changes, compare
 from emulator.migration.taking_over.purge import AGE_MS, LISTED_MAX, PurgeTask
 from emulator.migration.taking_over.tasks import Done
 from emulator.migration.tree_diff import differences
@@ -114,7 +114,7 @@ def _acl_path(data: bytes) -> str:
 def test_acls_and_tokens_where_no_authorizer_ever_ran(wire: Wire, zk_client: KazooClient) -> None:
     """Made with their folders, changed, removed with their znode; told each time."""
     root = f"/{test_acls_and_tokens_where_no_authorizer_ever_ran.__name__}"
-    known = Known()
+    known = PlannedPaths()
     image = EMPTY
     write(wire, compare(read(wire), image, controller_epoch=1, known=known))
     assert not zk_client.exists(root + "/kafka-acl")

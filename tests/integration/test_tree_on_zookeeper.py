@@ -10,7 +10,7 @@ from kazoo.client import KazooClient
 
 from bench.rig.zookeeper import ZooKeeper
 from emulator.metadata import EMPTY, Image, Touched, replay, touch
-from emulator.migration.plan import Known, Piece, changes, compare
+from emulator.migration.plan import Piece, PlannedPaths, changes, compare
 from emulator.migration.tree_diff import differences
 from emulator.migration.zk_tree.reader import TOP_LEVEL, Tree, TreeReader
 from emulator.zookeeper.ops import Multi, ZkResult
@@ -98,7 +98,7 @@ def test_an_image_and_its_changes_in_a_real_zookeeper(
 ) -> None:
     wire = Wire(zookeeper.port)
     image, _ = apply(EMPTY, *BEGINNING)
-    known = Known()
+    known = PlannedPaths()
     write(wire, compare(read(wire), image, controller_epoch=EPOCH, known=known))
     assert list(differences(read(wire), image, None)) == []
     found = zk_tree()

@@ -13,7 +13,6 @@ from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import (
     EPHEMERAL,
     SEQUENTIAL,
-    Acl,
     Check,
     Create,
     Delete,
@@ -31,6 +30,7 @@ from emulator.zookeeper.ops import (
     ZkOutcome,
     ZkRequest,
     ZkResult,
+    ZnodeAcl,
 )
 from tests.integration.zookeeper_wire import Wire
 from tests.unit.zookeeper.world import World
@@ -100,7 +100,7 @@ SCRIPT: list[ZkRequest] = [
     Create("/r/./bad", b""),
     Create("/r/bad\u0001", b""),
     Create("/r/acl", b"", acl=()),
-    Create("/r/acl", b"", acl=(Acl(1, "world", "anyone"), Acl(31, "world", "anyone"))),
+    Create("/r/acl", b"", acl=(ZnodeAcl(1, "world", "anyone"), ZnodeAcl(31, "world", "anyone"))),
     Create("/r/flags", b"", flags=9),
     Create("/r/über straße", "ß".encode()),
     GetChildren("/r"),

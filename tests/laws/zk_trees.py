@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis.strategies import SearchStrategy
 
 from emulator.metadata import EMPTY, Image, Touched, replay, touch
-from emulator.migration.plan import Known, Piece, compare
+from emulator.migration.plan import Piece, PlannedPaths, compare
 from emulator.migration.zk_tree.entities import ENTITIES
 from emulator.migration.zk_tree.entity import EntityClass
 from emulator.migration.zk_tree.projection import same, znodes
@@ -82,9 +82,9 @@ def _entities(path: str) -> list[EntityClass[Any]]:
     return [entity for entity in ENTITIES if entity.owns(path)]
 
 
-def known(tree: Tree) -> Known:
+def known(tree: Tree) -> PlannedPaths:
     """What a plan may know of a tree."""
-    return Known(tree.nodes)
+    return PlannedPaths(tree.nodes)
 
 
 def write(tree: Tree, ops: Iterable[ZkOp]) -> None:

@@ -39,7 +39,7 @@ class _Partition(msgspec.Struct):
     partition: int
 
 
-class _File(msgspec.Struct):
+class _PartitionsFile(msgspec.Struct):
     partitions: list[_Partition]
 
 
@@ -51,7 +51,7 @@ def read_partitions(path: Path) -> list[TopicPartition]:
         OSError: it cannot be read.
     """
     try:
-        content = msgspec.json.decode(path.read_bytes(), type=_File)
+        content = msgspec.json.decode(path.read_bytes(), type=_PartitionsFile)
     except msgspec.DecodeError as error:
         raise ValueError(f"{path} is not a list of partitions: {error}") from error
     partitions = [(one.topic, one.partition) for one in content.partitions]

@@ -8,12 +8,12 @@ import msgspec
 from rich.console import Console
 
 from emulator.preflight.engine import Severity
-from emulator.preflight.report import Report
+from emulator.preflight.report import PreflightReport
 
 STYLES = {Severity.BLOCKER: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 
 
-def to_json(report: Report) -> bytes:
+def to_json(report: PreflightReport) -> bytes:
     """One object: ``findings``, ``not_run``, and ``counts`` by severity."""
     return msgspec.json.encode(
         {
@@ -24,7 +24,7 @@ def to_json(report: Report) -> bytes:
     )
 
 
-def show(report: Report, console: Console) -> None:
+def show(report: PreflightReport, console: Console) -> None:
     """Print findings by severity, then the rules that could not run."""
     for one in report.findings:
         console.print(

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 
 from emulator.controller.batches import BATCH_RECORDS_MAX, TOO_MANY_PARTITIONS
 from emulator.controller.config_defs import effective_topic_configs, validate_topic_configs
-from emulator.controller.config_types import ConfigError
+from emulator.controller.config_types import ConfigRefusedError
 from emulator.controller.context import CLUSTER_NAME, Context
 from emulator.controller.placement import PlacementError, place, usable_brokers
 from emulator.controller.registry import handles
@@ -109,7 +109,7 @@ def _create(
         )
     try:
         validate_topic_configs(ctx.config, values)
-    except ConfigError as refusal:
+    except ConfigRefusedError as refusal:
         return ApiError(ErrorCode.INVALID_CONFIG, str(refusal))
     topic_id = ctx.random_uuid()
     while topic_id in image.topics:

@@ -26,7 +26,7 @@ Answer = m.IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
 Resource = m.IncrementalAlterConfigsRequest.AlterConfigsResource
 
 
-class Operation(IntEnum):
+class ConfigOperation(IntEnum):
     """What to do with one config (AlterConfigOp.OpType)."""
 
     SET = 0
@@ -62,18 +62,18 @@ def _apply(image: Image, resource: Resource, ctx: Context) -> list[Record] | Api
         if name in changes:
             text = "Error due to duplicate config keys"
             return ApiError(ErrorCode.INVALID_REQUEST, text)
-        if config.config_operation == Operation.DELETE:
+        if config.config_operation == ConfigOperation.DELETE:
             changes[name] = None
             continue
-        if config.config_operation not in list(Operation):
+        if config.config_operation not in list(ConfigOperation):
             text = f"Unknown operation type {config.config_operation}."
             return ApiError(ErrorCode.INVALID_REQUEST, text)
         if value is None:
             return ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {name}")
-        if config.config_operation == Operation.SET:
+        if config.config_operation == ConfigOperation.SET:
             changes[name] = value
             continue
-        operation = Operation(config.config_operation)
+        operation = ConfigOperation(config.config_operation)
         if not is_list(kind, name, ctx.config.release):
             text = f"Can't {operation.name} to key {name} because its type is not LIST."
             return ApiError(ErrorCode.INVALID_CONFIG, text)
@@ -84,13 +84,13 @@ def _apply(image: Image, resource: Resource, ctx: Context) -> list[Record] | Api
     return changed(image, kind, resource.resource_name, changes, ctx)
 
 
-def _edited(base: str, value: str, operation: Operation) -> str:
+def _edited(base: str, value: str, operation: ConfigOperation) -> str:
     """A comma separated list with entries added, once each, or taken away."""
     parts = [part.strip() for part in base.split(",") if part.strip()]
     for entry in (part.strip() for part in value.split(",") if part.strip()):
-        if operation is Operation.APPEND and entry not in parts:
+        if operation is ConfigOperation.APPEND and entry not in parts:
             parts.append(entry)
-        elif operation is Operation.SUBTRACT and entry in parts:
+        elif operation is ConfigOperation.SUBTRACT and entry in parts:
             parts.remove(entry)
     return ",".join(parts)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import msgspec
 
 from emulator.controller.context import Context
-from emulator.controller.delegation_tokens import Refusal, expired, may_renew, token_of
+from emulator.controller.delegation_tokens import TokenRefusal, expired, may_renew, token_of
 from emulator.controller.registry import handles
 from emulator.controller.result import Result
 from emulator.metadata.delegation_tokens import record_of
@@ -33,7 +33,7 @@ def refused(_request: Request, code: ErrorCode, _message: str | None) -> Respons
 def renew_delegation_token(image: Image, request: Request, ctx: Context) -> Result[Response]:
     """Move the expiry of a token to the time asked for, counted from now."""
     token = token_of(image, ctx, request.hmac)
-    if isinstance(token, Refusal):
+    if isinstance(token, TokenRefusal):
         return Result(Response(error_code=token.code, expiry_timestamp_ms=token.expiry_ms))
     if expired(token, ctx.now_ms):
         return Result(Response(error_code=ErrorCode.DELEGATION_TOKEN_EXPIRED))

@@ -14,7 +14,7 @@ from emulator.metadata.delta import Delta, Touched
 from emulator.metadata.image import EMPTY, Image
 from emulator.migration import plan
 from emulator.migration.dual_write.unit import Unit
-from emulator.migration.plan import Known, Piece
+from emulator.migration.plan import Piece, PlannedPaths
 from emulator.migration.position import Position
 from emulator.migration.zk_tree.entities import ENTITIES
 from emulator.migration.zk_tree.entity import Entities
@@ -42,7 +42,7 @@ class Backlog:
     def __init__(self, keep: Callable[[Piece], Piece], entities: Entities = ENTITIES) -> None:
         self._keep = keep
         self._entities = entities
-        self._known = Known()
+        self._known = PlannedPaths()
         self.target = EMPTY
         self.planned = EMPTY
         self.confirmed = Position(-1, -1)

@@ -81,7 +81,7 @@ class _AclsJson(msgspec.Struct):
     acls: list[_EntryJson]
 
 
-class _ChangeJson(msgspec.Struct):
+class _AclChangeJson(msgspec.Struct):
     version: int
     resourceType: str  # noqa: N815 - Kafka's key
     name: str
@@ -249,7 +249,7 @@ def notification(path: str) -> Create:
         text = f"{kind}:{resource.name}".encode()
         return Create(f"{CHANGES}/{CHANGE}", text, flags=SEQUENTIAL)
     pattern = PatternType(resource.pattern_type).name
-    change = encode(_ChangeJson(1, kind, resource.name, pattern))
+    change = encode(_AclChangeJson(1, kind, resource.name, pattern))
     return Create(f"{EXTENDED_CHANGES}/{CHANGE}", change, flags=SEQUENTIAL)
 
 

@@ -16,7 +16,7 @@ from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import MetadataVersion
 from emulator.migration.zk_tree import configs
-from emulator.migration.zk_tree.entity import NO_FOLDERS, Kind, Nodes, Record, Refusal
+from emulator.migration.zk_tree.entity import NO_FOLDERS, Nodes, Record, Refusal, RefusalKind
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.migration.zk_tree.passwords import NOT_CONFIGURED, Passwords
 from emulator.migration.zk_tree.tree import Tree
@@ -62,7 +62,7 @@ class BrokerConfigs:
         try:
             self._passwords.decode(value)
         except ValueError as error:
-            return Refusal(Kind.ENCODED, path, f"{key[:100]} {error}")
+            return Refusal(RefusalKind.ENCODED, path, f"{key[:100]} {error}")
         return None
 
     def records(self, tree: Tree, _image: Image) -> Iterator[Iterable[Record]]:
@@ -139,4 +139,4 @@ class BrokerConfigs:
             found = [key for key in config if kind == BROKER and is_password(key)]
             if found:
                 why = f"{found[0][:100]} {NOT_CONFIGURED}"
-                yield Refusal(Kind.ENCODED, configs.broker_config_path(name), why)
+                yield Refusal(RefusalKind.ENCODED, configs.broker_config_path(name), why)

@@ -29,7 +29,7 @@ from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature, MetadataVersion
 from emulator.metadata.scram import Credential, Mechanism
 from emulator.migration.zk_tree import configs, quota_values, scram_values
-from emulator.migration.zk_tree.entity import NO_FOLDERS, Kind, Nodes, Record, Refusal
+from emulator.migration.zk_tree.entity import NO_FOLDERS, Nodes, Record, Refusal, RefusalKind
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.migration.zk_tree.tree import Tree
 from emulator.zookeeper.ops import Create, Delete, SetData, ZkOp
@@ -129,21 +129,21 @@ def _usual(path: str) -> str | None:
     return None if parts is None else entity_path(parts)
 
 
-class Properties(NamedTuple):
+class EntityProperties(NamedTuple):
     """What the config of one entity says."""
 
     quotas: dict[str, float]
     credentials: dict[Mechanism, Credential]
 
 
-def parse(path: str, data: bytes | None) -> Properties:
+def parse(path: str, data: bytes | None) -> EntityProperties:
     """Read the znode of an entity.
 
     Raises:
         ZnodeError: malformed, a key that is neither a quota of this kind of entity nor a SCRAM
             mechanism, a value that is no number of the key's type, or a malformed credential.
     """
-    found = Properties({}, {})
+    found = EntityProperties({}, {})
     known, mechanisms = _keys(path)
     for key, value in configs.parse(path, data).items():
         if key not in known and key not in mechanisms:
@@ -205,10 +205,10 @@ class ClientEntities:
                 continue
             other = seen.setdefault(parts or (), path)
             if other != path and any(found):
-                yield Refusal(Kind.MALFORMED, path, f"stands for the same entity as {other}")
+                yield Refusal(RefusalKind.MALFORMED, path, f"stands for the same entity as {other}")
             elif found.credentials and not version.supports(Feature.SCRAM):
                 why = f"SCRAM credentials need metadata.version 11 (3.5-IV2), not {version.level}"
-                yield Refusal(Kind.METADATA_VERSION, path, why)
+                yield Refusal(RefusalKind.METADATA_VERSION, path, why)
             else:
                 yield None
 
@@ -292,7 +292,7 @@ def _each_once(*ascending: Iterable[Entity]) -> Iterator[Entity]:
     return (entity for entity, _ in groupby(merge(*ascending)))
 
 
-def _records(parts: Parts, found: Properties) -> Iterator[Record]:
+def _records(parts: Parts, found: EntityProperties) -> Iterator[Record]:
     for mechanism, credential in sorted(found.credentials.items()):
         # Kafka takes credentials of the default user for those of a user of that name.
         name = configs.DEFAULT if parts[0].is_default else parts[0].name

@@ -35,7 +35,7 @@ class _ConfigJson(msgspec.Struct):
     config: dict[str, str]
 
 
-class _ChangeJson(msgspec.Struct):
+class _ConfigChangeJson(msgspec.Struct):
     version: int
     entity_path: str
 
@@ -143,5 +143,5 @@ def notification(config_path: str) -> Create:
     >>> notification("/config/users/a%20b/clients/<default>").data
     b'{"version":2,"entity_path":"users/a%20b/clients/<default>"}'
     """
-    change = _ChangeJson(2, config_path.removeprefix("/config/"))
+    change = _ConfigChangeJson(2, config_path.removeprefix("/config/"))
     return Create(f"{CHANGES}/config_change_", encode(change), flags=SEQUENTIAL)

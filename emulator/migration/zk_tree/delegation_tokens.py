@@ -26,7 +26,7 @@ from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature, MetadataVersion
 from emulator.migration.zk_tree.configs import sanitise
-from emulator.migration.zk_tree.entity import Kind, Nodes, Record, Refusal
+from emulator.migration.zk_tree.entity import Nodes, Record, Refusal, RefusalKind
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.migration.zk_tree.tree import Tree
 from emulator.migration.zk_tree.znode_json import decode, encode
@@ -162,7 +162,7 @@ class DelegationTokens:
                     f"a delegation token needs metadata.version {least.level} ({least.name}); "
                     f"it is {version.level} ({version.name})"
                 )
-                yield Refusal(Kind.METADATA_VERSION, path, why)
+                yield Refusal(RefusalKind.METADATA_VERSION, path, why)
             try:
                 parse(path, tree.data(path))
                 yield None

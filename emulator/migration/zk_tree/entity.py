@@ -26,7 +26,7 @@ Nodes: TypeAlias = dict[str, bytes | None]
 Record: TypeAlias = object
 
 
-class Kind(Enum):
+class RefusalKind(Enum):
     """Why a znode cannot be copied; the values stand in reports."""
 
     MALFORMED = "malformed_znode"
@@ -38,14 +38,14 @@ class Kind(Enum):
 class Refusal:
     """A znode that cannot be copied, and why; ``why`` begins with no path."""
 
-    kind: Kind
+    kind: RefusalKind
     path: str
     why: str
 
     @classmethod
     def of(cls, error: ZnodeError) -> Refusal:
         """What is malformed."""
-        return cls(Kind.MALFORMED, error.path, error.why)
+        return cls(RefusalKind.MALFORMED, error.path, error.why)
 
 
 class EntityClass(Protocol[K]):

@@ -9,7 +9,7 @@ import pytest
 from emulator.config import load as config
 from emulator.config.properties import redacted
 from emulator.config.tls import NETTY, Store, ZooKeeperTls
-from emulator.config.zookeeper import JAAS, Login, read
+from emulator.config.zookeeper import JAAS, ZooKeeperLogin, read
 from emulator.io.jaas_file import inlined
 
 DIGEST = "org.apache.zookeeper.server.auth.DigestLoginModule"
@@ -28,8 +28,8 @@ def test_who_we_are() -> None:
     raw = {JAAS: CLIENT, "kraftbridge.zookeeper.digest": "me:my:word", "zookeeper.set.acl": "True"}
     security, problems = read(raw)
     assert problems == []
-    assert security.sasl == Login("kafka", "secret")
-    assert security.digest == Login("me", "my:word")
+    assert security.sasl == ZooKeeperLogin("kafka", "secret")
+    assert security.digest == ZooKeeperLogin("me", "my:word")
     assert security.identities == ("sasl:kafka", "digest:me")
     assert security.set_acl
     assert "secret" not in repr(security)

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.controller.authorizer import StandardAuthorizer
-from emulator.controller.context import Call, Listener
+from emulator.controller.context import Call, ControllerEndpoint
 from emulator.controller.index import TipIndex
 from emulator.controller.registry import advertised, handlers
 from emulator.metadata.image import EMPTY, Image
@@ -74,7 +74,7 @@ def empty(rng: random.Random) -> World:
         migration_enabled=migrating,
         num_partitions=2,
         authorizer=StandardAuthorizer(frozenset({"User:ANONYMOUS"})),
-        listeners=(Listener("CONTROLLER", "127.0.0.1", 23000, SASL_PLAINTEXT),),
+        listeners=(ControllerEndpoint("CONTROLLER", "127.0.0.1", 23000, SASL_PLAINTEXT),),
         properties={"delegation.token.secret.key": "secret"},
         leader_imbalance_check_interval_seconds=2,
     )

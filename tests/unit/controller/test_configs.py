@@ -12,7 +12,7 @@ from emulator.controller.config_defs import (
     topic_configs,
     validate_topic_configs,
 )
-from emulator.controller.config_types import ConfigError
+from emulator.controller.config_types import ConfigRefusedError
 from tests.unit.controller.world import World, broker, config, create, handle, image_of, topic
 from wire import messages as m
 from wire import records as r
@@ -74,7 +74,7 @@ BAD = [
 
 @pytest.mark.parametrize(("name", "value", "why"), BAD)
 def test_bad_values(name: str, value: str, why: str) -> None:
-    with pytest.raises(ConfigError) as refusal:
+    with pytest.raises(ConfigRefusedError) as refusal:
         validate_topic_configs(config(), {name: value})
     assert why in str(refusal.value)
 
@@ -98,7 +98,7 @@ def test_good_values(name: str, value: str) -> None:
 
 
 def test_values_that_contradict_each_other() -> None:
-    with pytest.raises(ConfigError, match=r"min\.compaction\.lag\.ms"):
+    with pytest.raises(ConfigRefusedError, match=r"min\.compaction\.lag\.ms"):
         validate_topic_configs(
             config(), {"min.compaction.lag.ms": "9", "max.compaction.lag.ms": "8"}
         )

@@ -9,7 +9,7 @@ import pytest
 
 from emulator.config.limits import TokenSettings
 from emulator.config.reading import PropertyReader
-from emulator.controller.context import Call, Listener
+from emulator.controller.context import Call, ControllerEndpoint
 from emulator.controller.delegation_tokens import token_hmac
 from emulator.controller.registry import handlers
 from emulator.controller.result import Result
@@ -54,7 +54,7 @@ def ask(
     version: int | None = None,
     *,
     properties: dict[str, str] = ON,
-    listeners: tuple[Listener, ...] = (),
+    listeners: tuple[ControllerEndpoint, ...] = (),
     authorizer: Any = None,
     **caller: Any,
 ) -> Result[Any]:
@@ -159,7 +159,7 @@ def test_a_recorded_token_is_made_and_ended_as_kafka_did() -> None:
 def test_only_who_proved_itself_otherwise_may_ask(
     caller: dict[str, Any], protocol: int, allowed: bool
 ) -> None:
-    listeners = (Listener("CONTROLLER", "127.0.0.1", 1, protocol),)
+    listeners = (ControllerEndpoint("CONTROLLER", "127.0.0.1", 1, protocol),)
     for request in ALL:
         answer = ask(image_of(token()), request, listeners=listeners, **caller).response
         refused = answer.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
@@ -327,7 +327,7 @@ def test_a_life_without_end_ends_with_the_largest_timestamp() -> None:
     endless = dict.fromkeys(names, str(2**63 - 1))
     world = World(
         properties=ON | endless,
-        listeners=(Listener("CONTROLLER", "127.0.0.1", 23000, 3),),
+        listeners=(ControllerEndpoint("CONTROLLER", "127.0.0.1", 23000, 3),),
     )
     made = world.ask(create(max_lifetime_ms=-1), principal=ALICE)
     assert (made.error_code, made.max_timestamp_ms) == (0, 2**63 - 1)

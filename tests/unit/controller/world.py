@@ -9,7 +9,7 @@ from typing import Any
 
 from emulator.config.limits import MutationQuotaSettings, TokenSettings
 from emulator.config.reading import PropertyReader
-from emulator.controller.context import Call, Context, ControllerConfig, Listener
+from emulator.controller.context import Call, Context, ControllerConfig, ControllerEndpoint
 from emulator.controller.heartbeats import Heartbeats
 from emulator.controller.index import TipIndex
 from emulator.controller.machine import Controller
@@ -70,7 +70,7 @@ def config(**fields: Any) -> ControllerConfig:
         "tokens": TokenSettings.read(reader),
         "mutation_quota": MutationQuotaSettings.read(reader),
         "incarnation_id": uuid(3000),
-        "listeners": (Listener("CONTROLLER", "127.0.0.1", 23000),),
+        "listeners": (ControllerEndpoint("CONTROLLER", "127.0.0.1", 23000),),
         "voters": frozenset({3000}),
         **fields,
     }

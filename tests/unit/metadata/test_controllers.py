@@ -1,4 +1,4 @@
-from emulator.metadata import Controller, Endpoint
+from emulator.metadata import ControllerRegistration, Endpoint
 from tests.unit.metadata.build import A, B, image_of
 from wire import records as r
 
@@ -22,7 +22,7 @@ def register(incarnation_id: bytes, *, ready: bool) -> r.RegisterControllerRecor
 def test_the_last_registration_counts() -> None:
     image = image_of(register(A, ready=True), register(B, ready=False))
     assert image.controllers == {
-        3000: Controller(
+        3000: ControllerRegistration(
             id=3000,
             incarnation_id=B,
             zk_migration_ready=False,

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from emulator.preflight.engine import RULES, Severity
-from emulator.preflight.report import Report, run
+from emulator.preflight.report import PreflightReport, run
 from emulator.preflight.survey import (
     REDACTED,
+    DumpedZnode,
     Properties,
     RoundTrips,
     Survey,
-    Znode,
     of_dump,
 )
 from tests import data
@@ -113,7 +113,7 @@ def survey(
     controller: Mapping[str, str | None] | None = None,
     **more: Any,
 ) -> Survey:
-    tree = {path: Znode(one) for path, one in with_parents(nodes or good_nodes()).items()}
+    tree = {path: DumpedZnode(one) for path, one in with_parents(nodes or good_nodes()).items()}
     files = (changed("b", BROKER, broker), changed("c", CONTROLLER, controller))
     return Survey(tree, files, **more)
 
@@ -137,7 +137,7 @@ def without(*paths: str) -> Survey:
     return survey(nodes)
 
 
-def found(report: Report, code: str) -> list[str]:
+def found(report: PreflightReport, code: str) -> list[str]:
     return [one.znode for one in report.findings if one.code == code]
 
 
@@ -146,8 +146,8 @@ def at(path: str, value: bytes | None) -> Survey:
 
 
 def locked() -> Survey:
-    nodes = {path: Znode(one) for path, one in good_nodes().items()}
-    nodes["/config/users"] = Znode(None, acl=((31, "sasl", "kafka"), (1, "world", "anyone")))
+    nodes = {path: DumpedZnode(one) for path, one in good_nodes().items()}
+    nodes["/config/users"] = DumpedZnode(None, acl=((31, "sasl", "kafka"), (1, "world", "anyone")))
     return replace(survey(), nodes=nodes)
 
 

@@ -5,34 +5,36 @@ from __future__ import annotations
 import pytest
 
 from emulator.raft import RecoveryError
-from emulator.raft.quorum_state import NEXT, Election, QuorumState, State, parse, render
+from emulator.raft.quorum_state import NEXT, ElectionState, QuorumState, VoterState, parse, render
 
 
 def test_every_state_has_a_way_on_and_none_leads_without_standing():
-    assert set(NEXT) == set(State)
-    assert {before for before, after in NEXT.items() if State.LEADER in after} == {State.CANDIDATE}
-    assert State.LEADER not in NEXT[State.LEADER]
+    assert set(NEXT) == set(VoterState)
+    assert {before for before, after in NEXT.items() if VoterState.LEADER in after} == {
+        VoterState.CANDIDATE
+    }
+    assert VoterState.LEADER not in NEXT[VoterState.LEADER]
 
 
 @pytest.mark.parametrize(
     ("leader_id", "state"),
-    [(3000, State.RESIGNED), (3001, State.UNATTACHED), (-1, State.UNATTACHED)],
+    [(3000, VoterState.RESIGNED), (3001, VoterState.UNATTACHED), (-1, VoterState.UNATTACHED)],
 )
 def test_a_leader_of_old_is_resigned_and_must_win_a_later_epoch(leader_id, state):
-    quorum = QuorumState(3000, {3000}, Election(4, leader_id))
+    quorum = QuorumState(3000, {3000}, ElectionState(4, leader_id))
     assert quorum.state is state
     with pytest.raises(AssertionError, match="cannot become Leader"):
         quorum.to_leader()
     quorum.to_candidate()
-    assert (quorum.election, quorum.is_leader) == (Election(5, -1, 3000), False)
+    assert (quorum.election, quorum.is_leader) == (ElectionState(5, -1, 3000), False)
     quorum.to_leader()
-    assert (quorum.election, quorum.is_leader) == (Election(5, 3000, -1), True)
+    assert (quorum.election, quorum.is_leader) == (ElectionState(5, 3000, -1), True)
 
 
 def test_the_file_is_read_as_it_was_written():
-    election = Election(7, 3000, -1)
+    election = ElectionState(7, 3000, -1)
     assert parse(render(election, {3000}), {3000}) == election
-    assert parse(render(Election(7, -1, 3000), {3000}), {3000}) == Election(7, -1, 3000)
+    assert parse(render(ElectionState(7, -1, 3000), {3000}), {3000}) == ElectionState(7, -1, 3000)
 
 
 @pytest.mark.parametrize(
@@ -40,9 +42,9 @@ def test_the_file_is_read_as_it_was_written():
     [
         (b"", "not an election state"),
         (b'{"leaderId":1}', "not an election state"),
-        (render(Election(-1), {3000}), "leaderEpoch -1 is negative"),
-        (render(Election(1), {3000, 3001}), r"written for voters \[3000, 3001\]"),
-        (render(Election(1), {3000}).replace(b'version":0', b'version":1'), "dynamic quorum"),
+        (render(ElectionState(-1), {3000}), "leaderEpoch -1 is negative"),
+        (render(ElectionState(1), {3000, 3001}), r"written for voters \[3000, 3001\]"),
+        (render(ElectionState(1), {3000}).replace(b'version":0', b'version":1'), "dynamic quorum"),
     ],
 )
 def test_a_file_that_cannot_be_ours_stops_the_node(data, why):

@@ -7,11 +7,11 @@ import pytest
 from emulator.config.zookeeper import ZooKeeperSecurity
 from emulator.zookeeper import jute
 from emulator.zookeeper.acl import acls
-from emulator.zookeeper.ops import OPEN, SEQUENTIAL, Acl, Create, Multi, SetData, ZkResult
+from emulator.zookeeper.ops import OPEN, SEQUENTIAL, Create, Multi, SetData, ZkResult, ZnodeAcl
 from tests.unit.zookeeper.world import World
 
-ALL = Acl(31, "auth", "")
-READ = Acl(1, "world", "anyone")
+ALL = ZnodeAcl(31, "auth", "")
+READ = ZnodeAcl(1, "world", "anyone")
 BY_CLASS = {
     (ALL, READ): (
         "/controller",
@@ -44,7 +44,7 @@ BY_CLASS = {
 
 @pytest.mark.parametrize(("wanted", "paths"), BY_CLASS.items())
 @pytest.mark.requirement("C10")
-def test_the_class_of_the_path(wanted: tuple[Acl, ...], paths: tuple[str, ...]) -> None:
+def test_the_class_of_the_path(wanted: tuple[ZnodeAcl, ...], paths: tuple[str, ...]) -> None:
     assert {path: acls(path) for path in paths} == dict.fromkeys(paths, wanted)
 
 

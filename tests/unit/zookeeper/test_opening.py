@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from emulator.config.zookeeper import Login, ZooKeeperSecurity
+from emulator.config.zookeeper import ZooKeeperLogin, ZooKeeperSecurity
 from emulator.seam import Closed, Connect, Connected, Received, Send
 from emulator.zookeeper import jute
 from emulator.zookeeper.channel import Channel
@@ -18,7 +18,9 @@ from emulator.zookeeper.states import Step
 from tests.unit.zookeeper.world import World
 
 CHALLENGE = b'realm="zk-sasl-md5",nonce="n",charset=utf-8,algorithm=md5-sess'
-EVERYTHING = ZooKeeperSecurity(sasl=Login("kafka", "secret"), digest=Login("me", "word"))
+EVERYTHING = ZooKeeperSecurity(
+    sasl=ZooKeeperLogin("kafka", "secret"), digest=ZooKeeperLogin("me", "word")
+)
 
 
 class Server:
@@ -85,7 +87,7 @@ def _expected(server: Server) -> str:
 
 def test_an_old_session_is_closed_by_who_has_logged_in() -> None:
     """An ensemble that demands a login would take the closing itself for a stranger's."""
-    server = Server(ZooKeeperSecurity(digest=Login("me", "word")), closes=True)
+    server = Server(ZooKeeperSecurity(digest=ZooKeeperLogin("me", "word")), closes=True)
     assert server.opcodes == [jute.OP_AUTH]
     server.answer()
     assert server.opcodes == [jute.OP_AUTH, jute.OP_CLOSE_SESSION]
@@ -127,7 +129,7 @@ def test_a_login_that_fails_is_named_without_its_password(
 
 
 def test_addauth_and_the_chroot_can_be_refused() -> None:
-    server = Server(ZooKeeperSecurity(digest=Login("me", "word")), chroot="/k")
+    server = Server(ZooKeeperSecurity(digest=ZooKeeperLogin("me", "word")), chroot="/k")
     with pytest.raises(AuthError, match=r"digest: ZooKeeper refuses the user me \(AUTH_FAILED\)"):
         server.answer(code=ZkCode.AUTH_FAILED)
     server = Server(ZooKeeperSecurity(), chroot="/k")

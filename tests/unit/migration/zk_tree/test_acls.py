@@ -10,7 +10,7 @@ import pytest
 from emulator.metadata import MetadataVersion
 from emulator.metadata.acls import Acl, Operation, PatternType, Permission, Resource, ResourceType
 from emulator.migration.zk_tree import acls
-from emulator.migration.zk_tree.entity import Kind, Refusal
+from emulator.migration.zk_tree.entity import Refusal, RefusalKind
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.migration.zk_tree.tree import Node, Tree
 from emulator.simulation.zookeeper_tree import Refused
@@ -124,7 +124,7 @@ def test_what_is_no_entry_is_refused_by_its_znode(data: bytes, why: str) -> None
         )
         if one is not None
     ]
-    assert found == [Refusal(Kind.MALFORMED, bad, refused.value.why)]
+    assert found == [Refusal(RefusalKind.MALFORMED, bad, refused.value.why)]
 
 
 def test_folders_no_broker_reads_are_left_alone() -> None:

@@ -14,7 +14,7 @@ from emulator.migration.plan import changes, compare
 from emulator.migration.states import State
 from emulator.migration.taking_over.preconditions import Why
 from emulator.migration.zk_tree.entities import entities
-from emulator.migration.zk_tree.entity import Entities, Kind
+from emulator.migration.zk_tree.entity import Entities, RefusalKind
 from emulator.migration.zk_tree.passwords import Passwords
 from emulator.simulation.zookeeper_tree import Tree
 from tests.laws.zk_trees import EPOCH, known, ops_of, read, replayed, tree_of, write
@@ -43,7 +43,7 @@ def set_to(value: str | None, key: str = KEY) -> object:
     return r.ConfigRecord(resource_type=BROKER, resource_name="1", name=key, value=value)
 
 
-def refused(tree: Tree, classes: Entities) -> list[tuple[Kind, str, str]]:
+def refused(tree: Tree, classes: Entities) -> list[tuple[RefusalKind, str, str]]:
     found = (one for entity in classes for one in entity.refusals(read(tree), LATEST))
     return [(one.kind, one.path, one.why) for one in found if one is not None]
 
@@ -144,7 +144,7 @@ def test_what_cannot_be_decoded_is_refused_by_znode_and_key(
 ) -> None:
     """Kafka without a secret copies the encoded text as if it were the password."""
     ((kind, path, said),) = refused(tree_of({PATH: secured(text)}), classes)
-    assert (kind, path) == (Kind.ENCODED, PATH)
+    assert (kind, path) == (RefusalKind.ENCODED, PATH)
     assert said.startswith(KEY)
     assert why in said
     assert "geheim" not in said

@@ -15,7 +15,7 @@ from emulator.migration.plan import changes, compare
 from emulator.migration.tree_diff import differences
 from emulator.migration.zk_tree import quota_values, scram_values
 from emulator.migration.zk_tree.client_entities import ClientEntities
-from emulator.migration.zk_tree.entity import Kind
+from emulator.migration.zk_tree.entity import RefusalKind
 from emulator.simulation.zookeeper_tree import Tree
 from emulator.zookeeper.ops import Create, SetData
 from tests.laws.zk_trees import EPOCH, known, ops_of, read, replayed, tree_of, write
@@ -269,7 +269,7 @@ REFUSED = [
 def test_what_cannot_be_copied_is_refused_with_its_reason(path: str, data: bytes, why: str) -> None:
     """Kafka stops in the middle of the copy, or drops the key; the operator is never told which."""
     (refusal,) = filter(None, CLASS.refusals(read(tree_of({path: data})), LATEST))
-    assert (refusal.kind, refusal.path) == (Kind.MALFORMED, path)
+    assert (refusal.kind, refusal.path) == (RefusalKind.MALFORMED, path)
     assert why in refusal.why
     assert "c3RvcmVk" not in refusal.why, "no secrets in messages"
 
@@ -297,7 +297,7 @@ def test_credentials_need_metadata_version_11() -> None:
     )
     assert not list(filter(None, CLASS.refusals(tree, MetadataVersion.from_level(11))))
     (refusal,) = filter(None, CLASS.refusals(tree, MetadataVersion.from_level(10)))
-    assert (refusal.kind, refusal.path) == (Kind.METADATA_VERSION, "/config/users/a")
+    assert (refusal.kind, refusal.path) == (RefusalKind.METADATA_VERSION, "/config/users/a")
     assert "metadata.version 11" in refusal.why
 
 

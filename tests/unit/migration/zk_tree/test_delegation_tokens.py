@@ -10,7 +10,7 @@ import pytest
 from emulator.metadata import MetadataVersion
 from emulator.metadata.delegation_tokens import DelegationToken
 from emulator.migration.zk_tree import delegation_tokens as tokens
-from emulator.migration.zk_tree.entity import Kind
+from emulator.migration.zk_tree.entity import RefusalKind
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.zookeeper.ops import SEQUENTIAL, Create
 from tests.unit.migration.zk_tree.test_acls import tree
@@ -81,7 +81,7 @@ def test_what_is_no_token_is_refused_by_its_znode(bad: bytes | None, why: str) -
     assert why in refused.value.why
     newest = MetadataVersion.from_level(21)
     found = list(tokens.DelegationTokens().refusals(tree({PATH: bad}), newest))
-    assert [(one.kind, one.path) for one in found if one] == [(Kind.MALFORMED, PATH)]
+    assert [(one.kind, one.path) for one in found if one] == [(RefusalKind.MALFORMED, PATH)]
 
 
 @pytest.mark.parametrize("level", [8, 13, 14, 21])
@@ -90,7 +90,7 @@ def test_below_their_first_level_tokens_are_refused_by_znode(level: int) -> None
     found = tokens.DelegationTokens().refusals(tree({PATH: data()}), version)
     refusals = [one for one in found if one is not None]
     assert [(one.kind, one.path) for one in refusals] == [
-        (Kind.METADATA_VERSION, PATH) for _ in range(level < 14)
+        (RefusalKind.METADATA_VERSION, PATH) for _ in range(level < 14)
     ]
     assert all("14 (3.6-IV2)" in one.why and version.name in one.why for one in refusals)
 
