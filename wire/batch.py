@@ -1,6 +1,7 @@
 """Record batches of magic 2, as the metadata log holds them.
 
-No compression, no producer, no record headers.
+No compression, no producer, no record headers. Without a producer id nobody reads the header's
+sequence number: ``base_sequence`` is free for whoever writes the log (``emulator/raft/log.py``).
 
 Source: DefaultRecordBatch, DefaultRecord, Kafka 3.9.
 """
@@ -20,6 +21,7 @@ HEADER_BYTES: Final = 61
 MAGIC: Final = 2
 CONTROL: Final = 0x20
 """Bit of ``attributes`` that marks a control batch."""
+NO_SEQUENCE: Final = -1
 
 _COMPRESSION: Final = 0x07
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
@@ -48,6 +50,7 @@ class Batch:
     base_timestamp: int
     records: Sequence[tuple[bytes | None, bytes]]
     """(key, value); the key is None but for control records."""
+    base_sequence: int = NO_SEQUENCE
 
     @property
     def last_offset(self) -> int:
@@ -75,6 +78,7 @@ class BatchHeader:
     count: int
     size: int
     """Bytes of the whole batch."""
+    base_sequence: int = NO_SEQUENCE
 
 
 def batch_header(data: bytes, position: int = 0) -> BatchHeader:
@@ -87,7 +91,7 @@ def batch_header(data: bytes, position: int = 0) -> BatchHeader:
     if len(data) - position < HEADER_BYTES:
         why = f"{len(data) - position} bytes instead of a header of {HEADER_BYTES}"
         raise BatchTruncated("RecordBatch", -1, "header", position, why)
-    (base, length, epoch, magic, crc, attributes, delta, first, last, _, _, _, count) = (
+    (base, length, epoch, magic, crc, attributes, delta, first, last, _, _, sequence, count) = (
         _HEADER.unpack_from(data, position)
     )
     path = f"offset {base}"
@@ -98,8 +102,9 @@ def batch_header(data: bytes, position: int = 0) -> BatchHeader:
     if count < 0 or delta < 0:
         why = f"{count} records, last offset delta {delta}"
         raise BatchCorrupt("RecordBatch", magic, path, position + 23, why)
+    size = length + _LENGTH_AT
     return BatchHeader(
-        base, base + delta, epoch, magic, crc, attributes, first, last, count, length + _LENGTH_AT
+        base, base + delta, epoch, magic, crc, attributes, first, last, count, size, sequence
     )
 
 
@@ -131,7 +136,9 @@ def encode_batch(batch: Batch) -> bytes:
         body += _signed_varint(len(record)) + record
     stamp = batch.base_timestamp
     delta = len(batch.records) - 1
-    checked = _CHECKED.pack(batch.attributes, delta, stamp, stamp, -1, -1, -1, delta + 1) + body
+    sequence = batch.base_sequence
+    fixed = _CHECKED.pack(batch.attributes, delta, stamp, stamp, -1, -1, sequence, delta + 1)
+    checked = fixed + body
     head = struct.pack(
         ">qiibI",
         batch.base_offset,
@@ -196,6 +203,7 @@ def _decode_batch(data: bytes, position: int, header: BatchHeader) -> Batch:
         header.attributes,
         header.base_timestamp,
         records,
+        header.base_sequence,
     )
 
 

@@ -17,13 +17,25 @@ TOPIC_ID: Final = bytes(15) + b"\x01"
 FOLDER: Final = f"{TOPIC}-0"
 QUORUM_STATE: Final = f"{FOLDER}/quorum-state"
 EPOCHS: Final = f"{FOLDER}/leader-epoch-checkpoint"
+RECOVERY_POINT: Final = f"{FOLDER}/recovery-point"
 PARTITION_METADATA: Final = f"{FOLDER}/partition.metadata"
 META_PROPERTIES: Final = "meta.properties"
 BOOTSTRAP_CHECKPOINT: Final = "bootstrap.checkpoint"
 
 _SEGMENT: Final = re.compile(rf"{FOLDER}/(\d{{20}})\.log")
 _SNAPSHOT: Final = re.compile(rf"{FOLDER}/(\d{{20}})-(\d{{10}})\.checkpoint")
-_LEFTOVER: Final = re.compile(rf"{FOLDER}/\d{{20}}-\d{{10}}\.checkpoint\.(part|deleted)")
+_RECOVERY_POINT: Final = re.compile(rb"0\n(\d{1,19})\n")
+_WRITTEN: Final = (
+    rf"({FOLDER}/(\d{{20}}\.log|\d{{20}}-\d{{10}}\.checkpoint|quorum-state"
+    r"|leader-epoch-checkpoint|partition\.metadata|recovery-point)"
+    r"|meta\.properties|bootstrap\.checkpoint)"
+)
+_LEFTOVER: Final = re.compile(
+    rf"{_WRITTEN}\.part"
+    # Kafka's: a name drawn for a snapshot in the making, and what it renames before it deletes.
+    rf"|{FOLDER}/\d{{20}}-\d{{10}}-\d+\.checkpoint\.part"
+    rf"|{FOLDER}/\d{{20}}(-\d{{10}}\.checkpoint|\.(log|index|timeindex|txnindex|snapshot))\.deleted"
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -69,7 +81,10 @@ def snapshot_id(path: str) -> SnapshotId | None:
 
 
 def is_leftover(path: str) -> bool:
-    """Whether a file is half of a snapshot's creation or deletion, safe to remove at start."""
+    """Whether a file is half of a creation or deletion, by us or a Kafka controller before us.
+
+    Safe to remove at start. Any other name is somebody else's.
+    """
     return _LEFTOVER.fullmatch(path) is not None
 
 
@@ -81,6 +96,23 @@ def render_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
     """
     rows = [f"{epoch} {start_offset}\n" for epoch, start_offset in epochs]
     return f"0\n{len(rows)}\n{''.join(rows)}".encode()
+
+
+def render_recovery_point(offset: int) -> bytes:
+    r"""Text of ``recovery-point``: version, then the offset below which all is on the disk.
+
+    Kafka has no such file: its name for the offset, a form like that of its checkpoints.
+
+    >>> render_recovery_point(467)
+    b'0\n467\n'
+    """
+    return f"0\n{offset}\n".encode()
+
+
+def parse_recovery_point(data: bytes) -> int | None:
+    """The offset a ``recovery-point`` holds, None when it is no such text."""
+    match = _RECOVERY_POINT.fullmatch(data)
+    return None if match is None else int(match[1])
 
 
 def render_partition_metadata() -> bytes:

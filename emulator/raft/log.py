@@ -15,6 +15,7 @@ from typing import Final
 from emulator.raft.epochs import LeaderEpochs
 from emulator.raft.layout import segment_path
 from emulator.seam import AppendFile, DeleteFile, Effect, ReplaceFile, SyncFile
+from wire.batch import NO_SEQUENCE
 
 _READS_KEPT: Final = 8
 """Answers kept for the next observer; each may be as large as a whole Fetch answer."""
@@ -50,8 +51,11 @@ class MetadataLog:
     ``start_offset <= durable_end <= end_offset``, each on a batch boundary; at most one group is
     being synced; a group never spans two segments.
 
-    What recovery read may still sit in the page cache, so a recovered log counts as durable only
-    from its first completed sync on.
+    What recovery read is durable before the first group is written (``recovery.py`` sees to it).
+    A batch that is not the first of its group says in ``base_sequence`` how many offsets before it
+    the group begins. So a batch found intact tells what was durable when it was written: all below
+    its own group, and nothing is acknowledged before it is durable. The first batch of a group, and
+    every batch of a log by another hand, has no sequence: all below that batch.
     """
 
     def __init__(self, segment_bytes: int, *, start_offset: int = 0) -> None:
@@ -79,10 +83,14 @@ class MetadataLog:
         """Whether anything appended is not durable yet."""
         return self._in_flight is not None or bool(self._buffer)
 
+    @property
+    def next_sequence(self) -> int:
+        """What the next batch is to say of its group, see the class."""
+        return self.end_offset - self._buffer[0].base_offset if self._buffer else NO_SEQUENCE
+
     def recovered(self, batch: LogBatch) -> None:
-        """Take back a batch found in the last known segment at start."""
+        """Take back a batch found in a segment at start; the segment knows its size."""
         self._index(batch)
-        self.segments[-1].size += len(batch.data)
 
     def append(self, batch: LogBatch) -> bool:
         """Buffer one batch at ``end_offset``; True when it opened a new leader epoch."""
@@ -200,7 +208,6 @@ class MetadataLog:
         if not self.segments:
             return True
         active = self.segments[-1]
-        # The first sync after a start is what proves the recovered segment durable.
-        if active.size == 0 or self._token == 0:
+        if active.size == 0:
             return False
         return self._roll_next or active.size + size > self._segment_bytes

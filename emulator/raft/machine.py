@@ -235,7 +235,7 @@ class Raft:
         self._replica.log.synced(token)
         if self.high_watermark != before:
             self._replies += self._fetches.wake(now_ms)
-        return self.flush(now_ms)
+        return [*self.flush(now_ms), *self._closing()]
 
     def tick(self, now_ms: int) -> list[Effect]:
         """Answer fetches whose time is up; write the next slice of a snapshot."""
@@ -243,10 +243,14 @@ class Raft:
         return self._slice()
 
     def shutdown(self, now_ms: int) -> list[Effect]:
-        """Refuse fetches from now on (8), the parked ones first; what was appended is flushed."""
+        """Refuse fetches from now on (8), the parked ones first; what was appended is flushed.
+
+        When all of it is durable, ``recovery-point`` says so: damage after the stop is then told
+        from a torn end, and the next start need not write the end anew.
+        """
         self._replica.shutting_down = True
         self._replies += self._fetches.wake(now_ms)
-        return self.flush(now_ms)
+        return [*self.flush(now_ms), *self._closing()]
 
     # Requests
 
@@ -356,8 +360,9 @@ class Raft:
         log = self._replica.log
         base_offset = log.end_offset
         self._timestamp_ms = max(self._timestamp_ms, now_ms)
+        stamp, sequence = self._timestamp_ms, log.next_sequence
         data = encode_batch(
-            Batch(base_offset, self.leader_epoch, attributes, self._timestamp_ms, records)
+            Batch(base_offset, self.leader_epoch, attributes, stamp, records, sequence)
         )
         if len(data) > self.config.batch_bytes_max:
             raise AppendRefusedError(
@@ -368,6 +373,14 @@ class Raft:
         self.appended_bytes += len(data)
         log.append(LogBatch(base_offset, last_offset, self.leader_epoch, data))
         return base_offset
+
+    def _closing(self) -> list[Effect]:
+        """Once nothing more is under way in an orderly stop: how far the log is durable."""
+        replica = self._replica
+        if not replica.shutting_down or replica.log.dirty or self.high_watermark < 0:
+            return []
+        point = layout.render_recovery_point(replica.log.durable_end)
+        return [ReplaceFile(layout.RECOVERY_POINT, point)]
 
     def _epochs_file(self) -> ReplaceFile:
         return ReplaceFile(layout.EPOCHS, layout.render_epochs(self._replica.log.epochs))

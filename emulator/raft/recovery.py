@@ -1,26 +1,43 @@
 """From the files of a node's folder back to its log; what is damaged is told apart.
 
 A batch is believed when its header is sound, its offset is the next one and its CRC-32C holds.
-The last group before a crash may be torn: an unsound end of the *last* segment with no sound batch
-behind it is cut off, with a log line. Anything else that is unsound had been durable once, so
-``RecoveryError`` stops the node: cutting there could drop acknowledged records.
+
+The last group before a crash was not acknowledged if its sync did not end, and the file system may
+have written any of its pages: from the first batch that is not sound on it is cut off, with a log
+line. Damage of what had been durable stops the node with ``RecoveryError``: cutting there would
+drop acknowledged records. What had been durable is known from
+
+- a sound batch behind the damage: all below its own group (``MetadataLog`` says how it tells),
+- the last segment: it is created when all before it is durable,
+- a snapshot: what it holds was committed,
+- ``recovery-point``, written at an orderly stop.
+
+What none of the last three vouches for may be in the page cache only: after an ``fdatasync`` that
+failed Linux counts the pages as clean, so that the next one succeeds without writing them. It is
+written anew, to another file that takes the segment's place, before anything is appended to it.
+
 Source: LogSegment.recover, KafkaMetadataLog.apply (Kafka 3.9), which cut in every case.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from emulator.raft import layout
 from emulator.raft.errors import RecoveryError
 from emulator.raft.layout import SnapshotId
 from emulator.raft.log import LogBatch, MetadataLog, Segment
-from emulator.seam import DeleteFile, Effect, Log, TruncateFile
+from emulator.seam import DeleteFile, Effect, Log, ReplaceFile, TruncateFile
 from wire.batch import HEADER_BYTES, BatchHeader, batch_crc_holds, batch_header
 from wire.errors import DecodeError
 
 _MAGIC_AT = 16
+_WAY_OUT = (
+    "acknowledged records are damaged, and nothing was changed. Put back an undamaged copy of this "
+    "folder; or, to go on without the records from there on, cut the file at that byte and remove "
+    "later segments, snapshots that end later, and recovery-point"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +75,7 @@ def scan(data: bytes, expected_offset: int) -> Scan:
 def recover_log(
     files: Mapping[str, bytes], snapshots: list[SnapshotId], segment_bytes: int
 ) -> tuple[MetadataLog, list[Effect]]:
-    """Rebuild the log from its segments; the effects repair a torn end.
+    """Rebuild the log from its segments; the effects repair its end.
 
     Args:
         files: relative path -> content of the node's folder.
@@ -66,12 +83,13 @@ def recover_log(
         segment_bytes: see ``RaftConfig``.
 
     Raises:
-        RecoveryError: a damaged middle, a gap between segments, or records that neither the log
-            nor a snapshot holds any more.
+        RecoveryError: damage of what had been durable, a gap between segments, or records that
+            neither the log nor a snapshot holds any more.
     """
     paths = {base: path for path in files if (base := layout.segment_base(path)) is not None}
     bases = sorted(paths)
     start = _start_offset(bases, paths, snapshots)
+    durable = _durable_before(files, snapshots, bases)
     log = MetadataLog(segment_bytes, start_offset=start)
     effects: list[Effect] = []
     expected = bases[0] if bases else 0
@@ -82,18 +100,26 @@ def recover_log(
                 path, None, f"begins at {base}, the segment before ends at {expected}"
             )
         found = scan(files[path], base)
-        if found.why is not None:
-            effects += _repair(path, files[path], found, last=base == bases[-1], base=base)
-        log.segments.append(Segment(base))
-        log.segments[-1].size = found.size
+        log.segments.append(Segment(base, found.size))
         for batch in found.batches:
             expected = batch.last_offset + 1
             if batch.last_offset >= start:
                 log.recovered(batch)
+        if found.why is not None:
+            last = base == bases[-1]
+            effects.append(_torn(path, files[path], found, expected, durable, last=last))
     log.epochs.truncate_from_start(start)
-    if snapshots and snapshots[-1].end_offset > log.end_offset:
-        why = f"the log ends at {log.end_offset}, records after it are missing"
-        raise RecoveryError(layout.snapshot_path(snapshots[-1]), None, why)
+    if expected < durable.offset:
+        why = (
+            f"the log ends at {expected}, records after it are missing, and nothing was changed. "
+            "Put back an undamaged copy of this folder; or, to go on without them, remove this file"
+        )
+        raise RecoveryError(durable.path, None, why)
+    if expected > durable.offset:
+        active = log.segments[-1]
+        effects.append(ReplaceFile(active.path, files[active.path][: active.size]))
+    elif effects:
+        effects.append(TruncateFile(log.segments[-1].path, log.segments[-1].size))
     return log, effects
 
 
@@ -112,19 +138,62 @@ def _start_offset(bases: list[int], paths: Mapping[int, str], snapshots: list[Sn
     raise RecoveryError(paths[bases[0]], None, why)
 
 
-def _repair(path: str, data: bytes, found: Scan, *, last: bool, base: int) -> list[Effect]:
-    expected = found.batches[-1].last_offset + 1 if found.batches else base
+@dataclass(frozen=True, slots=True)
+class _Durable:
+    """All below ``offset`` had been durable; the file ``path`` vouches for it."""
+
+    offset: int
+    path: str
+
+
+def _durable_before(
+    files: Mapping[str, bytes], snapshots: list[SnapshotId], bases: list[int]
+) -> _Durable:
+    known = [_Durable(base, layout.segment_path(base)) for base in bases[-1:]]
+    known += [_Durable(each.end_offset, layout.snapshot_path(each)) for each in snapshots[-1:]]
+    mark = files.get(layout.RECOVERY_POINT)
+    if mark is not None:
+        offset = layout.parse_recovery_point(mark)
+        if offset is None:
+            why = "not a recovery point; remove it, and the log is judged by its own bytes alone"
+            raise RecoveryError(layout.RECOVERY_POINT, None, why)
+        known.append(_Durable(offset, layout.RECOVERY_POINT))
+    return max(known, key=lambda each: each.offset, default=_Durable(0, layout.FOLDER))
+
+
+def _torn(
+    path: str, data: bytes, found: Scan, expected: int, durable: _Durable, *, last: bool
+) -> Log:
+    """Find that what follows the sound batches is a torn end; the log line tells what is cut off.
+
+    Raises:
+        RecoveryError: it is not the end, or had been durable.
+    """
     why = f"{found.why}; the record at offset {expected} should begin here"
     if not last:
-        raise RecoveryError(path, found.size, f"{why}, and later segments follow")
-    later = _later_batch(data, found.size + 1, expected)
-    if later is not None:
-        position, header = later
-        why += f", and a sound batch with offset {header.base_offset} follows at byte {position}"
-        raise RecoveryError(path, found.size, why)
-    lost = len(data) - found.size
-    fields: dict[str, object] = {"path": path, "position": found.size, "bytes": lost, "why": why}
-    return [Log("warning", "raft.log.torn_tail_truncated", fields), TruncateFile(path, found.size)]
+        raise RecoveryError(path, found.size, f"{why}, and later segments follow; {_WAY_OUT}")
+    if expected < durable.offset:
+        why += f", and {durable.path} says that all below {durable.offset} was durable"
+        raise RecoveryError(path, found.size, f"{why}; {_WAY_OUT}")
+    last_offset = expected
+    for position, header in _later_batches(data, found.size + 1, expected):
+        if header.base_offset - max(0, header.base_sequence) > expected:
+            why += (
+                f", and a sound batch with offset {header.base_offset} follows at byte {position}"
+            )
+            why += ", written when what is damaged was durable"
+            raise RecoveryError(path, found.size, f"{why}; {_WAY_OUT}")
+        last_offset = header.last_offset
+    fields: dict[str, object] = {
+        "path": path,
+        "position": found.size,
+        "bytes": len(data) - found.size,
+        "first_offset": expected,
+        "why": why,
+    }
+    if last_offset > expected:
+        fields["last_offset_seen"] = last_offset
+    return Log("warning", "raft.log.torn_tail_truncated", fields)
 
 
 def _sound(data: bytes, position: int) -> BatchHeader | str:
@@ -143,12 +212,13 @@ def _sound(data: bytes, position: int) -> BatchHeader | str:
     return header
 
 
-def _later_batch(data: bytes, position: int, expected: int) -> tuple[int, BatchHeader] | None:
-    """A sound batch for an offset from ``expected`` on, anywhere from ``position`` on."""
+def _later_batches(data: bytes, position: int, expected: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Sound batches for offsets from ``expected`` on, anywhere from ``position`` on."""
     at = data.find(b"\x02", position + _MAGIC_AT)
     while at != -1 and at + HEADER_BYTES - _MAGIC_AT <= len(data):
         header = _sound(data, at - _MAGIC_AT)
+        after = at + 1
         if not isinstance(header, str) and header.base_offset >= expected:
-            return at - _MAGIC_AT, header
-        at = data.find(b"\x02", at + 1)
-    return None
+            yield at - _MAGIC_AT, header
+            after = at + header.size
+        at = data.find(b"\x02", after)

@@ -69,10 +69,14 @@ CONFIG = encode_record(
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a node that wrote three batches, restarted, and made a snapshot of them."""
+    """The folder of a node that wrote three batches, restarted, and made a snapshot of them.
+
+    The second and the third are one group: the third has a sequence number.
+    """
     world = World().start()
-    world.append(LEVEL, registration(2))
-    world.append(TOPIC, PARTITION, CONFIG)
+    world.raft.append([LEVEL, registration(2)], world.now)
+    world.raft.append([TOPIC, PARTITION, CONFIG], world.now)
+    world.settle()
     world = world.restarted().start()
     world.append(no_op())
     end_offset = world.raft.log_end_offset
@@ -147,6 +151,9 @@ def assert_records(found: list[dict]) -> None:
 def test_kafka_dump_log_reads_the_segment(dump):
     lines = section(dump, "00000000000000000000.log")
     assert batches(lines) == [(0, 0, 1, 1), (1, 2, 2, 1), (3, 5, 3, 1), (6, 6, 1, 2), (7, 7, 1, 2)]
+    sequences = [found[1] for line in lines if (found := re.search(r"baseSequence: (-?\d+)", line))]
+    assert [each for each in sequences if each != "-1"][:1] == ["2"]
+    assert all("producerId: -1" in line for line in lines if line.startswith("baseOffset"))
     assert sum("controlType: LEADER_CHANGE(2)" in line for line in lines) == 2
     found = payloads(lines)
     assert sorted(found) == [1, 2, 3, 4, 5, 7]

@@ -159,10 +159,12 @@ def test_a_full_segment_is_followed_by_one_named_after_its_first_offset():
     assert list(again.raft.read(0, 6)) == list(world.raft.read(0, 6))
 
 
-def test_the_first_group_after_a_start_stays_in_the_segment_that_must_be_proved_durable():
-    world = World(segment_bytes=100).start()
-    world = world.restarted(segment_bytes=100).start()
+def test_a_segment_has_its_size_after_a_restart():
+    world = World(segment_bytes=300).start()
+    world = world.restarted(segment_bytes=300).start()
     assert sorted(path for path in world.disk.files if path.endswith(".log")) == [SEGMENT]
+    world.append(topic("a"))
+    assert len(world.disk.files[SEGMENT]) > 182, "two LeaderChanges of 91 bytes, and one more"
 
 
 def test_a_quorum_of_several_voters_is_refused():

@@ -9,7 +9,7 @@ import pytest
 from emulator.raft import RecoveryError
 from emulator.raft.layout import SnapshotId, segment_path, snapshot_path
 from emulator.raft.recovery import scan
-from emulator.seam import TruncateFile
+from emulator.seam import ReplaceFile
 from tests import data
 from tests.unit.raft.world import NOW, SEGMENT, World, no_op, topic
 from wire.batch import Batch, encode_batch
@@ -45,12 +45,13 @@ def test_a_torn_end_is_cut_off_and_told():
     again = World(torn)
     assert again.raft.log_end_offset == 4
     effects = again.raft.start(NOW)
-    assert TruncateFile(SEGMENT, begin) in effects
+    assert ReplaceFile(SEGMENT, world.disk.files[SEGMENT][:begin]) in effects
     again.disk.apply(effects)
     (line,) = [line for line in again.disk.log if line.level == "warning"]
     assert line.event == "raft.log.torn_tail_truncated"
     assert line.fields["path"] == SEGMENT
     assert line.fields["position"] == begin
+    assert line.fields["first_offset"] == 4
     assert "the record at offset 4 should begin here" in str(line.fields["why"])
     again.settle()
     assert [b.base_offset for b in again.raft.read(0, 9)] == [0, 1, 2, 3, 4]
