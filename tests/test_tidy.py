@@ -53,6 +53,17 @@ def test_a_file_says_what_it_is_and_stays_small(path):
     assert not long
 
 
+def test_a_class_name_is_used_once():
+    """A search for a name finds one class; messages are named by Kafka and stand in ``wire``."""
+    places = {}
+    for path in SOURCES:
+        if path.is_relative_to(ROOT / "emulator"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ClassDef):
+                    places.setdefault(node.name, []).append(name(path))
+    assert not {one: where for one, where in places.items() if len(where) > 1}
+
+
 @pytest.mark.parametrize("path", TESTS, ids=name)
 def test_no_test_waits_by_the_clock(path):
     calls = re.findall(r"\bsleep\(", path.read_text())

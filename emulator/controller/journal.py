@@ -21,7 +21,7 @@ from emulator.metadata.image import Image
 from wire import records as r
 
 
-class Log(Protocol):
+class ReplicatedLog(Protocol):
     """What the controller needs of the replicated log."""
 
     @property
@@ -57,7 +57,7 @@ class Journal:
     ``features_epoch`` is the offset of the last change of a finalised feature that became stable.
     """
 
-    def __init__(self, log: Log, history: History, heartbeats: Heartbeats) -> None:
+    def __init__(self, log: ReplicatedLog, history: History, heartbeats: Heartbeats) -> None:
         self.index = TipIndex(history.tip)
         self.features_epoch = history.stable.offset
         self.last_append_ms = 0

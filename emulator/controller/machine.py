@@ -21,7 +21,7 @@ from emulator.controller.context import Call, Context, ControllerConfig
 from emulator.controller.forwarding import sealed
 from emulator.controller.gate import Blocked, Gate
 from emulator.controller.heartbeats import Heartbeats
-from emulator.controller.journal import Appended, Journal, Log
+from emulator.controller.journal import Appended, Journal, ReplicatedLog
 from emulator.controller.periodic import Periodic
 from emulator.controller.purgatory import Purgatory, Until, deadline_of
 from emulator.controller.registry import RAFT_REQUESTS, Handler, handlers
@@ -51,7 +51,7 @@ class Controller:
     """
 
     def __init__(
-        self, config: ControllerConfig, log: Log, history: History, rng: random.Random
+        self, config: ControllerConfig, log: ReplicatedLog, history: History, rng: random.Random
     ) -> None:
         self.config = config
         self.active = False

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from emulator.config.tls import ZooKeeperTls
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk
-from emulator.io.tcp import Peer, connect, peer_address
+from emulator.io.tcp import TcpConnection, connect, peer_address
 from emulator.seam import (
     Accepted,
     AppendFile,
@@ -60,7 +60,7 @@ class Shell:
         self._events: list[Event] = []
         self._scheduled = False
         self._timer: asyncio.TimerHandle | None = None
-        self._peers: dict[int, Peer] = {}
+        self._peers: dict[int, TcpConnection] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
         self._next_conn = 0
@@ -79,13 +79,13 @@ class Shell:
         """
         loop = asyncio.get_running_loop()
 
-        def accept(peer: Peer) -> None:
+        def accept(peer: TcpConnection) -> None:
             assert peer.transport is not None, "connection_made sets it"
             self._peers[peer.conn] = peer
             self.emit(Accepted(peer.conn, name, peer_address(peer.transport)))
 
-        def build() -> Peer:
-            return Peer(self.new_conn(), self.emit, accept, self._gone, serves=True)
+        def build() -> TcpConnection:
+            return TcpConnection(self.new_conn(), self.emit, accept, self._gone, serves=True)
 
         server = await loop.create_server(build, host or None, port)
         self._servers.append(server)
@@ -196,7 +196,7 @@ class Shell:
             if peer is not None:
                 peer.close()
 
-    def _write(self, peer: Peer, data: bytes) -> None:
+    def _write(self, peer: TcpConnection, data: bytes) -> None:
         """Send; a peer that lets answers pile up is given up rather than kept in memory."""
         if peer.transport is None:
             return
@@ -226,7 +226,9 @@ class Shell:
         self.emit(Synced(token) if error is None else DiskFailed(str(error)))
 
     def _connect(self, to: Connect) -> None:
-        peer = Peer(to.conn, self.emit, lambda peer: self.emit(Connected(peer.conn)), self._gone)
+        peer = TcpConnection(
+            to.conn, self.emit, lambda peer: self.emit(Connected(peer.conn)), self._gone
+        )
         self._peers[to.conn] = peer
         tls = self._tls[to.tls] if to.tls else None
         opening = connect(peer, to.host, to.port, self.emit, tls)

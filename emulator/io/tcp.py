@@ -13,7 +13,7 @@ from emulator.io.tls import CUT, context, explain
 from emulator.seam import Closed, Event, Received
 
 
-class Peer(asyncio.Protocol):
+class TcpConnection(asyncio.Protocol):
     """One TCP connection, accepted or opened by us; knows its id and where events go.
 
     ``serves``: the peer asks and we answer; it is not read from while it does not read.
@@ -23,7 +23,7 @@ class Peer(asyncio.Protocol):
         self,
         conn: int,
         emit: Callable[[Event], None],
-        opened: Callable[[Peer], None],
+        opened: Callable[[TcpConnection], None],
         gone: Callable[[int], None],
         *,
         serves: bool = False,
@@ -85,7 +85,11 @@ def peer_address(transport: asyncio.BaseTransport) -> bytes:
 
 
 async def connect(
-    peer: Peer, host: str, port: int, emit: Callable[[Event], None], tls: ZooKeeperTls | None = None
+    peer: TcpConnection,
+    host: str,
+    port: int,
+    emit: Callable[[Event], None],
+    tls: ZooKeeperTls | None = None,
 ) -> None:
     """Open a connection; ``connection_made`` announces it, a failure becomes ``Closed``.
 

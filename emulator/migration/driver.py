@@ -43,11 +43,11 @@ from emulator.migration.taking_over.tasks import (
     Claimed,
     ClaimTask,
     Done,
-    LogView,
     Lost,
     Missing,
     RecoverTask,
     Task,
+    TaskLog,
 )
 from emulator.migration.telling.channels import Channels
 from emulator.migration.telling.propagator import Propagator
@@ -59,7 +59,7 @@ from emulator.trace.rows import RangeRow, Stage
 from emulator.zookeeper.ops import ZkOutcome
 
 
-class Controller(Appender, Holder, Protocol):
+class MigratingController(Appender, Holder, Protocol):
     """The part of the controller that the driver uses."""
 
 
@@ -77,8 +77,8 @@ class MigrationDriver:
         self,
         settings: Settings,
         zk: Zk,
-        controller: Controller,
-        log: LogView,
+        controller: MigratingController,
+        log: TaskLog,
         channels: Channels,
         stamp: Callable[[], int],
     ) -> None:

@@ -27,7 +27,7 @@ from emulator.net.accepted import Connections, Request, Ticket
 from emulator.net.reply import Reply
 from emulator.node.assembly import controller_config, raft_config, zk_client
 from emulator.node.recovery import load_history
-from emulator.node.tracing import Causes, Counters, block_row, came_by, outermost, request_row
+from emulator.node.tracing import Causes, NodeCounters, block_row, came_by, outermost, request_row
 from emulator.raft.format import MetaProperties
 from emulator.raft.machine import Raft
 from emulator.seam import (
@@ -109,7 +109,7 @@ class Node:
                 Channels(config.node_id, new_conn),
                 stamp,
             )
-        self.counters = Counters()
+        self.counters = NodeCounters()
         self.blocking_ms = Distribution()
         self._causes = Causes()
         self._unsettled = False

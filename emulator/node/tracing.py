@@ -23,7 +23,7 @@ from wire.schema import lookup
 
 
 @dataclass(slots=True)
-class Counters:
+class NodeCounters:
     """Plain numbers for the metrics."""
 
     request_errors: dict[tuple[str, str], int] = field(default_factory=dict)

@@ -17,7 +17,7 @@ from emulator.metadata.metadata_version import LATEST, MetadataVersion
 from emulator.migration.taking_over.dry_run import DryRun, dry_run
 from emulator.migration.zk_tree.entities import entities
 from emulator.migration.zk_tree.passwords import Passwords
-from emulator.migration.zk_tree.tree import Node, Tree
+from emulator.migration.zk_tree.tree import Tree, TreeNode
 
 REDACTED: Final = b"<redacted>"
 """What ``zk dump`` prints instead of a secret."""
@@ -163,7 +163,7 @@ class Survey:
     def copy(self) -> DryRun:
         """What the copy itself would make of the tree, with the controllers' settings."""
         tree = Tree()
-        tree.nodes = {path: Node(one.data, one.version) for path, one in self.nodes.items()}
+        tree.nodes = {path: TreeNode(one.data, one.version) for path, one in self.nodes.items()}
         children = {path: self.children(path) for path in self.nodes}
         tree.lists = {path: names for path, names in children.items() if names}
         settings = dict(next((one.values for one in self.controllers), {}))

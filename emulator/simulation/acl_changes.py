@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from emulator.metadata.acls import Acl, Resource
-from emulator.simulation.broker import Broker
+from emulator.simulation.broker import SimulatedBroker
 from emulator.simulation.changes import Changes
 from wire import messages as m
 
@@ -28,7 +28,7 @@ ENTRIES: Final = tuple(
 class AclChanges(Changes[Acl]):
     """Adds an entry, or removes it if it is there."""
 
-    def one(self, brokers: list[Broker]) -> None:
+    def one(self, brokers: list[SimulatedBroker]) -> None:
         """Ask for one change through one of the brokers."""
         acl, broker = self._rng.choice(ENTRIES), self._rng.choice(brokers)
         if not self._free(acl):

@@ -20,7 +20,7 @@ from emulator.simulation.controller_channel import ControllerChannel, OnAnswer
 from emulator.simulation.network import Address, Network
 from emulator.simulation.scheduler import MS, Scheduler
 from emulator.simulation.violation import Violated
-from emulator.simulation.zookeeper_tree import Tree
+from emulator.simulation.zookeeper_tree import ServerTree
 from emulator.zookeeper.ops import EPHEMERAL, Create
 from wire import messages as m
 from wire.batch import decode_batches
@@ -42,7 +42,7 @@ def host_of(broker_id: int) -> str:
 
 
 @dataclass(slots=True)
-class Log:
+class FollowedLog:
     """How far a broker has followed the metadata log; it stays on its disk."""
 
     end_offset: int = 0
@@ -50,7 +50,7 @@ class Log:
     high_watermark: int = -1
 
 
-class Broker:
+class SimulatedBroker:
     """One life of a broker.
 
     ``told`` is called with every control request before it is judged; ``fetched`` with every batch
@@ -63,13 +63,13 @@ class Broker:
         life: int,
         cluster_id: str,
         controller: Address,
-        log: Log,
-        tree: Tree,
+        log: FollowedLog,
+        tree: ServerTree,
         scheduler: Scheduler,
         network: Network,
         rng: Random,
         *,
-        told: Callable[[Broker, ControlRequest], None],
+        told: Callable[[SimulatedBroker, ControlRequest], None],
         fetched: Callable[[int, int, bytes], None],
     ) -> None:
         self.id = broker_id

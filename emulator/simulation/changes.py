@@ -10,7 +10,7 @@ from random import Random
 from typing import Final, Generic, TypeVar
 
 from emulator.metadata.image import Image
-from emulator.simulation.broker import Broker
+from emulator.simulation.broker import SimulatedBroker
 from emulator.simulation.violation import ensure
 from wire.errors import ErrorCode
 
@@ -44,7 +44,7 @@ class Changes(Generic[K]):
 
     def _ask(
         self,
-        broker: Broker,
+        broker: SimulatedBroker,
         key: K,
         request: object,
         version: int,

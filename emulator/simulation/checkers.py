@@ -15,7 +15,7 @@ from emulator.migration.dual_write.modes import Mode
 from emulator.migration.states import State
 from emulator.node.introspection import metrics
 from emulator.simulation import tree_check
-from emulator.simulation.broker import Broker
+from emulator.simulation.broker import SimulatedBroker
 from emulator.simulation.broker_view import FULL, ControlRequest
 from emulator.simulation.process import Process
 from emulator.simulation.violation import Violated, ensure
@@ -57,7 +57,7 @@ class Checker:
     def served(self, changed: set[str]) -> None:
         """ZooKeeper has served a request, which changed these znodes."""
 
-    def told(self, broker: Broker, request: ControlRequest) -> None:
+    def told(self, broker: SimulatedBroker, request: ControlRequest) -> None:
         """A broker has received a control request."""
 
     def ended(self) -> None:
@@ -275,7 +275,7 @@ class ToldOnlyRegistered(Checker):
 
     name = "told-only-registered"
 
-    def told(self, broker: Broker, request: ControlRequest) -> None:
+    def told(self, broker: SimulatedBroker, request: ControlRequest) -> None:
         """Judge a request as it arrives."""
         images = self.world.ledger.images
         known = self.world.registrations.get((broker.id, request.broker_epoch))

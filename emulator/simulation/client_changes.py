@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 from emulator.metadata import client_quotas
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature
-from emulator.simulation.broker import Broker
+from emulator.simulation.broker import SimulatedBroker
 from emulator.simulation.changes import Changes
 from wire import messages as m
 
@@ -30,7 +30,7 @@ Key: TypeAlias = tuple[Entity, str] | tuple[str, int]
 class ClientChanges(Changes[Key]):
     """Sets one value, or removes it."""
 
-    def one(self, brokers: list[Broker]) -> None:
+    def one(self, brokers: list[SimulatedBroker]) -> None:
         """Ask for one change through one of the brokers."""
         broker = self._rng.choice(brokers)
         keys: list[Key] = [*ENTITIES]

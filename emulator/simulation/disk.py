@@ -63,7 +63,7 @@ class DiskFaults:
 
 
 @dataclass(slots=True)
-class _File:
+class _DiskFile:
     data: bytearray
     medium: bytearray
     dirty: set[int] = field(default_factory=set)
@@ -91,7 +91,7 @@ class _File:
         return covered
 
 
-class Disk:
+class SimulatedDisk:
     """Files by path.
 
     Args:
@@ -107,7 +107,7 @@ class Disk:
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
         self._files = {
-            path: _File(bytearray(data), bytearray(data)) for path, data in files.items()
+            path: _DiskFile(bytearray(data), bytearray(data)) for path, data in files.items()
         }
         self._unlinked: dict[str, bytes] = {}
         self._planned: dict[str, tuple[int, int]] = {}
@@ -124,16 +124,16 @@ class Disk:
         """Bytes of all files together."""
         return sum(len(file.data) for file in self._files.values())
 
-    def clone(self) -> Disk:
+    def clone(self) -> SimulatedDisk:
         """A copy of the folder as it is at this moment, with what of it is durable.
 
         The copy fails no more: faults are those of the machine it came from.
         """
-        copy = Disk({})
+        copy = SimulatedDisk({})
         copy.restore(self)
         return copy
 
-    def restore(self, backup: Disk) -> None:
+    def restore(self, backup: SimulatedDisk) -> None:
         """Become what ``backup`` is; faults and capacity stay as they are here."""
         self._files = deepcopy(backup._files)
         self._unlinked = dict(backup._unlinked)
@@ -150,7 +150,7 @@ class Disk:
         """Append, durable only after a sync that was issued later."""
         if effect.path not in self._files:
             self._unlinked.clear()
-            self._files[effect.path] = _File(bytearray(), bytearray())
+            self._files[effect.path] = _DiskFile(bytearray(), bytearray())
         file = self._files[effect.path]
         room = self._room(len(effect.data))
         if (number := self._fails("append")) is not None:
@@ -190,7 +190,7 @@ class Disk:
         if number is not None:
             self._leave_part(effect)
             raise _error(number, effect.path)
-        self._files[effect.path] = _File(bytearray(effect.data), bytearray(effect.data))
+        self._files[effect.path] = _DiskFile(bytearray(effect.data), bytearray(effect.data))
         self._unlinked.clear()
 
     def truncate(self, effect: TruncateFile) -> None:
@@ -216,16 +216,16 @@ class Disk:
         for path, file in self._files.items():
             if file.data != file.medium:
                 told.append(self._lose(file, rng))
-            self._files[path] = _File(file.medium, bytearray(file.medium))
+            self._files[path] = _DiskFile(file.medium, bytearray(file.medium))
         for path, content in reversed(self._unlinked.items()):
             if rng.random() < 0.5:
                 break
-            self._files[path] = _File(bytearray(content), bytearray(content))
+            self._files[path] = _DiskFile(bytearray(content), bytearray(content))
             told.append(f"{path} came back")
         self._unlinked.clear()
         return ", ".join(told) or "all"
 
-    def _lose(self, file: _File, rng: Random) -> str:
+    def _lose(self, file: _DiskFile, rng: Random) -> str:
         """Bring to the medium what a machine going down may have written by then."""
         durable = len(file.medium)
         loose = len(file.data) - durable
@@ -266,7 +266,7 @@ class Disk:
     def _leave_part(self, effect: ReplaceFile) -> None:
         if self.faults is not None and self.faults.happens("leftover", self.faults.leftover):
             half = bytearray(effect.data[: self._room(len(effect.data) // 2)])
-            self._files[f"{effect.path}.part"] = _File(half, bytearray())
+            self._files[f"{effect.path}.part"] = _DiskFile(half, bytearray())
 
     def _stream(self, name: str) -> Random:
         return Random(name) if self.faults is None else self.faults.stream(name)

@@ -15,7 +15,7 @@ from random import Random
 from typing import Final
 
 from emulator.metadata.image import Image
-from emulator.simulation.broker import PRINCIPAL, Broker
+from emulator.simulation.broker import PRINCIPAL, SimulatedBroker
 from emulator.simulation.controller_channel import api_key
 from emulator.simulation.violation import Violated, ensure
 from wire import messages as m
@@ -83,7 +83,7 @@ class Load:
         for topic in image.topics.values():
             self._topics.setdefault(topic.name, _Thing(_topic_state(image, topic.name)))
 
-    def one(self, brokers: list[Broker]) -> None:
+    def one(self, brokers: list[SimulatedBroker]) -> None:
         """Ask for one change through one of the brokers."""
         broker = self._rng.choice(brokers)
         self.asked += 1
@@ -103,7 +103,7 @@ class Load:
         return any(one.busy for one in (*self._topics.values(), *self._configs.values()))
 
     # ---------------------------------------------------------------- changes
-    def _topic(self, broker: Broker, alive: int) -> None:
+    def _topic(self, broker: SimulatedBroker, alive: int) -> None:
         idle = [n for n, t in self._topics.items() if not t.busy and t.maybe is None]
         if len(idle) < 6:
             self._made += 1
@@ -130,7 +130,7 @@ class Load:
             request = _set(TOPIC, name, RETENTION, after.retention)
         self._change(broker, f"topic {name}", thing, after, request)
 
-    def _broker_config(self, broker: Broker) -> None:
+    def _broker_config(self, broker: SimulatedBroker) -> None:
         name = self._rng.choice(("", str(broker.id)))
         thing = self._configs.setdefault(name, _Thing(TopicState()))
         if thing.busy or thing.maybe is not None:
@@ -140,7 +140,7 @@ class Load:
         self._change(broker, f"broker config {name!r}", thing, after, request)
 
     def _change(
-        self, broker: Broker, what: str, thing: _Thing, after: TopicState, request: object
+        self, broker: SimulatedBroker, what: str, thing: _Thing, after: TopicState, request: object
     ) -> None:
         thing.busy = True
 
@@ -162,7 +162,7 @@ class Load:
         self._send(broker, request, answered)
 
     def _send(
-        self, broker: Broker, request: object, answered: Callable[[int | None], None]
+        self, broker: SimulatedBroker, request: object, answered: Callable[[int | None], None]
     ) -> None:
         """Plainly, or in an Envelope as a broker passes on what clients ask."""
         version = VERSIONS[type(request)]
@@ -193,7 +193,7 @@ class Load:
         broker.ask(envelope, 0, opened)
 
     # ---------------------------------------------------------------- requests of brokers' own
-    def _allocate(self, broker: Broker) -> None:
+    def _allocate(self, broker: SimulatedBroker) -> None:
         def answered(answer: object | None) -> None:
             if isinstance(answer, m.AllocateProducerIdsResponse) and not answer.error_code:
                 first, end = (
@@ -210,7 +210,7 @@ class Load:
         request = m.AllocateProducerIdsRequest(broker_id=broker.id, broker_epoch=broker.epoch)
         broker.ask(request, 0, answered)
 
-    def _alter_partition(self, broker: Broker) -> None:
+    def _alter_partition(self, broker: SimulatedBroker) -> None:
         """As the leader of a partition: some member falls out of the ISR or comes back."""
         led = [
             (key, known)

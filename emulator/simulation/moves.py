@@ -11,7 +11,7 @@ from random import Random
 from typing import Final
 
 from emulator.metadata.image import Image
-from emulator.simulation.broker import Broker
+from emulator.simulation.broker import SimulatedBroker
 from emulator.simulation.violation import ensure
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -62,7 +62,7 @@ class Moves:
         """Whether an answer is still expected."""
         return self._waiting > 0
 
-    def one(self, brokers: list[Broker]) -> None:
+    def one(self, brokers: list[SimulatedBroker]) -> None:
         """Ask for an election or a reassignment through one of the brokers."""
         broker = self._rng.choice(brokers)
         image = self._image()
@@ -80,7 +80,7 @@ class Moves:
         else:
             self._move(broker, chosen)
 
-    def _elect(self, broker: Broker, chosen: list[tuple[str, int, Key]]) -> None:
+    def _elect(self, broker: SimulatedBroker, chosen: list[tuple[str, int, Key]]) -> None:
         group = m.ElectLeadersRequest.TopicPartitions
         everything = self._rng.random() < 0.3
         before = {key: self._epoch(key) for _, _, key in chosen}
@@ -110,7 +110,7 @@ class Moves:
 
         broker.ask(request, ELECT_VERSION, answered)
 
-    def _move(self, broker: Broker, chosen: list[tuple[str, int, Key]]) -> None:
+    def _move(self, broker: SimulatedBroker, chosen: list[tuple[str, int, Key]]) -> None:
         kinds = m.AlterPartitionReassignmentsRequest
         ids = sorted(self._image().brokers)
         topics = []

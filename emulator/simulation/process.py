@@ -34,7 +34,7 @@ from emulator.seam import (
     SyncFile,
     TruncateFile,
 )
-from emulator.simulation.disk import Disk
+from emulator.simulation.disk import SimulatedDisk
 from emulator.simulation.network import Network
 from emulator.simulation.scheduler import MS, Scheduler
 
@@ -58,7 +58,7 @@ class Process:
         name: str,
         config: Config,
         identity: MetaProperties,
-        disk: Disk,
+        disk: SimulatedDisk,
         scheduler: Scheduler,
         network: Network,
         rng: Random,

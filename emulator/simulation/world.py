@@ -23,10 +23,10 @@ from emulator.raft.format import (
 )
 from emulator.simulation import checkers, faults, tree_check, zookeeper_mode
 from emulator.simulation.acl_changes import AclChanges
-from emulator.simulation.broker import Broker, Log
+from emulator.simulation.broker import FollowedLog, SimulatedBroker
 from emulator.simulation.broker_view import ControlRequest
 from emulator.simulation.client_changes import ClientChanges
-from emulator.simulation.disk import Disk
+from emulator.simulation.disk import SimulatedDisk
 from emulator.simulation.ledger import Ledger
 from emulator.simulation.load import Load
 from emulator.simulation.moves import Moves
@@ -99,14 +99,14 @@ class World:
         self._foreign_writes = 0
         self._lives = Random(f"lives {seed}")
         self._broker_lives: dict[int, int] = {}
-        self._logs: dict[int, Log] = {}
+        self._logs: dict[int, FollowedLog] = {}
         self._process_lives = 0
         self._loading = False
         self._faults_left = len(scenario.faults)
         self._config = _config(scenario)
         self.checkers = [checker(self) for checker in checkers.ALL]
-        self.disk = Disk(_formatted(scenario))
-        self.brokers: dict[int, Broker] = {}
+        self.disk = SimulatedDisk(_formatted(scenario))
+        self.brokers: dict[int, SimulatedBroker] = {}
         self.zombies: list[Process] = []
         """Controllers that were paused and replaced, and run again."""
         self.process = self._start_process()
@@ -245,7 +245,7 @@ class World:
             *self.network.between(old.name, "broker"),
         ):
             self.network.cut(link)
-        self.disk = Disk(old.disk.files)
+        self.disk = SimulatedDisk(old.disk.files)
         self.disk.crash(self.rng)
         self.zombies.append(old)
         self._start_process()
@@ -291,12 +291,12 @@ class World:
 
     def _start_broker(self, broker_id: int) -> None:
         life = self._broker_lives[broker_id] = self._broker_lives.get(broker_id, 0) + 1
-        broker = Broker(
+        broker = SimulatedBroker(
             broker_id,
             life,
             zookeeper_mode.CLUSTER_ID,
             CONTROLLER,
-            self._logs.setdefault(broker_id, Log()),
+            self._logs.setdefault(broker_id, FollowedLog()),
             self.tree,
             self.scheduler,
             self.network,
@@ -307,11 +307,11 @@ class World:
         self.brokers[broker_id] = broker
         self.after_ms(self._lives.randint(0, 200), broker.start)
 
-    def _told(self, broker: Broker, request: ControlRequest) -> None:
+    def _told(self, broker: SimulatedBroker, request: ControlRequest) -> None:
         for checker in self.checkers:
             checker.told(broker, request)
 
-    def kill_broker(self, broker: Broker) -> None:
+    def kill_broker(self, broker: SimulatedBroker) -> None:
         """SIGKILL; its znode goes, then it starts again."""
         self.scheduler.tell(broker.name, "killed")
         broker.die()

@@ -22,7 +22,7 @@ from random import Random
 from kazoo.protocol import serialization as kazoo
 
 from emulator.seam import Close, Effect, Send
-from emulator.simulation.zookeeper_tree import Refused, Tree
+from emulator.simulation.zookeeper_tree import RefusedOp, ServerTree
 from emulator.zookeeper import jute
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import Check, Create, Delete, SetData, Stat, ZkOp, ZnodeAcl
@@ -61,7 +61,7 @@ class ZooKeeperModel:
     """
 
     def __init__(self, rng: Random, *, tick_ms: int = 2_000) -> None:
-        self.tree = Tree()
+        self.tree = ServerTree()
         self._rng = rng
         self._tick_ms = tick_ms
         self._peers: dict[int, _Peer] = {}
@@ -239,7 +239,7 @@ class ZooKeeperModel:
             if opcode in (jute.OP_CREATE, jute.OP_DELETE, jute.OP_SET_DATA):
                 value = self.tree.write(_op(opcode, frame, at)[0], session_id, now_ms)
                 return ZkCode.OK, _value_bytes(value)
-        except Refused as refused:
+        except RefusedOp as refused:
             return refused.code, b""
         return ZkCode.UNIMPLEMENTED, b""
 
@@ -263,7 +263,7 @@ class ZooKeeperModel:
             path, at = _path(frame, at)
             try:
                 parts.append(_MULTI_HEADER.pack(opcode, False, 0) + self._read(opcode, path))
-            except Refused as refused:
+            except RefusedOp as refused:
                 parts.append(_error_result(refused.code))
 
     def _multi(self, frame: bytes, at: int, session_id: int, now_ms: int) -> bytes:
@@ -334,4 +334,4 @@ def _op(opcode: int, frame: bytes, at: int) -> tuple[ZkOp, int]:
         return Delete(path, version), at + 4
     if opcode == jute.OP_CHECK:
         return Check(path, version), at + 4
-    raise Refused(ZkCode.MARSHALLING_ERROR)
+    raise RefusedOp(ZkCode.MARSHALLING_ERROR)

@@ -6,7 +6,7 @@ import json
 from random import Random
 from typing import Final
 
-from emulator.simulation.zookeeper_tree import Tree
+from emulator.simulation.zookeeper_tree import ServerTree
 from emulator.zookeeper.ops import Create
 from wire.text import uuid_text
 
@@ -33,7 +33,7 @@ FOLDERS: Final = (
 )
 
 
-def fill(tree: Tree, rng: Random, *, brokers: int, topics: int, now_ms: int) -> None:
+def fill(tree: ServerTree, rng: Random, *, brokers: int, topics: int, now_ms: int) -> None:
     """Make the znodes of a cluster with some topics, one of them about to be deleted.
 
     Args:
@@ -63,7 +63,7 @@ def fill(tree: Tree, rng: Random, *, brokers: int, topics: int, now_ms: int) -> 
         put(f"/admin/delete_topics/t{topics - 1}")
 
 
-def fill_client_entities(tree: Tree, *, scram: bool) -> None:
+def fill_client_entities(tree: ServerTree, *, scram: bool) -> None:
     """Add quotas, and credentials where metadata.version has records for them."""
     credential = "salt=c2FsdA==,stored_key=YQ==,server_key=Yg==,iterations=4096"
     alice = {"producer_byte_rate": "1024"} | ({"SCRAM-SHA-256": credential} if scram else {})

@@ -32,7 +32,7 @@ _BAD_CHARACTER = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U0001
 _SPECIAL = frozenset({"/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"})
 
 
-class Refused(Exception):  # noqa: N818  # an expected outcome, not a fault
+class RefusedOp(Exception):  # noqa: N818  # an expected outcome, not a fault
     """One op cannot be done; nothing was changed by it."""
 
     def __init__(self, code: ZkCode) -> None:
@@ -91,10 +91,10 @@ def _check_path(path: str) -> None:
         or ".." in parts
         or _BAD_CHARACTER.search(path)
     ):
-        raise Refused(ZkCode.BAD_ARGUMENTS)
+        raise RefusedOp(ZkCode.BAD_ARGUMENTS)
 
 
-class Tree:
+class ServerTree:
     """All znodes by path, and the last zxid.
 
     ``changed`` takes the path of every znode that is written, made or removed, for who looks on.
@@ -122,7 +122,7 @@ class Tree:
         """
         node = self.nodes.get(path)
         if node is None:
-            raise Refused(ZkCode.NO_NODE)
+            raise RefusedOp(ZkCode.NO_NODE)
         return node
 
     def permit(self, path: str, *, write: bool) -> None:
@@ -132,7 +132,7 @@ class Tree:
             Refused: NO_AUTH.
         """
         if path in self.locked or (write and path in self.read_only):
-            raise Refused(ZkCode.NO_AUTH)
+            raise RefusedOp(ZkCode.NO_AUTH)
 
     def write(self, op: ZkOp, session_id: int, now_ms: int) -> OpValue:
         """Do one op as a transaction of its own; a refused one uses up a zxid as well."""
@@ -154,7 +154,7 @@ class Tree:
             for index, op in enumerate(ops):
                 try:
                     values.append(self._apply(op, session_id, now_ms))
-                except Refused as refused:
+                except RefusedOp as refused:
                     self._roll_back()
                     return index, refused.code
         finally:
@@ -185,12 +185,12 @@ class Tree:
                 return node.stat()
             case Delete():
                 if not op.path.startswith("/") or op.path in _SPECIAL:
-                    raise Refused(ZkCode.BAD_ARGUMENTS)
+                    raise RefusedOp(ZkCode.BAD_ARGUMENTS)
                 self.get(op.path)
                 self.permit(parent_of(op.path), write=True)
                 node = self._expect(op.path, op.version)
                 if node.children:
-                    raise Refused(ZkCode.NOT_EMPTY)
+                    raise RefusedOp(ZkCode.NOT_EMPTY)
                 self._remove(op.path)
             case Check():
                 _check_path(op.path)
@@ -202,15 +202,15 @@ class Tree:
     def _expect(self, path: str, version: int) -> Znode:
         node = self.get(path)
         if version not in (ANY_VERSION, node.version):
-            raise Refused(ZkCode.BAD_VERSION)
+            raise RefusedOp(ZkCode.BAD_VERSION)
         return node
 
     def _create(self, op: Create, session_id: int, now_ms: int) -> str:
         if not 0 <= op.flags <= EPHEMERAL | SEQUENTIAL or "/" not in op.path:
-            raise Refused(ZkCode.BAD_ARGUMENTS)
+            raise RefusedOp(ZkCode.BAD_ARGUMENTS)
         parent_path = parent_of(op.path)
         if not op.acl:
-            raise Refused(ZkCode.INVALID_ACL)
+            raise RefusedOp(ZkCode.INVALID_ACL)
         parent = self.get(parent_path)
         self.permit(parent_path, write=True)
         path = op.path
@@ -218,9 +218,9 @@ class Tree:
             path += f"{parent.creates:010d}"
         _check_path(path)
         if path in self.nodes:
-            raise Refused(ZkCode.NODE_EXISTS)
+            raise RefusedOp(ZkCode.NODE_EXISTS)
         if parent.ephemeral_owner:
-            raise Refused(ZkCode.NO_CHILDREN_FOR_EPHEMERALS)
+            raise RefusedOp(ZkCode.NO_CHILDREN_FOR_EPHEMERALS)
         self._touch(parent_path)
         self._touch(path)
         parent.children.add(path.rsplit("/", 1)[1])

@@ -21,8 +21,8 @@ from emulator.migration.taking_over import importer
 from emulator.migration.tree_diff import Difference, differences
 from emulator.migration.zk_tree import producer_id, topics
 from emulator.migration.zk_tree.projection import same
-from emulator.migration.zk_tree.reader import Tree as ReadTree
-from emulator.simulation.zookeeper_tree import Tree
+from emulator.migration.zk_tree.reader import Tree
+from emulator.simulation.zookeeper_tree import ServerTree
 from emulator.zookeeper.ops import Create, Delete, SetData, ZkOp
 from tests import data
 from tests.conformance.official import snake
@@ -139,9 +139,9 @@ _NOT_COPIED = {
 }
 
 
-def tree_before(folder: str, stop: Callable[[dict[str, Any]], bool]) -> Tree:
+def tree_before(folder: str, stop: Callable[[dict[str, Any]], bool]) -> ServerTree:
     """ZooKeeper's tree just before the first transaction that ``stop`` says yes to."""
-    tree = Tree()
+    tree = ServerTree()
     for entry in data.lines(f"{folder}/zk-txnlog.jsonl"):
         if stop(entry):
             return tree
@@ -155,7 +155,7 @@ def claims(entry: dict[str, Any]) -> bool:
     return any("kraftControllerEpoch" in op.get("text", "") and not op["ephemeral"] for op in made)
 
 
-def _apply(tree: Tree, entry: dict[str, Any]) -> None:
+def _apply(tree: ServerTree, entry: dict[str, Any]) -> None:
     session = int(entry["session"], 16)
     if entry["op"] == "closeSession":
         tree.end_session(session)
@@ -189,7 +189,7 @@ def _content(node: dict[str, Any]) -> bytes | None:
     return node["text"].encode() if "text" in node else None
 
 
-def our_copy(tree: Tree) -> list[object]:
+def our_copy(tree: ServerTree) -> list[object]:
     """The records that our copy makes of a tree."""
     pages = importer.pages(read(tree, reads_max=100), EMPTY, 200)
     return [record for page in pages for record in page]
@@ -237,7 +237,7 @@ class Run:
                 )
             )
 
-    def read(self) -> ReadTree:
+    def read(self) -> Tree:
         """The tree as the product reads it."""
         return read(self.tree, reads_max=100)
 

@@ -20,7 +20,7 @@ from emulator.migration.tree_diff import differences
 from emulator.migration.zk_tree import acls, configs, delegation_tokens, producer_id, topics
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.migration.zk_tree.projection import znodes
-from emulator.simulation.zookeeper_tree import Tree
+from emulator.simulation.zookeeper_tree import ServerTree
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import Create, Delete, NodeData, SetData, Stat, ZkOp
 from tests import data
@@ -43,13 +43,13 @@ def ours_at(step: str, folder: str = FULL) -> Run:
     return run
 
 
-def kafka_writes(tree: Tree, *ops: ZkOp) -> ZkCode | None:
+def kafka_writes(tree: ServerTree, *ops: ZkOp) -> ZkCode | None:
     """One multi of Kafka's dual write on the model; the code with which ZooKeeper refuses it."""
     done = tree.multi(ops, 1, 0)
     return done[1] if isinstance(done, tuple) else None
 
 
-def reconciled(tree: Tree, records: list[object]) -> list[ZkOp]:
+def reconciled(tree: ServerTree, records: list[object]) -> list[ZkOp]:
     """Make the tree what some records say; nothing may differ afterwards."""
     image, _ = replayed(records)
     ops = ops_of(compare(read(tree), image, controller_epoch=7))
@@ -63,7 +63,7 @@ def topic(name: str, topic_id: bytes, partitions: int = 1) -> list[object]:
     return World().topic(name, topic_id, *((1,) for _ in range(partitions)))
 
 
-def tree_with(records: list[object]) -> Tree:
+def tree_with(records: list[object]) -> ServerTree:
     """A tree that holds what some records say."""
     return tree_of(znodes(replayed(records)[0], controller_epoch=7))
 

@@ -7,7 +7,7 @@ import pytest
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.taking_over.preconditions import Why, reasons
 from emulator.migration.telling.propagation import live_brokers
-from emulator.migration.zk_tree.reader import Node, Tree
+from emulator.migration.zk_tree.reader import Tree, TreeNode
 from tests.unit.controller.world import World
 from wire import records as r
 from wire.errors import ErrorCode
@@ -18,7 +18,7 @@ def tree_of_brokers(*ids: int) -> Tree:
     tree = Tree()
     tree.lists["/brokers/ids"] = tuple(str(one) for one in ids)
     for one in ids:
-        tree.nodes[f"/brokers/ids/{one}"] = Node(b'{"version":5,"endpoints":[]}')
+        tree.nodes[f"/brokers/ids/{one}"] = TreeNode(b'{"version":5,"endpoints":[]}')
     return tree
 
 

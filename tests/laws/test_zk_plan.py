@@ -16,7 +16,7 @@ from emulator.migration.plan import PARTITIONS_PER_PIECE, changes, compare, plan
 from emulator.migration.taking_over import importer
 from emulator.migration.tree_diff import differences
 from emulator.migration.zk_tree.projection import same, znodes
-from emulator.simulation.zookeeper_tree import Tree
+from emulator.simulation.zookeeper_tree import ServerTree
 from emulator.zookeeper.ops import Create, Delete, SetData
 from tests.laws.metadata_records import LAW
 from tests.laws.zk_trees import (
@@ -120,7 +120,7 @@ def test_a_reconcile_mends_any_tree_and_can_be_cut_anywhere(
 TAMPERING = ("garbage", "null", "remove", "add", "foreign")
 
 
-def _tamper(tree: Tree, path: str, how: str) -> None:
+def _tamper(tree: ServerTree, path: str, how: str) -> None:
     node = tree.nodes.get(path)
     if node is None:
         return

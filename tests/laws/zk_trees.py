@@ -12,9 +12,8 @@ from emulator.migration.plan import Piece, PlannedPaths, compare
 from emulator.migration.zk_tree.entities import ENTITIES
 from emulator.migration.zk_tree.entity import EntityClass
 from emulator.migration.zk_tree.projection import same, znodes
-from emulator.migration.zk_tree.reader import TOP_LEVEL, TreeReader
-from emulator.migration.zk_tree.reader import Tree as ReadTree
-from emulator.simulation.zookeeper_tree import Refused, Tree
+from emulator.migration.zk_tree.reader import TOP_LEVEL, Tree, TreeReader
+from emulator.simulation.zookeeper_tree import RefusedOp, ServerTree
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import (
     Create,
@@ -46,15 +45,15 @@ def stories(size: int = 30) -> SearchStrategy[list[object]]:
     return logs(size=size).filter(ids_differ)
 
 
-def empty_tree() -> Tree:
+def empty_tree() -> ServerTree:
     """A tree with Kafka's top-level znodes."""
-    tree = Tree()
+    tree = ServerTree()
     for path in TOP_LEVEL:
         tree.write(Create(path, None), 0, 0)
     return tree
 
 
-def tree_of(nodes: Nodes) -> Tree:
+def tree_of(nodes: Nodes) -> ServerTree:
     """A tree that holds ``nodes`` beside the top-level ones."""
     tree = empty_tree()
     for path in sorted(nodes):
@@ -69,7 +68,7 @@ def tree_of(nodes: Nodes) -> Tree:
     return tree
 
 
-def owned(tree: Tree) -> Nodes:
+def owned(tree: ServerTree) -> Nodes:
     """Every znode that follows an image; not what :data:`FOREIGN` hands left in it."""
     return {
         path: node.data
@@ -82,18 +81,18 @@ def _entities(path: str) -> list[EntityClass[Any]]:
     return [entity for entity in ENTITIES if entity.owns(path)]
 
 
-def known(tree: Tree) -> PlannedPaths:
+def known(tree: ServerTree) -> PlannedPaths:
     """What a plan may know of a tree."""
     return PlannedPaths(tree.nodes)
 
 
-def write(tree: Tree, ops: Iterable[ZkOp]) -> None:
+def write(tree: ServerTree, ops: Iterable[ZkOp]) -> None:
     """Apply in order; the tree refuses an op that comes too early or twice."""
     for op in ops:
         tree.write(op, 0, 0)
 
 
-def mend(tree: Tree, image: Image) -> None:
+def mend(tree: ServerTree, image: Image) -> None:
     """Reconcile as the write-behind does: look below what could not be deleted, and begin anew."""
     below: set[str] = set()
     for _ in range(20):
@@ -107,11 +106,11 @@ def mend(tree: Tree, image: Image) -> None:
     raise AssertionError(below)
 
 
-def written(tree: Tree, op: ZkOp) -> bool:
+def written(tree: ServerTree, op: ZkOp) -> bool:
     """Apply one op; False if it is the deletion of a znode with others below."""
     try:
         write(tree, [op])
-    except Refused as refused:
+    except RefusedOp as refused:
         if refused.code != ZkCode.NOT_EMPTY:
             raise
         return False
@@ -123,7 +122,7 @@ def ops_of(pieces: Iterable[Piece]) -> list[ZkOp]:
     return [op for piece in pieces for group in piece for op in group]
 
 
-def read(tree: Tree, *, reads_max: int = 7, below: Iterable[str] = ()) -> ReadTree:
+def read(tree: ServerTree, *, reads_max: int = 7, below: Iterable[str] = ()) -> Tree:
     """Read the whole tree as the product does."""
     reader = TreeReader(reads_max=reads_max, below=sorted(below))
     while not reader.complete:
@@ -132,17 +131,17 @@ def read(tree: Tree, *, reads_max: int = 7, below: Iterable[str] = ()) -> ReadTr
     return reader.tree
 
 
-def _answer(tree: Tree, one: ZkRead) -> ReadValue:
+def _answer(tree: ServerTree, one: ZkRead) -> ReadValue:
     try:
         node = tree.get(one.path)
-    except Refused as refused:
+    except RefusedOp as refused:
         return ReadFailed(refused.code)
     return (
         tuple(node.children) if isinstance(one, GetChildren) else NodeData(node.data, node.stat())
     )
 
 
-def differing(tree: Tree, image: Image) -> list[str]:
+def differing(tree: ServerTree, image: Image) -> list[str]:
     """Paths at which the tree is not what the image says.
 
     A znode may outlive its entity if it says that nothing is left.

@@ -8,7 +8,7 @@ from emulator.migration import plan
 from emulator.migration.dual_write.lag import Lag
 from emulator.migration.taking_over import claim
 from emulator.migration.telling import propagation
-from emulator.simulation.disk import Disk
+from emulator.simulation.disk import SimulatedDisk
 from emulator.simulation.scenario import Scenario
 from emulator.zookeeper.ops import Multi, SetData
 
@@ -32,7 +32,7 @@ def test_nothing_planted_nothing_noticed(simulate):
 
 
 def test_a_disk_that_lies_about_syncs(simulate, monkeypatch):
-    monkeypatch.setattr(Disk, "synced", lambda *_: None)
+    monkeypatch.setattr(SimulatedDisk, "synced", lambda *_: None)
     assert broken(simulate) in {"committed-survives", "keeps-running"}
 
 

@@ -27,7 +27,7 @@ from emulator.migration.zk_tree.admin import DELETE_TOPICS, pending_deletions
 from emulator.migration.zk_tree.entities import ENTITIES
 from emulator.migration.zk_tree.entity import Entities
 from emulator.migration.zk_tree.errors import ZnodeError
-from emulator.migration.zk_tree.tree import Node, Tree
+from emulator.migration.zk_tree.tree import Tree, TreeNode
 from emulator.zookeeper.ops import NodeData, Stat
 from wire import records as r
 
@@ -44,7 +44,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class CopyRefusal:
     """A znode for which the migration would not start; ``code`` is one of ``Why``."""
 
     code: str
@@ -59,7 +59,7 @@ class DryRun:
     metadata_version: MetadataVersion
     records: dict[str, int] = field(default_factory=dict)
     """How many records of which type, under Kafka's names, in the order of the copy."""
-    refusals: list[Refusal] = field(default_factory=list)
+    refusals: list[CopyRefusal] = field(default_factory=list)
     """While there is one, nothing at all would be copied."""
     left: list[Note] = field(default_factory=list)
     """Znodes that stand for something and are not copied, as in Kafka."""
@@ -103,9 +103,9 @@ def _pages(tree: Tree, image: Image, entities: Entities) -> Iterator[Iterable[ob
     return importer.pages(tree, image, 1, entities)
 
 
-def _refusal(reason: Reason) -> Refusal:
+def _refusal(reason: Reason) -> CopyRefusal:
     text = reason.text.removeprefix(f"{reason.subject}: ")
-    return Refusal(reason.why.value, reason.subject, text)
+    return CopyRefusal(reason.why.value, reason.subject, text)
 
 
 def _claim(tree: Tree, image: Image) -> Iterator[Reason]:
@@ -137,7 +137,7 @@ class _NoLog:
         return None
 
 
-def _stat(node: Node) -> Stat:
+def _stat(node: TreeNode) -> Stat:
     return Stat(node.czxid, 0, 0, 0, node.version, 0, 0, node.ephemeral_owner, 0, 0, 0)
 
 
@@ -181,7 +181,7 @@ def _without_gaps(tree: Tree) -> tuple[Tree, list[Note]]:
             scram = path.startswith("/config/users/")
             config[key if scram else f"{key}.left.out"] = _scram(key) if scram else value
         data = json.dumps(shown).encode()
-        filled.nodes[path] = Node(data, node.version, node.czxid, node.ephemeral_owner)
+        filled.nodes[path] = TreeNode(data, node.version, node.czxid, node.ephemeral_owner)
         notes.append(Note(path, f"left out of the dump: {', '.join(sorted(secret))}"))
     return filled, notes
 

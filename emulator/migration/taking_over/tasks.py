@@ -68,7 +68,7 @@ class Claimed:
 TaskResult: TypeAlias = Done | Missing | Lost | Claimed
 
 
-class LogView(claim.LogView, Protocol):
+class TaskLog(claim.LogView, Protocol):
     """The part of the log that tasks look at."""
 
     @property
@@ -156,7 +156,7 @@ class CheckTask(Task):
         self,
         zk: Zk,
         image: Image,
-        log: LogView,
+        log: TaskLog,
         node_id: int,
         kraft_epoch: int,
         entities: Entities,
@@ -234,7 +234,7 @@ class ClaimTask(Task):
         self,
         zk: Zk,
         image: Image,
-        log: LogView,
+        log: TaskLog,
         node_id: int,
         kraft_epoch: int,
         entities: Entities,

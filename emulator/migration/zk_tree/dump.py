@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from emulator.migration.zk_tree.reader import Node, Tree
+from emulator.migration.zk_tree.reader import Tree, TreeNode
 
 REDACTED: Final = "<redacted>"
 """What a dump shows in place of a secret."""
@@ -61,7 +61,9 @@ def parse(document: bytes) -> Tree:
     for path, node in found.nodes.items():
         if not path.startswith("/") or (path != "/" and "" in path[1:].split("/")):
             raise DumpError(f"not a dump of a ZooKeeper tree: {path!r} is no path of a znode")
-        tree.nodes[path] = Node(_data(path, node), node.version, node.czxid, node.ephemeral_owner)
+        tree.nodes[path] = TreeNode(
+            _data(path, node), node.version, node.czxid, node.ephemeral_owner
+        )
         children.setdefault(path, set())
         below = path
         while below != "/":

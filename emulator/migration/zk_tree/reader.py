@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from emulator.migration.zk_tree.entities import ENTITIES
-from emulator.migration.zk_tree.tree import Node, Tree
+from emulator.migration.zk_tree.tree import Tree, TreeNode
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import (
     GetChildren,
@@ -71,7 +71,7 @@ WALKED: Final = tuple(root for entity in ENTITIES for root in entity.roots)
 """Read whole, whatever is there."""
 FOLDERS: Final = tuple(dict.fromkeys(path for entity in ENTITIES for path in entity.folders))
 
-__all__ = ["TOP_LEVEL", "Node", "Tree", "TreeReader", "TreeTag"]
+__all__ = ["TOP_LEVEL", "Tree", "TreeNode", "TreeReader", "TreeTag"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,7 +149,9 @@ class TreeReader:
                 if code != ZkCode.NO_NODE:
                     self.tree.unreadable[path] = code
             case NodeData(data=data, stat=stat):
-                self.tree.nodes[path] = Node(data, stat.version, stat.czxid, stat.ephemeral_owner)
+                self.tree.nodes[path] = TreeNode(
+                    data, stat.version, stat.czxid, stat.ephemeral_owner
+                )
                 if stat.children_count and self._is_odd(path, stat.children_count):
                     self._todo.append(GetChildren(path))
             case tuple():

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 
-class Node(msgspec.Struct, frozen=True, gc=False):
+class TreeNode(msgspec.Struct, frozen=True, gc=False):
     """One znode as read; ``data`` None is null data. ``ephemeral_owner`` 0: persistent."""
 
     data: bytes | None
@@ -20,12 +20,12 @@ class Tree:
     """Znodes by path and children by parent, as far as they were read."""
 
     def __init__(self) -> None:
-        self.nodes: dict[str, Node] = {}
+        self.nodes: dict[str, TreeNode] = {}
         self.lists: dict[str, tuple[str, ...]] = {}
         self.unreadable: dict[str, int] = {}
         """Result code of every read that failed for another reason than absence."""
 
-    def node(self, path: str) -> Node | None:
+    def node(self, path: str) -> TreeNode | None:
         """The znode at ``path``; None when it is absent or its data was not read."""
         return self.nodes.get(path)
 

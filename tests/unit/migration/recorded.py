@@ -6,7 +6,7 @@ import base64
 import json
 from typing import Any
 
-from emulator.migration.zk_tree.reader import Node, Tree
+from emulator.migration.zk_tree.reader import Tree, TreeNode
 from tests import data
 
 
@@ -29,7 +29,7 @@ def recorded_tree(folder: str, step: str) -> Tree:
     nodes = recorded_nodes(folder, step)
     lists: dict[str, list[str]] = {path: [] for path in nodes}
     for path, node in nodes.items():
-        tree.nodes[path] = Node(
+        tree.nodes[path] = TreeNode(
             node_data(node), node["version"], node["czxid"], node["ephemeralOwner"]
         )
         parent, _, name = path.rpartition("/")

@@ -10,7 +10,7 @@ from emulator.metadata.history import History
 from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.metadata_version import MetadataVersion
 from emulator.migration.taking_over import importer
-from emulator.migration.zk_tree.reader import Node, Tree
+from emulator.migration.zk_tree.reader import Tree, TreeNode
 from tests.unit.migration.recorded import recorded_records, recorded_tree
 from wire import records as r
 from wire.text import uuid_text
@@ -79,7 +79,7 @@ def test_a_topic_pending_deletion_is_left_out() -> None:
 def test_a_partition_that_no_controller_has_seen() -> None:
     tree = Tree()
     tree.lists["/brokers/topics"] = ("t",)
-    tree.nodes["/brokers/topics/t"] = Node(
+    tree.nodes["/brokers/topics/t"] = TreeNode(
         b'{"version":3,"topic_id":"AAAAAAAAAAAAAAAAAAAAAg","partitions":{"0":[3,1]},'
         b'"adding_replicas":{},"removing_replicas":{}}'
     )
@@ -91,11 +91,11 @@ def test_a_partition_that_no_controller_has_seen() -> None:
 def test_an_ongoing_reassignment_is_carried_over() -> None:
     tree = Tree()
     tree.lists["/brokers/topics"] = ("t",)
-    tree.nodes["/brokers/topics/t"] = Node(
+    tree.nodes["/brokers/topics/t"] = TreeNode(
         b'{"version":3,"topic_id":"AAAAAAAAAAAAAAAAAAAAAg","partitions":{"0":[1,2,3]},'
         b'"adding_replicas":{"0":[3]},"removing_replicas":{"0":[1]}}'
     )
-    tree.nodes["/brokers/topics/t/partitions/0/state"] = Node(
+    tree.nodes["/brokers/topics/t/partitions/0/state"] = TreeNode(
         b'{"controller_epoch":4,"leader":-1,"version":1,"leader_epoch":7,"isr":[2]}', version=9
     )
     (partition,) = of(copied(tree), r.PartitionRecord)
@@ -111,7 +111,7 @@ def test_pages_hold_at_least_a_batch_and_never_too_much() -> None:
         count = 3_000 if name == "t050" else 2
         partitions = ",".join(f'"{p}":[1]' for p in range(count))
         topic_id = uuid_text((i + 10).to_bytes(16))
-        tree.nodes[f"/brokers/topics/{name}"] = Node(
+        tree.nodes[f"/brokers/topics/{name}"] = TreeNode(
             f'{{"version":3,"topic_id":"{topic_id}","partitions":{{{partitions}}}}}'.encode()
         )
     sizes = [len(page) for page in importer.pages(tree, EMPTY, 50)]

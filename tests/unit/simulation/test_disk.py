@@ -9,12 +9,12 @@ from random import Random
 import pytest
 
 from emulator.seam import AppendFile, DeleteFile, ReplaceFile, TruncateFile
-from emulator.simulation.disk import PAGE, Disk, DiskFaults
+from emulator.simulation.disk import PAGE, DiskFaults, SimulatedDisk
 
 
-def disk_with(unsynced: bytes, **faults: object) -> Disk:
+def disk_with(unsynced: bytes, **faults: object) -> SimulatedDisk:
     """``f`` with 100 durable bytes and more that no sync has covered."""
-    disk = Disk({"f": b"d" * 100})
+    disk = SimulatedDisk({"f": b"d" * 100})
     disk.faults = DiskFaults(**{"seed": 1, **faults})  # type: ignore[arg-type]
     disk.append(AppendFile("f", unsynced))
     return disk
@@ -60,7 +60,7 @@ def test_a_failed_sync_is_told_once_and_its_pages_go_with_the_machine():
 
 
 def test_a_full_disk_takes_a_part_of_an_append_and_leaves_a_replaced_file_as_it_was():
-    disk = Disk({"f": b"1234"})
+    disk = SimulatedDisk({"f": b"1234"})
     disk.capacity = 10
     with pytest.raises(OSError, match="No space left") as caught:
         disk.append(AppendFile("f", b"567890ab"))
@@ -75,7 +75,7 @@ def test_a_full_disk_takes_a_part_of_an_append_and_leaves_a_replaced_file_as_it_
 
 
 def test_operations_fail_when_they_are_told_to():
-    disk = Disk({"f": b"1234"})
+    disk = SimulatedDisk({"f": b"1234"})
     disk.fail_next("replace", after=1)
     disk.replace(ReplaceFile("g", b"g"))
     with pytest.raises(OSError, match="Input/output error"):

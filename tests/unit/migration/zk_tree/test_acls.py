@@ -12,8 +12,8 @@ from emulator.metadata.acls import Acl, Operation, PatternType, Permission, Reso
 from emulator.migration.zk_tree import acls
 from emulator.migration.zk_tree.entity import Refusal, RefusalKind
 from emulator.migration.zk_tree.errors import ZnodeError
-from emulator.migration.zk_tree.tree import Node, Tree
-from emulator.simulation.zookeeper_tree import Refused
+from emulator.migration.zk_tree.tree import Tree, TreeNode
+from emulator.simulation.zookeeper_tree import RefusedOp
 from emulator.zookeeper.ops import SEQUENTIAL, Create
 from tests.laws.zk_trees import tree_of
 from wire.text import uuid_text
@@ -26,7 +26,7 @@ def tree(nodes: Mapping[str, bytes | None]) -> Tree:
     """A tree that holds some znodes and nothing else."""
     found = Tree()
     for path, data in nodes.items():
-        found.nodes[path] = Node(data)
+        found.nodes[path] = TreeNode(data)
         parent, _, name = path.rpartition("/")
         found.lists[parent] = tuple(sorted({*found.lists.get(parent, ()), name}))
     return found
@@ -172,7 +172,7 @@ def test_what_zookeeper_cannot_hold_is_named(name: str) -> None:
     resource = ORDERS._replace(name=name)
     assert "znode" in str(acls.storable(resource))
     model = tree_of({"/kafka-acl/Topic": None})
-    with pytest.raises(Refused):
+    with pytest.raises(RefusedOp):
         model.write(Create(acls.path_of(resource), b""), 0, 0)
 
 

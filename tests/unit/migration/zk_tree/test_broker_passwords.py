@@ -16,7 +16,7 @@ from emulator.migration.taking_over.preconditions import Why
 from emulator.migration.zk_tree.entities import entities
 from emulator.migration.zk_tree.entity import Entities, RefusalKind
 from emulator.migration.zk_tree.passwords import Passwords
-from emulator.simulation.zookeeper_tree import Tree
+from emulator.simulation.zookeeper_tree import ServerTree
 from tests.laws.zk_trees import EPOCH, known, ops_of, read, replayed, tree_of, write
 from tests.unit.migration.stories import restart, waiting, waiting_world
 from wire import records as r
@@ -43,18 +43,18 @@ def set_to(value: str | None, key: str = KEY) -> object:
     return r.ConfigRecord(resource_type=BROKER, resource_name="1", name=key, value=value)
 
 
-def refused(tree: Tree, classes: Entities) -> list[tuple[RefusalKind, str, str]]:
+def refused(tree: ServerTree, classes: Entities) -> list[tuple[RefusalKind, str, str]]:
     found = (one for entity in classes for one in entity.refusals(read(tree), LATEST))
     return [(one.kind, one.path, one.why) for one in found if one is not None]
 
 
-def reconciled(tree: Tree, image: Image, classes: Entities) -> int:
+def reconciled(tree: ServerTree, image: Image, classes: Entities) -> int:
     ops = ops_of(compare(read(tree), image, controller_epoch=EPOCH, entities=classes))
     write(tree, ops)
     return len(ops)
 
 
-def copied(tree: Tree, classes: Entities) -> Image:
+def copied(tree: ServerTree, classes: Entities) -> Image:
     records = (
         one
         for entity in classes

@@ -16,7 +16,7 @@ from emulator.migration.tree_diff import differences
 from emulator.migration.zk_tree import quota_values, scram_values
 from emulator.migration.zk_tree.client_entities import ClientEntities
 from emulator.migration.zk_tree.entity import RefusalKind
-from emulator.simulation.zookeeper_tree import Tree
+from emulator.simulation.zookeeper_tree import ServerTree
 from emulator.zookeeper.ops import Create, SetData
 from tests.laws.zk_trees import EPOCH, known, ops_of, read, replayed, tree_of, write
 from tests.unit.migration.recorded import node_data, recorded_nodes, recorded_records
@@ -40,7 +40,7 @@ def config(**entries: str) -> bytes:
     return json.dumps({"version": 1, "config": entries}).encode()
 
 
-def mirrored(tree: Tree, before: Image, records: list[object]) -> Image:
+def mirrored(tree: ServerTree, before: Image, records: list[object]) -> Image:
     """The tree follows some records by dual write."""
     after, touched = replayed(records, before)
     write(
@@ -50,7 +50,7 @@ def mirrored(tree: Tree, before: Image, records: list[object]) -> Image:
     return after
 
 
-def contents(tree: Tree) -> dict[str, object]:
+def contents(tree: ServerTree) -> dict[str, object]:
     """Znodes of entities and folders below the top level, and the notifications in order."""
     return {
         path: json.loads(node.data) if node.data else None
@@ -59,7 +59,7 @@ def contents(tree: Tree) -> dict[str, object]:
     }
 
 
-def told(tree: Tree) -> list[str]:
+def told(tree: ServerTree) -> list[str]:
     return [
         json.loads(node.data or b"")["entity_path"]
         for path, node in sorted(tree.nodes.items())
@@ -114,7 +114,7 @@ def captured(step: str) -> dict[str, bytes | None]:
     return {path: node_data(node) for path, node in nodes if path.startswith(roots)}
 
 
-def copied(tree: Tree) -> Image:
+def copied(tree: ServerTree) -> Image:
     return replayed([one for e in CLASS.records(read(tree), EMPTY) for one in e])[0]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from emulator.metadata import EMPTY, Touched, client_quotas
 from emulator.metadata.metadata_version import LATEST
 from emulator.migration.zk_tree.client_entities import ClientEntities
-from emulator.migration.zk_tree.tree import Node, Tree
+from emulator.migration.zk_tree.tree import Tree, TreeNode
 
 COUNT = 500
 CLASS = ClientEntities()
@@ -63,7 +63,7 @@ def test_users_without_clients_cost_nothing_at_the_end() -> None:
     lists["/config/users"] = names
     lists["/config/users/u007/clients"] = ("c",)
     tree.lists = lists
-    tree.nodes = {f"/config/users/{name}": Node(b'{"version":1,"config":{}}') for name in names}
+    tree.nodes = {f"/config/users/{name}": TreeNode(b'{"version":1,"config":{}}') for name in names}
     found, most = most_at_once(CLASS.refusals(tree, LATEST), lists)
     assert found == [None] * (COUNT + 1)
     assert most <= 8

@@ -16,7 +16,7 @@ from emulator.migration.zk_tree import brokers, controller, migration, own, prod
 from emulator.migration.zk_tree.entities import ENTITIES
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.migration.zk_tree.reader import Tree
-from emulator.simulation.zookeeper_tree import Tree as ModelTree
+from emulator.simulation.zookeeper_tree import ServerTree
 from emulator.zookeeper.ops import Create
 from tests import data as recorded
 from tests.laws.zk_trees import EPOCH, ops_of, read, write
@@ -28,8 +28,8 @@ TREES = sorted(
 )
 
 
-def model_of(folder: str, step: str) -> ModelTree:
-    tree = ModelTree()
+def model_of(folder: str, step: str) -> ServerTree:
+    tree = ServerTree()
     nodes: dict[str, Any] = recorded.tree(folder, step)["nodes"]
     for path in sorted(nodes):
         node = nodes[path]

@@ -23,7 +23,7 @@ from emulator.migration.zk_tree import (
 )
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.migration.zk_tree.projection import same, znodes
-from emulator.migration.zk_tree.reader import Node, Tree
+from emulator.migration.zk_tree.reader import Tree, TreeNode
 from wire.text import uuid_from_text
 
 ID_TEXT = "TqN7tYUCSVKqqsZOEPcr_Q"
@@ -34,7 +34,7 @@ PARTITION = Partition(replicas=(2, 0, 1), isr=(0, 1), leader=0, leader_epoch=3, 
 def tree_with(**nodes: bytes | None) -> Tree:
     tree = Tree()
     for path, data in nodes.items():
-        tree.nodes[path] = Node(data, 4)
+        tree.nodes[path] = TreeNode(data, 4)
         parent, _, name = path.rpartition("/")
         tree.lists[parent] = (*tree.lists.get(parent, ()), name)
     return tree
