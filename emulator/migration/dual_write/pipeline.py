@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from emulator.migration.dual_write.chain import Chain
-from emulator.migration.dual_write.unit import MULTI_BYTES_MAX, Unit, operations
-from emulator.migration.plan import Group
+from emulator.migration.dual_write.unit import MULTI_BYTES_MAX, SizedGroup, Unit, operations
 from emulator.migration.position import Counters, Position, Term
 from emulator.migration.zk import Zk
 from emulator.seam import Effect, Log, Row
@@ -81,7 +80,7 @@ class _Flight:
     tag: MultiTag
     multi: Multi
     unit: Unit | None
-    groups: list[Group]
+    groups: list[SizedGroup]
     closes: bool
     sent_ns: int
     size: int
@@ -149,6 +148,10 @@ class Pipeline:
         self._careful = True
         return self.clear()
 
+    def plan(self, unit: Unit) -> bool:
+        """Plan the next piece of work of a unit; returns whether all of it is planned."""
+        return unit.plan(self._zk.op_size)
+
     def send_bare(self, position: Position, now_ms: int) -> list[Effect]:
         """Send a multi without data."""
         return self._send(None, [], position, now_ms, closes=False)
@@ -161,14 +164,14 @@ class Pipeline:
             fits into no frame.
         """
         assert self.chain is not None
-        groups = unit.pack(self._ops_max, MULTI_BYTES_MAX, self._zk.op_size)
+        groups = unit.pack(self._ops_max, MULTI_BYTES_MAX)
         if groups is None:
             return None
         room = FRAME_BYTES_MAX - self.chain.overhead_bytes(self._zk.op_size)
         if unit.packed_bytes > room:
-            largest = max((op for group in groups for op in group), key=self._zk.op_size)
-            unit.groups.extendleft(reversed(groups))
-            unit.packed = False
+            sized = (pair for group in groups for pair in zip(group.ops, group.sizes, strict=True))
+            largest, _ = max(sized, key=lambda pair: pair[1])
+            unit.untake(groups)
             return Refused(MULTI_TOO_LARGE, largest)
         position = unit.position
         unit.parts_sent += 1
@@ -237,7 +240,7 @@ class Pipeline:
     def _send(
         self,
         unit: Unit | None,
-        groups: list[Group],
+        groups: list[SizedGroup],
         position: Position,
         now_ms: int,
         *,
@@ -245,7 +248,7 @@ class Pipeline:
     ) -> list[Effect]:
         assert self.chain is not None
         self._serial += 1
-        multi = self.chain.build([op for group in groups for op in group], position)
+        multi = self.chain.build([op for group in groups for op in group.ops], position)
         chained = (multi.ops[0], *multi.ops[-2:])
         size = MULTI_OVERHEAD_BYTES + sum(map(self._zk.op_size, chained))
         if unit is not None:
@@ -262,7 +265,7 @@ class Pipeline:
     def _count(self, flight: _Flight, result: MultiResult) -> list[Effect]:
         self.multis[result] += 1
         stamp = self._stamp()
-        kinds = operations(flight.groups, flight.size, self._zk.op_size)
+        kinds = operations(flight.groups, flight.size)
         if result is MultiResult.OK:
             self.multi_latency_ms.observe((stamp - flight.sent_ns) / 1e6)
             self.multi_bytes += flight.size

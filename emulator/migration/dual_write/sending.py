@@ -60,7 +60,7 @@ class Sending:
             unit = self._pipeline.open_unit or self._new_unit(kraft_epoch, now_ms)
             if unit is None:
                 break
-            if not unit.planned and unit.plan():
+            if not unit.planned and self._pipeline.plan(unit):
                 row = RangeRow(Stage.PLANNED, unit.first_offset, unit.last_offset, self._stamp())
                 effects.append(Row(row))
             sent = self._pipeline.send_part(unit, now_ms)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
@@ -22,12 +22,24 @@ from emulator.zookeeper.ops import Create, Delete, ZkOp
 MULTI_BYTES_MAX: Final = 250_000
 """A multi of this size is a few ms for ZooKeeper; its frame limit is four times as much."""
 PLAN_OPS_PER_STEP: Final = 1_000
-PIECES_PER_STEP: Final = 6
+PIECES_PER_STEP: Final = 80
+"""Pieces of a delta hold operations, which :data:`PLAN_OPS_PER_STEP` limits; a few hold none."""
+COMPARED_PIECES_PER_STEP: Final = 6
 """A piece is some 50 znodes at most; comparing equal ones yields no operation, yet takes time."""
 
 
 OpSize: TypeAlias = Callable[[ZkOp], int]
 """Bytes an operation adds to a multi: the session knows, it has a chroot and ACLs."""
+
+
+class SizedGroup(NamedTuple):
+    """Operations that stay together in one multi, each sized once, when it is planned."""
+
+    ops: Group
+    sizes: tuple[int, ...]
+    """Bytes that each operation adds to a multi."""
+    bytes: int
+    """Their sum."""
 
 
 @dataclass(slots=True, eq=False)
@@ -46,7 +58,12 @@ class Unit:
     full: bool = False
     """A reconcile of the whole tree, not a delta."""
     begun_ns: int = 0
-    groups: deque[Group] = field(default_factory=deque)
+    groups: deque[SizedGroup] = field(default_factory=deque)
+    """Planned and not sent."""
+    waiting_ops: int = 0
+    """Operations in ``groups``."""
+    waiting_bytes: int = 0
+    """Bytes they add to multis."""
     planned: bool = False
     packed: bool = False
     """Its last multi has been built; cleared when that multi is taken back."""
@@ -72,74 +89,89 @@ class Unit:
             return Position(self.after.offset, self.after.epoch)
         return Position(self.base.offset, self.base.metadata_epoch, self.parts_sent + 1)
 
-    def plan(self, ops_max: int = PLAN_OPS_PER_STEP, pieces_max: int = PIECES_PER_STEP) -> bool:
+    def plan(
+        self, op_size: OpSize, ops_max: int = PLAN_OPS_PER_STEP, pieces_max: int | None = None
+    ) -> bool:
         """Draw pieces from the source until about ``ops_max`` operations are waiting.
+
+        Args:
+            op_size: bytes of each operation; asked once for each.
+            ops_max: waiting operations at which to stop.
+            pieces_max: pieces drawn at most; None: what takes a step some milliseconds.
 
         Returns:
             Whether the source is exhausted.
         """
-        waiting = sum(len(group) for group in self.groups)
-        for _ in range(pieces_max):
-            if waiting >= ops_max:
+        usual = COMPARED_PIECES_PER_STEP if self.full else PIECES_PER_STEP
+        for _ in range(usual if pieces_max is None else pieces_max):
+            if self.waiting_ops >= ops_max:
                 break
             piece = next(self.source, None)
             if piece is None:
                 self.planned = True
                 break
-            self.groups.extend(piece)
-            added = sum(len(group) for group in piece)
-            waiting += added
-            self.ops_count += added
+            for ops in piece:
+                sizes = tuple(map(op_size, ops))
+                self.groups.append(SizedGroup(ops, sizes, sum(sizes)))
+                self.ops_count += len(ops)
+                self.waiting_ops += len(ops)
+                self.waiting_bytes += self.groups[-1].bytes
         return self.planned
 
-    def pack(self, ops_max: int, bytes_max: int, op_size: OpSize) -> list[Group] | None:
+    def pack(self, ops_max: int, bytes_max: int) -> list[SizedGroup] | None:
         """Take the groups of the next multi.
 
         Args:
             ops_max: data operations in it; a larger group goes alone.
             bytes_max: bytes of data operations in it; a larger group goes alone.
-            op_size: bytes of each.
 
         Returns:
             The groups, possibly none (an offset without data); None when more must be planned
             first.
         """
-        taken: list[Group] = []
+        if not self.planned and self.waiting_ops <= ops_max and self.waiting_bytes <= bytes_max:
+            return None
+        taken: list[SizedGroup] = []
         ops = size = 0
         while self.groups:
             group = self.groups[0]
-            group_bytes = sum(map(op_size, group))
-            if taken and (ops + len(group) > ops_max or size + group_bytes > bytes_max):
-                self.packed_bytes = size
-                return taken
-            ops += len(group)
-            size += group_bytes
+            if taken and (ops + len(group.ops) > ops_max or size + group.bytes > bytes_max):
+                break
+            ops += len(group.ops)
+            size += group.bytes
             taken.append(self.groups.popleft())
-        if not self.planned:
-            self.groups.extendleft(reversed(taken))
+        if not self.groups and not self.planned:
+            # One group larger than a multi: what follows it is not known yet.
+            self.groups.extend(taken)
             return None
-        self.packed = True
+        self.packed = not self.groups and self.planned
         self.packed_bytes = size
+        self.waiting_ops -= ops
+        self.waiting_bytes -= size
         return taken
 
-    def put_back(self, groups: Sequence[Group]) -> None:
+    def put_back(self, groups: Sequence[SizedGroup]) -> None:
         """Return groups of a multi that was not applied; multis are put back latest first."""
-        self.groups.extendleft(reversed(groups))
-        self.packed = False
+        self.untake(groups)
         self.parts_sent -= 1
 
+    def untake(self, groups: Sequence[SizedGroup]) -> None:
+        """Return groups that :meth:`pack` took last and that were not sent."""
+        self.groups.extendleft(reversed(groups))
+        self.waiting_ops += sum(len(group.ops) for group in groups)
+        self.waiting_bytes += sum(group.bytes for group in groups)
+        self.packed = False
 
-def operations(
-    groups: Sequence[Group], multi_bytes: int, op_size: OpSize
-) -> tuple[MultiOperation, ...]:
+
+def operations(groups: Sequence[SizedGroup], multi_bytes: int) -> tuple[MultiOperation, ...]:
     """Count a multi's operations by kind of work; the chain's three, the rest, come last."""
     counts: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
     for group in groups:
-        for op in group:
+        for op, size in zip(group.ops, group.sizes, strict=True):
             kind = operation_kind(op)
             counts[kind] += 1
-            sizes[kind] += op_size(op)
+            sizes[kind] += size
     rows = [MultiOperation(kind, counts[kind], sizes[kind]) for kind in sorted(counts)]
     return (*rows, MultiOperation("chain", 3, multi_bytes - sizes.total()))
 

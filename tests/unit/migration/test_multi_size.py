@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from emulator.config.zookeeper import ZooKeeperSecurity
@@ -12,7 +14,7 @@ from emulator.migration.dual_write.unit import Unit
 from emulator.migration.plan import Group
 from emulator.migration.position import Counters, Position, Term
 from emulator.zookeeper import jute
-from emulator.zookeeper.ops import Create
+from emulator.zookeeper.ops import Create, ZkOp
 from tests.unit.zookeeper.world import World
 
 PARENT = "/t"
@@ -27,7 +29,7 @@ def sent(world: World, groups: list[Group]) -> Refused | None:
     pipeline.begin(Term(3000, 1, 1, 0), Counters(None, None))
     unit = Unit(Position(0, 1), EMPTY, Touched(), iter([groups]))
     pipeline.units.append(unit)
-    assert unit.plan(ops_max=10_000)
+    assert unit.plan(world.client.op_size, ops_max=10_000)
     while pipeline.open_unit is not None:
         effects = pipeline.send_part(unit, world.now_ms)
         if isinstance(effects, Refused):
@@ -78,3 +80,48 @@ def test_what_just_does_not_fit_is_named_and_what_does_is_written(
             assert refused.op.path == f"{PARENT}/big"
     assert outcomes == sorted(outcomes)
     assert set(outcomes) == {False, True}
+
+
+def topics_made(numbers: Iterable[int]) -> list[list[Group]]:
+    """A piece for each topic, as the plan of a delta makes them."""
+    return [[[Create(f"{PARENT}/{number}", b"x" * 40)] * 3] for number in numbers]
+
+
+def test_each_operation_is_sized_once_however_often_packing_is_tried() -> None:
+    sized: list[ZkOp] = []
+
+    def size(op: ZkOp) -> int:
+        sized.append(op)
+        return 60
+
+    unit = Unit(Position(0, 1), EMPTY, Touched(), iter(topics_made(range(500))))
+    steps, multis = 0, 0
+    while not unit.packed:
+        steps += not unit.planned
+        unit.plan(size, pieces_max=7)
+        if unit.pack(ops_max=400, bytes_max=100_000) is not None:
+            multis += 1
+    assert len(sized) == 1_500
+    assert (steps, multis) == (72, 4)
+    assert (unit.waiting_ops, unit.waiting_bytes) == (0, 0)
+
+
+def test_a_multi_that_is_taken_back_is_packed_again_in_the_same_order() -> None:
+    unit = Unit(Position(0, 1), EMPTY, Touched(), iter(topics_made(range(300))))
+    assert not unit.plan(lambda _op: 60, ops_max=600)
+    first = unit.pack(400, 100_000)
+    assert first is not None
+    waiting = (unit.waiting_ops, unit.waiting_bytes)
+    unit.parts_sent += 1
+    unit.put_back(first)
+    assert unit.pack(400, 100_000) == first
+    assert (unit.waiting_ops, unit.waiting_bytes) == waiting
+
+
+def test_a_step_plans_some_eighty_topics_of_a_delta_and_fewer_pieces_of_a_comparison() -> None:
+    """Comparing a piece takes as long whether it yields operations or not."""
+    delta = Unit(Position(0, 1), EMPTY, Touched(), iter(topics_made(range(500))))
+    whole = Unit(Position(0, 1), EMPTY, Touched(), iter(topics_made(range(500))), full=True)
+    for unit in (delta, whole):
+        unit.plan(lambda _op: 60)
+    assert (len(delta.groups), len(whole.groups)) == (80, 6)
