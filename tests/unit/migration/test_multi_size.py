@@ -108,7 +108,7 @@ def test_each_operation_is_sized_once_however_often_packing_is_tried() -> None:
 
 def test_a_multi_that_is_taken_back_is_packed_again_in_the_same_order() -> None:
     unit = Unit(Position(0, 1), EMPTY, Touched(), iter(topics_made(range(300))))
-    assert not unit.plan(lambda _op: 60, ops_max=600)
+    assert not unit.plan(lambda _op: 60, ops_max=600, pieces_max=250)
     first = unit.pack(400, 100_000)
     assert first is not None
     waiting = (unit.waiting_ops, unit.waiting_bytes)
