@@ -91,7 +91,9 @@ async def connect(
     emit: Callable[[Event], None],
     tls: ZooKeeperTls | None = None,
 ) -> None:
-    """Open a connection; ``connection_made`` announces it, a failure becomes ``Closed``.
+    """Open a connection; ``connection_made`` announces it, any failure becomes ``Closed``.
+
+    Not only OSError: a host such as ``a..b`` raises UnicodeError, and brokers tell us their hosts.
 
     With ``tls`` it is announced after the handshake.
     """
@@ -105,7 +107,7 @@ async def connect(
             await loop.create_connection(
                 lambda: peer, host, port, ssl=made, server_hostname=host, ssl_handshake_timeout=10
             )
-    except OSError as error:
+    except Exception as error:  # noqa: BLE001 - an address is of another's making, as is what it raises
         if not peer.closing:
             reset = tls is not None and isinstance(error, ConnectionResetError)
-            emit(Closed(peer.conn, CUT if reset else explain(error)))
+            emit(Closed(peer.conn, CUT if reset else explain(error) or type(error).__name__))

@@ -5,9 +5,9 @@ Kafka: ClusterControlManager.registerBroker (3.9; differences of older releases 
 In order: INCONSISTENT_CLUSTER_ID; DUPLICATE_BROKER_REGISTRATION for the id of a controller (beyond
 Kafka) and while another incarnation has a live session; BROKER_ID_NOT_REGISTERED for a
 ZooKeeper-mode broker where no migration is on or for a KRaft-mode one before the copy;
-INVALID_REGISTRATION for listeners (UNKNOWN_SERVER_ERROR for an unknown security protocol) and log
-directories; UNSUPPORTED_VERSION for a feature range without the finalised level. Needs
-CLUSTER_ACTION.
+INVALID_REGISTRATION for listeners (UNKNOWN_SERVER_ERROR for an unknown security protocol; beyond
+Kafka, for a host that nobody can connect to) and log directories; UNSUPPORTED_VERSION for a feature
+range without the finalised level. Needs CLUSTER_ACTION.
 The broker epoch is the offset of the broker's own record.
 """
 
@@ -22,12 +22,15 @@ from emulator.metadata.brokers import SECURITY_PROTOCOLS, Broker
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME, MINIMUM, Feature
 from emulator.metadata.migration_state import MigrationState
+from emulator.net.hosts import host_fault
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
 from wire.text import uuid_text
 
 Response = m.BrokerRegistrationResponse
+SHOWN_CHARS = 64
+"""Of a text of the broker's that is shown in a refusal."""
 
 
 def refused(
@@ -121,6 +124,13 @@ def _check_listeners(request: m.BrokerRegistrationRequest, ctx: Context) -> ApiE
         if listener.security_protocol not in SECURITY_PROTOCOLS:
             text = f"Unknown security protocol {listener.security_protocol}"
             return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{text} in listener {listener.name}")
+        fault = host_fault(listener.host)
+        if fault is not None:
+            return ApiError(
+                ErrorCode.INVALID_REGISTRATION,
+                f"Nobody can connect to listener {listener.name[:SHOWN_CHARS]} at host "
+                f"{listener.host[:SHOWN_CHARS]!r}: {fault}.",
+            )
     if request.is_migrating_zk_broker and needed is not None and needed not in names:
         return ApiError(
             ErrorCode.INVALID_REGISTRATION,

@@ -116,6 +116,43 @@ def test_log_directories_are_not_asked_for_below_3_7_iv2() -> None:
     assert with_dirs.records[0].log_dirs == ()
 
 
+NO_HOSTS = ["a..b", ".a", "...", "x" * 64, f"a.{'x' * 64}.b", "\u00e9" * 60, "a\0b", "a" * 32_000]
+HOSTS = [
+    "a",
+    "a.b.",
+    "x" * 63,
+    "10.0.0.1",
+    "::1",
+    "fe80::1%eth0",
+    "m\u00fcnchen.example",
+    "a_b",
+    "",
+]
+
+
+def listening_at(host: str, *, migrating: bool) -> Any:
+    """Why a registration with a second listener at that host is refused."""
+    kind = m.BrokerRegistrationRequest.Listener
+    listeners = [kind(name="INTERNAL", host="good", port=1), kind(name="B", host=host, port=1)]
+    request = registration(1, listeners=listeners, is_migrating_zk_broker=migrating)
+    image = image_of(PRE) if migrating else image_of()
+    return check(image, request, context(image, request, migration_enabled=migrating))
+
+
+@pytest.mark.parametrize("migrating", [False, True])
+@pytest.mark.parametrize("host", NO_HOSTS)
+def test_a_host_that_nobody_can_connect_to_is_refused(host: str, migrating: bool) -> None:
+    error = listening_at(host, migrating=migrating)
+    assert error.code == ErrorCode.INVALID_REGISTRATION
+    assert "listener B" in error.message
+    assert len(error.message) < 300
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_any_host_that_can_be_looked_up_is_taken(host: str) -> None:
+    assert listening_at(host, migrating=True) is None
+
+
 @pytest.mark.parametrize(
     ("finalized", "ranges", "accepted"),
     [
