@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def _thread_died(died: threading.ExceptHookArgs) -> None:
-    """Kazoo's thread dies of a refused login, which the command reports by itself."""
+    """Ignore a refused login in kazoo's thread: the command itself reports it."""
     if not died.exc_type.__module__.startswith("kazoo."):
         threading.__excepthook__(died)
 

@@ -18,7 +18,7 @@ PACKAGES = ("emulator", "wire", "bench", "tools", "tests")
 
 
 def tracked(*patterns):
-    """Files that git knows or would add: what is ignored is nobody's text."""
+    """Files that git knows or would add: ignored files are not checked."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return sorted(

@@ -29,11 +29,11 @@ _RECEIVE_BYTES: Final = 1 << 16
 
 
 class UnreachableError(Exception):
-    """No broker answered in time; the text says which were asked and what became of it."""
+    """No broker answered in time; the text names each and its error."""
 
 
 class TooOldError(Exception):
-    """The broker speaks no version in which the request can be said."""
+    """The broker supports no version that has what the request needs."""
 
 
 class Connection:

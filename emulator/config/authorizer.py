@@ -15,12 +15,12 @@ SUPER_USERS: Final = "super.users"
 ALLOW_EVERYONE: Final = "allow.everyone.if.no.acl.found"
 STANDARD: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 AUTHORIZER_KEYS: Final = frozenset({SUPER_USERS, ALLOW_EVERYONE})
-"""No server's names: the class alone knows them."""
+"""Properties of the authorizer class; KafkaConfig does not list them."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorizerSettings:
-    """Of the one authorizer there is: who stands above ACLs, and what holds where there are none.
+    """StandardAuthorizer: super users, and whether a resource without ACLs is open.
 
     ``super_users`` are ``Type:name``.
     """

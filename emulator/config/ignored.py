@@ -1,4 +1,4 @@
-"""Properties that a KRaft controller is given and does not heed: said once, at the start."""
+"""Properties without effect on a KRaft controller: one warning each, at the start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CLASSES: Final = (
     "create.topic.policy.class.name",
     "principal.builder.class",
 )
-"""Java classes that Kafka's controller asks."""
+"""Java classes that Kafka's controller calls."""
 _KAFKAS_OWN: Final = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
 _IMBALANCE: Final = "leader.imbalance.per.broker.percentage"
 

@@ -77,7 +77,7 @@ class Config:
     snapshot_interval_ms: int = 3_600_000
     segment_bytes: int = 1024 * 1024 * 1024
     socket_request_max_bytes: int = 16 * 1024 * 1024
-    """Kafka takes 100 MiB; nobody is authenticated here, and decoded it is many times as much."""
+    """Kafka's default is 100 MiB; peers here are not authenticated, and decoding needs more."""
     delete_topic_enable: bool = True
     auto_leader_rebalance_enable: bool = True
     leader_imbalance_check_interval_seconds: int = 300

@@ -49,7 +49,7 @@ class PasswordSettings:
 
     secret: str | None = field(default=None, repr=False)
     old_secret: str | None = field(default=None, repr=False)
-    """Tried when ``secret`` does not fit."""
+    """Tried when ``secret`` does not decode a password."""
     key_factory: str = "PBKDF2WithHmacSHA512"
     cipher: str = CIPHERS[0]
     key_bits: int = 128

@@ -33,13 +33,13 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperTls:
-    """Properties ``zookeeper.ssl.*``; without a truststore the system's certificates count."""
+    """Properties ``zookeeper.ssl.*``; no truststore: the system's certificates are trusted."""
 
     keystore: Store | None = None
     truststore: Store | None = None
     protocols: tuple[str, ...] = ("TLSv1.2",)
     cipher_suites: tuple[str, ...] = ()
-    """Java's names; empty: whatever both sides like."""
+    """Java's names; empty: the default suites."""
     verify_host: bool = True
 
 

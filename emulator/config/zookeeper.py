@@ -55,7 +55,7 @@ class ZooKeeperSecurity:
 
 
 OPEN: Final = ZooKeeperSecurity()
-"""Nobody in particular, and everything open to everybody."""
+"""No identity, and no ACLs on what we create."""
 
 
 def read(raw: Mapping[str, str]) -> tuple[ZooKeeperSecurity, list[str]]:
@@ -70,7 +70,7 @@ def read(raw: Mapping[str, str]) -> tuple[ZooKeeperSecurity, list[str]]:
 def owner_missing(security: ZooKeeperSecurity) -> list[str]:
     """Refuse ACLs for nobody, as Kafka does when it connects.
 
-    A digest does not count: no broker can have one, and would be kept out of what we create.
+    A digest does not count: brokers cannot have one, so the ACLs would lock them out.
     """
     certified = security.tls is not None and security.tls.keystore is not None
     if not security.set_acl or security.sasl is not None or certified:

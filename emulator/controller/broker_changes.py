@@ -1,4 +1,4 @@
-"""Records that follow a broker's coming, leaving and going: fencing and its kin.
+"""Records for a broker's registration, fencing, unfencing, shutdown and removal.
 
 Shared by heartbeats, the session timer and unregistration. Their order is Kafka's, and like Kafka's
 they are one batch only as long as they fit one: a broker may hold more than 10,000 partitions.
@@ -35,8 +35,8 @@ def partition_change(
 ) -> PartitionChange:
     """A change of one partition that never elects ``without`` and may elect ``joining``.
 
-    ``joining`` counts as active although the image still shows it fenced. Nobody leads from a
-    directory that is offline.
+    ``joining`` counts as active although the image still shows it fenced. A replica in an
+    offline directory never leads.
 
     Source: ReplicationControlManager.LeaderAcceptor, Kafka 3.9.
     """
@@ -157,7 +157,7 @@ def begin_controlled_shutdown(
 def unregister(
     image: Image, config: ControllerConfig, index: TipIndex, broker: Broker
 ) -> tuple[Record, ...]:
-    """Forget a broker: out of every ISR first, then the registration itself.
+    """Unregister a broker: out of every ISR first, then the registration itself.
 
     Source: ReplicationControlManager.handleBrokerUnregistered, Kafka 3.9.
     """
@@ -172,7 +172,7 @@ def lose_directories(
     broker: Broker,
     offline: frozenset[bytes],
 ) -> tuple[Record, ...]:
-    """Log directories of a broker went offline: give up what lived there.
+    """Log directories of a broker went offline: take their replicas out of the ISR.
 
     The change of the registration lists the remaining directories. An empty list cannot be
     expressed in that record (readers ignore it), so it is left out then.

@@ -92,7 +92,7 @@ def level_or_default(low: int, high: int, default: int) -> Validator:
 
 
 def any_of(*words: str) -> Validator:
-    """One of a few words."""
+    """One of a fixed set of values."""
 
     def check(name: str, value: object) -> None:
         if value not in words:
@@ -102,7 +102,7 @@ def any_of(*words: str) -> Validator:
 
 
 def valid_list(*words: str) -> Validator:
-    """A list of a few words."""
+    """A list of values from a fixed set."""
 
     def check(name: str, value: object) -> None:
         assert isinstance(value, tuple)

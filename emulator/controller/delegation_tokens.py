@@ -73,7 +73,7 @@ class TokenRefusal(NamedTuple):
 
 
 def token_of(image: Image, ctx: Context, given: bytes) -> DelegationToken | TokenRefusal:
-    """The token whose HMAC somebody gives.
+    """The token with this HMAC.
 
     Returns:
         Or, in order: ``caller_error``, ``feature_error``, DELEGATION_TOKEN_NOT_FOUND.
@@ -92,12 +92,12 @@ def token_of(image: Image, ctx: Context, given: bytes) -> DelegationToken | Toke
 
 
 def may_renew(token: DelegationToken, principal: str) -> bool:
-    """Whether somebody is the owner of a token or one of its renewers."""
+    """Whether a principal is the owner of a token or one of its renewers."""
     return principal == token.owner or principal in token.renewers
 
 
 def expired(token: DelegationToken, now_ms: int) -> bool:
-    """Whether a token is of no use any more."""
+    """Whether a token has expired."""
     return token.max_timestamp < now_ms or token.expiration_timestamp < now_ms
 
 

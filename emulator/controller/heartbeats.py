@@ -1,7 +1,7 @@
 """Broker sessions: who was heard from, when, and how far its metadata has come.
 
-Soft state of the active controller, never in the log. Which brokers are fenced is the image's
-business; callers pass it in.
+Soft state of the active controller, never in the log. Which brokers are fenced, the image says;
+callers pass it in.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Heartbeats:
         self._sessions: dict[int, Session] = {}
 
     def activate(self, broker_ids: Iterable[int], now_ms: int) -> None:
-        """Give every registered broker a fresh session; nothing heard before counts."""
+        """Start a new session for every registered broker; earlier heartbeats are dropped."""
         self._sessions = {broker_id: Session(now_ms) for broker_id in sorted(broker_ids)}
 
     def register(self, broker_id: int, now_ms: int) -> None:
@@ -132,7 +132,7 @@ class Heartbeats:
         return self._sessions.get(broker_id)
 
     def shutting_down(self, broker_id: int) -> bool:
-        """Whether the broker is on its way out."""
+        """Whether the broker is in controlled shutdown."""
         session = self._sessions.get(broker_id)
         return session is not None and session.controlled_shutdown_offset >= 0
 

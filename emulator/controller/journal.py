@@ -147,11 +147,11 @@ class Journal:
         return deltas
 
     def reindex(self) -> None:
-        """Build the index anew, as records may have been replayed by others."""
+        """Rebuild the index: records may have been replayed without it."""
         self.index = TipIndex(self.tip)
 
     def rewind(self) -> None:
-        """Forget what is not committed."""
+        """Drop what is not committed."""
         self._history.rewind()
         self.reindex()
 

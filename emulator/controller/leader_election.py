@@ -84,7 +84,7 @@ class PartitionChange:
             ):
                 recovery_state = RECOVERING
         elif isr and isr != was.isr:
-            # An empty target would leave nobody who holds all records: the last member stays.
+            # An empty ISR would leave no replica with all records: the last member stays.
             new_isr = isr
         if new_leader == NO_LEADER_CHANGE and (
             not set(was.replicas) <= set(replicas)

@@ -150,7 +150,7 @@ class Controller:
         return began.note
 
     def resign(self, now_ms: int, leader_id: int = -1) -> None:
-        """Another node leads: forget what is not committed and send every caller there."""
+        """Another node leads: drop what is not committed and refer every caller to it."""
         self.active = False
         self.leader_id = leader_id
         for call in (*self._purgatory.drain(), *self._gate.drain(now_ms)):
@@ -192,7 +192,7 @@ class Controller:
             self._write(handler, call, now_ms)
 
     def left(self, gone: Callable[[object], bool], now_ms: int) -> None:
-        """Callers have hung up, told by their tickets: what waits for ZooKeeper is not done."""
+        """Connections with these tickets are closed: drop their calls that wait for ZooKeeper."""
         for call in self._gate.drop(lambda call: gone(call.ticket), now_ms):
             self._refuse(call, ErrorCode.NETWORK_EXCEPTION, "The caller has hung up.")
 

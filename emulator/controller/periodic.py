@@ -63,7 +63,7 @@ class Periodic:
         self._begun_ms = 0
 
     def reset(self, now_ms: int) -> None:
-        """Forget every deadline: a new leader begins anew."""
+        """Drop every deadline, as a new leader starts."""
         self._begun_ms = now_ms
         for one in self._rounds:
             one.due_ms, one.left, one.appended = None, deque(), 0

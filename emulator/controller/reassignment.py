@@ -47,7 +47,7 @@ def in_progress(partition: Partition) -> bool:
 
 
 def is_ready(partition: Partition) -> bool:
-    """Whether a reassignment is in progress that could end: whoever stays is in sync."""
+    """Whether a reassignment could complete: all replicas that stay are in sync."""
     stays = set(partition.replicas) - set(partition.removing_replicas)
     return in_progress(partition) and bool(stays) and stays <= set(partition.isr)
 

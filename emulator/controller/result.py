@@ -26,7 +26,7 @@ class ApiError:
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """What a heartbeat taught the controller about a broker (soft state, never in the log).
+    """What a heartbeat told the controller about a broker (soft state, never in the log).
 
     ``shutting_down`` asks the sessions to keep, once, the end offset of this operation as the
     offset that every other active broker must have applied before the shutdown is granted.

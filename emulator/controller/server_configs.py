@@ -120,7 +120,7 @@ def synonyms_of(name: str) -> tuple[str, ...]:
 
 
 def type_of(name: str, release: str) -> Type:
-    """The type of a property; of one that nobody knows UNKNOWN."""
+    """The type of a property; UNKNOWN if no release defines it."""
     known = server_configs(release)
     for one in (name, *synonyms_of(name)):
         if one in known:
@@ -131,7 +131,7 @@ def type_of(name: str, release: str) -> Type:
 
 
 def is_sensitive(kind: Type) -> bool:
-    """Whether nobody is told the value: passwords, and what may be one for all we know."""
+    """Whether the value is hidden: passwords, and properties of unknown type."""
     return kind in {Type.PASSWORD, Type.UNKNOWN}
 
 

@@ -23,7 +23,7 @@ class SessionTimer:
 
     @property
     def deadline_ms(self) -> int | None:
-        """When the next session ends; None if nobody has one that could."""
+        """When the next session ends; None if there is none."""
         oldest = self._silent_longest()
         return None if oldest is None else oldest[1]
 
@@ -34,7 +34,7 @@ class SessionTimer:
             self._fence(oldest[0], now_ms)
 
     def fence_if_lapsed(self, broker_id: int, now_ms: int) -> None:
-        """Fence a broker whose session is over, although the timer has not come to it yet."""
+        """Fence a broker whose session has expired before the timer reaches it."""
         broker = self._journal.tip.brokers.get(broker_id)
         if broker is None or broker.fenced:
             return

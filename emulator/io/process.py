@@ -49,7 +49,7 @@ class BindError(Exception):
 
 
 class _Process:
-    """The parts around one node that live as long as it does."""
+    """One node with its disk, sockets, HTTP endpoint and trace."""
 
     def __init__(
         self, config: Config, disk: Disk, clock: Clock, log: Callable[[Log], None]
@@ -205,7 +205,7 @@ _SAID_PLAINLY = (
     TraceUnavailableError,
     OSError,
 )
-"""Failures that an operator can heal: their text is enough."""
+"""Failures that an operator can repair: the text is shown without a traceback."""
 
 
 def run_controller(config: Config, *, log_json: bool) -> int:

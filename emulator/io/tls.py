@@ -1,4 +1,4 @@
-"""TLS as a client: Kafka's store properties as an ``ssl.SSLContext``, and errors in plain words.
+"""TLS as a client: Kafka's store properties as an ``ssl.SSLContext``, and errors as sentences.
 
 The context is made anew for each connection, so a renewed certificate counts from the next one on.
 PEM is read by OpenSSL itself; PKCS12 needs the package ``cryptography`` (extra ``tls``).
@@ -63,7 +63,7 @@ def context(tls: ZooKeeperTls, at: datetime | None = None) -> ssl.SSLContext:
 
 
 def openssl_name(name: str) -> str:
-    """Java's name of a cipher suite in OpenSSL's words; "" for one of TLS 1.3, always allowed.
+    """OpenSSL's name of a cipher suite that Java names; "" for one of TLS 1.3, always allowed.
 
     >>> openssl_name("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256")
     'ECDHE-RSA-AES128-GCM-SHA256'

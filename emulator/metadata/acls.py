@@ -70,7 +70,7 @@ class Permission(IntEnum):
 
 
 WILDCARD: Final = "*"
-"""A literal resource name, a host or the name in ``User:*`` that stands for every one."""
+"""Wildcard: every resource name, every host, or every user in ``User:*``."""
 
 
 class Resource(NamedTuple):

@@ -150,7 +150,7 @@ class History:
         return deltas
 
     def rewind(self) -> None:
-        """Forget every record that is not committed, as a leader does that lost its office."""
+        """Drop every record that is not committed, as a leader does that was deposed."""
         self._appended.clear()
         self._tip = self.committed
         self._begin = self._open[-1].begin if self._open else None

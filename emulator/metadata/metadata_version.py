@@ -1,4 +1,4 @@
-"""The table of metadata.version: levels, their names, and what each one switches on.
+"""The table of metadata.version: levels, their names, and the features of each.
 
 Record versions to write are looked up here, and code asks ``supports``; nothing else compares
 levels.

@@ -18,7 +18,7 @@ class MigrationState(IntEnum):
     """What the log says about the migration."""
 
     NONE = 0
-    """Never migrated: born in KRaft mode, or not begun below metadata.version 13."""
+    """Never migrated: created in KRaft mode, or not begun below metadata.version 13."""
     MIGRATION = 1
     """The metadata is copied; writes go to both stores."""
     PRE_MIGRATION = 2

@@ -180,7 +180,7 @@ class MigrationDriver:
         return self._settle_down(effects, now_ms)
 
     def zk_results(self, outcomes: Iterable[ZkOutcome], now_ms: int) -> list[Effect]:
-        """What became of requests submitted to the ZooKeeper client."""
+        """Results of requests submitted to the ZooKeeper client."""
         effects: list[Effect] = []
         for outcome in outcomes:
             effects += self.write_behind.outcome(outcome, now_ms)

@@ -43,7 +43,7 @@ class PlannedPaths:
         return path in self._paths
 
     def restart(self) -> None:
-        """Forget everything."""
+        """Drop every path."""
         self._paths = {""}
 
     def add(self, paths: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""A few ZooKeeper requests sent at once, and their outcomes in order."""
+"""ZooKeeper requests sent together, and their outcomes in order."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class Connections:
         self._open.pop(conn, None)
 
     def received(self, conn: int, data: bytes) -> tuple[list[Request], list[Effect]]:
-        """Take bytes; returns the whole requests in them, and the closing when one was nonsense."""
+        """Take bytes; returns the whole requests in them; ``CloseConn`` after an invalid frame."""
         inbound = self._open[conn]
         requests: list[Request] = []
         try:

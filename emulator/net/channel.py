@@ -182,7 +182,7 @@ class OutboundChannel(Generic[T]):
         self._effects.append(Connect(self.conn, *self.address))
 
     def close(self) -> list[Unanswered[T]]:
-        """End it all; returns what nobody will answer."""
+        """Close the channel; returns the requests that get no answer."""
         if self.state is ChannelState.OVER:
             return []
         lost = self._unanswered(self._in_flight, EndedBy.OWNER)
@@ -301,7 +301,7 @@ class OutboundChannel(Generic[T]):
         asked = self._in_flight[0]
         _, key = declared(type(asked.request))
         version, correlation_id = asked.version, asked.correlation_id
-        assert version is not None, "settled when it was sent"
+        assert version is not None, "chosen when it was sent"
         assert correlation_id is not None, "given when it was sent"
         message = _answer(key, version, correlation_id, frame)
         self._in_flight.popleft()

@@ -41,7 +41,7 @@ class Answered(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Unanswered(Generic[T]):
-    """Nobody will answer. ``correlation_id`` is None when the request was never sent."""
+    """No answer will come. ``correlation_id`` is None when the request was never sent."""
 
     ticket: T
     correlation_id: int | None

@@ -16,7 +16,7 @@ API_VERSIONS: Final = 18
 
 
 class NoCommonVersionError(Exception):
-    """The peer speaks no version in which a request can be said.
+    """The peer supports no version that has what the request needs.
 
     ``name`` is the API's; ``offered_max`` its highest version at the peer, -1 if it has none.
     """

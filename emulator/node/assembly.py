@@ -18,7 +18,7 @@ from wire import records as r
 from wire.record_serde import decode_record
 
 HANDSHAKE_MS_MAX: Final = 3_000
-"""A starting ZooKeeper may swallow the connect request for ever: dial again after this."""
+"""A starting ZooKeeper may never answer the connect request: connect again after this."""
 
 
 def zk_client(config: Config, new_conn: Callable[[], int], rng: random.Random) -> ZkClient:

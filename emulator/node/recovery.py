@@ -82,7 +82,7 @@ class UnusableFolderError(Exception):
 
 
 def identity(config: Config, files: Mapping[str, bytes]) -> MetaProperties:
-    """Whose folder this is.
+    """The identity in the folder's ``meta.properties``, checked against the configuration.
 
     Raises:
         UnusableFolderError: not formatted, damaged, or another node's.

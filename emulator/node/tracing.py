@@ -47,7 +47,7 @@ class Causes:
         self._since: deque[tuple[int, BlockCause]] = deque([(0, BlockCause.LAG_RECORDS)], 1000)
 
     def note(self, mode: Mode, now_ms: int) -> None:
-        """Remember what holds from now on."""
+        """Note the state from now on."""
         cause = _CAUSES.get(mode, BlockCause.LAG_RECORDS)
         if cause is not self._since[-1][1]:
             self._since.append((now_ms, cause))

@@ -174,7 +174,7 @@ def _lets_write(entry: tuple[int, str, str], identities: frozenset[str]) -> bool
     permissions, scheme, name = entry
     if permissions & WRITE != WRITE:
         return False
-    # A dump shows of a digest only whose it is.
+    # A dump shows the user of a digest, not its hash.
     return scheme == "world" or f"{scheme}:{name.partition(':')[0]}" in identities
 
 

@@ -61,7 +61,7 @@ class LeaderEpochs:
         return None if index == 0 else self._epochs[index - 1]
 
     def truncate_from_start(self, log_start_offset: int) -> None:
-        """Forget what ends at or below ``log_start_offset``; the epoch in force there stays."""
+        """Drop epochs that end at or below ``log_start_offset``; the one in force there stays."""
         keep = bisect_right(self._starts, log_start_offset) - 1
         if keep >= 0:
             del self._epochs[:keep]

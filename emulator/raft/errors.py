@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class RecoveryError(Exception):
-    """What is on disk cannot be trusted; the node must not start.
+    """The files on disk are damaged; the node must not start.
 
     Cutting the file here could drop records that were acknowledged, so an operator decides.
 

@@ -75,7 +75,7 @@ class Fetches:
         return None
 
     def wake(self, now_ms: int) -> list[Reply]:
-        """Wake every parked fetch: the high watermark moved, or this node stops leading."""
+        """Complete every parked fetch: the high watermark moved, or this node stops leading."""
         self._woken.extend(parked for _, _, parked in sorted(self._parked))
         self._parked.clear()
         return self._woken_replies(now_ms)

@@ -1,4 +1,4 @@
-"""FetchSnapshot (59): hand out a piece of a snapshot, cut anywhere.
+"""FetchSnapshot (59): return bytes of a snapshot from any position.
 
 KIP-630, KIP-853 (v1). Kafka: KafkaRaftClient.handleFetchSnapshotRequest (3.9). Top level:
 INCONSISTENT_CLUSTER_ID, INVALID_REQUEST. Partition: UNKNOWN_TOPIC_OR_PARTITION, the leader checks

@@ -83,7 +83,7 @@ def snapshot_id(path: str) -> SnapshotId | None:
 def is_leftover(path: str) -> bool:
     """Whether a file is half of a creation or deletion, by us or a Kafka controller before us.
 
-    Safe to remove at start. Any other name is somebody else's.
+    Safe to remove at start. A file of any other name is left alone.
     """
     return _LEFTOVER.fullmatch(path) is not None
 

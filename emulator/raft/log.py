@@ -23,7 +23,7 @@ _READS_KEPT: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class LogBatch:
-    """One encoded batch; the unit of atomicity for whoever reads it."""
+    """One encoded batch; readers see all of it or nothing."""
 
     base_offset: int
     last_offset: int

@@ -57,7 +57,7 @@ def vote(replica: Replica, request: m.VoteRequest, version: int) -> m.VoteRespon
 def begin_quorum_epoch(
     replica: Replica, request: m.BeginQuorumEpochRequest, version: int
 ) -> m.BeginQuorumEpochResponse:
-    """Answer somebody who says that it leads."""
+    """Answer a node that claims to lead."""
     response = m.BeginQuorumEpochResponse(error_code=_top_level(replica, request))
     if response.error_code != ErrorCode.NONE:
         return response
@@ -85,7 +85,7 @@ def begin_quorum_epoch(
 def end_quorum_epoch(
     replica: Replica, request: m.EndQuorumEpochRequest, version: int
 ) -> m.EndQuorumEpochResponse:
-    """Answer somebody who says that it led and resigns."""
+    """Answer a node that claims to have led and resigns."""
     response = m.EndQuorumEpochResponse(error_code=_top_level(replica, request))
     if response.error_code != ErrorCode.NONE:
         return response

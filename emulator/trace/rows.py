@@ -29,7 +29,7 @@ RUN_ID_COLUMN: Final = "run_id"
 
 
 class Stage(StrEnum):
-    """A named point of a record's life; the value is what stands in the trace."""
+    """A named point on the way of a record; the value is what stands in the trace."""
 
     APPENDED = "appended"
     """Written to the leader's log buffer; the request's records have their offsets."""
@@ -71,12 +71,12 @@ class BlockEnd(StrEnum):
 
 
 class MultiResult(StrEnum):
-    """What became of a multi."""
+    """The result of a multi."""
 
     OK = "ok"
     REFUSED = "refused"
     LOST = "lost"
-    """The session ended before the answer: in doubt, settled by reading back."""
+    """The session ended before the answer: in doubt until the chain is read back."""
 
 
 class RequestRow(msgspec.Struct, frozen=True, gc=False):
@@ -178,14 +178,14 @@ class MultiRow(msgspec.Struct, frozen=True, gc=False):
 
 
 class StallRow(msgspec.Struct, frozen=True, gc=False):
-    """The event loop did not run for longer than it should: a noisy stretch not to be believed."""
+    """The event loop did not run in time: measurements of this interval are not reliable."""
 
     begin_ns: int
     end_ns: int
 
 
 class GaugeRow(msgspec.Struct, frozen=True, gc=False):
-    """A gauge as it read at an instant: the witness the analysis is checked against."""
+    """A gauge's value at one time; the analysis is checked against these."""
 
     time_ns: int
     gauge: str

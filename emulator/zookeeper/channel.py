@@ -43,7 +43,7 @@ class Channel:
 
     @property
     def heard(self) -> bool:
-        """Whether anything at all has come from the server."""
+        """Whether the server has sent anything."""
         return self._heard
 
     @property

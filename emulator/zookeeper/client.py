@@ -119,7 +119,7 @@ class ZkClient:
 
     @property
     def connected(self) -> bool:
-        """Requests are taken.
+        """Requests are accepted.
 
         The tree read from now on cannot be overtaken by an older request of ours.
         """
@@ -127,7 +127,7 @@ class ZkClient:
 
     @property
     def fenced(self) -> bool:
-        """The session before this one is known to be dead.
+        """The session before this one is closed or expired.
 
         False in the first session of a process.
         """
@@ -235,7 +235,7 @@ class ZkClient:
         return [Send(channel.conn, channel.ping(now_ms))]
 
     def close(self, now_ms: int) -> list[Effect]:
-        """End the session politely: closeSession behind what is in flight; what waits is lost.
+        """End the session by closeSession after what is in flight; waiting requests are lost.
 
         ``state`` is CLOSED after the reply, or after ``connect_timeout_ms`` without one. Without a
         connection it is CLOSED at once and the server lets the session expire.
@@ -359,9 +359,9 @@ class ZkClient:
         self._waiting.clear()
 
     def _lost(self, why: str, now_ms: int, *, close: bool = True) -> list[Effect]:
-        """Anything that ends a connection unasked.
+        """A connection ended that was not closed by us.
 
-        Report, remember the session to fence, try again.
+        Reports it, keeps the session to fence, and reconnects.
         """
         assert self._channel is not None
         channel = self._channel

@@ -1,10 +1,10 @@
-"""What a connection says between the handshake and its first request: who we are, then where.
+"""What a connection sends between the handshake and its first request: login, then chroot.
 
     SASL (two tokens) -> addauth digest -> close the old session        -> over
                                         -> sync -> make sure of the chroot -> over
 
 One request at a time until ZooKeeper knows us: an ensemble that demands authentication closes the
-session at the first request it does not like, and the old session is closed by one as well.
+session at the first request it refuses, and the old session is closed by one as well.
 Source: ZooKeeper 3.9.5 ClientCnxn.primeConnection, ZooKeeperServer.processSasl; Kafka 3.9
 KafkaZkClient.createZkClient (chroot).
 """
@@ -38,7 +38,7 @@ SESSION_ENDED: Final = (ZkCode.AUTH_FAILED, ZkCode.SESSION_CLOSED_REQUIRE_AUTH)
 
 
 class AuthError(JuteError):
-    """ZooKeeper does not take us for who we say we are; only an operator can change that."""
+    """ZooKeeper refused the login; only an operator can change that."""
 
 
 class Opening:

@@ -19,7 +19,7 @@ _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
 class SaslError(ValueError):
-    """The server's token is not what the mechanism allows, or it does not know the password."""
+    """The server's token is invalid, or proves that it does not know the password."""
 
 
 def directives(token: bytes) -> dict[str, str]:

@@ -18,7 +18,7 @@ class Down(NamedTuple):
 
 
 class Servers:
-    """The list in an order shuffled once, gone round with a pause after each round in vain.
+    """The servers in an order shuffled once, with a pause after each round without success.
 
     Source: org.apache.zookeeper.client.StaticHostProvider, ZooKeeper 3.9.5 (one pause of up to 1
         s); here the pause doubles from 100 ms to 1 s.

@@ -1,4 +1,4 @@
-"""What ``kraft-bridge elect-leaders`` does: which partitions, by whom, and what came of it.
+"""``kraft-bridge elect-leaders``: read the partitions, ask the controller, sort the results.
 
 Source: KIP-183 "Proposed Changes", KIP-460; LeaderElectionCommand, Kafka 3.9.
 """
@@ -27,7 +27,7 @@ class ElectionError(Exception):
 
 @dataclass(slots=True)
 class Outcome:
-    """Partitions by what became of them; ``failed`` with the reason."""
+    """Partitions by result; ``failed`` holds the reason too."""
 
     elected: list[TopicPartition] = field(default_factory=list)
     needless: list[TopicPartition] = field(default_factory=list)

@@ -62,7 +62,7 @@ def offline(path: Path, configs: Sequence[Path]) -> Survey:
 
 
 def ensemble(zookeeper: str | None, configs: Sequence[Path]) -> tuple[str, ZooKeeperSecurity]:
-    """Connect string ("" if nobody says) and credentials, from the first properties file.
+    """Connect string ("" if none is configured) and credentials, from the first properties file.
 
     Raises:
         PreflightError: the file cannot be read, or its security settings cannot be used.

@@ -168,7 +168,7 @@ def _limit_error(known: frozenset[str], key: str, limit: float) -> str | None:
 
 
 def _in_kafkas_order(entity: Entity) -> list[EntityPart]:
-    """As its hash map has them; unknown types, whose place there is anybody's guess, last."""
+    """In the order of Java's hash map; unknown types, whose position is not defined, last."""
     known = [part for name in TYPES for part in entity if part.type == name]
     return [*known, *(part for part in entity if part.type not in TYPES)]
 

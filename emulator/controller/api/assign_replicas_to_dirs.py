@@ -57,7 +57,7 @@ def assign_replicas_to_dirs(image: Image, request: Request, ctx: Context) -> Res
                     change = partition_change(image, ctx.config, key, without=without)
                     change.partition = partition
                     if without < 0:
-                        # To say where a replica is costs nobody's records.
+                        # Recording a directory never causes an unclean election.
                         change.unclean_allowed = lambda: False
                     change.target_directories = {broker.id: directory.id}
                     change.target_isr = tuple(x for x in partition.isr if x != without)

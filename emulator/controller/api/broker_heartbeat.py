@@ -24,7 +24,7 @@ Response = m.BrokerHeartbeatResponse
 
 
 def refused(_request: m.BrokerHeartbeatRequest, code: ErrorCode, _message: str | None) -> Response:
-    """An error has no text on this wire."""
+    """The response has no field for a message."""
     return Response(error_code=code)
 
 
@@ -38,7 +38,7 @@ def refused(_request: m.BrokerHeartbeatRequest, code: ErrorCode, _message: str |
 def broker_heartbeat(
     image: Image, request: m.BrokerHeartbeatRequest, ctx: Context
 ) -> Result[Response]:
-    """Move the broker to its next state and tell it where it stands."""
+    """Move the broker to its next state and report that state."""
     broker = image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         return Result(refused(request, ErrorCode.STALE_BROKER_EPOCH, None))

@@ -39,7 +39,7 @@ PRINCIPAL_BYTES_MAX: Final = 32_767
 
 
 def refused(_request: Request, code: ErrorCode, _message: str | None) -> Response:
-    """The error, and nobody's name."""
+    """The error, with the anonymous principal."""
     return _response(code, ANONYMOUS, timestamp_ms=NO_TIMESTAMP)
 
 

@@ -67,7 +67,7 @@ def delete_topics(image: Image, request: m.DeleteTopicsRequest, ctx: Context) ->
             error = ApiError(ErrorCode.UNKNOWN_TOPIC_ID, NO_SUCH_ID)
             answers.append(_answer(None, topic_id, error))
         elif not (any_topic or _may(image, Operation.DELETE, topic.name, ctx)):
-            # Whoever may not describe the topic does not learn its name from its id.
+            # A caller without DESCRIBE must not learn the topic's name from its id.
             told = topic.name if _may(image, Operation.DESCRIBE, topic.name, ctx) else None
             answers.append(_answer(told, topic_id, TOPIC_DENIED))
         elif topic_id not in named:

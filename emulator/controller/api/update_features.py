@@ -131,7 +131,7 @@ def _why_unsupported(image: Image, name: str, level: int, ctx: Context) -> str |
         if why is not None:
             return why
     if not image.metadata_version.supports(Feature.CONTROLLER_REGISTRATION):
-        return None  # nobody knows what the others support
+        return None  # below this level controllers do not register what they support
     others = {one.id: one for one in image.controllers.values() if one.id != config.node_id}
     for other in others.values():
         why = _outside(f"Controller {other.id}", level, other.features.get(name, _DISABLED))

@@ -56,7 +56,7 @@ class Refused:
     op: ZkOp | None
 
     def log(self) -> Log:
-        """Say it."""
+        """A log line of this refusal."""
         path = "" if self.op is None else self.op.path
         fields: dict[str, object] = {"error": code_name(self.code), "path": path}
         return Log("warning", "zookeeper refused a multi", fields)
@@ -115,7 +115,7 @@ class Pipeline:
 
     @property
     def unanswered(self) -> int:
-        """Multis in flight of which nothing has been heard."""
+        """Multis in flight without an answer."""
         return sum(not flight.answered for flight in self._flights)
 
     @property
@@ -135,7 +135,7 @@ class Pipeline:
         self.chain = Chain(term, counters)
 
     def clear(self) -> list[Unit]:
-        """Forget what is queued and in flight; returns the units that were not finished."""
+        """Drop what is queued and in flight; returns the units that were not finished."""
         units = list(self.units)
         self.units.clear()
         self._flights.clear()

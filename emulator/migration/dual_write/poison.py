@@ -44,7 +44,7 @@ class Poisoned:
     skipped: bool
 
     def log(self) -> Log:
-        """Say it."""
+        """A log line of this znode."""
         fields: dict[str, object] = {"path": self.path, "cause": self.cause}
         return Log("error", "zookeeper refuses a znode for good", fields)
 

@@ -35,7 +35,7 @@ class Sending:
 
     def deadline_ms(self, now_ms: int) -> int | None:
         """When mere progress is to be written."""
-        # While the pipeline is full its answers are what wakes us.
+        # While the pipeline is full, the next answer continues it.
         room = not self._pipeline.in_flight and self._pipeline.open_unit is None
         if room and self._backlog.waiting:
             return max(now_ms, self._last_write_ms + NO_OP_WRITE_MS)

@@ -63,7 +63,7 @@ class Deposed:
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """The claim is ours, but somebody wrote one of the counters: compare everything."""
+    """The claim is ours, but a foreign write changed a counter: compare the whole tree."""
 
     read: Counters
     why: str

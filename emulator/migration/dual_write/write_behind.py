@@ -137,7 +137,7 @@ class WriteBehind:
         return self._begin_settle(now_ms) if self.mode is Mode.CLAIMED else []
 
     def stop(self) -> None:
-        """Leadership is lost: forget everything; what is in flight is fenced by the next claim."""
+        """Leadership is lost: drop everything; the next claim fences what is in flight."""
         self.pipeline.clear()
         self.pipeline.chain = None
         self._reading = None
@@ -161,7 +161,7 @@ class WriteBehind:
         return self._pump(now_ms)
 
     def outcome(self, outcome: ZkOutcome, now_ms: int) -> list[Effect]:
-        """Take what became of one of our requests; those of an earlier term are ignored."""
+        """Take the result of one of our requests; those of an earlier term are ignored."""
         match outcome.tag:
             case MultiTag():
                 return self._multi_outcome(outcome, now_ms)
@@ -275,7 +275,7 @@ class WriteBehind:
                 return effects + self._continue(count, now_ms)
 
     def _touched(self, found: settle.Foreign, now_ms: int) -> list[Effect]:
-        """Somebody wrote one of the counters: what ZooKeeper holds is compared with everything."""
+        """A foreign write changed one of the counters: compare the whole tree with the image."""
         self._backlog.take_back(self.pipeline.start_over(found.read))
         # A multi in doubt may have been applied before the foreign write: without this /migration
         # would go back to what was confirmed before it.

@@ -145,14 +145,14 @@ class PurgeTask(Task):
         return Multi((check, *(Delete(path) for path in paths)))
 
     def _refused(self, outcome: ZkOutcome) -> None:
-        """A broker that was faster is no failure; anything else is, and waits like it."""
+        """A znode that a broker deleted first is no failure; anything else is, and is retried."""
         self.due_ms = 0
         if isinstance(outcome, ZkFailed) and outcome.code != ZkCode.NO_NODE:
             self._failure = code_name(outcome.code)
 
 
 def _ours(prefix: str, names: Sequence[str]) -> list[str]:
-    """Names of notifications, oldest first: ten digits count up; others are somebody else's."""
+    """Names of notifications, oldest first, by their ten digits; other names are ignored."""
     number = re.compile(re.escape(prefix) + r"\d{10}")
     return sorted(name for name in names if number.fullmatch(name))
 

@@ -32,7 +32,7 @@ def next_state(image: Image, voters: Iterable[int]) -> tuple[State, list[Reason]
 
 
 def _not_ready(image: Image, voters: Iterable[int]) -> list[Reason]:
-    """Every voter must have registered as ready; below metadata.version 15 nobody can say."""
+    """Every voter must have registered as ready; below metadata.version 15 none does."""
     if not image.metadata_version.supports(Feature.CONTROLLER_REGISTRATION):
         return []
     result = []

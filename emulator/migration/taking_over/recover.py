@@ -27,7 +27,7 @@ from emulator.zookeeper.ops import (
 )
 
 WHOSE: Final[Sequence[ZkRequest]] = (Sync("/"), GetData(cluster.PATH))
-"""Whose ZooKeeper this is; asked before anything is written."""
+"""Which cluster's ZooKeeper this is; read before anything is written."""
 REQUESTS: Final[Sequence[ZkRequest]] = (
     *(Create(path, None) for path in TOP_LEVEL),
     Create(migration.PATH, migration.encode(migration.INITIAL)),
@@ -43,7 +43,7 @@ def other_cluster(answer: ZkOutcome, cluster_id: str) -> Reason | None:
     """Say why this ZooKeeper must be left alone; None when it is ours, or nobody's yet (C12).
 
     Args:
-        answer: what became of the read of ``/cluster/id``.
+        answer: the result of reading ``/cluster/id``.
         cluster_id: what our folder was formatted with.
     """
     if isinstance(answer, ZkFailed) and answer.code != ZkCode.NO_NODE:

@@ -53,7 +53,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The connection was lost, or somebody was faster: begin anew."""
+    """The connection was lost, or a concurrent write came first: begin anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class RecoverTask(Task):
         self._asked_whose = False
 
     def begin(self, now_ms: int) -> list[Effect]:
-        """Ask whose ZooKeeper it is; nothing is written into another cluster's."""
+        """Read the cluster id; nothing is written into another cluster's ZooKeeper."""
         return self._ask(recover.WHOSE, now_ms)
 
     def _answered(self, outcomes: Sequence[ZkOutcome], now_ms: int) -> list[Effect]:

@@ -147,7 +147,7 @@ class Channels:
         return self._effects(line, now_ms)
 
     def close(self) -> list[Effect]:
-        """Close every channel and forget every queue."""
+        """Close every channel and drop every queue."""
         return self.set_peers({})
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:

@@ -54,7 +54,7 @@ class Propagator:
         return bool(self._jobs)
 
     def clear(self) -> list[Effect]:
-        """Forget all work and close all channels: leadership is lost."""
+        """Leadership is lost: drop all work and close all channels."""
         self._jobs.clear()
         return self._channels.close()
 
@@ -132,7 +132,7 @@ class Propagator:
             self._put_stops(sender, peer, [*_deleted_on(peer, gone), *changes.dropped_on(peer)])
 
     def _remade(self, sender: Sender, peers: Sequence[Peer], changes: _Changes) -> None:
-        """Delete topics that live again under their name, before anybody hears of the new ones."""
+        """Delete topics that were created again under one name before the new ones are sent."""
         topics = [t for t in changes.deleted if changes.after.topic(t.name) is not None]
         if not topics:
             return

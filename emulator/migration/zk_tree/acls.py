@@ -99,7 +99,7 @@ def path_of(resource: Resource) -> str:
 
 
 def resource_of(path: str) -> Resource | None:
-    """The resource whose znode stands at a path; None for a folder and for what no broker reads.
+    """The resource whose znode stands at a path; None for a folder and a path no broker reads.
 
     >>> resource_of("/kafka-acl/Group/*")
     Resource(resource_type=3, pattern_type=3, name='*')

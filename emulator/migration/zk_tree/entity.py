@@ -111,7 +111,7 @@ class EntityClass(Protocol[K]):
         ...
 
     def gone(self, path: str, data: bytes | None) -> Delete | SetData | None:
-        """What becomes of a znode whose entity is no more; None: it may stay as it is."""
+        """What is written to a znode whose entity was removed; None: it may stay as it is."""
         ...
 
     def notifications(self, op: ZkOp) -> Sequence[ZkOp]:

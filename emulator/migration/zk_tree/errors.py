@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ZnodeError(ValueError):
-    """A znode does not hold what its path promises.
+    """A znode's data is malformed for its path.
 
     ``path`` names it, ``why`` says what is wrong.
     """

@@ -154,5 +154,5 @@ class ProducerIdBlock:
         return None
 
     def notifications(self, _op: ZkOp) -> Sequence[ZkOp]:
-        """Nobody watches it."""
+        """No broker watches this znode."""
         return ()
