@@ -156,7 +156,7 @@ class MigrationDriver:
     def start(self, now_ms: int) -> list[Effect]:
         """The process is up; ZooKeeper may not be connected yet."""
         self._retry_ms = now_ms
-        return self._settle_down([], now_ms)
+        return self._proceed([], now_ms)
 
     def became_leader(self, epoch: int, now_ms: int) -> list[Effect]:
         """We lead in a new epoch; the activation records are appended."""
@@ -166,7 +166,7 @@ class MigrationDriver:
         self.bound.active = self._controller.tip.migration_state == MigrationState.MIGRATION
         if self.state is State.INACTIVE:
             effects += self._enter(State.WAIT_FOR_CONTROLLER_QUORUM, now_ms)
-        return self._settle_down(effects, now_ms)
+        return self._proceed(effects, now_ms)
 
     def metadata(self, deltas: Sequence[Delta], now_ms: int) -> list[Effect]:
         """Stable deltas, oldest first; to be called whenever the high watermark has moved."""
@@ -177,7 +177,7 @@ class MigrationDriver:
             self._backoff.reset()
             if self._retry_ms is not None:
                 self._retry_ms = now_ms
-        return self._settle_down(effects, now_ms)
+        return self._proceed(effects, now_ms)
 
     def zk_results(self, outcomes: Iterable[ZkOutcome], now_ms: int) -> list[Effect]:
         """Results of requests submitted to the ZooKeeper client."""
@@ -186,19 +186,19 @@ class MigrationDriver:
             effects += self.write_behind.outcome(outcome, now_ms)
             if self._task is not None:
                 effects += self._task.outcome(outcome, now_ms)
-        return self._settle_down(effects, now_ms)
+        return self._proceed(effects, now_ms)
 
     def zk_connected(self, now_ms: int) -> list[Effect]:
         """A ZooKeeper session is there and nothing of an older one can be applied any more."""
         self._backoff.reset()
         if self._retry_ms is not None:
             self._retry_ms = now_ms
-        return self._settle_down(self.write_behind.zk_connected(now_ms), now_ms)
+        return self._proceed(self.write_behind.zk_connected(now_ms), now_ms)
 
     def tick(self, now_ms: int) -> list[Effect]:
         """Timers, and the next piece of work that was cut."""
         effects = self.channels.tick(now_ms) + self.write_behind.tick(now_ms)
-        return self._settle_down(effects, now_ms)
+        return self._proceed(effects, now_ms)
 
     def owns(self, conn: int) -> bool:
         """Whether a connection is one of our broker channels."""
@@ -210,10 +210,10 @@ class MigrationDriver:
 
     def drain(self, now_ms: int) -> list[Effect]:
         """Clean shutdown: write what is left at once; ready when :attr:`drained` (B03)."""
-        return self._settle_down(self.write_behind.drain(now_ms), now_ms)
+        return self._proceed(self.write_behind.drain(now_ms), now_ms)
 
-    def _settle_down(self, effects: list[Effect], now_ms: int) -> list[Effect]:
-        """Draw every conclusion from what has just happened."""
+    def _proceed(self, effects: list[Effect], now_ms: int) -> list[Effect]:
+        """Take the next steps that the state just reached allows, in a fixed order."""
         self._now_ms = now_ms
         effects += self._work(now_ms)
         effects += self._follow_writes(now_ms)

@@ -3,7 +3,7 @@
 Where to start reading. Bytes come in as events, become requests (``connections``), are answered by
 the Raft machine or the controller; the controller's records go to the log (``raft``), are durable,
 then committed; what is committed and stable goes to the migration driver, which writes it to
-ZooKeeper and tells the brokers. ``_settle`` is that path in order, repeated until nothing moves.
+ZooKeeper and tells the brokers. ``_run_path`` is that path in order, repeated until nothing moves.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from emulator.zookeeper.states import ZkState
 from wire import messages as m
 from wire.record_serde import encode_record
 
-SETTLE_ROUNDS_MAX: Final = 100
+ROUNDS_MAX: Final = 100
 """Rounds of one step; what still moves then goes on in the next step, so no step is endless."""
 DRAIN_MS_MAX: Final = 60_000
 """How long an orderly stop waits for ZooKeeper before it gives up and says so."""
@@ -112,7 +112,7 @@ class Node:
         self.counters = NodeCounters()
         self.blocking_ms = Distribution()
         self._causes = Causes()
-        self._unsettled = False
+        self._unfinished = False
         self._seen_end = self.raft.log_end_offset
         self._seen_high_watermark = -1
         self._seen_generation = 0
@@ -129,7 +129,7 @@ class Node:
     @property
     def deadline_ms(self) -> int | None:
         """When ``step`` is due even if nothing happens."""
-        if self._unsettled:
+        if self._unfinished:
             return 0
         times = [self.raft.deadline_ms, self.controller.deadline_ms]
         if self.zk is not None and self.driver is not None:
@@ -156,7 +156,7 @@ class Node:
             effects += self.driver.start(now_ms)
             effects += self.zk.start(now_ms)
             effects += self.driver.became_leader(self.raft.leader_epoch, now_ms)
-        return effects + self._settle(now_ms)
+        return effects + self._run_path(now_ms)
 
     def step(self, events: list[Event], now_ms: int) -> list[Effect]:
         """Take what happened, run the timers that are due, return what to do, in order."""
@@ -167,7 +167,7 @@ class Node:
         for event in events:
             effects += self._event(event, now_ms)
         effects += self._timers(now_ms)
-        effects += self._settle(now_ms)
+        effects += self._run_path(now_ms)
         self.counters.longest_step_ns = max(self.counters.longest_step_ns, self._stamp() - begin_ns)
         return effects + self._stop_if_drained(now_ms)
 
@@ -184,7 +184,7 @@ class Node:
         self.controller.end()
         if self.driver is not None:
             effects += self.driver.drain(now_ms)
-        effects += self._settle(now_ms)
+        effects += self._run_path(now_ms)
         return effects + self._stop_if_drained(now_ms)
 
     # ---------------------------------------------------------------- events and requests
@@ -268,17 +268,17 @@ class Node:
             effects += self.driver.tick(now_ms)
         return effects + self._maybe_snapshot(now_ms)
 
-    def _settle(self, now_ms: int) -> list[Effect]:
+    def _run_path(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
         if self.driver is not None:
             self._causes.note(self.driver.write_behind.mode, now_ms)
-        for _round in range(SETTLE_ROUNDS_MAX):
+        for _round in range(ROUNDS_MAX):
             moved = self._zookeeper(now_ms)
             moved += self._appended(now_ms)
             moved += self._committed(now_ms)
             moved += self._answers()
             effects += moved
-            self._unsettled = bool(moved)
+            self._unfinished = bool(moved)
             if not moved:
                 break
         return effects
