@@ -18,7 +18,7 @@ def analyze(
     *,
     as_json: Json = False,
 ) -> None:
-    """Say how much ZooKeeper blocked KRaft: analyse a trace with Spark (needs [spark], Java)."""
+    """Analyse a trace with Spark: how long ZooKeeper blocked KRaft (needs [spark] and Java)."""
     try:
         from bench.report import analyze as report
     except ImportError as error:

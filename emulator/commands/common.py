@@ -17,7 +17,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text."
 
 
 def fail(problem: str, code: int = 1) -> typer.Exit:
-    """Say what is wrong on stderr; the caller raises the result."""
+    """Print what is wrong to stderr; the caller raises the result."""
     typer.echo(f"kraft-bridge: {problem}", err=True)
     return typer.Exit(code)
 

@@ -12,12 +12,13 @@ from emulator.commands.common import fail
 
 def demo(
     out: Annotated[
-        Path, typer.Option(help="A folder demo-<time> for all that is left is made in it.")
+        Path,
+        typer.Option(help="Traces, logs and the report go to demo-<time> in this folder."),
     ] = Path("out"),
     seconds: Annotated[float, typer.Option(min=30, help="Length of the load.")] = 60,
     rate: Annotated[float, typer.Option(min=1, help="Administrative changes per second.")] = 25,
 ) -> None:
-    """Migrate a real cluster under load, judge, measure and report it (needs Java 17+)."""
+    """Migrate a real cluster under load, check and measure it, write a report (needs Java 17+)."""
     try:
         from bench.demo.run import run
         from bench.demo.stage import Options, new_folder

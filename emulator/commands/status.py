@@ -25,7 +25,7 @@ def status(
     *,
     as_json: Json = False,
 ) -> None:
-    """Say how far the migration is, who is missing, the lag, and whether one may still go back."""
+    """Show the phase of the migration, who is missing, the lag, whether a rollback is possible."""
     try:
         body = fetch(url)
     except (OSError, ValueError) as error:

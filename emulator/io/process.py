@@ -168,7 +168,7 @@ class _Process:
 
 @contextlib.contextmanager
 def _named(key: str) -> Iterator[None]:
-    """Say which property asked for an address that cannot be had."""
+    """Name the property of an address that cannot be bound."""
     try:
         yield
     except OSError as error:

@@ -61,7 +61,7 @@ def elect_leaders(
     timeout: Annotated[float, typer.Option("--timeout", help="Seconds.", min=0.1)] = 30.0,
     all_topic_partitions: Annotated[
         bool,
-        typer.Option("--all-topic-partitions", help="Every partition; so without any of these."),
+        typer.Option("--all-topic-partitions", help="Every partition; the default."),
     ] = False,
 ) -> None:
     """Make preferred replicas lead again, or elect leaders for partitions that have none.

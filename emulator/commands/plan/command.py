@@ -23,7 +23,7 @@ def plan(
     *,
     as_json: Json = False,
 ) -> None:
-    """Say offline what a migration would copy from a dumped tree, and what it would refuse."""
+    """Show what a migration would copy from a dumped tree and what it would refuse."""
     import msgspec
     from rich.console import Console
 

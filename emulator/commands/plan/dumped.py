@@ -28,7 +28,7 @@ class PlanError(Exception):
 
 
 def plan(file: Path, config: Config | None, release_version: str | None = None) -> DryRun:
-    """Say what would be copied from a dump.
+    """Find what would be copied from a dump.
 
     Args:
         file: what ``kraft-bridge zk dump`` printed, secrets left out or not.

@@ -15,7 +15,7 @@ UNREADABLE = 3
 def preflight(
     zookeeper: Annotated[
         str | None,
-        typer.Option("--zookeeper", help="host:port[,…][/chroot]; else the first -c tells."),
+        typer.Option("--zookeeper", help="host:port[,…][/chroot]; else as the first -c says."),
     ] = None,
     dump: Annotated[Path | None, typer.Option(help="A tree as zk dump printed it.")] = None,
     configs: Annotated[
@@ -34,7 +34,7 @@ def preflight(
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if there are warnings.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """Say what would hold up or spoil a migration: exit 2 with a blocker, 3 if nothing was read."""
+    """Look for what would block a migration: exit 2 with a blocker, 3 if nothing was read."""
     from rich.console import Console
 
     from bench.rig import zk_dump
