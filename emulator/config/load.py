@@ -83,6 +83,8 @@ class Config:
     leader_imbalance_check_interval_seconds: int = 300
     release: str = "3.9"
     write_behind_max_records: int = 10_000
+    write_behind_hard_max_records: int = -1
+    """-1: twice the other."""
     write_behind_poison: str = "block"
     write_behind_multi_ops: int = 400
     metrics_port: int = -1
@@ -134,6 +136,7 @@ _PLAIN: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     ),
     "release": ("kraftbridge.release", one_of(*RELEASES)),
     "write_behind_max_records": ("kraftbridge.zk.write.behind.max.records", integer(0)),
+    "write_behind_hard_max_records": ("kraftbridge.zk.write.behind.hard.max.records", integer(0)),
     "write_behind_poison": ("kraftbridge.zk.write.behind.poison", one_of("block", "skip")),
     "write_behind_multi_ops": ("kraftbridge.zk.write.behind.multi.ops", integer(1, 1000)),
     "metrics_port": ("kraftbridge.metrics.port", integer(0, 65_535)),
@@ -230,17 +233,23 @@ def _cross_checks(config: Config, raw: Mapping[str, str]) -> list[str]:
         )
     if config.migration_enabled:
         problems += config_zookeeper.owner_missing(config.zookeeper_security)
+    bound, hard = config.write_behind_max_records, config.write_behind_hard_max_records
+    if hard > 0 and not 0 < bound <= hard:
+        problems.append(
+            f"kraftbridge.zk.write.behind.hard.max.records={hard}: must be 0, or at least "
+            f"kraftbridge.zk.write.behind.max.records={bound}, which must not be 0 then"
+        )
     if config.voters and config.node_id >= 0 and config.node_id not in config.voters:
         problems.append(f"node.id={config.node_id} is not in controller.quorum.voters")
     if len(config.voters) > 1:
         problems.append(
             "controller.quorum.voters: a quorum of more than one voter is not supported yet"
         )
-    bound = {x.name for x in config.listeners}
+    listening = {x.name for x in config.listeners}
     problems.extend(
         f"controller.listener.names: {name} is not in listeners"
         for name in config.controller_listener_names
-        if config.listeners and name not in bound
+        if config.listeners and name not in listening
     )
     problems.extend(
         f"listener {x.name}: security protocol {x.security_protocol} is not supported yet; "

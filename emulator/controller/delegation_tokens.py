@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from emulator.config.limits import TokenSettings
 from emulator.controller.context import Context, ControllerConfig
 from emulator.controller.periodic import Sweep
+from emulator.controller.urgency import Urgency
 from emulator.metadata.delegation_tokens import DelegationToken
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature
@@ -120,5 +121,6 @@ EXPIRED_TOKENS: Final = Sweep(
     interval_ms=_check_interval_ms,
     candidates=lambda image, _index: image.delegation_tokens.keys(),
     visit=_remove_expired,
+    urgency=Urgency.URGENT,
 )
 """delegation.token.expiry.check.interval.ms; not where tokens are turned off."""

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from emulator.controller.context import Call
+from emulator.controller.urgency import Urgency
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,60 +36,67 @@ class _Waiter:
 
 
 class Gate:
-    """Holds calls that would append records, in order of arrival.
+    """Holds calls that would append records, in order of arrival, one line for each bound.
 
-    ``room`` is the number of records that may still be admitted, None for no limit. Whoever waits
-    first goes first: nobody overtakes as long as anyone waits.
+    ``room`` is the number of records that may still be admitted, by urgency, None for no limit.
+    Whoever waits first goes first: nobody overtakes in a line as long as anyone waits in it.
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[_Waiter] = deque()
-        self._held = False
-        self._room: int | None = None
+        self._lines: dict[Urgency, deque[_Waiter]] = {
+            Urgency.URGENT: deque(),
+            Urgency.ORDINARY: deque(),
+        }
+        self._room: dict[Urgency, int | None] = {}
         self._blocked: list[Blocked] = []
         self._total_ms = 0
         self._union_ms = 0
         self._union_begin_ms = 0
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return sum(map(len, self._lines.values()))
 
-    @property
-    def closed(self) -> bool:
+    def closed(self, urgency: Urgency) -> bool:
         """Whether a call that would append must wait.
 
-        While anyone waits it is closed: ``hold`` lets them pass until it is, or nobody is left.
+        While anyone waits in a line it is closed: ``hold`` lets them pass until it is, or nobody is
+        left.
         """
-        return self._held or (self._room is not None and self._room <= 0)
+        room = self.room(urgency)
+        return room is not None and room <= 0
 
-    @property
-    def room(self) -> int | None:
+    def room(self, urgency: Urgency) -> int | None:
         """Records that may still be admitted; None for no limit."""
-        return self._room
+        return self._room.get(urgency)
 
-    def hold(self, *, blocked: bool, room: int | None) -> None:
-        """Set what may pass from now on."""
-        self._held = blocked
-        self._room = room
+    def hold(self, room: int | None, hard_room: int | None) -> None:
+        """Set what may pass from now on, below the first bound and below the second."""
+        self._room = {Urgency.ORDINARY: room, Urgency.URGENT: hard_room}
 
-    def wait(self, call: Call, deadline_ms: int | None, now_ms: int) -> None:
-        """Add a call at the end."""
-        if not self._waiting:
+    def wait(self, call: Call, urgency: Urgency, deadline_ms: int | None, now_ms: int) -> None:
+        """Add a call at the end of the line of its urgency."""
+        if not len(self):
             self._union_begin_ms = now_ms
-        self._waiting.append(_Waiter(call, deadline_ms, now_ms))
+        self._lines[urgency].append(_Waiter(call, deadline_ms, now_ms))
 
     def passed(self, record_count: int) -> None:
         """Records were admitted; they use up room."""
-        if self._room is not None:
-            self._room -= record_count
+        for urgency, room in self._room.items():
+            if room is not None:
+                self._room[urgency] = room - record_count
 
     def next(self, now_ms: int) -> tuple[Call, int | None] | None:
-        """The first waiting call and its deadline, if it may pass now."""
-        if self.closed or not self._waiting:
-            return None
-        waiter = self._waiting.popleft()
-        self._finish(waiter, now_ms, admitted=True)
-        return waiter.call, waiter.deadline_ms
+        """The first waiting call and its deadline, if it may pass now; the urgent ones first."""
+        for urgency, line in self._lines.items():
+            if line and not self.closed(urgency):
+                waiter = line.popleft()
+                self._finish(waiter, now_ms, admitted=True)
+                return waiter.call, waiter.deadline_ms
+        return None
+
+    @property
+    def _waiting(self) -> list[_Waiter]:
+        return [waiter for line in self._lines.values() for waiter in line]
 
     @property
     def deadline_ms(self) -> int | None:
@@ -111,7 +119,7 @@ class Gate:
 
     def drain(self, now_ms: int) -> list[Call]:
         """Every waiting call; none waits any more."""
-        return self._give_up(list(self._waiting), now_ms)
+        return self._give_up(self._waiting, now_ms)
 
     def take_blocked(self) -> list[Blocked]:
         """Operations that ended their wait since the last call."""
@@ -120,7 +128,7 @@ class Gate:
 
     def union_ms(self, now_ms: int) -> int:
         """Time with at least one blocked operation, the current one included."""
-        return self._union_ms + (now_ms - self._union_begin_ms if self._waiting else 0)
+        return self._union_ms + (now_ms - self._union_begin_ms if len(self) else 0)
 
     def total_ms(self, now_ms: int) -> int:
         """Sum of the waits of all operations, those still waiting included."""
@@ -128,13 +136,13 @@ class Gate:
 
     def _give_up(self, gone: list[_Waiter], now_ms: int) -> list[Call]:
         for waiter in gone:
-            self._waiting.remove(waiter)
+            next(line for line in self._lines.values() if waiter in line).remove(waiter)
             self._finish(waiter, now_ms, admitted=False)
         return [waiter.call for waiter in gone]
 
     def _finish(self, waiter: _Waiter, now_ms: int, *, admitted: bool) -> None:
         self._total_ms += now_ms - waiter.begin_ms
-        if not self._waiting:
+        if not len(self):
             self._union_ms += now_ms - self._union_begin_ms
         call = waiter.call
         self._blocked.append(

@@ -17,6 +17,7 @@ from emulator.controller.result import Record
 from emulator.metadata.brokers import FENCE
 from emulator.metadata.delta import Delta
 from emulator.metadata.history import History
+from emulator.metadata.idle import ChangeCount
 from emulator.metadata.image import Image
 from wire import records as r
 
@@ -105,6 +106,10 @@ class Journal:
     def stable_offset(self) -> int:
         """Offset of the last record that may be shown."""
         return self._history.stable_offset
+
+    def changes_after(self, offset: int) -> ChangeCount:
+        """Records appended above an offset, but for those known to change nothing."""
+        return self._history.changes_after(offset)
 
     def take_appended(self) -> list[Appended]:
         """What was appended since the last call."""

@@ -29,8 +29,10 @@ from emulator.controller.result import Contact, Record, Result
 from emulator.controller.session_timer import SessionTimer
 from emulator.controller.surroundings import Surroundings
 from emulator.controller.sweeps import SWEEPS
+from emulator.controller.urgency import urgency_of
 from emulator.metadata.delta import Delta
 from emulator.metadata.history import History
+from emulator.metadata.idle import ChangeCount
 from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.metadata_version import Feature
 from emulator.metadata.migration_state import MigrationState
@@ -78,6 +80,10 @@ class Controller:
     def stable(self) -> Image:
         """Everything that may be shown."""
         return self._journal.stable
+
+    def changes_after(self, offset: int) -> ChangeCount:
+        """Records appended above an offset, but for those known to change nothing."""
+        return self._journal.changes_after(offset)
 
     @property
     def blocked_count(self) -> int:
@@ -196,16 +202,13 @@ class Controller:
         for call in self._gate.drop(lambda call: gone(call.ticket), now_ms):
             self._refuse(call, ErrorCode.NETWORK_EXCEPTION, "The caller has hung up.")
 
-    def hold(self, *, blocked: bool, now_ms: int, room: int | None = None) -> None:
-        """Bound what may be appended while ZooKeeper is behind.
+    def hold(self, *, now_ms: int, room: int | None = None, hard_room: int | None = None) -> None:
+        """Bound what may be appended while ZooKeeper is behind, until the next call of this.
 
-        Args:
-            blocked: calls that would append wait, in order, until released or past their deadline.
-            now_ms: the clock.
-            room: records that may be appended before the next call of this method, at least one
-                operation's; None for no limit.
+        ``room`` is how many records ordinary calls may append, ``hard_room`` urgent ones, the last
+        call any number; None for no limit. The others wait in order until their deadline.
         """
-        self._gate.hold(blocked=blocked, room=room)
+        self._gate.hold(room, hard_room)
         while (released := self._gate.next(now_ms)) is not None:
             call, deadline_ms = released
             handler = handlers()[call.header.api_key]
@@ -304,9 +307,8 @@ class Controller:
         """When periodic work is due; None while it has to wait, as callers have to."""
         if self._in_pre_migration:
             return None
-        journal = self._journal
-        due_ms = self._periodic.deadline_ms(journal.tip, journal.index, journal.last_append_ms)
-        return None if self._gate.closed else due_ms
+        at = self._journal
+        return self._periodic.deadline_ms(at.tip, at.index, at.last_append_ms, self._gate.room)
 
     def _sweep(self, now_ms: int) -> None:
         due_ms = self._sweep_ms
@@ -340,8 +342,9 @@ class Controller:
             self._sessions.fence_if_lapsed(call.message.broker_id, now_ms)
         deadline_ms = deadline_of(call)
         result = handler.function(self.tip, call.message, self._context(call, now_ms))
-        if result.records and self._gate.closed and not handler.unbounded:
-            self._gate.wait(call, deadline_ms, now_ms)
+        urgency = urgency_of(handler.urgency, result.records)
+        if result.records and self._gate.closed(urgency):
+            self._gate.wait(call, urgency, deadline_ms, now_ms)
         else:
             self._perform(handler, call, result, deadline_ms, now_ms)
 

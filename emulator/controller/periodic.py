@@ -4,7 +4,7 @@ A sweep names its candidates and what becomes of one of them, both as pure funct
 image. The runner decides when: ``interval_ms`` after the first candidate is there, then again and
 again while any is. It looks at a few candidates per tick, so no step of the controller is long, and
 appends only what the bound on unwritten ZooKeeper work leaves room for. To add one, write its two
-functions and list it in ``sweeps.py``.
+functions and list it in ``sweeps.py``. It waits for ZooKeeper as callers do who ask for the same.
 
 Source: QuorumController.maybeScheduleNextBalancePartitionLeaders and its kin, Kafka 3.9, which do a
 round in one event.
@@ -15,17 +15,20 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from emulator.controller.context import ControllerConfig
 from emulator.controller.index import TipIndex
 from emulator.controller.result import Record
+from emulator.controller.urgency import Urgency
 from emulator.metadata.image import Image
 
 LOOKS_PER_TICK: Final = 32
 """Candidates looked at in one tick, by one sweep: well below 5 ms with what follows each."""
 PAUSE_MS: Final = 10
 """Between two rounds when the first was cut short, as in Kafka."""
+RoomFor: TypeAlias = Callable[[Urgency], int | None]
+"""Records that may be appended, by urgency; None for any number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,7 @@ class Sweep:
     candidates: Callable[[Image, TipIndex], Collection[Any]]
     visit: Callable[[Image, ControllerConfig, Any, int], Sequence[Record]]
     records_max: int = 1_000
+    urgency: Urgency = Urgency.ORDINARY
 
 
 @dataclass(slots=True)
@@ -68,13 +72,16 @@ class Periodic:
         for one in self._rounds:
             one.due_ms, one.left, one.appended = None, deque(), 0
 
-    def deadline_ms(self, image: Image, index: TipIndex, since_ms: int) -> int | None:
+    def deadline_ms(
+        self, image: Image, index: TipIndex, since_ms: int, room: RoomFor
+    ) -> int | None:
         """When :meth:`next` has something to do.
 
         Args:
             image: the newest.
             index: over that image.
             since_ms: when it became so; intervals that begin now count from then.
+            room: a sweep for whose records there is none has nothing to do.
         """
         for one in self._rounds:
             if not one.left and not one.sweep.candidates(image, index):
@@ -82,9 +89,10 @@ class Periodic:
             elif one.due_ms is None:
                 begin_ms = max(since_ms, self._begun_ms)
                 one.due_ms = begin_ms + (one.sweep.interval_ms(self._config) or 0)
-        return min((one.due_ms for one in self._rounds if one.due_ms is not None), default=None)
+        due = (one.due_ms for one in self._rounds if not _full(one.sweep, room))
+        return min((due_ms for due_ms in due if due_ms is not None), default=None)
 
-    def next(self, image: Image, index: TipIndex, now_ms: int, room: int | None) -> list[Record]:
+    def next(self, image: Image, index: TipIndex, now_ms: int, room: RoomFor) -> list[Record]:
         """Go on with the first sweep that is due.
 
         Args:
@@ -92,15 +100,14 @@ class Periodic:
                 another.
             index: over that image.
             now_ms: the clock.
-            room: records that may be appended; None for any number. The last change may exceed it,
-                as an operation may.
+            room: records that may be appended. The last change may exceed it, as an operation may.
 
         Returns:
             Records for one batch; empty if none was due.
         """
         for one in self._rounds:
-            if one.due_ms is not None and one.due_ms <= now_ms:
-                return self._go_on(one, image, index, now_ms, room)
+            if one.due_ms is not None and one.due_ms <= now_ms and not _full(one.sweep, room):
+                return self._go_on(one, image, index, now_ms, room(one.sweep.urgency))
         return []
 
     def _go_on(
@@ -126,3 +133,8 @@ class Periodic:
         else:
             one.due_ms = now_ms
         return records
+
+
+def _full(sweep: Sweep, room: RoomFor) -> bool:
+    left = room(sweep.urgency)
+    return left is not None and left <= 0

@@ -17,6 +17,7 @@ from emulator.controller.context import ControllerConfig
 from emulator.controller.index import PartitionKey
 from emulator.controller.periodic import Sweep
 from emulator.controller.result import Record
+from emulator.controller.urgency import Urgency
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Partition
 
@@ -108,4 +109,5 @@ READY_REASSIGNMENTS = Sweep(
     interval_ms=_interval_ms,
     candidates=lambda _image, index: index.reassigning,
     visit=_complete,
+    urgency=Urgency.URGENT,
 )

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 from emulator.controller import api
 from emulator.controller.context import Context
 from emulator.controller.result import Result
+from emulator.controller.urgency import Urgency
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from wire import messages as m
@@ -47,7 +48,7 @@ class Handler:
     ``refused(request, code, message)`` builds the answer that carries one error for everything.
     ``pre_migration``: served before the metadata copy is complete, and answered as soon as its
     records are committed, even inside an open metadata transaction.
-    ``unbounded``: its records are appended even while ZooKeeper lags behind.
+    ``urgency``: how far ZooKeeper may be behind when its records are appended all the same.
     ``read``: sees the committed image, appends nothing, is answered at once, active or not.
     ``needs``: what the caller must be allowed to do to the cluster before anything is looked at;
     None leaves all of it to the function.
@@ -58,7 +59,7 @@ class Handler:
     function: HandlerFunction
     refused: Refusal
     pre_migration: bool
-    unbounded: bool
+    urgency: Urgency
     read: bool
     needs: Operation | None
 
@@ -71,7 +72,7 @@ def handles(
     *,
     refused: Refusal,
     pre_migration: bool = False,
-    unbounded: bool = False,
+    urgency: Urgency = Urgency.ORDINARY,
     read: bool = False,
     needs: Operation | None = None,
 ) -> Callable[[FunctionT], FunctionT]:
@@ -87,7 +88,7 @@ def handles(
         if key in _HANDLERS:
             raise ValueError(f"two handlers for api key {key}")
         _HANDLERS[key] = Handler(
-            key, request, function, refused, pre_migration, unbounded, read, needs
+            key, request, function, refused, pre_migration, urgency, read, needs
         )
         return function
 

@@ -19,6 +19,7 @@ from emulator.controller.index import PartitionKey
 from emulator.controller.leader_election import Election
 from emulator.controller.periodic import Sweep
 from emulator.controller.result import Record
+from emulator.controller.urgency import Urgency
 from emulator.metadata.image import Image
 from emulator.metadata.topics import NO_LEADER
 
@@ -49,4 +50,5 @@ UNCLEAN_LEADERS = Sweep(
     interval_ms=_interval_ms,
     candidates=lambda _image, index: index.unled,
     visit=_elect,
+    urgency=Urgency.VITAL,
 )

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from emulator.metadata.delta import Delta, Touched, touch
 from emulator.metadata.errors import ReplayError
+from emulator.metadata.idle import ChangeCount, IdleOffsets
 from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.replay import replay
 from wire import records as r
@@ -48,6 +49,7 @@ class History:
         # Committed segments of the open transaction, then segments above the high watermark.
         self._open: list[_Segment] = []
         self._appended: deque[_Segment] = deque()
+        self._idle = IdleOffsets(image.offset)
 
     @property
     def tip(self) -> Image:
@@ -78,6 +80,10 @@ class History:
     def in_transaction(self) -> bool:
         """Whether a transaction is open at the tip."""
         return self._begin is not None
+
+    def changes_after(self, offset: int) -> ChangeCount:
+        """Count the appended records above an offset, but for those known to change nothing."""
+        return self._idle.changes(offset, self._tip.offset)
 
     def append(self, records: Sequence[object], base_offset: int, epoch: int) -> None:
         """Replay one batch onto the tip. An error leaves everything as it was.
@@ -120,6 +126,8 @@ class History:
             segments[-1].image, segments[-1].begin = image, begin
         self._appended.extend(segments)
         self._tip, self._begin = image, begin
+        if all(isinstance(record, r.NoOpRecord) for record in records):
+            self._idle.add(base_offset, image.offset)
 
     def skip(self, base_offset: int, last_offset: int, epoch: int) -> None:
         """Move the tip past a control batch, which holds no metadata.
@@ -130,6 +138,7 @@ class History:
         self._follows(base_offset)
         self._tip = replace(self._tip, offset=last_offset, epoch=epoch)
         self._appended.append(_Segment(base_offset, self._tip, self._begin, Touched()))
+        self._idle.add(base_offset, last_offset)
 
     def advance(self, high_watermark: int) -> list[Delta]:
         """Commit every batch below the high watermark.
@@ -153,6 +162,7 @@ class History:
         """Drop every record that is not committed, as a leader does that was deposed."""
         self._appended.clear()
         self._tip = self.committed
+        self._idle.rewind(self._tip.offset)
         self._begin = self._open[-1].begin if self._open else None
 
     def _close(self) -> Delta:

@@ -109,7 +109,9 @@ class MigrationDriver:
         self._zk_epoch = self._epoch_version = -1
         self._told = EMPTY
         self._to_tell: list[Written] = []
-        self.bound = Bound(controller, settings.write_behind_max_records)
+        self.bound = Bound(
+            controller, settings.write_behind_max_records, settings.write_behind_hard_max_records
+        )
         self._waits = Waits()
 
     @property
@@ -143,7 +145,10 @@ class MigrationDriver:
             lag_changed_records=lag.changed_records,
             lag_ms=lag.age_ms(now_ms),
             bound_records=self._settings.write_behind_max_records,
+            hard_bound_records=self._settings.write_behind_hard_max_records,
+            counted_records=self.bound.ahead,
             blocked=self.bound.blocked,
+            hard_blocked=self.bound.hard_blocked,
             committed_offset=image.offset,
             confirmed_offset=lag.confirmed,
             zk_epoch=self._zk_epoch,

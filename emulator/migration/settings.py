@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from emulator.config.load import Config
 from emulator.config.passwords import PasswordSettings
+
+HARD_FACTOR: Final = 2
+"""The second bound is so many times the first one unless it is configured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +20,9 @@ class Settings:
     of ZooKeeper's time (13,000 to 50,000 partitions a second measured): a caller never waits long
     behind a healthy ZooKeeper, and what a crash leaves to reconcile stays small. 0 is no bound, as
     in Kafka.
+
+    ``write_behind_hard_max_records``: where what heals and what brokers need waits too. Twice the
+    other leaves as much room for them as for everybody; 0 is no bound.
     """
 
     node_id: int
@@ -24,6 +31,7 @@ class Settings:
     inter_broker_listener_name: str = "PLAINTEXT"
     migration_min_batch_size: int = 200
     write_behind_max_records: int = 10_000
+    write_behind_hard_max_records: int = 20_000
     write_behind_poison: str = "block"
     write_behind_multi_ops: int = 400
     passwords: PasswordSettings = PasswordSettings()  # noqa: RUF009  # frozen
@@ -31,13 +39,15 @@ class Settings:
     @classmethod
     def of(cls, config: Config, cluster_id: str) -> Settings:
         """Take what concerns migration from the node's configuration and its folder."""
+        bound, hard = config.write_behind_max_records, config.write_behind_hard_max_records
         return cls(
             node_id=config.node_id,
             cluster_id=cluster_id,
             voters=frozenset(config.voters),
             inter_broker_listener_name=config.inter_broker_listener_name,
             migration_min_batch_size=config.migration_min_batch_size,
-            write_behind_max_records=config.write_behind_max_records,
+            write_behind_max_records=bound,
+            write_behind_hard_max_records=HARD_FACTOR * bound if hard < 0 else hard,
             write_behind_poison=config.write_behind_poison,
             write_behind_multi_ops=config.write_behind_multi_ops,
             passwords=config.passwords,

@@ -66,9 +66,14 @@ class Status:
     lag_changed_records: int
     """Without NoOp records: 0 means that the two stores agree."""
     lag_ms: int
+    counted_records: int
+    """Appended and not confirmed, without NoOps: what is held against the bounds."""
     bound_records: int
+    hard_bound_records: int
     blocked: bool
-    """Callers wait because the lag has reached its bound."""
+    """Callers wait because the counted records have reached the bound."""
+    hard_blocked: bool
+    """They have reached the second bound: changes of ISRs and deletions wait too."""
     committed_offset: int
     confirmed_offset: int
     """What ``/migration`` is known to hold."""

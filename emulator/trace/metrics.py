@@ -69,6 +69,10 @@ def _bean(name: str) -> str:
     return f"kafka.controller:type=KafkaController,name={name}"
 
 
+def _records(name: str, text: str) -> Metric:
+    return Metric(name, text, unit="records", active_only=True)
+
+
 _KIP_866: Final = "KIP-866"
 _QUORUM: Final = "QuorumControllerMetrics, Kafka 3.9"
 _METADATA: Final = "ControllerMetadataMetrics, Kafka 3.9"
@@ -148,11 +152,9 @@ ZK_WRITE_BEHIND_LAG = Metric(
     bean=_bean("ZkWriteBehindLag"),
     draft_beans=(_bean("ZooKeeperWriteBehindLag"),),
 )
-ZK_WRITE_BEHIND_LAG_WITHOUT_NO_OPS = Metric(
+ZK_WRITE_BEHIND_LAG_WITHOUT_NO_OPS = _records(
     "kraft_bridge_zk_write_behind_lag_without_no_ops_records",
     "The lag without NoOpRecords, which change nothing in ZooKeeper: 0 means the stores agree.",
-    unit="records",
-    active_only=True,
 )
 ZK_WRITE_BEHIND_LAG_MS = Metric(
     "kraft_bridge_zk_write_behind_lag_ms",
@@ -167,11 +169,17 @@ ZK_PENDING_RECORDS = Metric(
     source="KIP-866, Dual Metadata Writes",
     active_only=True,
 )
-ZK_WRITE_BEHIND_BOUND = Metric(
+ZK_WRITE_BEHIND_COUNTED = _records(
+    "kraft_bridge_zk_write_behind_counted_records",
+    "Records appended and not confirmed in /migration, without NoOps: held against the bounds.",
+)
+ZK_WRITE_BEHIND_BOUND = _records(
     "kraft_bridge_zk_write_behind_bound_records",
-    "The configured bound of the lag; 0 is none, as Kafka.",
-    unit="records",
-    active_only=True,
+    "The configured bound of the counted records; 0 is none, as Kafka.",
+)
+ZK_WRITE_BEHIND_HARD_BOUND = _records(
+    "kraft_bridge_zk_write_behind_hard_bound_records",
+    "The second bound, where changes of ISRs and deletions wait too; 0 is none.",
 )
 ZK_WRITE_SNAPSHOT_TIME_MS = Metric(
     "kraft_bridge_zk_write_snapshot_time_ms",

@@ -69,8 +69,8 @@ def test_a_full_list_one_short(simulate, monkeypatch):
 def test_a_bound_that_binds_nobody(simulate, monkeypatch):
     real = Controller.hold
 
-    def open_door(self, *, blocked, now_ms, room=None):
-        real(self, blocked=False, now_ms=now_ms, room=None)
+    def open_door(self, *, now_ms, room=None, hard_room=None):
+        real(self, now_ms=now_ms)
 
     monkeypatch.setattr(Controller, "hold", open_door)
     frozen = Scenario(faults=("zookeeper-freeze",) * 3, changes=150, bound=15)

@@ -13,6 +13,7 @@ from typing import Final
 from emulator.controller.context import Context
 from emulator.controller.registry import handles
 from emulator.controller.result import Result
+from emulator.controller.urgency import Urgency
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from wire import messages as m
@@ -31,7 +32,12 @@ def refused(
     return Response(error_code=code)
 
 
-@handles(m.AllocateProducerIdsRequest, refused=refused, needs=Operation.CLUSTER_ACTION)
+@handles(
+    m.AllocateProducerIdsRequest,
+    refused=refused,
+    urgency=Urgency.URGENT,
+    needs=Operation.CLUSTER_ACTION,
+)
 def allocate_producer_ids(
     image: Image, request: m.AllocateProducerIdsRequest, _ctx: Context
 ) -> Result[Response]:

@@ -16,6 +16,7 @@ from emulator.controller.broker_changes import partition_change
 from emulator.controller.context import Context
 from emulator.controller.registry import handles
 from emulator.controller.result import Record, Result
+from emulator.controller.urgency import Urgency
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.metadata.topics import (
@@ -42,7 +43,9 @@ def refused(_request: m.AlterPartitionRequest, code: ErrorCode, _message: str | 
     return Response(error_code=code)
 
 
-@handles(m.AlterPartitionRequest, refused=refused, needs=Operation.CLUSTER_ACTION)
+@handles(
+    m.AlterPartitionRequest, refused=refused, urgency=Urgency.URGENT, needs=Operation.CLUSTER_ACTION
+)
 def alter_partition(
     image: Image, request: m.AlterPartitionRequest, ctx: Context
 ) -> Result[Response]:

@@ -13,6 +13,7 @@ from emulator.controller.context import Context
 from emulator.controller.heartbeats import BrokerState, next_state
 from emulator.controller.registry import handles
 from emulator.controller.result import Contact, Record, Result
+from emulator.controller.urgency import Urgency
 from emulator.metadata.acls import Operation
 from emulator.metadata.brokers import Broker
 from emulator.metadata.image import Image
@@ -32,7 +33,7 @@ def refused(_request: m.BrokerHeartbeatRequest, code: ErrorCode, _message: str |
     m.BrokerHeartbeatRequest,
     refused=refused,
     pre_migration=True,
-    unbounded=True,
+    urgency=Urgency.VITAL,
     needs=Operation.CLUSTER_ACTION,
 )
 def broker_heartbeat(

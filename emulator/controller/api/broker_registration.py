@@ -17,6 +17,7 @@ from emulator.controller.broker_changes import migrating
 from emulator.controller.context import RESERVED_UUIDS, Context
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Result
+from emulator.controller.urgency import Urgency
 from emulator.metadata.acls import Operation
 from emulator.metadata.brokers import SECURITY_PROTOCOLS, Broker
 from emulator.metadata.image import Image
@@ -44,7 +45,7 @@ def refused(
     m.BrokerRegistrationRequest,
     refused=refused,
     pre_migration=True,
-    unbounded=True,
+    urgency=Urgency.VITAL,
     needs=Operation.CLUSTER_ACTION,
 )
 def broker_registration(

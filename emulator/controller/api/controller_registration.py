@@ -12,6 +12,7 @@ from __future__ import annotations
 from emulator.controller.context import Context
 from emulator.controller.registry import handles
 from emulator.controller.result import Result
+from emulator.controller.urgency import Urgency
 from emulator.metadata.acls import Operation
 from emulator.metadata.brokers import SECURITY_PROTOCOLS
 from emulator.metadata.image import Image
@@ -30,7 +31,11 @@ def refused(_request: Request, code: ErrorCode, message: str | None) -> Response
 
 
 @handles(
-    Request, refused=refused, pre_migration=True, unbounded=True, needs=Operation.CLUSTER_ACTION
+    Request,
+    refused=refused,
+    pre_migration=True,
+    urgency=Urgency.VITAL,
+    needs=Operation.CLUSTER_ACTION,
 )
 def controller_registration(image: Image, request: Request, _ctx: Context) -> Result[Response]:
     """Keep what the controller says of itself, in place of what it said before."""

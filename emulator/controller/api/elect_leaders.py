@@ -26,6 +26,7 @@ from emulator.controller.context import Context
 from emulator.controller.leader_election import Election
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
+from emulator.controller.urgency import Urgency
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.metadata.topics import NO_LEADER, Topic
@@ -69,7 +70,7 @@ def refused(request: m.ElectLeadersRequest, code: ErrorCode, message: str | None
     )
 
 
-@handles(m.ElectLeadersRequest, refused=refused, needs=Operation.ALTER)
+@handles(m.ElectLeadersRequest, refused=refused, urgency=Urgency.VITAL, needs=Operation.ALTER)
 def elect_leaders(image: Image, request: m.ElectLeadersRequest, ctx: Context) -> Result[Response]:
     """Judge each partition on its own; the answer waits until the changes are committed."""
     election = ELECTIONS.get(request.election_type)

@@ -11,6 +11,7 @@ from emulator.controller import broker_changes
 from emulator.controller.context import Context
 from emulator.controller.registry import handles
 from emulator.controller.result import Result
+from emulator.controller.urgency import Urgency
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from wire import messages as m
@@ -24,7 +25,13 @@ def refused(_request: m.UnregisterBrokerRequest, code: ErrorCode, message: str |
     return Response(error_code=code, error_message=message)
 
 
-@handles(m.UnregisterBrokerRequest, refused=refused, pre_migration=True, needs=Operation.ALTER)
+@handles(
+    m.UnregisterBrokerRequest,
+    refused=refused,
+    pre_migration=True,
+    urgency=Urgency.URGENT,
+    needs=Operation.ALTER,
+)
 def unregister_broker(
     image: Image, request: m.UnregisterBrokerRequest, ctx: Context
 ) -> Result[Response]:

@@ -1,14 +1,23 @@
-"""The bound on what the log may be ahead of ZooKeeper.
+"""The two bounds on what the log may be ahead of ZooKeeper.
 
-Source: KIP-866 "Unavailable ZooKeeper" and "Dual Metadata Writes"; no Kafka release has it. It
-binds in dual write, and from the start of a term whose log says MIGRATION: until the claim shows
-where ``/migration`` stands, only what this term appends counts.
+At the first one callers wait, except for what heals and what brokers need; at the second that
+waits too (``controller/urgency.py``). Both count what was appended and is not confirmed in
+``/migration``, committed or not, without records that change nothing: an idle log never comes near
+a bound.
+
+They bind in dual write, and from the start of a term whose log says MIGRATION: until the claim
+shows where ``/migration`` stands, only what this term appends counts. Of records that came in a
+snapshot nobody knows how many are NoOps. They count in full for the first bound, and for the second
+only as many as the first one lets in: else a restart could close it although nothing was changed.
+
+Source: KIP-866 "Unavailable ZooKeeper" and "Dual Metadata Writes"; no Kafka release has it.
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
+from emulator.metadata.idle import ChangeCount
 from emulator.metadata.image import Image
 from emulator.seam import Effect, Log
 
@@ -20,7 +29,10 @@ class Holder(Protocol):
     def tip(self) -> Image:
         """Through the last appended record."""
 
-    def hold(self, *, blocked: bool, now_ms: int, room: int | None = None) -> None:
+    def changes_after(self, offset: int) -> ChangeCount:
+        """Records appended above an offset, but for those known to change nothing."""
+
+    def hold(self, *, now_ms: int, room: int | None = None, hard_room: int | None = None) -> None:
         """Bound what is appended for callers until the next call of this method."""
 
 
@@ -29,31 +41,48 @@ class Bound:
 
     Args:
         controller: is told.
-        records: the bound; 0 for none.
+        records: the first bound; 0 for none, then there is no second one either.
+        hard_records: the second, not below the first; 0 for none.
     """
 
-    def __init__(self, controller: Holder, records: int) -> None:
+    def __init__(self, controller: Holder, records: int, hard_records: int) -> None:
         self._controller = controller
         self._records = records
+        self._hard_records = hard_records
         self._told = False
         self.active = False
-        self.blocked = False
+        self.blocked = self.hard_blocked = False
+        self.ahead = 0
+        """Records that count for the first bound."""
 
     def apply(self, confirmed: int, now_ms: int) -> list[Effect]:
         """Tell the controller what ``confirmed``, the offset ZooKeeper has, leaves room for."""
         if not self.active or not self._records:
             if self._told:
-                self._told = self.blocked = False
-                self._controller.hold(blocked=False, now_ms=now_ms)
+                self._told = self.blocked = self.hard_blocked = False
+                self.ahead = 0
+                self._controller.hold(now_ms=now_ms)
             return []
-        ahead = self._controller.tip.offset - confirmed
-        before, self.blocked = self.blocked, ahead >= self._records
         self._told = True
-        room = max(0, self._records - ahead)
-        self._controller.hold(blocked=self.blocked, now_ms=now_ms, room=room)
-        if before == self.blocked:
+        known, unknown = self._controller.changes_after(confirmed)
+        self.ahead = known + unknown
+        room = max(0, self._records - self.ahead)
+        hard_room = None
+        if self._hard_records:
+            hard_room = max(0, self._hard_records - known - min(unknown, self._records))
+        self._controller.hold(now_ms=now_ms, room=room, hard_room=hard_room)
+        return self._tell(blocked=room == 0, hard_blocked=hard_room == 0)
+
+    def _tell(self, *, blocked: bool, hard_blocked: bool) -> list[Effect]:
+        before = self.blocked, self.hard_blocked
+        self.blocked, self.hard_blocked = blocked, hard_blocked
+        if before == (blocked, hard_blocked):
             return []
-        fields: dict[str, object] = {"lag_records": ahead, "bound_records": self._records}
-        if self.blocked:
+        fields: dict[str, object] = {"lag_records": self.ahead, "bound_records": self._records}
+        if hard_blocked:
+            fields["bound_records"] = self._hard_records
+            text = "zookeeper is too far behind: changes of ISRs and deletions wait too"
+            return [Log("error", text, fields)]
+        if blocked:
             return [Log("warning", "zookeeper is too far behind: callers wait", fields)]
         return [Log("info", "callers go on", fields)]

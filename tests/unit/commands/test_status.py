@@ -32,7 +32,14 @@ STATUS = {
         "phase": "pre-migration",
         "driver_state": "WAIT_FOR_BROKERS",
         "records_copied": 0,
-        "lag": {"records": 7, "records_without_no_ops": 2, "ms": 5, "bound_records": 0},
+        "lag": {
+            "records": 7,
+            "records_without_no_ops": 2,
+            "ms": 5,
+            "counted_records": 3,
+            "bound_records": 10,
+            "hard_bound_records": 0,
+        },
         "blocked": False,
         "may_roll_back": True,
         "poisoned": [{"znode": "/x", "cause": "NO_AUTH", "skipped": False}],
@@ -46,7 +53,13 @@ def test_status_shows_what_an_operator_asks(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(STATUS))
     code, out, _ = run("status")
     assert code == 0
-    for word in ("pre-migration", "broker 2 has not registered", "7 records, 2 of them", "/x"):
+    for word in (
+        "pre-migration",
+        "broker 2 has not registered",
+        "7 records, 2 of them",
+        "3 count",
+        "/x",
+    ):
         assert word in out
     code, out, _ = run("status", "--json")
     assert json.loads(out) == STATUS

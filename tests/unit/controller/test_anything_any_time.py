@@ -244,8 +244,8 @@ class Walk:
         elif dice < 0.90:
             self.later(self.rng.choice((1, 100, 600, 3_000, 20_000)))
         elif dice < 0.96:
-            blocked = self.rng.random() < 0.6
-            controller.hold(blocked=blocked, now_ms=now_ms, room=self.rng.choice((None, 1, 9)))
+            room, hard_room = self.rng.choice(((0, 0), (0, 1), (0, None), (1, 9), (None, None)))
+            controller.hold(now_ms=now_ms, room=room, hard_room=hard_room)
         elif dice < 0.98:
             self.change_of_leader()
         else:
@@ -322,7 +322,7 @@ class Walk:
 
     def end(self) -> None:
         world = self.world
-        world.controller.hold(blocked=False, now_ms=world.now_ms)
+        world.controller.hold(now_ms=world.now_ms)
         world.commit()
         self.collect()
         self.later(100)

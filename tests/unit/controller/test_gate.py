@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.controller.gate import Gate
+from emulator.controller.urgency import Urgency
 from tests.unit.controller.world import World, call, create
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -20,20 +21,20 @@ def joined(*broker_ids: int) -> World:
 
 def test_held_calls_wait_in_order_and_go_in_order() -> None:
     world = joined()
-    world.controller.hold(blocked=True, now_ms=world.now_ms)
+    world.controller.hold(room=0, now_ms=world.now_ms)
     offset = world.log.log_end_offset
     for name in ("a", "b", "c"):
         assert world.send(create(name, timeout_ms=60_000), ticket=name) == []
     assert world.controller.blocked_count == 3
     assert world.log.log_end_offset == offset
-    world.controller.hold(blocked=False, now_ms=world.now_ms)
+    world.controller.hold(now_ms=world.now_ms)
     world.commit()
     assert [one.topics[0].name for one in world.answers()] == ["a", "b", "c"]
 
 
 def test_reads_heartbeats_and_registrations_go_on() -> None:
     world = joined(0, 1)
-    world.controller.hold(blocked=True, now_ms=world.now_ms)
+    world.controller.hold(room=0, now_ms=world.now_ms)
     world.send(create("waits", timeout_ms=60_000))
     assert len(world.send(m.DescribeClusterRequest(endpoint_type=2))) == 1
     assert world.heartbeat(0).error_code == 0
@@ -46,7 +47,7 @@ def test_reads_heartbeats_and_registrations_go_on() -> None:
 def test_calls_that_would_append_nothing_are_answered() -> None:
     world = joined()
     world.ask(create("t"))
-    world.controller.hold(blocked=True, now_ms=world.now_ms)
+    world.controller.hold(room=0, now_ms=world.now_ms)
     (exists,) = world.send(create("t"))
     assert exists.topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
     (would,) = world.send(create("u", validate_only=True))
@@ -55,14 +56,14 @@ def test_calls_that_would_append_nothing_are_answered() -> None:
 
 def test_what_a_caller_asked_for_before_he_hung_up_is_not_done() -> None:
     world = joined()
-    world.controller.hold(blocked=True, now_ms=world.now_ms)
+    world.controller.hold(room=0, now_ms=world.now_ms)
     for ticket in ("stays", "leaves"):
         world.send(create(ticket, timeout_ms=60_000), ticket=ticket)
     world.controller.left(lambda ticket: ticket == "leaves", world.now_ms)
     (refused,) = world.answers()
     assert refused.topics[0].error_code == ErrorCode.NETWORK_EXCEPTION
     assert world.controller.blocked_count == 1
-    world.controller.hold(blocked=False, now_ms=world.now_ms)
+    world.controller.hold(now_ms=world.now_ms)
     assert world.tip.topic("stays") is not None
     assert world.tip.topic("leaves") is None
 
@@ -70,24 +71,24 @@ def test_what_a_caller_asked_for_before_he_hung_up_is_not_done() -> None:
 def test_nobody_overtakes_while_anyone_waits() -> None:
     """Room came back, but only for one: the next one in line has it, not who comes last."""
     world = joined()
-    world.controller.hold(blocked=True, now_ms=world.now_ms)
+    world.controller.hold(room=0, now_ms=world.now_ms)
     for name in ("a", "b"):
         world.send(create(name, timeout_ms=60_000))
-    world.controller.hold(blocked=False, now_ms=world.now_ms, room=1)
+    world.controller.hold(now_ms=world.now_ms, room=1)
     assert world.tip.topic("a") is not None
     assert world.tip.topic("b") is None
     world.send(create("c", timeout_ms=60_000))
-    world.controller.hold(blocked=False, now_ms=world.now_ms, room=1)
+    world.controller.hold(now_ms=world.now_ms, room=1)
     assert world.tip.topic("b") is not None
     assert world.tip.topic("c") is None
-    world.controller.hold(blocked=False, now_ms=world.now_ms)
+    world.controller.hold(now_ms=world.now_ms)
     assert world.tip.topic("c") is not None
 
 
 def test_room_bounds_what_is_appended_to_one_operation_more() -> None:
     """KIP-866 "Dual Metadata Writes": bounded write-behind."""
     world = joined()
-    world.controller.hold(blocked=False, now_ms=world.now_ms, room=5)
+    world.controller.hold(now_ms=world.now_ms, room=5)
     offset = world.log.log_end_offset
     for number in range(10):
         world.send(create(f"t{number}", 3, timeout_ms=60_000))
@@ -97,7 +98,7 @@ def test_room_bounds_what_is_appended_to_one_operation_more() -> None:
 
 def test_a_call_whose_deadline_passes_is_refused_and_counted() -> None:
     world = joined()
-    world.controller.hold(blocked=True, now_ms=world.now_ms)
+    world.controller.hold(room=0, now_ms=world.now_ms)
     world.send(create("t", timeout_ms=1_500))
     (answer,) = world.later(1_500)
     assert answer.topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
@@ -118,13 +119,13 @@ def test_a_stall_of_known_length_is_measured_three_ways() -> None:
     assert world.controller.blocked_union_ms(world.now_ms) == 0
     world.ask(create("free"))
     assert world.controller.blocked_total_ms(world.now_ms) == 0
-    world.controller.hold(blocked=True, now_ms=world.now_ms)
+    world.controller.hold(room=0, now_ms=world.now_ms)
     for number in range(10):
         world.send(create(f"t{number}", timeout_ms=60_000))
         world.later(100)
     assert world.controller.blocked_union_ms(world.now_ms) == 1_000
     assert world.controller.blocked_total_ms(world.now_ms) == 5_500
-    world.controller.hold(blocked=False, now_ms=world.now_ms)
+    world.controller.hold(now_ms=world.now_ms)
     world.later(5_000)
     assert world.controller.blocked_union_ms(world.now_ms) == 1_000
     assert world.controller.blocked_total_ms(world.now_ms) == 5_500
@@ -135,7 +136,7 @@ def test_a_stall_of_known_length_is_measured_three_ways() -> None:
 
 def test_counts_begin_anew_with_a_new_leader() -> None:
     world = joined()
-    world.controller.hold(blocked=True, now_ms=world.now_ms)
+    world.controller.hold(room=0, now_ms=world.now_ms)
     world.send(create("t", timeout_ms=60_000))
     world.later(100)
     world.controller.resign(world.now_ms)
@@ -149,15 +150,16 @@ def test_union_is_never_more_than_the_time_and_total_never_less_than_the_union(
     steps: list[tuple[int, str]],
 ) -> None:
     gate, now = Gate(), 0
-    gate.hold(blocked=True, room=None)
+    gate.hold(0, 0)
     for delay, what in steps:
         now += delay
         if what == "wait":
-            gate.wait(call(m.CreateTopicsRequest()), now + 7, now)
+            urgency = (Urgency.ORDINARY, Urgency.URGENT)[now % 2]
+            gate.wait(call(m.CreateTopicsRequest()), urgency, now + 7, now)
         elif what == "next":
-            gate.hold(blocked=False, room=None)
+            gate.hold(None, None)
             gate.next(now)
-            gate.hold(blocked=True, room=None)
+            gate.hold(0, 0)
         else:
             gate.expired(now)
         assert 0 <= gate.union_ms(now) <= now

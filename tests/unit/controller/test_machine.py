@@ -342,7 +342,7 @@ def test_resigning_refuses_everybody_and_forgets_what_is_not_committed() -> None
     world = World()
     world.join(0)
     world.send(create("t"))
-    world.controller.hold(blocked=True, now_ms=world.now_ms)
+    world.controller.hold(room=0, now_ms=world.now_ms)
     world.send(create("u"))
     world.controller.resign(world.now_ms, leader_id=3001)
     for answer in world.answers():

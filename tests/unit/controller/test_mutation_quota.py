@@ -210,9 +210,9 @@ def test_one_request_is_cut_where_the_bucket_is_overdrawn() -> None:
 
 def test_what_waits_for_zookeeper_is_counted_once() -> None:
     world = limited(1.0)
-    world.controller.hold(blocked=True, now_ms=world.now_ms)
+    world.controller.hold(room=0, now_ms=world.now_ms)
     assert world.send(create("a", 12), principal=ALICE) == []
-    world.controller.hold(blocked=False, now_ms=world.now_ms)
+    world.controller.hold(now_ms=world.now_ms)
     world.commit()
     (answer,) = world.answers()
     assert (answer.topics[0].error_code, answer.throttle_time_ms) == (0, 0)

@@ -46,10 +46,10 @@ class Numbers:
         return [number] if number % 2 == 0 else []
 
     def due(self, since_ms: int = 0) -> int | None:
-        return self.periodic.deadline_ms(EMPTY, INDEX, since_ms)
+        return self.periodic.deadline_ms(EMPTY, INDEX, since_ms, lambda _urgency: None)
 
     def next(self, now_ms: int, room: int | None = None) -> list[object]:
-        return self.periodic.next(EMPTY, INDEX, now_ms, room)
+        return self.periodic.next(EMPTY, INDEX, now_ms, lambda _urgency: room)
 
 
 def test_nothing_is_due_without_candidates_and_then_an_interval_after_them() -> None:
@@ -69,7 +69,7 @@ def test_nothing_is_due_without_candidates_and_then_an_interval_after_them() -> 
 
 def test_a_sweep_that_is_off_is_never_due() -> None:
     sweep = Sweep("off", lambda _config: None, lambda _image, _index: [1], lambda *_: [1])
-    assert Periodic(config(), [sweep]).deadline_ms(EMPTY, INDEX, 0) is None
+    assert Periodic(config(), [sweep]).deadline_ms(EMPTY, INDEX, 0, lambda _: None) is None
 
 
 def test_one_tick_looks_at_few_and_the_next_goes_on_at_once() -> None:
@@ -221,13 +221,13 @@ def test_a_partition_without_leader_gets_an_unclean_one_once_its_topic_allows_it
 def test_it_waits_for_zookeeper_as_callers_do() -> None:
     world = World()
     imbalanced(world, 3)
-    world.controller.hold(blocked=True, now_ms=world.now_ms)
+    world.controller.hold(room=0, now_ms=world.now_ms)
     awake(world, 2 * INTERVAL_MS)
     assert leaders(world) == [1, 1, 1]
-    world.controller.hold(blocked=False, now_ms=world.now_ms, room=1)
+    world.controller.hold(now_ms=world.now_ms, room=1)
     awake(world, 1)
     assert leaders(world) == [0, 1, 1]
-    world.controller.hold(blocked=False, now_ms=world.now_ms)
+    world.controller.hold(now_ms=world.now_ms)
     awake(world, 1)
     assert leaders(world) == [0, 0, 0]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from emulator.metadata.history import History
+from emulator.metadata.idle import ChangeCount
 from emulator.metadata.image import Image
 
 
@@ -18,7 +19,7 @@ class Journal:
         self.high_watermark = 0
         self.committing = True
         self.log_start_offset = 0
-        self.holds: list[tuple[bool, int | None]] = []
+        self.holds: list[tuple[int | None, int | None]] = []
         self.batches: list[tuple[int, list[object]]] = []
         self._epochs: list[tuple[int, int]] = []
 
@@ -42,9 +43,12 @@ class Journal:
         self.end += len(records)
         return self.end - 1
 
-    def hold(self, *, blocked: bool, now_ms: int, room: int | None = None) -> None:
-        self.holds.append((blocked, room))
+    def changes_after(self, offset: int) -> ChangeCount:
+        return self.history.changes_after(offset)
+
+    def hold(self, *, now_ms: int, room: int | None = None, hard_room: int | None = None) -> None:
+        self.holds.append((room, hard_room))
 
     @property
     def blocked(self) -> bool:
-        return bool(self.holds) and self.holds[-1][0]
+        return bool(self.holds) and self.holds[-1][0] == 0

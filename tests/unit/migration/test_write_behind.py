@@ -269,24 +269,6 @@ def test_a_session_that_expired_while_zookeeper_was_away() -> None:
     assert world.driver.write_behind.lag.records == 0
 
 
-@pytest.mark.requirement("W02")
-def test_callers_wait_at_the_bound_and_go_on_below_it() -> None:
-    world = World(write_behind_max_records=100).dual_write()
-    assert world.journal.holds[-1] == (False, 100)
-    world.zk_up = False
-    world.cut()
-    for value in range(99):
-        world.append(config(BROKER, "", "k", str(value)))
-    assert world.journal.holds[-1] == (False, 1)
-    world.append(config(BROKER, "", "k", "last"))
-    assert world.journal.holds[-1] == (True, 0)
-    assert world.driver.status(world.now_ms).blocked
-    world.zk_up = True
-    world.advance(5_000)
-    assert world.journal.holds[-1] == (False, 100)
-    assert differences(world) == {}
-
-
 def test_no_bound_is_no_hold() -> None:
     world = World(write_behind_max_records=0).dual_write()
     world.zk_up = False

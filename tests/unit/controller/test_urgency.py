@@ -1,0 +1,176 @@
+"""What waits for a ZooKeeper that is behind: at the first bound, at the second, or never."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from emulator.controller.urgency import Urgency, urgency_of
+from tests.unit.controller.test_alter_partition import request as alter_partition
+from tests.unit.controller.test_alter_partition import wanted
+from tests.unit.controller.world import World, broker, create, partition, topic, uuid
+from wire import messages as m
+from wire import records as r
+
+TOPIC, BROKER = 2, 4
+
+
+def populated() -> World:
+    """Two topics, a config, a quota, a user; partition 0 of ``t`` is led by its second replica."""
+    world = World()
+    quota = r.ClientQuotaRecord.EntityData(entity_type="user", entity_name="a")
+    world.controller.append(
+        [
+            broker(0),
+            broker(1),
+            broker(2),
+            topic("t", 1),
+            partition(1, leader=1, isr=(0, 1), leader_epoch=5, partition_epoch=7),
+            topic("u", 2),
+            partition(2),
+            r.ConfigRecord(
+                resource_type=BROKER, resource_name="", name="message.max.bytes", value="7"
+            ),
+            r.ClientQuotaRecord(entity=[quota], key="producer_byte_rate", value=1.0),
+            r.UserScramCredentialRecord(name="a", mechanism=1, iterations=4096),
+        ],
+        world.now_ms,
+    )
+    world.controller.heartbeats.activate(world.tip.brokers, world.now_ms)
+    world.commit()
+    return world
+
+
+def config_change(operation: int, value: str | None) -> m.IncrementalAlterConfigsRequest:
+    request = m.IncrementalAlterConfigsRequest
+    one = request.AlterableConfig(name="message.max.bytes", config_operation=operation, value=value)
+    resource = request.AlterConfigsResource(resource_type=BROKER, resource_name="", configs=[one])
+    return request(resources=[resource])
+
+
+def quota_change(*, remove: bool) -> m.AlterClientQuotasRequest:
+    request = m.AlterClientQuotasRequest
+    entity = request.EntityData(entity_type="user", entity_name="a")
+    op = request.OpData(key="producer_byte_rate", value=2.0, remove=remove)
+    return request(entries=[request.EntryData(entity=[entity], ops=[op])])
+
+
+def without_user() -> m.AlterUserScramCredentialsRequest:
+    request = m.AlterUserScramCredentialsRequest
+    gone = request.ScramCredentialDeletion(name="a", mechanism=1)
+    return request(deletions=[gone], upsertions=[])
+
+
+def election() -> m.ElectLeadersRequest:
+    topics = [m.ElectLeadersRequest.TopicPartitions(topic="t", partitions=(0,))]
+    return m.ElectLeadersRequest(election_type=0, topic_partitions=topics, timeout_ms=60_000)
+
+
+def deletion(name: str) -> m.DeleteTopicsRequest:
+    topics = [m.DeleteTopicsRequest.DeleteTopicState(name=name)]
+    return m.DeleteTopicsRequest(topics=topics, timeout_ms=60_000)
+
+
+def isr_change(world: World) -> m.AlterPartitionRequest:
+    epoch = world.tip.brokers[1].epoch
+    return alter_partition(wanted((0, 1, 2)), broker_id=1, broker_epoch=epoch)
+
+
+def producer_ids(world: World) -> m.AllocateProducerIdsRequest:
+    return m.AllocateProducerIdsRequest(broker_id=1, broker_epoch=world.tip.brokers[1].epoch)
+
+
+ORDINARY: list[Any] = [
+    lambda _w: create("v", timeout_ms=60_000),
+    lambda _w: config_change(0, "9"),
+    lambda _w: quota_change(remove=False),
+]
+URGENT: list[Any] = [
+    lambda _w: deletion("u"),
+    lambda _w: config_change(1, None),
+    lambda _w: quota_change(remove=True),
+    lambda _w: without_user(),
+    isr_change,
+    producer_ids,
+    lambda _w: m.UnregisterBrokerRequest(broker_id=2),
+]
+VITAL: list[Any] = [
+    lambda _w: election(),
+    lambda w: w.heartbeat_of(2, want_fence=True),
+]
+
+
+@pytest.mark.parametrize(
+    ("build", "urgency"),
+    [(build, Urgency.ORDINARY) for build in ORDINARY]
+    + [(build, Urgency.URGENT) for build in URGENT]
+    + [(build, Urgency.VITAL) for build in VITAL],
+)
+def test_it_waits_at_its_bound_and_not_before(build: Any, urgency: Urgency) -> None:
+    first_bound, second_bound = populated(), populated()
+    first_bound.controller.hold(room=0, hard_room=1, now_ms=first_bound.now_ms)
+    second_bound.controller.hold(room=0, hard_room=0, now_ms=second_bound.now_ms)
+    found = []
+    for world in (first_bound, second_bound):
+        offset = world.log.log_end_offset
+        world.send(build(world))
+        waits = world.controller.blocked_count == 1
+        assert waits == (world.log.log_end_offset == offset), "appended, or waiting"
+        found.append(waits)
+    assert found == [urgency is Urgency.ORDINARY, urgency is not Urgency.VITAL]
+
+
+@pytest.mark.requirement("U03")
+def test_a_deletion_does_not_wait_behind_those_who_wait_at_the_first_bound() -> None:
+    world = populated()
+    world.controller.hold(room=0, hard_room=9, now_ms=world.now_ms)
+    world.send(create("v", timeout_ms=60_000))
+    assert world.ask(deletion("u")).responses[0].error_code == 0
+    assert world.tip.topic("u") is None
+    assert world.controller.blocked_count == 1
+
+
+def test_at_the_second_bound_a_session_still_ends_and_a_leader_is_still_found() -> None:
+    world = populated()
+    world.controller.hold(room=0, hard_room=0, now_ms=world.now_ms)
+    world.controller.heartbeats.contact(0, None, world.now_ms + 9_000)
+    world.later(9_001)
+    assert world.tip.brokers[1].fenced
+    assert world.tip.topics[uuid(1)].partitions[0].leader == 0
+    assert world.register(7).error_code == 0
+
+
+def test_urgent_calls_go_first_and_each_line_keeps_its_order() -> None:
+    world = populated()
+    world.controller.hold(room=0, hard_room=0, now_ms=world.now_ms)
+    world.send(create("v", timeout_ms=60_000))
+    world.send(deletion("u"))
+    world.send(deletion("t"))
+    world.controller.hold(room=0, hard_room=1, now_ms=world.now_ms)
+    assert (world.tip.topic("u"), world.tip.topic("t") is None) == (None, False)
+    world.controller.hold(room=1, hard_room=2, now_ms=world.now_ms)
+    assert world.tip.topic("t") is None
+    assert world.tip.topic("v") is None, "the deletion has used up the room"
+    world.controller.hold(room=1, hard_room=2, now_ms=world.now_ms)
+    assert world.tip.topic("v") is not None
+
+
+def test_a_sweep_that_makes_a_partition_live_again_does_not_wait() -> None:
+    """An unclean election that the topic allows; moving leaders back waits as before."""
+    world = World(properties={"unclean.leader.election.enable": "true"})
+    records = [broker(0), topic("t", 1), partition(1, replicas=(3, 0), isr=(3,), leader=-1)]
+    world.controller.append(records, world.now_ms)
+    world.controller.hold(room=0, hard_room=0, now_ms=world.now_ms)
+    for _tick in range(200):
+        world.controller.heartbeats.contact(0, None, world.now_ms)
+        world.later(2_000)
+    assert world.tip.topics[uuid(1)].partitions[0].leader == 0
+
+
+def test_one_record_that_adds_makes_the_whole_change_ordinary() -> None:
+    gone = r.ConfigRecord(resource_type=TOPIC, resource_name="t", name="k", value=None)
+    there = r.ConfigRecord(resource_type=TOPIC, resource_name="t", name="l", value="")
+    assert urgency_of(Urgency.ORDINARY, [gone]) is Urgency.URGENT
+    assert urgency_of(Urgency.ORDINARY, [gone, there]) is Urgency.ORDINARY
+    assert urgency_of(Urgency.VITAL, [gone]) is Urgency.VITAL
