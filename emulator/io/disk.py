@@ -1,13 +1,20 @@
-"""Files below one node's folder: appends, durable syncs off the loop, atomic replaces."""
+"""Files below one node's folder: appends, durable syncs off the loop, atomic replaces.
+
+Descriptors for all of it are kept in reserve: connections may use up the process's limit, and
+that must not look like a disk that fails.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import fcntl
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Final
 
 from emulator.seam import AppendFile, DeleteFile, ReplaceFile, SyncFile, TruncateFile
 
@@ -16,12 +23,53 @@ class FolderLockedError(Exception):
     """Another process uses this folder (Kafka's ``.lock``)."""
 
 
+_PART: Final = ".part"
+_RESERVED: Final = 8
+"""An operation opens two at a time; a file that is appended to keeps one."""
+
+
+def failure(error: OSError) -> str:
+    """What failed, with the file; and what to do when there is no space."""
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return f"{error}; make room and start again: what was acknowledged is on the disk"
+    return str(error)
+
+
+class _Reserve:
+    """Descriptors held only to be given up when the process has no other left."""
+
+    def __init__(self) -> None:
+        self._held: list[int] = []
+        self.fill()
+
+    def open(self, path: Path, flags: int) -> int:
+        """As ``os.open``, at need in the place of one held."""
+        try:
+            return os.open(path, flags | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            if error.errno not in {errno.EMFILE, errno.ENFILE} or not self._held:
+                raise
+        os.close(self._held.pop())
+        return os.open(path, flags | os.O_CLOEXEC, 0o644)
+
+    def fill(self) -> None:
+        """Hold as many as before again, or as many as there are."""
+        with contextlib.suppress(OSError):
+            while len(self._held) < _RESERVED:
+                self._held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+
+    def close(self) -> None:
+        """Give all of them up."""
+        while self._held:
+            os.close(self._held.pop())
+
+
 class Disk:
     """Performs file effects below ``root``; one instance owns the folder through Kafka's ``.lock``.
 
     Raises:
         FolderLockedError: at construction, when another process holds the lock.
-        OSError: from the effects; the shell turns it into ``DiskFailed``.
+        OSError: from the effects, naming the file; the shell turns it into ``DiskFailed``.
     """
 
     def __init__(self, root: Path) -> None:
@@ -34,62 +82,83 @@ class Disk:
             self._lock.close()
             raise FolderLockedError(f"{root} is in use by another process") from error
         self._open: dict[str, int] = {}
+        self._reserve = _Reserve()
         self._syncer = ThreadPoolExecutor(1, thread_name_prefix="fdatasync")
 
     def read_all(self) -> dict[str, bytes]:
-        """Every file below the folder: relative path -> content; no lock, no temporaries."""
+        """Every file below the folder but the lock: relative path -> content.
+
+        What a replace left unfinished is there by its name, for whoever removes it, and empty.
+        """
         found = {}
         for path in sorted(self.root.rglob("*")):
             name = path.relative_to(self.root).as_posix()
-            if path.is_file() and name != ".lock" and not name.endswith(".part"):
-                found[name] = path.read_bytes()
+            if path.is_file() and name != ".lock":
+                found[name] = b"" if name.endswith(_PART) else path.read_bytes()
         return found
 
     def append(self, effect: AppendFile) -> None:
         """Append to a file, creating it and its folder."""
-        fd = self._descriptor(effect.path)
-        view = memoryview(effect.data)
-        while view:
-            view = view[os.write(fd, view) :]
+        with self._naming(effect.path):
+            fd = self._descriptor(effect.path)
+            view = memoryview(effect.data)
+            while view:
+                view = view[os.write(fd, view) :]
 
     def sync(self, effect: SyncFile, done: Callable[[int, OSError | None], None]) -> None:
         """``fdatasync`` in the syncer thread; ``done(token, error)`` is called on the loop."""
         loop = asyncio.get_running_loop()
-        fd = self._descriptor(effect.path)
+        with self._naming(effect.path):
+            fd = self._descriptor(effect.path)
 
         def work() -> None:
             error: OSError | None = None
             try:
                 os.fdatasync(fd)
-            except OSError as failure:
-                error = failure
+            except OSError as failed:
+                error = failed
+                error.filename = str(self.root / effect.path)
             loop.call_soon_threadsafe(done, effect.token, error)
 
         self._syncer.submit(work)
 
     def replace(self, effect: ReplaceFile) -> None:
-        """Write, fsync, rename, fsync the folder."""
+        """Write, fsync, rename, fsync the folder; when it fails the file is as it was."""
         path = self.root / effect.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(path.name + ".part")
-        with part.open("wb") as file:
-            file.write(effect.data)
-            file.flush()
-            os.fsync(file.fileno())
-        self._forget(effect.path)
-        part.replace(path)
-        self._sync_folder(path.parent)
+        part = path.with_name(path.name + _PART)
+        with self._naming(effect.path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+                with os.fdopen(self._reserve.open(part, flags), "wb", buffering=0) as file:
+                    view = memoryview(effect.data)
+                    while view:
+                        view = view[file.write(view) :]
+                    os.fsync(file.fileno())
+            except OSError:
+                # Half a file must not keep a full disk full.
+                with contextlib.suppress(OSError):
+                    part.unlink(missing_ok=True)
+                raise
+            self._forget(effect.path)
+            part.replace(path)
+            self._sync_folder(path.parent)
 
     def truncate(self, effect: TruncateFile) -> None:
         """Cut a file and make the cut durable."""
-        with (self.root / effect.path).open("r+b") as file:
+        path = self.root / effect.path
+        with (
+            self._naming(effect.path),
+            os.fdopen(self._reserve.open(path, os.O_RDWR), "r+b") as file,
+        ):
             file.truncate(effect.size)
             os.fsync(file.fileno())
 
     def delete(self, effect: DeleteFile) -> None:
         """Remove a file if it exists."""
         self._forget(effect.path)
-        (self.root / effect.path).unlink(missing_ok=True)
+        with self._naming(effect.path):
+            (self.root / effect.path).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Wait for pending syncs, close every file, release the folder."""
@@ -97,7 +166,19 @@ class Disk:
         for fd in self._open.values():
             os.close(fd)
         self._open.clear()
+        self._reserve.close()
         self._lock.close()
+
+    @contextlib.contextmanager
+    def _naming(self, name: str) -> Iterator[None]:
+        """Let an error tell the file, and what it used of the reserve be held again."""
+        try:
+            yield
+        except OSError as error:
+            error.filename = error.filename or str(self.root / name)
+            raise
+        finally:
+            self._reserve.fill()
 
     def _descriptor(self, name: str) -> int:
         fd = self._open.get(name)
@@ -105,7 +186,7 @@ class Disk:
             path = self.root / name
             new = not path.exists()
             path.parent.mkdir(parents=True, exist_ok=True)
-            fd = self._open[name] = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            fd = self._open[name] = self._reserve.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
             if new:
                 self._sync_folder(path.parent)
         return fd
@@ -115,9 +196,8 @@ class Disk:
         if fd is not None:
             self._syncer.submit(os.close, fd)
 
-    @staticmethod
-    def _sync_folder(folder: Path) -> None:
-        fd = os.open(folder, os.O_RDONLY)
+    def _sync_folder(self, folder: Path) -> None:
+        fd = self._reserve.open(folder, os.O_RDONLY)
         try:
             os.fsync(fd)
         finally:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from emulator.config.tls import ZooKeeperTls
 from emulator.io.clock import Clock
-from emulator.io.disk import Disk
+from emulator.io.disk import Disk, failure
 from emulator.io.tcp import TcpConnection, connect, peer_address
 from emulator.seam import (
     Accepted,
@@ -185,7 +185,7 @@ class Shell:
                     try:
                         self._file(effect)
                     except OSError as error:
-                        self.emit(DiskFailed(str(error)))
+                        self.emit(DiskFailed(failure(error)))
                         return
         for conn, parts in outgoing.items():
             peer = self._peers.get(conn)
@@ -223,7 +223,7 @@ class Shell:
                 raise TypeError(f"unknown effect {effect!r}")
 
     def _synced(self, token: int, error: OSError | None) -> None:
-        self.emit(Synced(token) if error is None else DiskFailed(str(error)))
+        self.emit(Synced(token) if error is None else DiskFailed(failure(error)))
 
     def _connect(self, to: Connect) -> None:
         peer = TcpConnection(

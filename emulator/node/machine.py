@@ -161,7 +161,9 @@ class Node:
     def step(self, events: list[Event], now_ms: int) -> list[Effect]:
         """Take what happened, run the timers that are due, return what to do, in order."""
         if self._halted:
-            return []
+            # A file effect that fails keeps what follows it from being done: here the Halt itself.
+            failed = [event.why for event in events if isinstance(event, DiskFailed)]
+            return [Halt(1, f"the disk failed: {why}") for why in failed[:1]]
         begin_ns = self._stamp()
         effects: list[Effect] = []
         for event in events:

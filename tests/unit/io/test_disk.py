@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from emulator.io.disk import Disk, FolderLockedError
+from emulator.io.disk import Disk, FolderLockedError, failure
 from emulator.seam import AppendFile, DeleteFile, ReplaceFile, SyncFile, TruncateFile
 
 
@@ -60,8 +65,78 @@ def test_a_sync_reports_its_token_on_the_loop(tmp_path: Path) -> None:
     assert asyncio.run(work()) == (7, None)
 
 
-def test_an_unfinished_replace_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_an_unfinished_replace_is_known_by_its_name(tmp_path: Path) -> None:
     (tmp_path / "state.part").write_bytes(b"half")
     disk = Disk(tmp_path)
-    assert disk.read_all() == {}
+    assert disk.read_all() == {"state.part": b""}
+    disk.close()
+
+
+def test_a_replace_that_fails_leaves_the_file_and_no_half(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(tmp_path)
+    disk.replace(ReplaceFile("state", b"1"))
+
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", fail)
+        with pytest.raises(OSError, match=r"\[Errno 5\] Input/output error: '.*/state'"):
+            disk.replace(ReplaceFile("state", b"2"))
+    assert disk.read_all() == {"state": b"1"}
+    disk.close()
+
+
+@contextmanager
+def no_descriptor_left() -> Iterator[None]:
+    """As when connections have used up all that the process may have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 512), hard))
+    held: list[int] = []
+    try:
+        with suppress(OSError):
+            while True:
+                held.append(os.open(os.devnull, os.O_RDONLY))
+        yield
+    finally:
+        for fd in held:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_files_are_written_when_no_descriptor_is_left(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    disk.append(AppendFile("log/0", b"a"))
+    with no_descriptor_left():
+        with pytest.raises(OSError, match="Too many open files"):
+            os.open(os.devnull, os.O_RDONLY)
+        for number in range(6):
+            disk.replace(ReplaceFile(f"log/{number}.checkpoint", b"whole"))
+            disk.replace(ReplaceFile(f"log/{number}", b""))
+            disk.append(AppendFile(f"log/{number}", b"b"))
+            disk.truncate(TruncateFile("log/0", 1))
+        with pytest.raises(OSError, match="Too many open files"):
+            os.open(os.devnull, os.O_RDONLY)
+    disk.close()
+    again = Disk(tmp_path)
+    assert again.read_all()["log/5"] == b"b"
+    assert again.read_all()["log/5.checkpoint"] == b"whole"
+    again.close()
+
+
+def test_a_full_disk_is_told_with_the_file_and_what_to_do() -> None:
+    disk_full = OSError(errno.ENOSPC, "No space left on device", "folder/0.log")
+    assert failure(disk_full) == (
+        "[Errno 28] No space left on device: 'folder/0.log'; "
+        "make room and start again: what was acknowledged is on the disk"
+    )
+
+
+def test_an_append_to_a_full_device_tells_which_file(tmp_path: Path) -> None:
+    (tmp_path / "0.log").symlink_to("/dev/full")
+    disk = Disk(tmp_path)
+    with pytest.raises(OSError, match=r"No space left on device: '.*/0\.log'"):
+        disk.append(AppendFile("0.log", b"x"))
     disk.close()

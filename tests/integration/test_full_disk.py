@@ -1,0 +1,256 @@
+"""Our controller as a process that runs out of space or of descriptors.
+
+A disk that fills up is a clear end, and nothing acknowledged is lost. Without descriptors for more
+connections the files are still written.
+
+A small file system is a tmpfs in a mount namespace of its own, which ends with the test. Where no
+namespace may be made, what is left is a bound on the size of a file (RLIMIT_FSIZE): the same part
+of a write succeeds, but the error is EFBIG, and a new file, as a snapshot is, still has room.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from bench.rig.ports import HOST, free_port
+from bench.rig.process import Process
+from emulator.commands.admin_client import Connection
+from wire import messages as m
+
+pytestmark = pytest.mark.slow
+
+NODE_ID = 3000
+CLUSTER = "5L6g3nShT-eMCtK--X86sw"
+MAIN = "from emulator.cli import main; main()"
+SIZE = 1024 * 1024
+KINDS = m.AlterClientQuotasRequest
+
+
+class SmallDisk:
+    """A tmpfs of 1 MiB at ``inside`` for who enters its namespace, at ``path`` for us."""
+
+    def __init__(self, inside: Path) -> None:
+        inside.mkdir()
+        self.inside = inside
+        mount = f'mount -t tmpfs -o size={SIZE} none "$0" && echo mounted && exec cat'
+        self._holder = subprocess.Popen(
+            ["unshare", "--mount", "sh", "-c", mount, inside],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        assert self._holder.stdout is not None
+        self.mounted = self._holder.stdout.readline() == b"mounted\n"
+        self.path = Path(f"/proc/{self._holder.pid}/root{inside}")
+        self.enter = ["nsenter", "--mount", "--target", str(self._holder.pid)]
+
+    @property
+    def free(self) -> int:
+        return shutil.disk_usage(self.path).free
+
+    def fill(self, left: int) -> None:
+        """Leave so many bytes."""
+        with (self.path / "filler").open("ab") as file:
+            file.write(bytes(self.free - left))
+
+    def make_room(self) -> None:
+        (self.path / "filler").unlink()
+
+    def close(self) -> None:
+        self._holder.communicate()
+
+
+@cache
+def may_mount() -> bool:
+    """Whether this machine lets us mount in a namespace of our own."""
+    if shutil.which("unshare") is None or shutil.which("nsenter") is None:
+        return False
+    probe = ["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]
+    return subprocess.run(probe, capture_output=True, check=False).returncode == 0
+
+
+mounts = pytest.mark.skipif(not may_mount(), reason="no mount in a namespace of our own")
+
+
+class Controller(Process):
+    """Ours, without a migration; ``prefix`` is what starts it in its surroundings."""
+
+    def __init__(self, folder: Path, data: Path, prefix: list[str], **more: str) -> None:
+        super().__init__("controller", folder)
+        self.port = free_port()
+        self.prefix = prefix
+        self.config = folder / "controller.properties"
+        self.config.write_text(
+            f"process.roles=controller\nnode.id={NODE_ID}\n"
+            f"controller.quorum.voters={NODE_ID}@{HOST}:{self.port}\n"
+            f"controller.listener.names=CONTROLLER\n"
+            f"listener.security.protocol.map=CONTROLLER:PLAINTEXT\n"
+            f"listeners=CONTROLLER://{HOST}:{self.port}\nlog.dirs={data}\n"
+            + "".join(f"{key.replace('_', '.')}={value}\n" for key, value in more.items())
+        )
+        assert self.ours("format", "-t", CLUSTER).wait() == 0, self.tail()
+
+    def ours(self, verb: str, *rest: str) -> Controller:
+        self.launch([*self.prefix, sys.executable, "-c", MAIN, verb, "-c", str(self.config), *rest])
+        return self
+
+    def begin(self) -> Controller:
+        self.ours("controller").wait_line("raft.leader")
+        return self
+
+    def ask_until_it_ends(
+        self, name: str = "user", count: int = 100_000, connection: Connection | None = None
+    ) -> list[str]:
+        """Make quotas of one user after the other; those that were acknowledged."""
+        answered: list[str] = []
+        connection = connection or Connection(HOST, self.port, 30)
+        try:
+            for number in range(count):
+                user = f"{name}-{number:06}".ljust(200, "x")
+                entry = KINDS.EntryData(
+                    entity=[KINDS.EntityData(entity_type="user", entity_name=user)],
+                    ops=[KINDS.OpData(key="producer_byte_rate", value=1e6, remove=False)],
+                )
+                answer = connection.call(KINDS(entries=[entry], validate_only=False))
+                assert answer.entries[0].error_code == 0, answer
+                answered.append(user)
+        except OSError:
+            pass
+        finally:
+            connection.close()
+        return answered
+
+    def users(self, data: Path) -> set[str]:
+        """What the log holds, read by our own tool."""
+        command = [*self.prefix, sys.executable, "-c", MAIN, "log", "dump", "--log-dir", str(data)]
+        dump = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        rows = [json.loads(line) for line in dump.splitlines()]
+        return {
+            part["entity_name"]
+            for row in rows
+            if row["type"] == "ClientQuotaRecord"
+            for part in row["data"]["entity"]
+        }
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[SmallDisk]:
+    disk = SmallDisk(tmp_path / "small")
+    try:
+        assert disk.mounted
+        yield disk
+    finally:
+        disk.close()
+
+
+@contextmanager
+def started(controller: Controller) -> Iterator[Controller]:
+    try:
+        yield controller.begin()
+    finally:
+        controller.kill()
+
+
+def said(controller: Controller) -> str:
+    return "\n".join(controller.lines()[-3:])
+
+
+@mounts
+def test_a_disk_that_fills_while_records_are_appended(tmp_path: Path, small: SmallDisk) -> None:
+    data = small.inside / "data"
+    controller = Controller(tmp_path, data, small.enter)
+    with started(controller):
+        small.fill(left=64 * 1024)
+        answered = controller.ask_until_it_ends()
+        assert controller.wait() == 1
+    assert 100 < len(answered) < 1_000
+    assert "the disk failed: [Errno 28] No space left on device: '" in said(controller)
+    assert ".log'; make room and start again: what was acknowledged is on the disk" in said(
+        controller
+    )
+    assert small.free == 0
+
+    controller.ours("controller")
+    assert controller.wait() == 1, "there is still no room"
+    assert "No space left on device" in said(controller)
+
+    small.make_room()
+    with started(controller):
+        assert len(controller.ask_until_it_ends("later", 3)) == 3
+        assert controller.stop() == 0
+    assert set(answered) <= controller.users(data)
+
+
+@mounts
+def test_a_disk_that_fills_while_a_snapshot_is_written(tmp_path: Path, small: SmallDisk) -> None:
+    data = small.inside / "data"
+    controller = Controller(
+        tmp_path, data, small.enter, metadata_log_max_record_bytes_between_snapshots="60000"
+    )
+    with started(controller):
+        small.fill(left=96 * 1024)
+        answered = controller.ask_until_it_ends()
+        assert controller.wait() == 1
+    assert 100 < len(answered) < 500
+    assert ".checkpoint" in said(controller)
+    assert "No space left on device" in said(controller)
+    folder = small.path / "data" / "__cluster_metadata-0"
+    assert not list(folder.glob("*.part")), "half a file must not keep the disk full"
+    (folder / "quorum-state.part").write_bytes(b"half")
+
+    small.make_room()
+    with started(controller):
+        assert not list(folder.glob("*.part"))
+        assert len(controller.ask_until_it_ends("later", 300)) == 300
+        controller.wait_line("raft.snapshot.written")
+        assert controller.stop() == 0
+    assert set(answered) <= controller.users(data)
+
+
+def test_a_file_that_may_grow_no_more(tmp_path: Path) -> None:
+    """EFBIG in the place of ENOSPC; without the bound it goes on."""
+    data = tmp_path / "data"
+    controller = Controller(tmp_path, data, [])
+    controller.prefix = ["prlimit", "--fsize=60000"]
+    with started(controller):
+        answered = controller.ask_until_it_ends()
+        assert controller.wait() == 1
+    assert 100 < len(answered) < 1_000
+    assert "the disk failed: [Errno 27] File too large: '" in said(controller)
+    controller.prefix = []
+    with started(controller):
+        assert "raft.log.torn_tail_truncated" in "\n".join(controller.lines())
+        assert len(controller.ask_until_it_ends("later", 3)) == 3
+        assert controller.stop() == 0
+    assert set(answered) <= controller.users(data)
+
+
+def test_connections_that_use_up_the_descriptors_do_not_stop_the_log(tmp_path: Path) -> None:
+    controller = Controller(
+        tmp_path,
+        tmp_path / "data",
+        ["prlimit", "--nofile=100"],
+        metadata_log_max_record_bytes_between_snapshots="20000",
+        metadata_log_segment_bytes="10000",
+    )
+    with started(controller), ExitStack() as stack:
+        connection = Connection(HOST, controller.port, 30)
+        stack.callback(connection.close)
+        descriptors = Path(f"/proc/{controller.pid}/fd")
+        for _ in range(150):
+            stack.enter_context(socket.create_connection((HOST, controller.port), 30))
+        controller.wait_until("last descriptor", lambda: len(list(descriptors.iterdir())) >= 99, 30)
+        assert len(controller.ask_until_it_ends("user", 400, connection)) == 400
+        controller.wait_line("raft.snapshot.written")
+        assert controller.alive
+        assert len(list(descriptors.iterdir())) >= 99
