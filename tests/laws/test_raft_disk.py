@@ -22,7 +22,7 @@ from emulator.seam import (
     SyncFile,
     TruncateFile,
 )
-from emulator.simulation.disk import Disk, DiskFaults
+from emulator.simulation.disk import DiskFaults, SimulatedDisk
 from tests.unit.raft.world import NOW, SEGMENT, config, topic
 from wire.batch import Batch, batch_header
 
@@ -42,7 +42,7 @@ SEGMENTS = st.sampled_from([8_000, 1 << 30])
 class Life:
     """One process on a disk: ``acknowledged`` is what a caller or an observer may have seen."""
 
-    def __init__(self, disk: Disk, segment_bytes: int) -> None:
+    def __init__(self, disk: SimulatedDisk, segment_bytes: int) -> None:
         self.disk = disk
         self.failed = False
         self.syncs: list[tuple[SyncFile, int]] = []
@@ -116,7 +116,7 @@ class Life:
 def test_whatever_survives_a_crash_nothing_acknowledged_is_lost_and_the_node_starts(
     lives, segment_bytes, seed
 ):
-    disk = Disk({})
+    disk = SimulatedDisk({})
     disk.faults = DiskFaults(seed, reordered=0.8)
     acknowledged: list[Batch] = []
     for steps, how in lives:
@@ -132,7 +132,7 @@ def test_whatever_survives_a_crash_nothing_acknowledged_is_lost_and_the_node_sta
 def test_a_failed_sync_then_a_good_one_then_a_power_cut():
     """The second process must not call durable what the first one's sync gave up."""
     for seed in range(40):
-        disk = Disk({})
+        disk = SimulatedDisk({})
         disk.faults = DiskFaults(seed)
         first = Life(disk, 1 << 30)
         first.run([("sync", 0), ("append", 9_000), ("flush", 0), ("failed sync", 0)])
@@ -150,7 +150,7 @@ def test_a_failed_sync_then_a_good_one_then_a_power_cut():
 @given(STEPS, st.booleans(), st.data())
 def test_damage_of_what_was_synced_is_refused(steps, stopped, draw):
     """After an orderly stop anywhere; otherwise anywhere before the last group that was written."""
-    disk = Disk({})
+    disk = SimulatedDisk({})
     life = Life(disk, 1 << 30)
     life.run([each for each in steps if not each[0].startswith("failed")])
     life.end("stopped")
