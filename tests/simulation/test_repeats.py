@@ -25,7 +25,7 @@ def test_two_seeds_tell_two_stories(simulate):
 
 
 def test_a_failure_names_what_broke_and_how_to_repeat_it(simulate, monkeypatch, capsys):
-    monkeypatch.setattr("emulator.simulation.disk.Disk.synced", lambda *_: None)
+    monkeypatch.setattr("emulator.simulation.disk.SimulatedDisk.synced", lambda *_: None)
     broken = next(report for report in map(simulate, range(20)) if report.failure)
     assert f"python -m emulator.simulation --seed {broken.seed}" in str(broken)
     assert main(["--seed", str(broken.seed)]) == 1
