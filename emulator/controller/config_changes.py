@@ -16,6 +16,7 @@ from emulator.controller.config_defs import topic_configs, validate_topic_config
 from emulator.controller.config_types import LIST, ConfigRefusedError
 from emulator.controller.context import CLUSTER_NAME, Context
 from emulator.controller.result import ApiError, Record
+from emulator.controller.storable import Room
 from emulator.controller.topics import TOPIC_DENIED, name_error
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.configs import BROKER, CLIENT_METRICS, TOPIC
@@ -61,6 +62,7 @@ def altered(
     times = Counter((one.resource_type, one.resource_name) for one in resources)
     answers: list[tuple[ResourceT, ApiError]] = []
     records: list[Record] = []
+    room = Room(image, ctx)
     for resource in resources:
         kind, name = resource.resource_type, resource.resource_name
         if (kind, name) not in times:
@@ -73,6 +75,9 @@ def altered(
             outcome = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate resource.")
         else:
             outcome = may_alter(image, kind, name, ctx) or change(image, resource, ctx)
+        if not isinstance(outcome, ApiError):
+            why = room.take(outcome)
+            outcome = outcome if why is None else ApiError(ErrorCode.POLICY_VIOLATION, why)
         if isinstance(outcome, ApiError):
             answers.append((resource, outcome))
         else:

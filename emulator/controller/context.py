@@ -9,7 +9,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
 from emulator.config.limits import MutationQuotaSettings, TokenSettings
@@ -43,7 +43,8 @@ class ControllerConfig:
     the level written into an empty log, ``bootstrap_records`` what else begins it (users, as
     ``kafka-storage format --add-scram`` leaves them). ``properties`` are the controller's own
     server.properties, the source of static values of topic configs. Without ``authorizer``
-    everybody may do everything, and there are no ACLs to manage. Times in milliseconds.
+    everybody may do everything, and there are no ACLs to manage. Without ``znodes`` nothing is
+    measured for ZooKeeper. Times in milliseconds.
     """
 
     node_id: int
@@ -68,6 +69,7 @@ class ControllerConfig:
     mutation_quota: MutationQuotaSettings = MutationQuotaSettings()  # noqa: RUF009  # frozen
     properties: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     authorizer: Authorizer | None = None
+    znodes: Znodes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,39 @@ class Authorizer(Protocol):
         name: str,
     ) -> bool:
         """Whether the principal of a call may do this, from its address, to that resource."""
+
+
+class ZnodeKey(NamedTuple):
+    """A znode by what it shows: a class of entities, and one of them.
+
+    ``entities`` is ``topics`` (``of`` is the id), ``topic_configs`` (the name), or the name of a
+    class of ``migration.zk_tree.entities`` (its key).
+    """
+
+    entities: str
+    of: object
+
+
+class ZnodeSize(NamedTuple):
+    """Path of a znode, and bytes of a request that writes it."""
+
+    path: str
+    bytes: int
+
+
+class Znodes(Protocol):
+    """Knows how metadata is written to ZooKeeper, as far as the controller has to ask."""
+
+    @property
+    def bytes_max(self) -> int:
+        """What a znode may take of a request, with what goes into one multi with it."""
+
+    @property
+    def bytes_new(self) -> int:
+        """What one that is made takes at most, beside names and values."""
+
+    def measure(self, image: Image, key: ZnodeKey) -> ZnodeSize:
+        """What a znode takes; no bytes when the image does not have it."""
 
 
 CLUSTER_NAME: Final = "kafka-cluster"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from emulator.config.listeners import SECURITY_PROTOCOLS
@@ -11,8 +12,13 @@ from emulator.config.load import Config
 from emulator.controller.authorizer import StandardAuthorizer
 from emulator.controller.context import ControllerConfig, ControllerEndpoint
 from emulator.metadata.metadata_version import FEATURE_NAME, MINIMUM
+from emulator.migration.dual_write.chain import room_for_one
+from emulator.migration.zk_tree.entities import entities
+from emulator.migration.zk_tree.passwords import Passwords
+from emulator.migration.zk_tree.sizes import ZnodeSizes
 from emulator.raft.config import RaftConfig
 from emulator.raft.format import MetaProperties, parse_bootstrap_checkpoint
+from emulator.zookeeper import acl
 from emulator.zookeeper.client import ZkClient
 from wire import records as r
 from wire.record_serde import decode_record
@@ -94,7 +100,16 @@ def controller_config(
         mutation_quota=config.mutation_quota,
         properties=config.static,
         authorizer=_authorizer(config),
+        znodes=_znodes(config) if config.migration_enabled else None,
     )
+
+
+def _znodes(config: Config) -> ZnodeSizes:
+    """How large what is written with this configuration becomes."""
+    set_acl = config.zookeeper_security.set_acl
+    op_size = partial(acl.op_size, chroot=config.zookeeper_chroot, set_acl=set_acl)
+    classes = entities(Passwords(config.passwords))
+    return ZnodeSizes(classes, op_size, room_for_one(op_size))
 
 
 def _authorizer(config: Config) -> StandardAuthorizer | None:

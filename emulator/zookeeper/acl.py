@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from emulator.zookeeper import jute
 from emulator.zookeeper.ops import OPEN, Create, Multi, ZkOp, ZkRequest, ZnodeAcl
 
 CREATOR_ALL: Final = (ZnodeAcl(31, "auth", ""),)
@@ -49,3 +50,8 @@ def protected(request: ZkRequest) -> ZkRequest:
 def protected_op(op: ZkOp) -> ZkOp:
     """The same for one operation of a multi."""
     return replace(op, acl=acls(op.path)) if isinstance(op, Create) else op
+
+
+def op_size(op: ZkOp, chroot: str, *, set_acl: bool) -> int:
+    """Bytes that an operation adds to a multi, with its path below the chroot and its ACLs."""
+    return jute.op_size(protected_op(op) if set_acl else op, chroot)

@@ -196,7 +196,7 @@ class ZkClient:
 
     def op_size(self, op: ZkOp) -> int:
         """Bytes that one op adds to a multi of ours: its path below the chroot, its ACL."""
-        return jute.op_size(acl.protected_op(op) if self._security.set_acl else op, self._chroot)
+        return acl.op_size(op, self._chroot, set_acl=self._security.set_acl)
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Take ``Connected``, ``Received`` or ``Closed`` of a connection we own.

@@ -5,8 +5,9 @@ Kafka: ControllerApis.handleAlterClientQuotas, ClientQuotaControlManager (3.9); 
 Per entity, in order, INVALID_REQUEST for one given twice or with a key given twice, for none, an
 unknown type, a type given twice or an empty name, for ip with another type or not an address; then
 per key, for an unknown one or a limit that is not positive, too large, or not whole where it must
-be. An entity changes as a whole or not at all; good ones of a mixed request are changed, all in one
-batch. Removing what is not set is no error. Needs ALTER_CONFIGS on CLUSTER.
+be; POLICY_VIOLATION for more than a znode holds (``storable``). An entity changes as a whole or not
+at all; good ones of a mixed request are changed, all in one batch. Removing what is not set is no
+error. Needs ALTER_CONFIGS on CLUSTER.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Final
 from emulator.controller.context import Context
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
+from emulator.controller.storable import Room
 from emulator.metadata.acls import Operation
 from emulator.metadata.client_quotas import (
     CLIENT_ID,
@@ -66,13 +68,14 @@ def refused(request: m.AlterClientQuotasRequest, code: ErrorCode, message: str |
 
 @handles(m.AlterClientQuotasRequest, refused=refused, needs=Operation.ALTER_CONFIGS)
 def alter_client_quotas(
-    image: Image, request: m.AlterClientQuotasRequest, _ctx: Context
+    image: Image, request: m.AlterClientQuotasRequest, ctx: Context
 ) -> Result[Response]:
     """Alter each entity as a whole or not at all."""
     entities = [_parts(entry) for entry in request.entries]
     times = Counter(tuple(sorted(parts)) for parts in entities)
     response = Response()
     records: list[Record] = []
+    room = Room(image, ctx)
     for parts, entry in zip(entities, request.entries, strict=True):
         entity = tuple(sorted(parts))
         if entity not in times:
@@ -84,6 +87,9 @@ def alter_client_quotas(
             outcome = ApiError(ErrorCode.INVALID_REQUEST, text)
         else:
             outcome = _alter(image, entity, entry)
+        if not isinstance(outcome, ApiError):
+            why = room.take(outcome)
+            outcome = outcome if why is None else ApiError(ErrorCode.POLICY_VIOLATION, why)
         if isinstance(outcome, ApiError):
             response.entries.append(_answer(parts, outcome))
         else:

@@ -5,8 +5,8 @@ Kafka: ControllerApis.handleLegacyAlterConfigs, ConfigurationControlManager (3.9
 Per resource, in order: UNSUPPORTED_VERSION for an unknown type; INVALID_REQUEST for one twice;
 TOPIC_AUTHORIZATION_FAILED or CLUSTER_AUTHORIZATION_FAILED without ALTER_CONFIGS on the topic, or
 CLUSTER for the others; INVALID_CONFIG for a null value; a bad name, an unknown config or a bad
-value; UNKNOWN_TOPIC_OR_PARTITION, BROKER_ID_NOT_REGISTERED. Good resources of a mixed request are
-altered, all in one batch.
+value; UNKNOWN_TOPIC_OR_PARTITION, BROKER_ID_NOT_REGISTERED; POLICY_VIOLATION for more than a znode
+holds (``storable``). Good resources of a mixed request are altered, all in one batch.
 """
 
 from __future__ import annotations

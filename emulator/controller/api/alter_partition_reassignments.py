@@ -5,13 +5,16 @@ Kafka: ReplicationControlManager.alterPartitionReassignments (3.9).
 Per partition, in order: UNKNOWN_TOPIC_OR_PARTITION; without replicas (null: cancel)
 NO_REASSIGNMENT_IN_PROGRESS, and INVALID_REPLICA_ASSIGNMENT if going back would need an unclean
 election that the topic forbids; with replicas INVALID_REPLICA_ASSIGNMENT for none, unknown brokers
-and duplicates. Target brokers may be fenced. Needs ALTER on the cluster.
+and duplicates, POLICY_VIOLATION for more than the topic's znode holds (``storable``). Target
+brokers may be fenced. Needs ALTER on the cluster.
 
 A reassignment whose replicas are in sync already is complete at once. See ``reassignment`` for one
 that replaces another.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass, field
 
 from emulator.controller import reassignment
 from emulator.controller.broker_changes import partition_change
@@ -20,6 +23,7 @@ from emulator.controller.context import Context
 from emulator.controller.leader_election import Election
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
+from emulator.controller.storable import Room
 from emulator.controller.topics import replica_list_error
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
@@ -33,8 +37,13 @@ TopicAnswer = Response.ReassignableTopicResponse
 Answer = Response.ReassignablePartitionResponse
 Wanted = m.AlterPartitionReassignmentsRequest.ReassignablePartition
 
-Changed = dict[tuple[bytes, int], Partition]
-"""Partitions as earlier parts of the same request leave them."""
+
+@dataclass(slots=True)
+class Changed:
+    """What earlier parts of the same request leave: partitions, and room in ZooKeeper."""
+
+    room: Room
+    partitions: dict[tuple[bytes, int], Partition] = field(default_factory=dict)
 
 
 def refused(
@@ -65,7 +74,7 @@ def alter_partition_reassignments(
 ) -> Result[Response]:
     """Judge each partition on its own; all changes are one batch."""
     records: list[Record] = []
-    changed: Changed = {}
+    changed = Changed(Room(image, ctx))
     response = Response(error_message=None)
     for topic in request.topics:
         answers = []
@@ -89,7 +98,7 @@ def _alter(
         text = f"Unable to find a topic named {name}."
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
     key = (topic.id, wanted.partition_index)
-    partition = changed.get(key) or topic.partitions.get(wanted.partition_index)
+    partition = changed.partitions.get(key) or topic.partitions.get(wanted.partition_index)
     if partition is None:
         text = f"Unable to find partition {name}:{wanted.partition_index}."
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
@@ -98,7 +107,10 @@ def _alter(
     else:
         found = _begin(image, ctx, topic, wanted, partition)
     if isinstance(found, r.PartitionChangeRecord):
-        changed[key] = changed_partition(partition, found)
+        why = changed.room.take([found])
+        if why is not None:
+            return ApiError(ErrorCode.POLICY_VIOLATION, why)
+        changed.partitions[key] = changed_partition(partition, found)
     return found
 
 

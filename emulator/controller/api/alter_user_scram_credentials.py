@@ -5,8 +5,8 @@ Kafka: ControllerApis.handleAlterUserScramCredentials, ScramControlManager (3.9)
 Per user, in order: UNSUPPORTED_VERSION below metadata.version 3.5-IV2; UNACCEPTABLE_CREDENTIAL for
 an empty name; UNSUPPORTED_SASL_MECHANISM; RESOURCE_NOT_FOUND for a deletion of what is not there,
 UNACCEPTABLE_CREDENTIAL for too few or too many iterations; DUPLICATE_RESOURCE for one named twice,
-whatever the mechanisms. Good users of a mixed request are altered, all in one batch.
-Needs ALTER on CLUSTER.
+whatever the mechanisms; UNACCEPTABLE_CREDENTIAL for more than a znode holds (``storable``). Good
+users of a mixed request are altered, all in one batch. Needs ALTER on CLUSTER.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Final
 from emulator.controller.context import Context
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Result
+from emulator.controller.storable import Room
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature
@@ -57,7 +58,7 @@ def refused(
 
 @handles(m.AlterUserScramCredentialsRequest, refused=refused, needs=Operation.ALTER)
 def alter_user_scram_credentials(
-    image: Image, request: m.AlterUserScramCredentialsRequest, _ctx: Context
+    image: Image, request: m.AlterUserScramCredentialsRequest, ctx: Context
 ) -> Result[Response]:
     """Alter each user once; of one named twice nothing is altered."""
     # The first error of a user stays.
@@ -68,7 +69,8 @@ def alter_user_scram_credentials(
             judged[asked.name] = _error(image, asked) or asked
         elif not isinstance(before, ApiError):
             judged[asked.name] = DUPLICATE
-    outcomes = {name: _change(one) for name, one in judged.items()}
+    room = Room(image, ctx)
+    outcomes = {name: _stored(_change(one), room) for name, one in judged.items()}
     done = {name: one for name, one in outcomes.items() if not isinstance(one, ApiError)}
     results = [_answer(name, ApiError(ErrorCode.NONE)) for name in done]
     results += [_answer(name, one) for name, one in outcomes.items() if isinstance(one, ApiError)]
@@ -107,6 +109,11 @@ def _change(asked: Deletion | Upsertion | ApiError) -> Change | ApiError:
         # Java's HMAC takes no empty key; Kafka then tells no more than this.
         return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
     return record_of((asked.name, asked.mechanism), credential(asked))
+
+
+def _stored(change: Change | ApiError, room: Room) -> Change | ApiError:
+    why = None if isinstance(change, ApiError) else room.take([change])
+    return change if why is None else ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, why)
 
 
 def credential(asked: Upsertion) -> Credential:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from emulator.controller.context import CLUSTER_NAME, Context
 from emulator.controller.registry import handles
 from emulator.controller.result import Record, Result
+from emulator.controller.storable import IN_ZOOKEEPER, Room
 from emulator.metadata.acls import (
     Acl,
     Operation,
@@ -35,11 +36,6 @@ from wire.errors import ErrorCode
 Response = m.CreateAclsResponse
 Answer = m.CreateAclsResponse.AclCreationResult
 Wanted = m.CreateAclsRequest.AclCreation
-ZNODE_BYTES_MAX = 900_000
-"""For the entries of one resource: jute.maxbuffer less what goes into a multi with them."""
-ENTRY_BYTES = 90
-"""Of one entry, at most, beside its principal and host."""
-IN_ZOOKEEPER = frozenset({MigrationState.PRE_MIGRATION, MigrationState.MIGRATION})
 
 
 def refused(request: m.CreateAclsRequest, code: ErrorCode, message: str | None) -> Response:
@@ -57,7 +53,7 @@ def create_acls(image: Image, request: m.CreateAclsRequest, ctx: Context) -> Res
     answers: list[Answer] = []
     added: dict[Acl, Record] = {}
     there: dict[Resource, frozenset[Acl]] = {}
-    room: dict[Resource, int] = {}
+    room = Room(image, ctx)
     for wanted in request.creations:
         why = problem(wanted, image.migration_state)
         if why is not None:
@@ -66,17 +62,16 @@ def create_acls(image: Image, request: m.CreateAclsRequest, ctx: Context) -> Res
         acl = _acl(wanted)
         if acl.resource not in there:
             there[acl.resource] = frozenset(image.resource_acls(acl.resource).values())
-            room[acl.resource] = _room(there[acl.resource])
         if acl in added or acl in there[acl.resource]:
             answers.append(Answer())
             continue
-        room[acl.resource] -= _size(acl)
-        if room[acl.resource] < 0 and image.migration_state in IN_ZOOKEEPER:
-            text = f"the znode of {wanted.resource_name!r} has no room for another entry"
-            answers.append(Answer(error_code=ErrorCode.POLICY_VIOLATION, error_message=text))
+        record = record_of(ctx.random_uuid(), acl)
+        why = room.take([record])
+        if why is not None:
+            answers.append(Answer(error_code=ErrorCode.POLICY_VIOLATION, error_message=why))
             continue
         answers.append(Answer())
-        added[acl] = record_of(ctx.random_uuid(), acl)
+        added[acl] = record
     return Result(Response(results=answers), tuple(added.values()))
 
 
@@ -120,15 +115,6 @@ def _unstorable(name: str) -> str | None:
     if why is None:
         return None
     return f"the resource name {name!r} {why}, so it cannot be the name of a znode"
-
-
-def _room(held: frozenset[Acl]) -> int:
-    return ZNODE_BYTES_MAX - sum(map(_size, held))
-
-
-def _size(acl: Acl) -> int:
-    # A character takes at most 6 bytes in JSON, and only a few do.
-    return ENTRY_BYTES + len(acl.principal.encode()) + len(acl.host.encode())
 
 
 def _acl(wanted: Wanted) -> Acl:

@@ -4,7 +4,9 @@ Kafka: ControllerApis.handleCreateDelegationTokenRequest, DelegationTokenControl
 
 In order: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, DELEGATION_TOKEN_AUTHORIZATION_FAILED for another
 owner without CREATE_TOKENS on that user, DELEGATION_TOKEN_AUTH_DISABLED, UNSUPPORTED_VERSION,
-INVALID_PRINCIPAL_TYPE for a renewer that is no User (and for an owner without type).
+INVALID_PRINCIPAL_TYPE for a renewer that is no User (and for an owner without type);
+INVALID_REQUEST for a principal that no record holds; POLICY_VIOLATION for more than a znode holds
+(``storable``).
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from emulator.controller.delegation_tokens import (
 )
 from emulator.controller.registry import handles
 from emulator.controller.result import Result
+from emulator.controller.storable import Room
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.delegation_tokens import DelegationToken, record_of
 from emulator.metadata.image import Image
@@ -76,13 +79,16 @@ def create_delegation_token(image: Image, request: Request, ctx: Context) -> Res
         max_timestamp=max_timestamp,
         expiration_timestamp=min(max_timestamp, ctx.now_ms + settings.expiry_ms),
     )
+    record = record_of(token)
+    if Room(image, ctx).take([record]) is not None:
+        return Result(_response(ErrorCode.POLICY_VIOLATION, owner, ctx))
     response = _response(ErrorCode.NONE, owner, ctx)
     response.issue_timestamp_ms = token.issue_timestamp
     response.expiry_timestamp_ms = token.expiration_timestamp
     response.max_timestamp_ms = token.max_timestamp
     response.token_id = token.id
     response.hmac = token_hmac(settings.secret, token.id)
-    return Result(response, (record_of(token),))
+    return Result(response, (record,))
 
 
 def _principals_error(request: Request, *principals: str) -> ErrorCode:

@@ -7,7 +7,8 @@ Per topic, in order: INVALID_REQUEST for a name given twice; TOPIC_AUTHORIZATION
 ALTER on the topic; UNKNOWN_TOPIC_OR_PARTITION; INVALID_PARTITIONS unless the count grows;
 INVALID_PARTITIONS if the ids the topic has are not 0 to n - 1 (Kafka then fails with
 UNKNOWN_SERVER_ERROR, or writes a new partition over an old one);
-THROTTLING_QUOTA_EXCEEDED (v3+, KIP-599); INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR.
+THROTTLING_QUOTA_EXCEEDED (v3+, KIP-599); INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR;
+POLICY_VIOLATION for more than the topic's znode holds (``storable``).
 New partitions have the replication factor of partition 0.
 """
 
@@ -20,6 +21,7 @@ from emulator.controller.context import Context
 from emulator.controller.placement import PlacementError, place, usable_brokers
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
+from emulator.controller.storable import Room
 from emulator.controller.topics import assignment_error, partition_record
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.image import Image
@@ -60,6 +62,7 @@ def create_partitions(
         if count > 1
     ]
     records: list[Record] = []
+    room = Room(image, ctx)
     for wanted in request.topics:
         if times[wanted.name] > 1:
             continue
@@ -67,7 +70,7 @@ def create_partitions(
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             answers.append(Answer(name=wanted.name, error_code=code))
             continue
-        grown = _grow(image, wanted, ctx)
+        grown = _grow(image, wanted, ctx, room)
         if isinstance(grown, ApiError):
             answers.append(
                 Answer(name=wanted.name, error_code=grown.code, error_message=grown.message)
@@ -85,7 +88,9 @@ def _added(image: Image, wanted: Wanted) -> int:
     return 0 if topic is None else max(wanted.count - len(topic.partitions), 0)
 
 
-def _grow(image: Image, wanted: Wanted, ctx: Context) -> list[r.PartitionRecord] | ApiError:
+def _grow(
+    image: Image, wanted: Wanted, ctx: Context, room: Room
+) -> list[r.PartitionRecord] | ApiError:
     topic = image.topic(wanted.name)
     if topic is None:
         return ApiError(
@@ -120,8 +125,13 @@ def _grow(image: Image, wanted: Wanted, ctx: Context) -> list[r.PartitionRecord]
     if error is not None:
         return error
     if wanted.assignments is None:
-        return _automatic(image, topic, added, ctx)
-    return _manual(image, topic, wanted.assignments)
+        partitions = _automatic(image, topic, added, ctx)
+    else:
+        partitions = _manual(image, topic, wanted.assignments)
+    if isinstance(partitions, ApiError):
+        return partitions
+    why = room.take([*partitions])
+    return partitions if why is None else ApiError(ErrorCode.POLICY_VIOLATION, why)
 
 
 def _manual(

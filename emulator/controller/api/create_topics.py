@@ -2,13 +2,14 @@
 
 Kafka: ControllerApis.createTopics, ReplicationControlManager.createTopics (3.9); KIP-599 (v6).
 
-POLICY_VIOLATION for more than 10,000 partitions in all.
-Per topic, in order: INVALID_REQUEST for a name given twice (all its entries dropped, answered
-last) and for the metadata topic; TOPIC_AUTHORIZATION_FAILED without CREATE on CLUSTER or the topic;
-INVALID_TOPIC_EXCEPTION; TOPIC_ALREADY_EXISTS; INVALID_CONFIG; INVALID_REQUEST,
-INVALID_REPLICA_ASSIGNMENT for a manual assignment; INVALID_REPLICATION_FACTOR, INVALID_PARTITIONS
-otherwise; THROTTLING_QUOTA_EXCEEDED (v6+). Good topics of a mixed request are created, all in one
-batch. Whoever lacks DESCRIBE_CONFIGS on the topic gets that code in place of its configs and size.
+POLICY_VIOLATION for more than 10,000 partitions in all. Per topic, in order: INVALID_REQUEST for a
+name given twice (all its entries dropped, answered last) and for the metadata topic;
+TOPIC_AUTHORIZATION_FAILED without CREATE on CLUSTER or the topic; INVALID_TOPIC_EXCEPTION;
+TOPIC_ALREADY_EXISTS; INVALID_CONFIG; INVALID_REQUEST, INVALID_REPLICA_ASSIGNMENT for a manual
+assignment; INVALID_REPLICATION_FACTOR, INVALID_PARTITIONS otherwise; POLICY_VIOLATION for more than
+a znode holds (``storable``); THROTTLING_QUOTA_EXCEEDED (v6+). Good topics of a mixed request are
+created, all in one batch. Whoever lacks DESCRIBE_CONFIGS on the topic gets that code in place of
+its configs and size.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from emulator.controller.context import CLUSTER_NAME, Context
 from emulator.controller.placement import PlacementError, place, usable_brokers
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
+from emulator.controller.storable import Room
 from emulator.controller.topics import (
     METADATA_TOPIC,
     assignment_error,
@@ -121,10 +123,6 @@ def _create(
     )
     if isinstance(partitions, ApiError):
         return partitions
-    error = ctx.mutation_quota.take(len(partitions), strict=ctx.api_version >= STRICT_SINCE)
-    if error is not None:
-        return error
-    new_names[wanted.name.replace(".", "_")] = wanted.name
     topic = r.TopicRecord(name=wanted.name, topic_id=topic_id)
     records: list[Record] = [topic]
     records.extend(
@@ -132,6 +130,13 @@ def _create(
         for name, value in values.items()
     )
     records.extend(partitions)
+    why = Room(image, ctx).take(records)
+    if why is not None:
+        return ApiError(ErrorCode.POLICY_VIOLATION, why)
+    error = ctx.mutation_quota.take(len(partitions), strict=ctx.api_version >= STRICT_SINCE)
+    if error is not None:
+        return error
+    new_names[wanted.name.replace(".", "_")] = wanted.name
     return _answer(image, topic, values, partitions, ctx), records
 
 

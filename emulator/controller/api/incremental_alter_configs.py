@@ -6,7 +6,8 @@ Per resource, in order: UNSUPPORTED_VERSION for an unknown type; INVALID_REQUEST
 and an unknown operation; TOPIC_AUTHORIZATION_FAILED or CLUSTER_AUTHORIZATION_FAILED without
 ALTER_CONFIGS on the topic, or CLUSTER for the others; INVALID_CONFIG for APPEND or SUBTRACT on what
 is no list; a bad name, an unknown config or a bad value; UNKNOWN_TOPIC_OR_PARTITION,
-BROKER_ID_NOT_REGISTERED. Good resources of a mixed request are altered, all in one batch.
+BROKER_ID_NOT_REGISTERED; POLICY_VIOLATION for more than a znode holds (``storable``). Good
+resources of a mixed request are altered, all in one batch.
 """
 
 from __future__ import annotations

@@ -19,11 +19,21 @@ from typing import Final
 
 from emulator.migration.position import Counters, Position, Term
 from emulator.migration.zk_tree import controller, migration, own
-from emulator.zookeeper.jute import MULTI_OVERHEAD_BYTES
+from emulator.zookeeper.jute import FRAME_BYTES_MAX, MULTI_OVERHEAD_BYTES
 from emulator.zookeeper.ops import Check, Create, Multi, OpValue, SetData, Stat, ZkOp
 
 ABSENT: Final = None
 """In place of a znode version: the znode is not there and the next multi makes it."""
+LARGEST: Final = 2**31 - 1
+ROOM_LEFT_BYTES: Final = 1_000
+"""For what only a term knows, such as its number of multis."""
+
+
+def room_for_one(op_size: Callable[[ZkOp], int]) -> int:
+    """Bytes that the operations of one change may have at most, in whatever term it is written."""
+    longest = Term(node_id=LARGEST, kraft_epoch=LARGEST, zk_epoch=LARGEST, epoch_version=LARGEST)
+    chain = Chain(longest, Counters(ABSENT, ABSENT))
+    return FRAME_BYTES_MAX - chain.overhead_bytes(op_size) - ROOM_LEFT_BYTES
 
 
 class Chain:

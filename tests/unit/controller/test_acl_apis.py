@@ -16,6 +16,7 @@ from emulator.migration.zk_tree.acls import AccessControlEntries
 from emulator.zookeeper.jute import FRAME_BYTES_MAX
 from tests.kit.laws import examples
 from tests.unit.controller.test_authorizer import acl, acls_of_any_kind, image_of
+from tests.unit.controller.test_storable import sizes
 from tests.unit.controller.world import World, handle
 from wire import messages as m
 from wire import records as r
@@ -150,7 +151,7 @@ def test_a_name_zookeeper_cannot_hold_is_refused_as_long_as_it_must(name: str) -
     """Kafka takes it, never writes it, and hangs at its next failover."""
     entry = creation("allow READ TOPIC:t User:a", resource_name=name)
     request = m.CreateAclsRequest(creations=[entry])
-    migrating = world_with(migration_enabled=True)
+    migrating = world_with(migration_enabled=True, znodes=sizes())
     done = [r.ZkMigrationStateRecord(zk_migration_state=1)]
     migrating.controller.append(done, migrating.now_ms)
     migrating.commit()
@@ -352,23 +353,23 @@ def test_entries_that_no_znode_has_room_for_are_refused_while_zookeeper_holds_th
         for n in range(60)
     ]
     done = [r.ZkMigrationStateRecord(zk_migration_state=1)]
-    migrating = world_with(migration_enabled=True)
+    migrating = world_with(migration_enabled=True, znodes=sizes())
     migrating.controller.append(done, migrating.now_ms)
     migrating.commit()
     answers = migrating.ask(m.CreateAclsRequest(creations=wanted)).results
     codes = [one.error_code for one in answers]
-    assert codes == [0] * 44 + [ErrorCode.POLICY_VIOLATION] * 16
-    assert answers[-1].error_message == "the znode of 't' has no room for another entry"
+    assert codes == [0] * 52 + [ErrorCode.POLICY_VIOLATION] * 8
+    assert "/kafka-acl/Topic/t would take" in answers[-1].error_message
     (nodes,) = (
         AccessControlEntries().nodes(migrating.tip, one) for one in migrating.tip.acls_by_resource
     )
     (data,) = (value for value in nodes.values() if value)
-    assert 800_000 < len(data) < FRAME_BYTES_MAX - 100_000
+    assert FRAME_BYTES_MAX - 25_000 < len(data) < FRAME_BYTES_MAX
     again = migrating.ask(m.CreateAclsRequest(creations=wanted[:1] + wanted[-1:])).results
     assert [one.error_code for one in again] == [0, ErrorCode.POLICY_VIOLATION]
     other = creation("allow READ TOPIC:u User:a")
     (answer,) = migrating.ask(m.CreateAclsRequest(creations=[other])).results
     assert answer.error_code == 0
-    plain = world_with()
+    plain = world_with(znodes=sizes())
     answers = plain.ask(m.CreateAclsRequest(creations=wanted)).results
     assert {one.error_code for one in answers} == {0}

@@ -56,6 +56,7 @@ def ask(
     properties: dict[str, str] = ON,
     listeners: tuple[ControllerEndpoint, ...] = (),
     authorizer: Any = None,
+    znodes: Any = None,
     **caller: Any,
 ) -> Result[Any]:
     """What comes of a request, forwarded by a broker unless told otherwise."""
@@ -63,7 +64,7 @@ def ask(
     caller.setdefault("principal", ALICE)
     asked = call(message, version, **caller)
     around = context(image, message, version, now_ms=NOW, properties=properties)
-    config = replace(around.config, listeners=listeners, authorizer=authorizer)
+    config = replace(around.config, listeners=listeners, authorizer=authorizer, znodes=znodes)
     surroundings = replace(around, config=config, call=asked)
     return handlers()[asked.header.api_key].function(image, message, surroundings)
 

@@ -173,6 +173,21 @@ def test_a_zookeeper_that_refuses_is_said_once_and_stands_in_the_status() -> Non
     assert world.node.not_ready_because() == "no ZooKeeper session"
 
 
+def test_the_controller_knows_what_zookeeper_can_hold() -> None:
+    """Below a chroot less than without one; nothing without a migration."""
+
+    def bytes_max(**more: str) -> int | None:
+        znodes = World(**more).node.controller.config.znodes
+        return None if znodes is None else znodes.bytes_max
+
+    plain = bytes_max()
+    below = bytes_max(**{"zookeeper.connect": "zk:2181/kafka"})
+    assert plain is not None
+    assert below == plain - 3 * len("/kafka"), "the claim's epoch and both counters"
+    off = {"zookeeper.metadata.migration.enable": "false"}
+    assert bytes_max(**off) is None
+
+
 def test_before_a_migration_there_is_nothing_to_write() -> None:
     assert World().stop() == Halt(0, "stopped")
 
