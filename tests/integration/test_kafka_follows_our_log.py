@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -12,7 +14,10 @@ import pytest
 from bench.rig.kafka import CONTROLLER_ID, Broker, KraftController
 from bench.rig.ports import HOST, free_port
 from bench.rig.process import Process
+from emulator.commands.admin_client import Connection
 from emulator.raft.format import MetaProperties, render_meta_properties
+from wire import messages as m
+from wire.batch import NO_SEQUENCE, decode_batches
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
@@ -66,10 +71,45 @@ def broker(ours: Ours) -> Iterator[Broker]:
         yield broker.start().wait_started()
 
 
+def sequences(data: Path) -> bool:
+    """Whether a broker's log holds a batch that says where its group of one sync begins."""
+    return any(
+        batch.base_sequence != NO_SEQUENCE
+        for path in (data / "__cluster_metadata-0").glob("*.log")
+        for batch in decode_batches(path.read_bytes(), whole_only=False)
+    )
+
+
+def append_at_the_same_time(ours: Ours) -> None:
+    """Have several batches written by one sync: what comes during a sync is the next group."""
+    kinds = m.AlterClientQuotasRequest
+    users = [f"{time.monotonic_ns()}-{caller}" for caller in range(8)]
+
+    def change(user: str) -> None:
+        connection = Connection(HOST, ours.port, 30)
+        for number in range(10):
+            entry = kinds.EntryData(
+                entity=[kinds.EntityData(entity_type="user", entity_name=f"{user}-{number}")],
+                ops=[kinds.OpData(key="producer_byte_rate", value=1e6, remove=False)],
+            )
+            connection.call(kinds(entries=[entry], validate_only=False))
+        connection.close()
+
+    with ThreadPoolExecutor(8) as callers:
+        list(callers.map(change, users))
+
+
 def test_a_broker_follows_by_snapshot_by_restart_and_by_kafkas_own_controller(ours, broker):
     """One story, since a broker takes longer to start than all of this."""
     broker.wait_line("Fetching snapshot OffsetAndEpoch(")
     broker.wait_line("after downloading snapshot OffsetAndEpoch(")
+    for _ in range(10):
+        append_at_the_same_time(ours)
+        if sequences(broker.data):
+            break
+    broker.wait_until(
+        "a batch that is not the first of its sync", lambda: sequences(broker.data), 30
+    )
 
     ours.kill()
     ours.run("controller")
