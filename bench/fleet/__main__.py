@@ -21,7 +21,7 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
-async def _serve(brokers: list[StandIn], client: KazooClient, options: argparse.Namespace) -> None:
+async def _serve(brokers: list[StandIn], client: KazooClient) -> None:
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
@@ -29,11 +29,8 @@ async def _serve(brokers: list[StandIn], client: KazooClient, options: argparse.
         await broker.listen()
         await asyncio.to_thread(announce, client, broker.broker_id, broker.port)
     _say(f"announced {len(brokers)} brokers")
-    controller = address_of(options.controller)
     async with asyncio.TaskGroup() as tasks:
-        sessions = [
-            tasks.create_task(broker.attend(controller, options.cluster_id)) for broker in brokers
-        ]
+        sessions = [tasks.create_task(broker.attend()) for broker in brokers]
         await ended.wait()
         for session in sessions:
             session.cancel()
@@ -52,11 +49,21 @@ def main() -> int:
     parser.add_argument("--release", default="3.9", help="whose ApiVersions to answer")
     options = parser.parse_args()
     ports = [int(port) for port in options.ports.split(",")]
-    brokers = [StandIn(id_, port, options.release, _say) for id_, port in enumerate(ports)]
+    brokers = [
+        StandIn(
+            broker_id,
+            port,
+            options.release,
+            controller=address_of(options.controller),
+            cluster_id=options.cluster_id,
+            say=_say,
+        )
+        for broker_id, port in enumerate(ports)
+    ]
     client = KazooClient(hosts=options.zk, timeout=_SESSION_S)
     client.start()
     try:
-        asyncio.run(_serve(brokers, client, options))
+        asyncio.run(_serve(brokers, client))
     finally:
         client.stop()
         client.close()

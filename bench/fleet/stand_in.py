@@ -1,4 +1,4 @@
-"""One stand-in broker: a listener that agrees to everything, and a session at the controller."""
+"""One stand-in broker: the broker's machine on asyncio, with a listener and a port of its own."""
 
 from __future__ import annotations
 
@@ -9,78 +9,29 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
-from bench.load.connection import Connection
+from bench.fleet.znodes import LISTENER
 from bench.rig.ports import HOST
+from emulator.broker.machine import BrokerMachine
+from emulator.broker.notices import ControllerLost, LifecycleRefused, RegisteredAs
+from emulator.broker.settings import BrokerListener, BrokerPace, BrokerSettings
+from emulator.io.tcp import TcpConnection, connect, peer_address
+from emulator.net.greeting import Greeting
+from emulator.seam import Accepted, Close, Connect, Connected, Effect, Event, Send
 from wire import messages as m
-from wire.errors import DecodeError, ErrorCode
-from wire.frame import FrameReader, encode_response, framed, split_request
-from wire.releases import broker_ranges
-from wire.schema import spec
+from wire.errors import ErrorCode
 
-LISTENER: Final = "INTERNAL"
 METADATA_VERSION: Final = 21
-
-HEARTBEAT_S: Final = 1.0
-_RETRY_S: Final = 0.2
-_FAR_AHEAD: Final = 2**62
-"""No log is followed, and a controller unfences only who has reached its registration."""
-
-_AGREED: Final = {
-    spec(m.LeaderAndIsrRequest).key: m.LeaderAndIsrResponse,
-    spec(m.StopReplicaRequest).key: m.StopReplicaResponse,
-    spec(m.UpdateMetadataRequest).key: m.UpdateMetadataResponse,
-}
-_API_VERSIONS: Final = spec(m.ApiVersionsRequest).key
-
-
-class _Listener(asyncio.Protocol):
-    """One connection from the controller. Bodies stay bytes: what they say is not judged here."""
-
-    def __init__(
-        self,
-        received: Counter[str],
-        versions: m.ApiVersionsResponse,
-        held: set[asyncio.Transport],
-    ) -> None:
-        self._received = received
-        self._versions = versions
-        self._held = held
-        self._frames = FrameReader()
-        self._transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self._held.add(transport)
-
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's protocol
-        """Forget the transport."""
-        assert self._transport is not None
-        self._held.discard(self._transport)
-
-    def data_received(self, data: bytes) -> None:
-        """Answer each whole frame; what is no control request ends the connection."""
-        assert self._transport is not None
-        try:
-            for frame in self._frames.feed(data):
-                self._transport.write(framed(self._answer(frame)))
-        except DecodeError:
-            self._received["nonsense"] += 1
-            self._transport.abort()
-
-    def _answer(self, frame: bytes) -> bytes:
-        header, _ = split_request(frame)
-        key = header.api_key
-        version = header.api_version
-        if key == _API_VERSIONS:
-            self._received["ApiVersions"] += 1
-            return encode_response(key, min(version, 4), header.correlation_id, self._versions)
-        agreed = _AGREED.get(key)
-        if agreed is None:
-            raise DecodeError(f"request {key}", version, "", 0, "no control request")
-        self._received[agreed.__name__.removesuffix("Response")] += 1
-        return encode_response(key, version, header.correlation_id, agreed())
+PACE: Final = BrokerPace(
+    heartbeat_ms=1_000,
+    hasty_ms=200,
+    register_ms=200,
+    retry_ms=200,
+    connect_ms=10_000,
+    reply_ms=30_000,
+)
+_GREETING: Final = Greeting(
+    m.ApiVersionsRequest(client_software_name="kraft-bridge-fleet", client_software_version="1")
+)
 
 
 class StandIn:
@@ -90,25 +41,49 @@ class StandIn:
         broker_id: its id.
         port: of its only listener, INTERNAL.
         release: what ApiVersions is answered like, ``3.9`` for one.
+        controller: where the controller listens, or will.
+        cluster_id: base64url.
         say: takes a line for each thing worth knowing.
     """
 
-    def __init__(self, broker_id: int, port: int, release: str, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        broker_id: int,
+        port: int,
+        release: str,
+        *,
+        controller: tuple[str, int],
+        cluster_id: str,
+        say: Callable[[str], None] = lambda _line: None,
+    ) -> None:
         self.broker_id = broker_id
         self.port = port
-        self.received: Counter[str] = Counter()
-        """Kind of control request -> how many came."""
         self._say = say
-        self._incarnation = uuid.uuid4().bytes
-        self._log_dir = uuid.uuid4().bytes
-        self._server: asyncio.Server | None = None
-        self._held: set[asyncio.Transport] = set()
-        self._versions = m.ApiVersionsResponse(
-            api_keys=[
-                m.ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
-                for key, (low, high) in broker_ranges(release, mode="zk").items()
-            ]
+        self._conns = itertools.count(1)
+        settings = BrokerSettings(
+            broker_id=broker_id,
+            cluster_id=cluster_id,
+            incarnation_id=uuid.uuid4().bytes,
+            directory=uuid.uuid4().bytes,
+            client_id=f"stand-in-{broker_id}",
+            controller=controller,
+            listener=BrokerListener(LISTENER, HOST, port),
+            metadata_versions=(METADATA_VERSION, METADATA_VERSION),
+            pace=PACE,
+            release=release,
+            greeting=_GREETING,
         )
+        # No log is followed: hundreds of observers would be the load that is measured.
+        self._machine = BrokerMachine(settings, self._conns.__next__, None)
+        self._server: asyncio.Server | None = None
+        self._peers: dict[int, TcpConnection] = {}
+        self._dialling: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def received(self) -> Counter[str]:
+        """Kind of request -> how many came; peers that were cut off as ``nonsense``."""
+        return self._machine.received
 
     async def listen(self) -> asyncio.Server:
         """Open the listener; it is open until ``close``, or until the server returned is closed.
@@ -116,70 +91,98 @@ class StandIn:
         Raises:
             OSError: its port is taken.
         """
-        self._server = await asyncio.get_running_loop().create_server(
-            lambda: _Listener(self.received, self._versions, self._held), HOST, self.port
-        )
+
+        def build() -> TcpConnection:
+            return TcpConnection(
+                next(self._conns), self._emit, self._accepted, self._gone, serves=True
+            )
+
+        self._server = await asyncio.get_running_loop().create_server(build, HOST, self.port)
         return self._server
 
     async def close(self) -> None:
         """Close the listener and what is connected to it."""
-        for transport in self._held:
-            transport.abort()
+        self._perform(self._machine.shutdown(_now_ms()))
+        for peer in [*self._peers.values()]:
+            peer.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._dialling:
+            task.cancel()
+        await asyncio.gather(*self._dialling, return_exceptions=True)
         if self._server is not None:
             self._server.close()
             await self._server.wait_closed()
 
-    async def attend(self, controller: tuple[str, int], cluster_id: str) -> None:
+    async def attend(self) -> None:
         """Stay registered with the controller until cancelled, whatever becomes of it."""
-        while True:
-            try:
-                await self._session(controller, cluster_id)
-            except OSError as error:  # ConnectionError and TimeoutError too
-                self._say(f"broker {self.broker_id}: {error or type(error).__name__}")
-            await asyncio.sleep(_RETRY_S)
+        self._after(self._machine.start(_now_ms()))
+        await asyncio.Event().wait()
 
-    async def _session(self, controller: tuple[str, int], cluster_id: str) -> None:
-        """Register once, then send heartbeats until one is refused."""
-        client_id = f"stand-in-{self.broker_id}"
-        connection = await Connection.open(controller, client_id, itertools.count())
-        try:
-            answer, _ = await connection.call(self._registration(cluster_id))
-            if answer.error_code:
-                self._refused("registration", answer.error_code)
-                return
-            self._say(f"broker {self.broker_id}: registered, epoch {answer.broker_epoch}")
-            heartbeat = m.BrokerHeartbeatRequest(
-                broker_id=self.broker_id,
-                broker_epoch=answer.broker_epoch,
-                current_metadata_offset=_FAR_AHEAD,
-            )
-            while True:
-                answer, _ = await connection.call(heartbeat)
-                if answer.error_code:
-                    self._refused("heartbeat", answer.error_code)
-                    return
-                await asyncio.sleep(_RETRY_S if answer.is_fenced else HEARTBEAT_S)
-        finally:
-            connection.close()
+    # ---------------------------------------------------------------- around the machine
+    def _accepted(self, peer: TcpConnection) -> None:
+        assert peer.transport is not None, "connection_made sets it"
+        self._peers[peer.conn] = peer
+        self._emit(Accepted(peer.conn, LISTENER, peer_address(peer.transport)))
 
-    def _refused(self, what: str, error: int) -> None:
-        self._say(f"broker {self.broker_id}: {what} refused, {ErrorCode(error).name}")
+    def _connected(self, peer: TcpConnection) -> None:
+        self._emit(Connected(peer.conn))
 
-    def _registration(self, cluster_id: str) -> m.BrokerRegistrationRequest:
-        kinds = m.BrokerRegistrationRequest
-        return kinds(
-            broker_id=self.broker_id,
-            cluster_id=cluster_id,
-            incarnation_id=self._incarnation,
-            listeners=[kinds.Listener(name=LISTENER, host=HOST, port=self.port)],
-            features=[
-                kinds.Feature(
-                    name="metadata.version",
-                    min_supported_version=METADATA_VERSION,
-                    max_supported_version=METADATA_VERSION,
-                )
-            ],
-            rack=None,
-            is_migrating_zk_broker=True,
-            log_dirs=(self._log_dir,),
+    def _gone(self, conn: int) -> None:
+        self._peers.pop(conn, None)
+
+    def _emit(self, event: Event) -> None:
+        self._after(self._machine.step([event], _now_ms()))
+
+    def _tick(self) -> None:
+        self._after(self._machine.step([], _now_ms()))
+
+    def _after(self, effects: list[Effect]) -> None:
+        self._perform(effects)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        deadline_ms = self._machine.deadline_ms
+        if deadline_ms is not None:
+            delay_s = max(0, deadline_ms - _now_ms()) / 1_000
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._tick)
+        for notice in self._machine.take_notices():
+            match notice:
+                case RegisteredAs(epoch):
+                    self._say(f"broker {self.broker_id}: registered, epoch {epoch}")
+                case LifecycleRefused(what, code):
+                    error = ErrorCode(code).name
+                    self._say(f"broker {self.broker_id}: {what} refused, {error}")
+                case ControllerLost(why):
+                    self._say(f"broker {self.broker_id}: {why}")
+                case _:
+                    """What it is told is counted."""
+
+    def _perform(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send(conn, data):
+                    peer = self._peers.get(conn)
+                    if peer is not None and peer.transport is not None:
+                        peer.transport.write(data)
+                case Close(conn):
+                    peer = self._peers.pop(conn, None)
+                    if peer is not None:
+                        peer.close()
+                case Connect():
+                    self._connect(effect)
+                case _:
+                    """A log line or the end: the notices say it."""
+
+    def _connect(self, to: Connect) -> None:
+        peer = TcpConnection(
+            to.conn, self._emit, lambda made: self._emit(Connected(made.conn)), self._gone
         )
+        self._peers[to.conn] = peer
+        task = asyncio.get_running_loop().create_task(connect(peer, to.host, to.port, self._emit))
+        self._dialling.add(task)
+        task.add_done_callback(self._dialling.discard)
+
+
+def _now_ms() -> int:
+    return int(asyncio.get_running_loop().time() * 1_000)

@@ -8,8 +8,10 @@ from typing import Final
 
 from kazoo.client import KazooClient
 
-from bench.fleet.stand_in import LISTENER
 from bench.rig.ports import HOST
+
+LISTENER: Final = "INTERNAL"
+"""The only one of a stand-in broker."""
 
 PERSISTENT: Final = (
     "/admin",

@@ -1,39 +1,69 @@
-"""A ZooKeeper-mode broker that migrates, as a model: what its controller can see of it.
+"""A broker in the simulated cluster: its machine on the simulated network, and its znode.
 
-It keeps an ephemeral znode, follows the metadata log, registers, sends heartbeats, takes control
-requests, and passes requests of its clients on. It stores no records and leads nothing in earnest.
-
-Source: BrokerServer/KafkaServer in migration mode, BrokerLifecycleManager, RaftManager as observer,
-Kafka 3.9; spec of the exchange as recorded from real brokers.
+What it sees it is asked to judge: a controller that forgets a registration, tells it out of order,
+or serves what must be taken back, breaks an invariant.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
+from typing import Final, TypeAlias
 
-from emulator.raft.layout import TOPIC_ID
-from emulator.simulation.broker_view import ControlRequest, View
-from emulator.simulation.controller_channel import ControllerChannel, OnAnswer
+from emulator.broker.machine import BrokerMachine
+from emulator.broker.notices import (
+    BrokerNotice,
+    ClientAnswered,
+    Diverged,
+    LifecycleRefused,
+    RecordFetched,
+    RegisteredAs,
+    SentNonsense,
+    ToldByController,
+)
+from emulator.broker.observer import FollowedLog
+from emulator.broker.settings import BrokerListener, BrokerPace, BrokerSettings
+from emulator.broker.view import View
+from emulator.net.control import ControlRequest
+from emulator.seam import (
+    Accepted,
+    Close,
+    Closed,
+    Connect,
+    Connected,
+    Effect,
+    Event,
+    Halt,
+    Log,
+    Received,
+    Send,
+)
 from emulator.simulation.network import Address, Network
-from emulator.simulation.scheduler import MS, Scheduler
+from emulator.simulation.scheduler import Scheduler
 from emulator.simulation.violation import Violated
 from emulator.simulation.zookeeper_tree import ServerTree
 from emulator.zookeeper.ops import EPHEMERAL, Create
 from wire import messages as m
-from wire.batch import decode_batches
 from wire.errors import ErrorCode
-from wire.frame import FrameReader, decode_request, encode_response, framed
 
-PORT = 9092
-HEARTBEAT_US = 700 * MS
-HASTY_HEARTBEAT_US = 100 * MS
-REGISTER_US = 100 * MS
-FETCH_WAIT_MS = 500
-SESSION_BASE = 1_000_000
-PRINCIPAL = b"\x00\x00\x05User\x0aANONYMOUS\x00\x00"
+PORT: Final = 9092
+LISTENER: Final = "PLAINTEXT"
+LOOPBACK: Final = bytes((127, 0, 0, 1))
+SESSION_BASE: Final = 1_000_000
+PRINCIPAL: Final = b"\x00\x00\x05User\x0aANONYMOUS\x00\x00"
+METADATA_VERSIONS: Final = (1, 25)
+PACE: Final = BrokerPace(
+    heartbeat_ms=700,
+    hasty_ms=100,
+    register_ms=100,
+    retry_ms=50,
+    connect_ms=10_000,
+    reply_ms=8_000,
+)
+
+OnAnswer: TypeAlias = Callable[[object | None], None]
+"""Takes the response; None when nobody will ever know what became of the request."""
 
 
 def host_of(broker_id: int) -> str:
@@ -41,20 +71,11 @@ def host_of(broker_id: int) -> str:
     return f"broker-{broker_id}"
 
 
-@dataclass(slots=True)
-class FollowedLog:
-    """How far a broker has followed the metadata log; it stays on its disk."""
-
-    end_offset: int = 0
-    last_epoch: int = 0
-    high_watermark: int = -1
-
-
 class SimulatedBroker:
     """One life of a broker.
 
-    ``told`` is called with every control request before it is judged; ``fetched`` with every batch
-    of the metadata log.
+    ``told`` is called with every control request; ``fetched`` with every record of the metadata
+    log.
     """
 
     def __init__(  # noqa: PLR0917  # who it is, and what it runs in
@@ -75,24 +96,40 @@ class SimulatedBroker:
         self.id = broker_id
         self.name = f"{host_of(broker_id)}#{life}"
         self.alive = True
-        self.epoch = -1
-        self.fenced = True
-        self.leader_epoch = 0
-        self.log = log
-        self.view = View(broker_id)
         self.session_id = SESSION_BASE + broker_id * 1_000 + life
-        self._cluster_id = cluster_id
-        self._incarnation = rng.randbytes(16)
-        self._directory = (broker_id + 1_000).to_bytes(16, "big")
         self._tree = tree
         self._scheduler = scheduler
         self._network = network
         self._told = told
         self._fetched = fetched
-        self._inbound: dict[int, FrameReader] = {}
-        self._raft, self._lifecycle, self._clients = (
-            ControllerChannel(self, controller, self.name, scheduler, network) for _ in range(3)
+        self._turn_ms: int | None = None
+        settings = BrokerSettings(
+            broker_id=broker_id,
+            cluster_id=cluster_id,
+            incarnation_id=rng.randbytes(16),
+            directory=(broker_id + 1_000).to_bytes(16, "big"),
+            client_id=self.name,
+            controller=controller,
+            listener=BrokerListener(LISTENER, host_of(broker_id), PORT),
+            metadata_versions=METADATA_VERSIONS,
+            pace=PACE,
         )
+        self._machine = BrokerMachine(settings, network.new_conn, log)
+
+    @property
+    def epoch(self) -> int:
+        """Of its registration; -1 before it has one."""
+        return self._machine.epoch
+
+    @property
+    def fenced(self) -> bool:
+        """As the last heartbeat was answered."""
+        return self._machine.lifecycle.fenced
+
+    @property
+    def view(self) -> View:
+        """What it was told."""
+        return self._machine.view
 
     def start(self) -> None:
         """Listen, appear in ZooKeeper, follow the log, register."""
@@ -102,189 +139,100 @@ class SimulatedBroker:
             self.session_id,
             self._scheduler.now_ms,
         )
-        self._fetch()
-        self._register()
+        self._after(self._machine.start(self._scheduler.now_ms))
 
     def die(self) -> None:
         """Killed; the znode goes when its session does."""
         self.alive = False
         self._network.abandon(self)
-        for channel in (self._raft, self._lifecycle, self._clients):
-            channel.end()
+        self._machine.shutdown(self._scheduler.now_ms)
+        self._notice()
 
     def ask(self, message: object, version: int, on_answer: OnAnswer) -> None:
         """Send a request to the controller on behalf of a client or of itself."""
-        self._clients.ask(message, version, on_answer)
+        if not self.alive:
+            on_answer(None)
+            return
+        self._machine.ask(message, on_answer, version)
+        self._step([])
 
     # ---------------------------------------------------------------- a network party
     def accepted(self, conn: int) -> None:
         """The controller connected."""
-        self._inbound[conn] = FrameReader(100 * 1024 * 1024)
+        self._step([Accepted(conn, LISTENER, LOOPBACK)])
 
     def connected(self, conn: int) -> None:
         """The controller accepted."""
-        self._channel(conn).connected()
+        self._step([Connected(conn)])
 
     def received(self, conn: int, data: bytes) -> None:
         """A control request, or an answer."""
-        frames = self._inbound.get(conn)
-        if frames is None:
-            self._channel(conn).received(data)
-            return
-        for frame in frames.feed(data):
-            header, message = decode_request(frame)
-            answer = self._control(message)
-            payload = encode_response(
-                header.api_key, header.api_version, header.correlation_id, answer
-            )
-            self._network.send(self, conn, framed(payload))
+        self._step([Received(conn, data)])
 
     def closed(self, conn: int, why: str) -> None:
         """A connection is gone."""
-        del why
-        if self._inbound.pop(conn, None) is None and self.alive:
-            self._channel(conn).closed()
+        self._step([Closed(conn, why)])
 
-    def _channel(self, conn: int) -> ControllerChannel:
-        channels = (self._raft, self._lifecycle, self._clients)
-        return next(channel for channel in channels if channel.conn == conn)
+    # ---------------------------------------------------------------- the shell
+    def _step(self, events: list[Event]) -> None:
+        if self.alive:
+            self._after(self._machine.step(events, self._scheduler.now_ms))
 
-    # ---------------------------------------------------------------- control requests
-    def _control(self, message: object) -> object:
-        assert isinstance(message, ControlRequest), message
-        self._told(self, message)
-        refusal = self.view.refusal(message, self.epoch)
-        match message:
-            case m.LeaderAndIsrRequest():
-                if refusal:
-                    return m.LeaderAndIsrResponse(error_code=refusal)
-                answer = self.view.leader_and_isr(message)
-                if answer.topics:
-                    raise Violated("told-in-order", f"{self.name} hosts another topic of that name")
-                return answer
-            case m.UpdateMetadataRequest():
-                if refusal:
-                    return m.UpdateMetadataResponse(error_code=refusal)
-                return self.view.update_metadata(message)
-            case m.StopReplicaRequest():
-                if refusal:
-                    return m.StopReplicaResponse(error_code=refusal)
-                return self.view.stop_replica(message)
+    def _after(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            self._perform(effect)
+        deadline_ms = self._machine.deadline_ms
+        if deadline_ms is not None and (self._turn_ms is None or deadline_ms < self._turn_ms):
+            self._turn_ms = deadline_ms
+            self._scheduler.at_ms(deadline_ms, lambda: self._turn(deadline_ms))
+        self._notice()
 
-    # ---------------------------------------------------------------- lifecycle
-    def _register(self) -> None:
-        if not self.alive:
-            return
-        request = m.BrokerRegistrationRequest
-        self._lifecycle.ask(
-            request(
-                broker_id=self.id,
-                cluster_id=self._cluster_id,
-                incarnation_id=self._incarnation,
-                listeners=[request.Listener(name="PLAINTEXT", host=host_of(self.id), port=PORT)],
-                features=[
-                    request.Feature(
-                        name="metadata.version", min_supported_version=1, max_supported_version=25
-                    )
-                ],
-                rack=None,
-                is_migrating_zk_broker=True,
-                log_dirs=(self._directory,),
-            ),
-            4,
-            self._registered,
-        )
+    def _turn(self, at_ms: int) -> None:
+        if self._turn_ms == at_ms:
+            self._turn_ms = None
+            self._step([])
 
-    def _registered(self, answer: object | None) -> None:
-        if isinstance(answer, m.BrokerRegistrationResponse) and not answer.error_code:
-            self.epoch = answer.broker_epoch
-            self._scheduler.tell(self.name, f"registered with epoch {self.epoch}")
-            self._heartbeat()
-        else:
-            self._scheduler.after(REGISTER_US, self._register)
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Send(conn, data):
+                self._network.send(self, conn, data)
+            case Connect(conn, host, port):
+                self._network.connect(self, conn, (host, port))
+            case Close(conn):
+                self._network.close(self, conn)
+            case Log() | Halt():
+                """What matters of it is a notice."""
+            case _:
+                raise TypeError(f"a broker does not {effect!r}")
 
-    def _heartbeat(self) -> None:
-        if not self.alive:
-            return
-        request = m.BrokerHeartbeatRequest(
-            broker_id=self.id,
-            broker_epoch=self.epoch,
-            current_metadata_offset=max(0, self.log.high_watermark - 1),
-        )
-        self._lifecycle.ask(request, 1, self._beaten)
+    def _notice(self) -> None:
+        for notice in self._machine.take_notices():
+            self._judge(notice)
 
-    def _beaten(self, answer: object | None) -> None:
-        if isinstance(answer, m.BrokerHeartbeatResponse):
-            if answer.error_code == ErrorCode.STALE_BROKER_EPOCH:
+    def _judge(self, notice: BrokerNotice) -> None:
+        match notice:
+            case ToldByController(request, response):
+                self._told(self, request)
+                if isinstance(response, m.LeaderAndIsrResponse) and response.topics:
+                    what = f"{self.name} hosts another topic of that name"
+                    raise Violated("told-in-order", what)
+            case SentNonsense(why):
+                raise Violated("told-in-order", f"{self.name} was sent nonsense: {why}")
+            case RegisteredAs(epoch):
+                self._scheduler.tell(self.name, f"registered with epoch {epoch}")
+            case LifecycleRefused("heartbeat", ErrorCode.STALE_BROKER_EPOCH):
                 what = f"the registration of {self.name} with epoch {self.epoch} was forgotten"
                 raise Violated("answered-is-committed", what)
-            if not answer.error_code:
-                self.fenced = answer.is_fenced
-        pause_us = HASTY_HEARTBEAT_US if self.fenced or answer is None else HEARTBEAT_US
-        self._scheduler.after(pause_us, self._heartbeat)
-
-    # ---------------------------------------------------------------- the metadata log
-    def _fetch(self) -> None:
-        if not self.alive:
-            return
-        request = m.FetchRequest
-        self._raft.ask(
-            request(
-                cluster_id=self._cluster_id,
-                replica_state=request.ReplicaState(replica_id=self.id),
-                max_wait_ms=FETCH_WAIT_MS,
-                max_bytes=8 * 1024 * 1024,
-                topics=[
-                    request.FetchTopic(
-                        topic_id=TOPIC_ID,
-                        partitions=[
-                            request.FetchPartition(
-                                current_leader_epoch=self.leader_epoch,
-                                fetch_offset=self.log.end_offset,
-                                last_fetched_epoch=self.log.last_epoch,
-                                replica_directory_id=self._directory,
-                            )
-                        ],
-                    )
-                ],
-            ),
-            17,
-            self._answered,
-        )
-
-    def _answered(self, answer: object | None) -> None:
-        pause_us = 0
-        if isinstance(answer, m.FetchResponse) and answer.responses:
-            pause_us = self._take(answer.responses[0].partitions[0])
-        else:
-            pause_us = 100 * MS
-        self._scheduler.after(pause_us, self._fetch)
-
-    def _take(self, partition: m.FetchResponse.PartitionData) -> int:
-        """Follow the answer; returns how long to wait before the next fetch."""
-        leader = partition.current_leader
-        if partition.error_code:
-            if leader.leader_epoch > self.leader_epoch:
-                self.leader_epoch = leader.leader_epoch
-                return 0
-            return 50 * MS
-        snapshot, diverging = partition.snapshot_id, partition.diverging_epoch
-        if snapshot.end_offset >= 0:
-            # The content is of no use to a model: it only takes the place in the log.
-            self.log.end_offset, self.log.last_epoch = snapshot.end_offset, snapshot.epoch
-            return 0
-        if diverging.epoch >= 0:
-            what = f"{self.name} at offset {self.log.end_offset} must go back to {diverging}"
-            raise Violated("served-is-durable", what)
-        for batch in decode_batches(partition.records or b""):
-            for index, (_, value) in enumerate(batch.records):
-                self._fetched(batch.base_offset + index, batch.leader_epoch, value)
-            self.log.end_offset = batch.last_offset + 1
-            self.log.last_epoch = batch.leader_epoch
-        self.log.high_watermark = max(
-            self.log.high_watermark, min(partition.high_watermark, self.log.end_offset)
-        )
-        return 0
+            case RecordFetched(offset, leader_epoch, value):
+                self._fetched(offset, leader_epoch, value)
+            case Diverged(end_offset, epoch, to_offset):
+                where = f"epoch {epoch} at {to_offset}"
+                what = f"{self.name} at offset {end_offset} must go back to {where}"
+                raise Violated("served-is-durable", what)
+            case ClientAnswered(on_answer, message):
+                on_answer(message)
+            case _:
+                """A connection that is lost, or a refusal that a broker gets over."""
 
 
 def znode(broker_id: int) -> bytes:

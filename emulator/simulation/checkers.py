@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.states import State
+from emulator.net.control import TYPE_FULL, ControlRequest
 from emulator.node.introspection import metrics
 from emulator.simulation import tree_check
 from emulator.simulation.broker import SimulatedBroker
-from emulator.simulation.broker_view import FULL, ControlRequest
 from emulator.simulation.process import Process
 from emulator.simulation.violation import Violated, ensure
 from emulator.trace import metrics as metric
@@ -310,7 +310,7 @@ class ToldOnlyRegistered(Checker):
         known = self.world.registrations.get((broker.id, request.broker_epoch))
         ensure(known is True, self.name, f"{broker.name} with epoch {request.broker_epoch}")
         ensure(request.is_kraft_controller, self.name, "not marked as from KRaft")
-        if isinstance(request, m.StopReplicaRequest) or request.type != FULL:
+        if isinstance(request, m.StopReplicaRequest) or request.type != TYPE_FULL:
             return
         listed = {
             (topic.topic_id, p.partition_index)

@@ -15,8 +15,8 @@ from random import Random
 from typing import Final
 
 from emulator.metadata.image import Image
+from emulator.net.versions import declared
 from emulator.simulation.broker import PRINCIPAL, SimulatedBroker
-from emulator.simulation.controller_channel import api_key
 from emulator.simulation.violation import Violated, ensure
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -166,7 +166,7 @@ class Load:
     ) -> None:
         """Plainly, or in an Envelope as a broker passes on what clients ask."""
         version = VERSIONS[type(request)]
-        key = api_key(request)
+        _, key = declared(type(request))
         if self._rng.random() < 0.5:
             broker.ask(request, version, lambda answer: answered(_error(answer)))
             return

@@ -11,10 +11,12 @@ import json
 from random import Random
 from typing import Final
 
+from emulator.broker.observer import FollowedLog
 from emulator.config.load import Config
 from emulator.config.load import load as load_config
 from emulator.metadata.metadata_version import Feature, MetadataVersion
 from emulator.migration.states import State
+from emulator.net.control import ControlRequest
 from emulator.raft import layout
 from emulator.raft.format import (
     MetaProperties,
@@ -23,8 +25,7 @@ from emulator.raft.format import (
 )
 from emulator.simulation import checkers, faults, tree_check, zookeeper_mode
 from emulator.simulation.acl_changes import AclChanges
-from emulator.simulation.broker import FollowedLog, SimulatedBroker
-from emulator.simulation.broker_view import ControlRequest
+from emulator.simulation.broker import SimulatedBroker
 from emulator.simulation.client_changes import ClientChanges
 from emulator.simulation.disk import SimulatedDisk
 from emulator.simulation.ledger import Ledger

@@ -150,10 +150,10 @@ class Stage:
         self.bridge.format(CLUSTER_ID)
         address = (HOST, self.bridge.port)
         for broker_id, port in zip(BROKERS, free_ports(len(BROKERS)), strict=True):
-            broker = StandIn(broker_id, port, "3.9", lambda _line: None)
+            broker = StandIn(broker_id, port, "3.9", controller=address, cluster_id=CLUSTER_ID)
             self._servers.append(self.loop.run(broker.listen()))
             announce(self.client, broker_id, port)
-            self.loop.begin(broker.attend(address, CLUSTER_ID))
+            self.loop.begin(broker.attend())
             self.brokers.append(broker)
         self.bridge.start().wait_dual_write()
         self._first = len(self.seen)

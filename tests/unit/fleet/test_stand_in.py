@@ -17,7 +17,7 @@ from wire.releases import broker_ranges, controller_ranges
 
 @asynccontextmanager
 async def listening():
-    broker = StandIn(7, free_port(), "3.9", [].append)
+    broker = StandIn(7, free_port(), "3.9", controller=(HOST, 1), cluster_id="a-cluster")
     await broker.listen()
     connection = await Connection.open((HOST, broker.port), "test", itertools.count())
     try:
@@ -105,7 +105,6 @@ class FakeController:
 @pytest.mark.asyncio
 async def test_it_registers_as_a_migrating_broker_and_again_once_a_heartbeat_is_refused():
     said = []
-    broker = StandIn(7, free_port(), "3.9", said.append)
     controller = FakeController(
         [
             m.BrokerHeartbeatResponse(is_fenced=True),
@@ -114,13 +113,16 @@ async def test_it_registers_as_a_migrating_broker_and_again_once_a_heartbeat_is_
         ]
     )
     server = await asyncio.start_server(controller.serve, HOST, 0)
-    attending = asyncio.ensure_future(
-        broker.attend(server.sockets[0].getsockname()[:2], "a-cluster")
+    address = server.sockets[0].getsockname()[:2]
+    broker = StandIn(
+        7, free_port(), "3.9", controller=address, cluster_id="a-cluster", say=said.append
     )
+    attending = asyncio.ensure_future(broker.attend())
     async with asyncio.timeout(30):
         await controller.done.wait()
     attending.cancel()
     await asyncio.gather(attending, return_exceptions=True)
+    await broker.close()
     server.close()
     for writer in controller.writers:
         writer.close()

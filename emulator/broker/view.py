@@ -12,13 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from emulator.metadata.image import Image
+from emulator.net.control import TYPE_FULL, ControlRequest, ControlResponse
 from wire import messages as m
 from wire.errors import ErrorCode
 
-FULL = 2
 DURING_DELETE = -2
-
-ControlRequest = m.LeaderAndIsrRequest | m.UpdateMetadataRequest | m.StopReplicaRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +51,28 @@ class View:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         return ErrorCode.NONE
 
+    def take(self, request: ControlRequest, broker_epoch: int) -> ControlResponse:
+        """Judge a request, do what it says, and answer it."""
+        refusal = self.refusal(request, broker_epoch)
+        match request:
+            case m.LeaderAndIsrRequest():
+                if refusal:
+                    return m.LeaderAndIsrResponse(error_code=refusal)
+                return self.leader_and_isr(request)
+            case m.UpdateMetadataRequest():
+                if refusal:
+                    return m.UpdateMetadataResponse(error_code=refusal)
+                return self.update_metadata(request)
+            case m.StopReplicaRequest():
+                if refusal:
+                    return m.StopReplicaResponse(error_code=refusal)
+                return self.stop_replica(request)
+
     def leader_and_isr(self, request: m.LeaderAndIsrRequest) -> m.LeaderAndIsrResponse:
         """Host the replicas named; a FULL one names them all, so first the others are dropped."""
         self.controller_epoch = request.controller_epoch
         errors = []
-        if request.type == FULL:
+        if request.type == TYPE_FULL:
             named = {
                 (topic.topic_name, p.partition_index): topic.topic_id
                 for topic in request.topic_states
@@ -110,7 +125,7 @@ class View:
         """Learn of partitions and of who is there; a FULL request names all partitions."""
         self.controller_epoch = request.controller_epoch
         self.live = frozenset(broker.id for broker in request.live_brokers)
-        if request.type == FULL:
+        if request.type == TYPE_FULL:
             self.partitions.clear()
         for topic in request.topic_states:
             for p in topic.partition_states:

@@ -1,0 +1,1 @@
+"""A broker in ZooKeeper mode that migrates, as far as its controller can see: one pure machine."""

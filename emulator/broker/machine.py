@@ -1,0 +1,203 @@
+"""A broker in ZooKeeper mode that migrates: what a controller can see of it, as one pure machine.
+
+It registers, sends heartbeats, follows the metadata log, takes control requests as a real broker
+judges them, and passes requests of its clients on. It stores no records and leads nothing in
+earnest. Its znode in ``/brokers/ids`` is its owner's to keep.
+
+The simulator runs it on a simulated network, the bench's fleet on asyncio.
+
+Source: KafkaServer in migration mode, NodeToControllerRequestThread (one connection per purpose),
+Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from itertools import count
+from typing import Any, Final
+
+from emulator.broker.lifecycle import BrokerLifecycle
+from emulator.broker.notices import (
+    BrokerNotice,
+    ClientAnswered,
+    SentNonsense,
+    ToldByController,
+)
+from emulator.broker.observer import FollowedLog, MetadataObserver
+from emulator.broker.settings import BrokerSettings
+from emulator.broker.view import View
+from emulator.net.accepted import API_VERSIONS, Connections, Request
+from emulator.net.channel import OutboundChannel
+from emulator.net.control import ControlRequest
+from emulator.net.outcomes import Answered, Turn, Unanswered
+from emulator.net.versions import declared, listed
+from emulator.seam import Accepted, Closed, Connected, Effect, Event, Halt, Received
+from wire import messages as m
+from wire.errors import ErrorCode
+from wire.frame import FRAME_BYTES_MAX
+from wire.releases import broker_ranges
+from wire.schema import lookup, spec
+
+SERVED: Final = tuple(
+    declared(kind)[1]
+    for kind in (
+        m.LeaderAndIsrRequest,
+        m.StopReplicaRequest,
+        m.UpdateMetadataRequest,
+        m.ApiVersionsRequest,
+    )
+)
+FAR_AHEAD: Final = 2**62
+"""Told in heartbeats by a broker that follows no log: a controller unfences only who has reached
+its registration."""
+
+
+class BrokerMachine:
+    """One life of a broker; a ``Machine`` of the seam.
+
+    After every call that returns effects, :meth:`take_notices` says what there was to see.
+
+    Args:
+        settings: who it is.
+        new_conn: gives connection ids.
+        log: how far it has followed the metadata log; None: it follows none.
+    """
+
+    def __init__(
+        self, settings: BrokerSettings, new_conn: Callable[[], int], log: FollowedLog | None
+    ) -> None:
+        self.view = View(settings.broker_id)
+        self.observer = None if log is None else MetadataObserver(settings, log, new_conn)
+        self.lifecycle = BrokerLifecycle(settings, self._reached, new_conn)
+        self._clients: OutboundChannel[Any] = OutboundChannel(
+            settings.controller, settings.channel, new_conn, count(1)
+        )
+        self._ranges = broker_ranges(settings.release, mode="zk")
+        served = {key: self._ranges[key] for key in SERVED}
+        self._inbound = Connections(served, FRAME_BYTES_MAX, lambda: 0)
+        self._notices: list[BrokerNotice] = []
+
+    @property
+    def epoch(self) -> int:
+        """The broker epoch of its registration; -1 before it has one."""
+        return self.lifecycle.epoch
+
+    @property
+    def received(self) -> Counter[str]:
+        """Requests that came, by the name of their API, and peers cut off, as ``nonsense``."""
+        counted: Counter[str] = Counter()
+        for key, number in self._inbound.requests_total.items():
+            kind = lookup("request", key)
+            assert kind is not None, key
+            counted[spec(kind).name.removesuffix("Request")] = number
+        if self._inbound.refused_total:
+            counted["nonsense"] = self._inbound.refused_total
+        return counted
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When to call :meth:`step` again even if nothing happens."""
+        deadlines = [self.lifecycle.deadline_ms, self.lifecycle.channel.deadline_ms]
+        deadlines.append(self._clients.deadline_ms)
+        if self.observer is not None:
+            deadlines += [self.observer.deadline_ms, self.observer.channel.deadline_ms]
+        return min((each for each in deadlines if each is not None), default=None)
+
+    def start(self, now_ms: int) -> list[Effect]:
+        """Follow the log, register."""
+        if self.observer is not None:
+            self.observer.begin(now_ms)
+        self.lifecycle.begin(now_ms)
+        return self.step([], now_ms)
+
+    def step(self, events: list[Event], now_ms: int) -> list[Effect]:
+        """Take what happened, answer what was asked, ask what is due."""
+        effects: list[Effect] = []
+        for event in events:
+            effects += self._event(event, now_ms)
+        if self.observer is not None:
+            channel = self.observer.channel
+            self._notices += self.observer.take(channel.tick(now_ms), now_ms)
+            self.observer.go_on(now_ms)
+            effects += channel.effects(now_ms)
+        self._notices += self.lifecycle.take(self.lifecycle.channel.tick(now_ms), now_ms)
+        self.lifecycle.go_on(now_ms)
+        effects += self.lifecycle.channel.effects(now_ms)
+        self._client_turns(self._clients.tick(now_ms))
+        return effects + self._clients.effects(now_ms)
+
+    def shutdown(self, now_ms: int) -> list[Effect]:
+        """Close everything; nothing more is asked or answered."""
+        self._client_turns([*self._clients.close()])
+        self.lifecycle.end()
+        effects = self._inbound.close_all() + self.lifecycle.channel.effects(now_ms)
+        if self.observer is not None:
+            self.observer.end()
+            effects += self.observer.channel.effects(now_ms)
+        return [*effects, *self._clients.effects(now_ms), Halt(0, "the broker was stopped")]
+
+    def ask(self, request: object, ticket: object, version: int | None = None) -> None:
+        """Pass a client's request on to the controller; the next step sends it."""
+        self._clients.put(request, ticket, version)
+
+    def take_notices(self) -> list[BrokerNotice]:
+        """What there was to see since the last call, in order."""
+        notices, self._notices = self._notices, []
+        return notices
+
+    # ---------------------------------------------------------------- events
+    def _event(self, event: Event, now_ms: int) -> list[Effect]:
+        match event:
+            case Accepted():
+                self._inbound.accepted(event)
+            case Received(conn, data) if self._inbound.owns(conn):
+                return self._received(conn, data)
+            case Closed(conn) if self._inbound.owns(conn):
+                self._inbound.closed(conn)
+            case Connected() | Received() | Closed():
+                # An event of a connection that is over is nobody's, and changes nothing.
+                if self.observer is not None:
+                    turns = self.observer.channel.handle(event, now_ms)
+                    self._notices += self.observer.take(turns, now_ms)
+                told = self.lifecycle.channel.handle(event, now_ms)
+                self._notices += self.lifecycle.take(told, now_ms)
+                self._client_turns(self._clients.handle(event, now_ms))
+            case _:
+                raise AssertionError(f"a broker has no files: {event!r}")
+        return []
+
+    def _client_turns(self, turns: list[Turn[Any]]) -> None:
+        for turn in turns:
+            match turn:
+                case Answered(ticket=ticket, message=message):
+                    self._notices.append(ClientAnswered(ticket, message))
+                case Unanswered(ticket=ticket):
+                    self._notices.append(ClientAnswered(ticket, None))
+                case _:
+                    """Clients hear of answers only."""
+
+    def _reached(self) -> int:
+        return FAR_AHEAD if self.observer is None else self.observer.reached
+
+    # ---------------------------------------------------------------- requests
+    def _received(self, conn: int, data: bytes) -> list[Effect]:
+        effects: list[Effect] = []
+        refused = self._inbound.refused_total
+        requests, closing = self._inbound.received(conn, data)
+        for request in requests:
+            effects += self._inbound.reply(request.ticket, self._answer(request))
+        if self._inbound.refused_total != refused:
+            self._notices.append(SentNonsense(f"connection {conn}: {closing[0]}"))
+        return effects + closing
+
+    def _answer(self, request: Request) -> object:
+        message = request.message
+        if isinstance(message, m.ApiVersionsRequest):
+            known = request.ticket.header.api_version <= self._ranges[API_VERSIONS][1]
+            error = ErrorCode.NONE if known else ErrorCode.UNSUPPORTED_VERSION
+            return m.ApiVersionsResponse(error_code=error, api_keys=listed(self._ranges))
+        assert isinstance(message, ControlRequest), "no other API is served"
+        response = self.view.take(message, self.epoch)
+        self._notices.append(ToldByController(message, response))
+        return response
