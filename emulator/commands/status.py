@@ -103,6 +103,7 @@ def _facts(found: dict[str, Any], migration: dict[str, Any] | None) -> Table:
         rows += [
             ("refused by ZooKeeper", f"{p['znode']}: {p['cause']}") for p in migration["poisoned"]
         ]
+        rows += [("not in ZooKeeper", one["reason"]) for one in migration.get("left_out", ())]
     for row in rows:
         table.add_row(*row)
     return table

@@ -13,6 +13,7 @@ from emulator.metadata.image import Image
 from emulator.migration.driver import MigrationDriver
 from emulator.migration.status import Waiting
 from emulator.migration.taking_over.preconditions import Reason, Why
+from emulator.migration.zk_tree import acls
 from emulator.node.machine import Node
 from emulator.node.tracing import api_name
 from emulator.trace import metrics as metric
@@ -93,6 +94,9 @@ def _migration(node: Node, driver: MigrationDriver, now_ms: int) -> dict[str, An
         "deposed_because": found.deposed_because,
         "poisoned": [
             {"znode": p.path, "cause": p.cause, "skipped": p.skipped} for p in found.poisoned
+        ],
+        "left_out": [
+            {"znode": path, "reason": why} for path, why in acls.left_out(node.controller.stable)
         ],
         "may_roll_back": found.may_roll_back,
         "zookeeper": {

@@ -2,7 +2,8 @@
 
 One znode per resource holds all its entries: ``/kafka-acl/<Type>/<name>`` for literal names (``*``
 is the wildcard), ``/kafka-acl-extended/prefixed/<Type>/<name>`` for prefixes. The name stands in
-the path as it is, so not every name can: :func:`storable`. Entries are a set; their order means
+the path as it is, so not every name can: :func:`storable`; entries of others, which a log may
+hold, are left out. Entries are a set; their order means
 nothing. The znode goes with its last entry.
 
 A ZooKeeper-mode broker looks at ``/kafka-acl-changes`` and ``/kafka-acl-extended-changes``, so
@@ -124,6 +125,18 @@ def storable(resource: Resource) -> str | None:
     if why is None:
         return None
     return f"the resource name {resource.name!r} {why}, so it cannot be the name of a znode"
+
+
+def left_out(image: Image) -> Iterator[tuple[str, str]]:
+    """Resources whose entries are in the log and in no znode: the path it would have, and why.
+
+    A log that a controller of Kafka's began may hold them. Brokers that read their entries in
+    ZooKeeper have not known them there either.
+    """
+    for resource in image.acls_by_resource:
+        why = storable(resource)
+        if why is not None:
+            yield path_of(resource), why
 
 
 def parse(path: str, data: bytes | None) -> frozenset[Acl]:
@@ -292,9 +305,11 @@ class AccessControlEntries:
         return sorted(touched.acls)
 
     def nodes(self, image: Image, key: Resource) -> Nodes:
-        """The resource's znode, if it has entries."""
+        """The resource's znode, if it has entries and ZooKeeper can have a znode of that name."""
         entries = image.resource_acls(key)
-        return {path_of(key): entries_data(entries.values())} if entries else {}
+        if not entries or why_no_name(key.name) is not None:
+            return {}
+        return {path_of(key): entries_data(entries.values())}
 
     def same(self, path: str, one: bytes | None, other: bytes | None) -> bool:
         """Entries are a set."""

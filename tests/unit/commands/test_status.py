@@ -43,6 +43,7 @@ STATUS = {
         "blocked": False,
         "may_roll_back": True,
         "poisoned": [{"znode": "/x", "cause": "NO_AUTH", "skipped": False}],
+        "left_out": [{"znode": "/kafka-acl/Topic/a/b", "reason": "the name contains '/'"}],
         "waiting": [{"since": "2026-01-01T00:00:00", "text": "broker 2 has not registered"}],
         "zookeeper": {"state": "CONNECTED", "server": "z:2181"},
     },
@@ -59,6 +60,7 @@ def test_status_shows_what_an_operator_asks(monkeypatch: pytest.MonkeyPatch) -> 
         "7 records, 2 of them",
         "3 count",
         "/x",
+        "contains '/'",
     ):
         assert word in out
     code, out, _ = run("status", "--json")

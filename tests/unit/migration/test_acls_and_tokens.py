@@ -6,9 +6,12 @@ import json
 
 import pytest
 
+from emulator.migration.tree_diff import differences
 from emulator.migration.zk_tree import acls, delegation_tokens
 from emulator.migration.zk_tree.entities import ENTITIES
+from emulator.zookeeper.names import why_no_name
 from emulator.zookeeper.ops import SEQUENTIAL, Create, Delete, SetData, ZkOp
+from tests.laws.zk_trees import read
 from tests.unit.migration.stories import restart
 from tests.unit.migration.world import World
 from wire import records as r
@@ -133,3 +136,27 @@ def test_a_tampered_resource_is_mended_and_a_stranger_is_left_alone() -> None:
     assert TOKEN in world.paths
     assert "/kafka-acl/Group/surplus" not in world.paths
     assert world.data("/kafka-acl/Weird/x") == b"{}"
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "a\x00", "😀"])
+@pytest.mark.parametrize("pattern", [3, 4])
+def test_entries_for_a_name_no_znode_can_have_are_left_out(name: str, pattern: int) -> None:
+    """A log that a Kafka controller began may hold them; ours refuses to make them."""
+    world = World().dual_write()
+    assert changed(world, entry(IDS[0], name=name, pattern=pattern)) == []
+    assert world.driver.status(world.now_ms).poisoned == ()
+    assert changed(world, entry(IDS[1])) != [], "what comes behind is written"
+    assert [why for _, why in acls.left_out(world.journal.stable)] == [
+        f"the resource name {name!r} {why_no_name(name)}, so it cannot be the name of a znode"
+    ]
+    for _ in range(2):
+        restart(world)
+        world.advance(2_000)
+        status = world.driver.status(world.now_ms)
+        assert (status.state, status.lag_changed_records, status.poisoned) == ("DUAL_WRITE", 0, ())
+        kinds = [op for ops in world.multis for op in ops[1:-2]]
+        assert [op.path for op in kinds if "acl" in op.path] == [], "nothing is written anew"
+    assert list(differences(read(world.model.tree), world.journal.stable, None)) == []
+    removed = r.RemoveAccessControlEntryRecord(id=IDS[0])
+    assert changed(world, removed) == []
+    assert list(acls.left_out(world.journal.stable)) == []

@@ -15,6 +15,7 @@ from emulator.migration.dual_write.modes import Mode
 from emulator.migration.dual_write.poison import Poisoned
 from emulator.migration.status import Waiting
 from emulator.migration.taking_over.preconditions import Reason, Why
+from emulator.migration.zk_tree import acls
 from emulator.node import introspection
 from emulator.node.machine import Node
 from tests.unit.node.test_machine import World
@@ -59,6 +60,8 @@ def node(monkeypatch: pytest.MonkeyPatch) -> Node:
         poisoned=(Poisoned("/brokers/topics/t", "NO_AUTH", skipped=False),),
         waiting=(Waiting(Reason(Why.BROKER_NOT_REGISTERED, "2", "broker 2"), 1_500),),
     )
+    out = [("/kafka-acl/Topic/a/b", "contains '/'")]
+    monkeypatch.setattr(acls, "left_out", lambda _image: out)
     monkeypatch.setattr(type(driver), "status", lambda _driver, _now_ms: found)
     return world.node
 
