@@ -16,6 +16,7 @@ from emulator.controller.registry import advertised, handles
 from emulator.controller.result import Result
 from emulator.controller.supported import supported_features
 from emulator.metadata.image import Image
+from emulator.net.versions import listed
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -34,12 +35,9 @@ def unsupported(release: str) -> m.ApiVersionsResponse:
 
     Source: ApiVersionsRequest.getErrorResponse, Kafka 3.9.
     """
-    low, high = advertised(release)[_KEY]
     return m.ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION,
-        api_keys=[
-            m.ApiVersionsResponse.ApiVersion(api_key=_KEY, min_version=low, max_version=high)
-        ],
+        api_keys=listed({_KEY: advertised(release)[_KEY]}),
     )
 
 
@@ -63,10 +61,7 @@ def api_versions(
     if ctx.api_version >= 3 and not all(map(_SOFTWARE.fullmatch, names)):
         return Result(refused(request, ErrorCode.INVALID_REQUEST, None))
     response = m.ApiVersionsResponse(
-        api_keys=[
-            m.ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
-            for key, (low, high) in advertised(release).items()
-        ],
+        api_keys=listed(advertised(release)),
         supported_features=[
             m.ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=low, max_version=high)
             for name, (low, high) in supported_features(release).items()
