@@ -13,7 +13,8 @@ from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.migration import states
 from emulator.migration.dual_write import modes
 from emulator.preflight import report
-from emulator.trace.metrics import METRICS, Metric
+from emulator.trace.metric import Metric
+from emulator.trace.metrics import METRICS
 from wire import messages
 from wire.schema import spec
 

@@ -12,6 +12,9 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
+UNEXPECTED: Final = "The server experienced an unexpected error when processing the request."
+"""Kafka's text of UNKNOWN_SERVER_ERROR (Errors.message)."""
+
 
 class DeclarationError(Exception):
     """A message is declared wrongly, or something undeclared was asked for."""

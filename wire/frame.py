@@ -20,6 +20,7 @@ __all__ = [
     "FRAME_BYTES_MAX",
     "FrameReader",
     "RequestHeader",
+    "decode_body",
     "decode_request",
     "decode_response",
     "encode_request",
@@ -179,8 +180,17 @@ def decode_request(frame: bytes) -> tuple[RequestHeader, Any]:
         DecodeError: the API or version is unknown, or the bytes are not one.
     """
     header, body = split_request(frame)
+    return header, decode_body(header, body)
+
+
+def decode_body(header: RequestHeader, body: bytes) -> Any:
+    """Read what :func:`split_request` left as bytes.
+
+    Raises:
+        DecodeError: the API or version is unknown, or the bytes are not one.
+    """
     cls = _body("request", header.api_key, header.api_version)
-    return header, codec.decode(cls, header.api_version, body)
+    return codec.decode(cls, header.api_version, body)
 
 
 def encode_request(header: RequestHeader, message: object) -> bytes:

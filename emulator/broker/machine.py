@@ -27,10 +27,11 @@ from emulator.broker.notices import (
 from emulator.broker.observer import FollowedLog, MetadataObserver
 from emulator.broker.settings import BrokerSettings
 from emulator.broker.view import View
-from emulator.net.accepted import API_VERSIONS, Connections, Request
+from emulator.net.accepted import Connections
 from emulator.net.channel import OutboundChannel
 from emulator.net.control import ControlRequest
 from emulator.net.outcomes import Answered, Turn, Unanswered
+from emulator.net.reply import API_VERSIONS, Request, encoded
 from emulator.net.versions import declared, listed
 from emulator.seam import Accepted, Closed, Connected, Effect, Event, Halt, Received
 from wire import messages as m
@@ -186,7 +187,9 @@ class BrokerMachine:
         refused = self._inbound.refused_total
         requests, closing = self._inbound.received(conn, data)
         for request in requests:
-            effects += self._inbound.reply(request.ticket, self._answer(request))
+            newest = self._ranges[API_VERSIONS][1]
+            payload = encoded(request.ticket.header, self._answer(request), newest)
+            effects += self._inbound.reply(request.ticket, payload)
         if self._inbound.refused_total != refused:
             self._notices.append(SentNonsense(f"connection {conn}: {closing[0]}"))
         return effects + closing

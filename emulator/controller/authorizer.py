@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Final
 
 from emulator.controller.context import Call
+from emulator.controller.result import shortened
 from emulator.metadata.acls import (
     WILDCARD,
     AclsByResource,
@@ -133,7 +134,7 @@ def not_authorized(call: Call) -> str:
     """The text of CLUSTER_AUTHORIZATION_FAILED, where an answer has room for one."""
     name = type(call.message).__name__.removesuffix("Request")
     who = f"{call.principal}, /{host_address(call.client_address)}"
-    return f"Request {name}({who}, listener {call.listener}) is not authorized."
+    return shortened(f"Request {name}({who}, listener {call.listener}) is not authorized.")
 
 
 def _shared(one: str, other: str) -> int:

@@ -22,6 +22,10 @@ RECORD_OVERHEAD_BYTES: Final = 24
 """Lengths, deltas and null key around a value in a batch, at most."""
 
 
+class BatchTooLargeError(ValueError):
+    """Records that must stay together do not fit one batch; nothing was appended."""
+
+
 def record_version(record: Record, metadata_version: MetadataVersion) -> int:
     """The version a record is written in.
 

@@ -70,6 +70,6 @@ def _good_pattern(pattern: str) -> bool:
         return False
     try:
         re.compile(_JAVA_CLASS.sub("x", parts[1].strip()))
-    except re.error:
+    except (re.error, RecursionError, OverflowError):
         return False
     return True

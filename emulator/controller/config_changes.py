@@ -207,8 +207,13 @@ def _name_error(resource_type: int, name: str) -> ApiError | None:
     return ApiError(ErrorCode.INVALID_REQUEST, text)
 
 
+DIGITS_MAX: Final = 100
+"""Leading zeros included; a number of thousands of digits would take its time to be read."""
+
+
 def _broker_name_error(name: str) -> ApiError | None:
-    if not name.isascii() or not name.removeprefix("-").isdigit():
+    digits = name.removeprefix("-")
+    if not name.isascii() or not digits.isdigit() or len(digits) > DIGITS_MAX:
         text = "Unable to parse broker name as a base 10 number."
         return ApiError(ErrorCode.INVALID_REQUEST, text)
     if not 0 <= int(name) <= BROKER_ID_MAX:

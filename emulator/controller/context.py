@@ -18,6 +18,7 @@ from emulator.controller.index import TipIndex
 from emulator.controller.mutation_quota import MutationQuota
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.image import Image
+from emulator.net.reply import Ticket
 from wire.frame import RequestHeader
 
 EMPTY: Mapping[str, str] = MappingProxyType({})
@@ -79,11 +80,12 @@ class Call:
     ``ticket`` comes back with the reply and means nothing here. ``client_address`` is 4 or 16 raw
     bytes, ``principal`` Kafka's ``Type:name``. ``deadline_ms``: after it the caller is answered
     REQUEST_TIMED_OUT; None takes the request's own ``timeout_ms`` if it has one, else no limit.
-    ``forwarded``: it came in an Envelope, and principal and address are those found in there.
+    ``forwarded``: it came in an Envelope, and principal and address are those found in there;
+    ``outer`` is the Envelope, and the ticket is the Envelope's.
     ``token_authenticated``: the principal logged in with a delegation token.
     """
 
-    ticket: object
+    ticket: Ticket
     header: RequestHeader
     message: object
     principal: str = "User:ANONYMOUS"
@@ -93,6 +95,7 @@ class Call:
     deadline_ms: int | None = None
     forwarded: bool = False
     token_authenticated: bool = False
+    outer: Call | None = None
 
 
 class Authorizer(Protocol):

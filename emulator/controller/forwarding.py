@@ -7,28 +7,19 @@ Source: EnvelopeUtils and RequestContext.buildResponseEnvelopePayload, Kafka 3.9
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from emulator.controller.context import Call
 from emulator.controller.registry import advertised
-from emulator.net.reply import Reply
 from wire import messages as m
 from wire.codec import decode
 from wire.errors import DecodeError, ErrorCode
-from wire.frame import RequestHeader, decode_request, encode_response, split_request
+from wire.frame import RequestHeader, decode_body, split_request
 from wire.releases import forwardable
 from wire.schema import spec
 
 PRINCIPAL_VERSION_BYTES = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Enveloped:
-    """Ticket of a request that came inside an Envelope; ``outer`` is the Envelope's own."""
-
-    outer: object
-    header: RequestHeader
+_DESCRIBE_QUORUM = spec(m.DescribeQuorumRequest).key
 
 
 class Principal(NamedTuple):
@@ -57,7 +48,7 @@ def opened(call: Call, release: str) -> Call | ErrorCode:
     if len(envelope.client_host_address) not in {4, 16}:
         return ErrorCode.INVALID_REQUEST
     try:
-        header, _body = split_request(envelope.request_data)
+        header, body = split_request(envelope.request_data)
     except DecodeError:
         return ErrorCode.UNSUPPORTED_VERSION
     if header.api_key not in forwardable(release):
@@ -66,11 +57,11 @@ def opened(call: Call, release: str) -> Call | ErrorCode:
     if not low <= header.api_version <= high:
         return ErrorCode.UNSUPPORTED_VERSION
     try:
-        header, message = decode_request(envelope.request_data)
+        message = decode_body(header, body)
     except DecodeError:
         return ErrorCode.UNSUPPORTED_VERSION
     return Call(
-        ticket=Enveloped(call.ticket, header),
+        ticket=call.ticket,
         header=header,
         message=message,
         principal=principal.name,
@@ -80,30 +71,27 @@ def opened(call: Call, release: str) -> Call | ErrorCode:
         deadline_ms=call.deadline_ms,
         forwarded=True,
         token_authenticated=principal.token_authenticated,
+        outer=call,
     )
 
 
-def sealed(reply: Reply) -> Reply:
-    """The reply in its Envelope, if the request came in one; else the reply itself.
+def sealed(header: RequestHeader, message: object, payload: bytes) -> m.EnvelopeResponse:
+    """The Envelope around the answer to the request inside.
 
     An answer that says NOT_CONTROLLER anywhere (NOT_LEADER_OR_FOLLOWER for DescribeQuorum) is not
     passed on: the Envelope carries that error instead, and the broker looks for the controller.
+
+    Args:
+        header: of the request inside.
+        message: its answer.
+        payload: the same, encoded with its header.
     """
-    ticket = reply.ticket
-    if not isinstance(ticket, Enveloped):
-        return reply
-    header = ticket.header
     moved = ErrorCode.NOT_CONTROLLER
-    if header.api_key == spec(m.DescribeQuorumRequest).key:
+    if header.api_key == _DESCRIBE_QUORUM:
         moved = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if says(reply.message, moved):
-        answer = m.EnvelopeResponse(response_data=None, error_code=ErrorCode.NOT_CONTROLLER)
-    else:
-        data = encode_response(
-            header.api_key, header.api_version, header.correlation_id, reply.message
-        )
-        answer = m.EnvelopeResponse(response_data=data, error_code=ErrorCode.NONE)
-    return sealed(Reply(ticket.outer, answer))
+    if says(message, moved):
+        return m.EnvelopeResponse(response_data=None, error_code=ErrorCode.NOT_CONTROLLER)
+    return m.EnvelopeResponse(response_data=payload, error_code=ErrorCode.NONE)
 
 
 def says(message: object, code: ErrorCode) -> bool:

@@ -15,13 +15,14 @@ from dataclasses import dataclass
 
 from emulator.controller.context import Call
 from emulator.controller.urgency import Urgency
+from emulator.net.reply import Ticket
 
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
     """One operation that had to wait. ``admitted`` is False when it was refused in the end."""
 
-    ticket: object
+    ticket: Ticket
     api_key: int
     begin_ms: int
     end_ms: int

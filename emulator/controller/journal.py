@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from emulator.controller.batches import chunks, encoded, too_large
+from emulator.controller.batches import BatchTooLargeError, chunks, encoded, too_large
 from emulator.controller.context import Call
 from emulator.controller.heartbeats import Heartbeats
 from emulator.controller.index import TipIndex
@@ -19,6 +19,7 @@ from emulator.metadata.delta import Delta
 from emulator.metadata.history import History
 from emulator.metadata.idle import ChangeCount
 from emulator.metadata.image import Image
+from emulator.net.reply import Ticket
 from wire import records as r
 
 
@@ -38,14 +39,25 @@ class ReplicatedLog(Protocol):
         """Epoch in which records are appended."""
 
     def append(self, values: Sequence[bytes], now_ms: int) -> int:
-        """Append one atomic batch; returns the offset of its first record."""
+        """Append one atomic batch; returns the offset of its first record.
+
+        Raises:
+            ValueError: nothing was appended.
+        """
+
+
+class DivergedError(Exception):
+    """Memory and log no longer say the same, or an operation is in the log by half.
+
+    The node must stop before anything more is written; a start replays what the log holds.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Appended:
     """Records that a call, or the controller itself (``ticket`` None), put into the log."""
 
-    ticket: object
+    ticket: Ticket | None
     api_key: int | None
     first_offset: int
     last_offset: int
@@ -124,24 +136,44 @@ class Journal:
         atomic: bool = True,
         call: Call | None = None,
     ) -> int:
-        """Append records and replay them; see ``Controller.append``."""
+        """Append records and replay them; see ``Controller.append``.
+
+        Raises:
+            Exception: nothing was appended, nothing changed.
+            DivergedError: something was, and the rest could not be.
+        """
         values = encoded(records, self.tip.metadata_version)
         if atomic and too_large(values):
-            raise ValueError(f"{len(values)} records do not fit one batch")
+            raise BatchTooLargeError(f"{len(values)} records do not fit one batch")
         first_offset = self._log.log_end_offset
         for part in [range(len(values))] if atomic else chunks(values):
-            batch = records[part.start : part.stop]
-            before, base_offset = self.tip, self._log.log_end_offset
-            self._history.append(batch, base_offset, self._log.leader_epoch)
-            got = self._log.append(values[part.start : part.stop], now_ms)
-            assert got == base_offset, f"log appended at {got}, expected {base_offset}"
-            self._follow(before, batch, now_ms)
+            try:
+                self._batch(records[part.start : part.stop], values[part.start : part.stop], now_ms)
+            except Exception as error:
+                if part.start and not isinstance(error, DivergedError):
+                    text = f"{part.start} of {len(values)} records were appended: {error}"
+                    raise DivergedError(text) from error
+                raise
         self.last_append_ms = now_ms
         ticket = None if call is None else call.ticket
         api_key = None if call is None else call.header.api_key
         last_offset = self.tip.offset
         self._appended.append(Appended(ticket, api_key, first_offset, last_offset, now_ms))
         return last_offset
+
+    def _batch(self, records: Sequence[Record], values: Sequence[bytes], now_ms: int) -> None:
+        """Replay, append, follow: a refusal of the first two leaves everything as it was."""
+        before, base_offset = self.tip, self._log.log_end_offset
+        replayed = self._history.replayed(records, base_offset, self._log.leader_epoch)
+        try:
+            got = self._log.append(values, now_ms)
+            assert got == base_offset, f"log appended at {got}, expected {base_offset}"
+            self._history.accept(replayed)
+            self._follow(before, records, now_ms)
+        except Exception as error:
+            if self._log.log_end_offset == base_offset:
+                raise
+            raise DivergedError(f"offset {base_offset}: {error!r}") from error
 
     def advance(self) -> list[Delta]:
         """Follow the high watermark; returns what became stable."""

@@ -16,15 +16,15 @@ from msgspec.structs import replace
 
 from emulator.controller import access, promises
 from emulator.controller.activation import activation, registration
-from emulator.controller.batches import encoded, too_large
+from emulator.controller.answers import Answers, EncodedReply
+from emulator.controller.batches import BatchTooLargeError
 from emulator.controller.context import Call, Context, ControllerConfig
-from emulator.controller.forwarding import sealed
 from emulator.controller.gate import Blocked, Gate
 from emulator.controller.heartbeats import Heartbeats
 from emulator.controller.journal import Appended, Journal, ReplicatedLog
 from emulator.controller.periodic import Periodic
 from emulator.controller.purgatory import Purgatory, Until, deadline_of
-from emulator.controller.registry import RAFT_REQUESTS, Handler, handlers
+from emulator.controller.registry import Handler, handlers
 from emulator.controller.result import Contact, Record, Result
 from emulator.controller.session_timer import SessionTimer
 from emulator.controller.surroundings import Surroundings
@@ -36,20 +36,18 @@ from emulator.metadata.idle import ChangeCount
 from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.metadata_version import Feature
 from emulator.metadata.migration_state import MigrationState
-from emulator.net.reply import Reply
+from emulator.net.reply import Ticket
+from emulator.raft.requests import RAFT_REQUESTS
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
-from wire.schema import spec
-
-_RAFT_KEYS = frozenset(spec(request).key for request in RAFT_REQUESTS)
 
 
 class Controller:
     """One controller; before ``activate`` and after ``resign`` it refuses what needs the leader.
 
     ``history`` holds the log up to its end when the controller is activated. ``rng`` decides
-    placement and topic ids.
+    placement and topic ids. ``answers`` has what leaves, and the calls that others answer.
     """
 
     def __init__(
@@ -65,8 +63,7 @@ class Controller:
         self._surroundings = Surroundings(config, self._journal, self.heartbeats, rng)
         self._purgatory = Purgatory()
         self._gate = Gate()
-        self._replies: list[Reply] = []
-        self._forwarded: list[Call] = []
+        self.answers = Answers(config.release)
         self._ending = False
 
     # What others read.
@@ -106,22 +103,9 @@ class Controller:
         """What was appended since the last call."""
         return self._journal.take_appended()
 
-    def take_replies(self) -> list[Reply]:
+    def take_replies(self) -> list[EncodedReply]:
         """Answers ready since the last call, in the order they became so."""
-        taken, self._replies = self._replies, []
-        return taken
-
-    def take_forwarded(self) -> list[Call]:
-        """Calls that the Raft machine answers, direct ones and those found in Envelopes.
-
-        Give its answer, under the call's ticket, to ``answer``.
-        """
-        taken, self._forwarded = self._forwarded, []
-        return taken
-
-    def answer(self, reply: Reply) -> None:
-        """Answer a call; one that came in an Envelope goes back in one."""
-        self._replies.append(sealed(reply))
+        return self.answers.take()
 
     # Leadership.
 
@@ -172,19 +156,23 @@ class Controller:
     def request(self, call: Call, now_ms: int) -> None:
         """Take one call; its answer appears in ``take_replies``, now or later.
 
+        Whatever goes wrong with it before anything is appended is the caller's error.
+
         Raises:
-            ValueError: an API without handler; it was never advertised.
+            DivergedError: the node must stop.
         """
+        with self.answers.to(call):
+            self._request(call, now_ms)
+
+    def _request(self, call: Call, now_ms: int) -> None:
         refusal = access.refusal(call, self._journal, self.config.authorizer)
         if refusal is not None:
-            self.answer(Reply(call.ticket, refusal))
+            self.answers.give(self.answers.made(call, refusal))
             return
-        if call.header.api_key in _RAFT_KEYS:
-            self._forwarded.append(call)
+        if call.header.api_key in RAFT_REQUESTS:
+            self.answers.forward(call)
             return
-        handler = handlers().get(call.header.api_key)
-        if handler is None:
-            raise ValueError(f"api key {call.header.api_key} has no handler")
+        handler = handlers()[call.header.api_key]
         if handler.read:
             self._read(handler, call, now_ms)
         elif not self.active:
@@ -197,7 +185,7 @@ class Controller:
         else:
             self._write(handler, call, now_ms)
 
-    def left(self, gone: Callable[[object], bool], now_ms: int) -> None:
+    def left(self, gone: Callable[[Ticket], bool], now_ms: int) -> None:
         """Connections with these tickets are closed: drop their calls that wait for ZooKeeper."""
         for call in self._gate.drop(lambda call: gone(call.ticket), now_ms):
             self._refuse(call, ErrorCode.NETWORK_EXCEPTION, "The caller has hung up.")
@@ -210,14 +198,17 @@ class Controller:
         """
         self._gate.hold(room, hard_room)
         while (released := self._gate.next(now_ms)) is not None:
-            call, deadline_ms = released
-            handler = handlers()[call.header.api_key]
-            if not handler.pre_migration and self._in_pre_migration:
-                text = "The controller is in pre-migration mode."
-                self._refuse(call, ErrorCode.NOT_CONTROLLER, text)
-                continue
-            result = handler.function(self.tip, call.message, self._context(call, now_ms))
-            self._perform(handler, call, result, deadline_ms, now_ms)
+            with self.answers.to(released[0]):
+                self._released(*released, now_ms)
+
+    def _released(self, call: Call, deadline_ms: int | None, now_ms: int) -> None:
+        handler = handlers()[call.header.api_key]
+        if not handler.pre_migration and self._in_pre_migration:
+            text = "The controller is in pre-migration mode."
+            self._refuse(call, ErrorCode.NOT_CONTROLLER, text)
+            return
+        result = handler.function(self.tip, call.message, self._context(call, now_ms))
+        self._perform(handler, call, result, deadline_ms, now_ms)
 
     # The log.
 
@@ -253,7 +244,7 @@ class Controller:
         journal = self._journal
         deltas = journal.advance()
         for reply in self._purgatory.reached(journal.committed_offset, journal.stable_offset):
-            self.answer(reply)
+            self.answers.give(reply)
         return deltas
 
     # Time.
@@ -334,7 +325,7 @@ class Controller:
         if isinstance(inner, Call):
             self.request(inner, now_ms)
         else:
-            self.answer(Reply(call.ticket, inner))
+            self.answers.give(self.answers.made(call, inner))
 
     def _write(self, handler: Handler, call: Call, now_ms: int) -> None:
         if isinstance(call.message, m.BrokerRegistrationRequest):
@@ -356,26 +347,29 @@ class Controller:
         deadline_ms: int | None,
         now_ms: int,
     ) -> None:
+        reply = self.answers.made(call, result.response)
         until = Until.COMMITTED if handler.pre_migration else Until.STABLE
         offset: int | None
         self._surroundings.performed(result)
         if result.records:
-            if result.atomic and too_large(encoded(result.records, self.tip.metadata_version)):
+            try:
+                offset = self._journal.append(
+                    result.records, now_ms, atomic=result.atomic, call=call
+                )
+            except BatchTooLargeError:
                 text = "Unable to perform excessively large batch operation."
                 self._refuse(call, ErrorCode.POLICY_VIOLATION, text)
                 return
-            offset = self._journal.append(result.records, now_ms, atomic=result.atomic, call=call)
             self._gate.passed(len(result.records))
         else:
             # It may tell of records that are not committed yet, so it waits for those.
             offset = self._purgatory.highest_pending_offset(until)
         if result.contact is not None:
             self._contact(result.contact, now_ms)
-        reply = Reply(call.ticket, result.response)
         if offset is None:
-            self.answer(reply)
+            self.answers.give(reply)
         else:
-            self._purgatory.add(until, offset, call, reply, deadline_ms)
+            self._purgatory.add(until, offset, reply, deadline_ms)
 
     def _append(self, records: Sequence[Record], now_ms: int, *, atomic: bool = True) -> int:
         promised = self.tip
@@ -391,8 +385,7 @@ class Controller:
             self.heartbeats.begin_controlled_shutdown(contact.broker_id, self.tip.offset)
 
     def _refuse(self, call: Call, code: ErrorCode, message: str) -> None:
-        handler = handlers()[call.header.api_key]
-        self.answer(Reply(call.ticket, handler.refused(call.message, code, message)))
+        self.answers.refuse(call, code, message)
 
     def _who_leads(self) -> str:
         if self.leader_id < 0:

@@ -10,8 +10,8 @@ from collections import deque
 from dataclasses import dataclass
 from enum import IntEnum
 
+from emulator.controller.answers import EncodedReply
 from emulator.controller.context import Call
-from emulator.net.reply import Reply
 
 
 class Until(IntEnum):
@@ -36,8 +36,7 @@ def deadline_of(call: Call) -> int | None:
 @dataclass(slots=True, eq=False)
 class _Waiting:
     offset: int
-    call: Call
-    reply: Reply
+    reply: EncodedReply
     done: bool = False
 
 
@@ -55,11 +54,9 @@ class Purgatory:
     def __len__(self) -> int:
         return sum(not waiting.done for queue in self._queues for waiting in queue)
 
-    def add(
-        self, until: Until, offset: int, call: Call, reply: Reply, deadline_ms: int | None
-    ) -> None:
+    def add(self, until: Until, offset: int, reply: EncodedReply, deadline_ms: int | None) -> None:
         """Keep an answer until ``offset`` is reached, at most until the deadline."""
-        waiting = _Waiting(offset, call, reply)
+        waiting = _Waiting(offset, reply)
         self._queues[until].append(waiting)
         if deadline_ms is not None:
             self._sequence += 1
@@ -70,7 +67,7 @@ class Purgatory:
         queues = self._queues[: until + 1]
         return max((queue[-1].offset for queue in queues if queue), default=None)
 
-    def reached(self, committed_offset: int, stable_offset: int) -> list[Reply]:
+    def reached(self, committed_offset: int, stable_offset: int) -> list[EncodedReply]:
         """Answers whose offset is reached, per queue in order."""
         replies = []
         for queue, offset in zip(self._queues, (committed_offset, stable_offset), strict=True):
@@ -94,12 +91,12 @@ class Purgatory:
         while (deadline_ms := self.deadline_ms) is not None and deadline_ms <= now_ms:
             waiting = heapq.heappop(self._deadlines)[2]
             waiting.done = True
-            calls.append(waiting.call)
+            calls.append(waiting.reply.call)
         return calls
 
     def drain(self) -> list[Call]:
         """Every call still waiting; all answers are dropped."""
-        calls = [one.call for queue in self._queues for one in queue if not one.done]
+        calls = [one.reply.call for queue in self._queues for one in queue if not one.done]
         for queue in self._queues:
             for waiting in queue:
                 waiting.done = True

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from emulator.controller import api
 from emulator.controller.context import Context
@@ -19,7 +19,7 @@ from emulator.controller.result import Result
 from emulator.controller.urgency import Urgency
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
-from wire import messages as m
+from emulator.raft.requests import RAFT_REQUESTS
 from wire import releases
 from wire.errors import ErrorCode
 from wire.schema import spec
@@ -27,18 +27,6 @@ from wire.schema import spec
 HandlerFunction = Callable[[Image, Any, Context], Result[Any]]
 Refusal = Callable[[Any, ErrorCode, str | None], Any]
 FunctionT = TypeVar("FunctionT", bound=HandlerFunction)
-
-RAFT_REQUESTS: Final[Mapping[type, Operation]] = MappingProxyType(
-    {
-        m.FetchRequest: Operation.CLUSTER_ACTION,
-        m.VoteRequest: Operation.CLUSTER_ACTION,
-        m.BeginQuorumEpochRequest: Operation.CLUSTER_ACTION,
-        m.EndQuorumEpochRequest: Operation.CLUSTER_ACTION,
-        m.DescribeQuorumRequest: Operation.DESCRIBE,
-        m.FetchSnapshotRequest: Operation.CLUSTER_ACTION,
-    }
-)
-"""Answered on the same listener by the Raft machine; what its callers must be allowed to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +100,21 @@ def advertised(release: str) -> Mapping[int, tuple[int, int]]:
     Args:
         release: Kafka line, "3.4" ... "3.9".
     """
-    answered = {*handlers(), *(spec(request).key for request in RAFT_REQUESTS)}
+    answered = {*handlers(), *RAFT_REQUESTS}
     ranges = releases.controller_ranges(release)
     return MappingProxyType({key: ranges[key] for key in sorted(ranges) if key in answered})
+
+
+def refused(key: int, request: object, code: ErrorCode, text: str | None) -> object:
+    """The answer of any API advertised here that carries one error for everything asked.
+
+    Args:
+        key: of the API.
+        request: its request, decoded.
+        code: not NONE.
+        text: for the caller; most APIs of the Raft machine have no field for it.
+    """
+    raft = RAFT_REQUESTS.get(key)
+    if raft is not None:
+        return raft.refused(request, code)
+    return handlers()[key].refused(request, code, text)

@@ -6,7 +6,7 @@ Owns the vocabulary shared by all handlers; knows no cluster, no clock, no wire 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from wire.errors import ErrorCode
 
@@ -16,12 +16,41 @@ Record: TypeAlias = object
 ResponseT_co = TypeVar("ResponseT_co", covariant=True)
 
 
+TEXT_MAX: Final = 2_000
+"""Characters of a text made of what a caller sent: at most 8 kB, where 32 kB may be the limit."""
+
+
+def shortened(text: str, longest: int = TEXT_MAX) -> str:
+    """The text, without its middle if it is too long for an answer or a line of the log.
+
+    Args:
+        text: any text.
+        longest: characters of the result at most, 50 or more.
+
+    >>> shortened("short")
+    'short'
+    >>> shortened("a" * 50 + "b" * 50, 50)
+    'aaaaaaaaaaaa... (76 left out) ...bbbbbbbbbbbb'
+    """
+    if len(text) <= longest:
+        return text
+    kept = (longest - 26) // 2
+    return f"{text[:kept]}... ({len(text) - 2 * kept} left out) ...{text[-kept:]}"
+
+
 @dataclass(frozen=True, slots=True)
 class ApiError:
-    """An expected refusal, as a value: Kafka's error code and the text a client shows."""
+    """An expected refusal, as a value: Kafka's error code and the text a client shows.
+
+    The text is shortened, as it may quote the caller.
+    """
 
     code: ErrorCode
     message: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.message is not None:
+            object.__setattr__(self, "message", shortened(self.message))
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,16 @@ class _Segment:
     """The segment takes back what the transaction touched in earlier ones."""
 
 
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A batch replayed onto the tip ``follows``, not taken for appended yet."""
+
+    follows: Image
+    segments: tuple[_Segment, ...]
+    idle: bool
+    """It holds NoOps only."""
+
+
 class History:
     """Images at named offsets of one log, and nothing that is not replayed from its records.
 
@@ -88,6 +98,13 @@ class History:
     def append(self, records: Sequence[object], base_offset: int, epoch: int) -> None:
         """Replay one batch onto the tip. An error leaves everything as it was.
 
+        Args and errors as in :meth:`replayed`.
+        """
+        self.accept(self.replayed(records, base_offset, epoch))
+
+    def replayed(self, records: Sequence[object], base_offset: int, epoch: int) -> Replayed:
+        """What the tip would be with one more batch; nothing changes before :meth:`accept`.
+
         Args:
             records: the batch, whole.
             base_offset: offset of the first; above the tip's. Offsets between may be control
@@ -124,10 +141,17 @@ class History:
                 before, image = image, replay(image, record, offset, epoch)
                 touch(segments[-1].touched, before, record)
             segments[-1].image, segments[-1].begin = image, begin
-        self._appended.extend(segments)
-        self._tip, self._begin = image, begin
-        if all(isinstance(record, r.NoOpRecord) for record in records):
-            self._idle.add(base_offset, image.offset)
+        idle = all(isinstance(record, r.NoOpRecord) for record in records)
+        return Replayed(self._tip, tuple(segments), idle)
+
+    def accept(self, batch: Replayed) -> None:
+        """Take a replayed batch for appended; nothing else may have moved the tip meanwhile."""
+        assert batch.follows is self._tip, "replayed onto another tip"
+        self._appended.extend(batch.segments)
+        last = batch.segments[-1]
+        self._tip, self._begin = last.image, last.begin
+        if batch.idle:
+            self._idle.add(batch.segments[0].first_offset, last.image.offset)
 
     def skip(self, base_offset: int, last_offset: int, epoch: int) -> None:
         """Move the tip past a control batch, which holds no metadata.

@@ -13,48 +13,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from emulator.net.reply import API_VERSIONS, Request, Ticket
 from emulator.seam import Accepted, Close, Effect, Log, Send
 from wire import messages as m
 from wire.errors import DecodeError
-from wire.frame import (
-    FrameReader,
-    RequestHeader,
-    decode_request,
-    encode_response,
-    framed,
-    split_request,
-)
+from wire.frame import FrameReader, decode_body, framed, split_request
 
-API_VERSIONS: Final = 18
-ENVELOPE: Final = 58
+WHY_MAX: Final = 300
+"""Characters in the log of why a connection is closed; a part of it may be the peer's own words."""
 UNANSWERED_MAX: Final = 1_000
 """Requests of one connection that may wait at once; brokers have one under way, clients a few."""
-
-
-@dataclass(slots=True, eq=False)
-class Ticket:
-    """One request's place in its connection's queue of answers."""
-
-    conn: int
-    request_id: int
-    header: RequestHeader
-    received_ns: int
-    inner: RequestHeader | None = None
-    """The header inside an Envelope, for the trace."""
-    offsets: tuple[int, int] | None = None
-    """First and last record the request appended."""
-    payload: bytes | None = None
-    """The framed answer, once there is one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A decoded request; a default ApiVersionsRequest stands for one of unknown version."""
-
-    ticket: Ticket
-    message: object
-    listener: str
-    peer_address: bytes
 
 
 @dataclass(slots=True)
@@ -110,21 +78,23 @@ class Connections:
         try:
             for frame in inbound.reader.feed(data):
                 requests.append(self._request(conn, inbound, frame))  # noqa: PERF401 - keep those before an error
-        except DecodeError as error:
+        except Exception as error:  # noqa: BLE001 - nothing a peer sends ends the node
             return requests, self._refuse(conn, error)
         return requests, []
 
-    def reply(self, ticket: Ticket, message: object) -> list[Effect]:
-        """Answer one request; everything that is now in order is sent."""
-        version = ticket.header.api_version
-        key = ticket.header.api_key
-        if key == API_VERSIONS and version > self._advertised[API_VERSIONS][1]:
-            version = 0
-        payload = encode_response(key, version, ticket.header.correlation_id, message)
-        ticket.payload = framed(payload)
+    def reply(self, ticket: Ticket, payload: bytes | None) -> list[Effect]:
+        """Answer one request; everything that is now in order is sent.
+
+        Args:
+            ticket: of the request.
+            payload: header and body; None closes the connection, as there is no answer.
+        """
         inbound = self._open.get(ticket.conn)
         if inbound is None:
             return []
+        if payload is None:
+            return self._refuse(ticket.conn, ValueError("its request has no answer"))
+        ticket.payload = framed(payload)
         ready: list[bytes] = []
         while inbound.slots and inbound.slots[0].payload is not None:
             ready.append(inbound.slots.popleft().payload or b"")
@@ -137,7 +107,7 @@ class Connections:
         return effects
 
     def _request(self, conn: int, inbound: _Inbound, frame: bytes) -> Request:
-        header, _body = split_request(frame)
+        header, body = split_request(frame)
         if len(inbound.slots) >= UNANSWERED_MAX:
             why = f"{UNANSWERED_MAX} requests of this connection are not answered yet"
             raise DecodeError(f"request {header.api_key}", header.api_version, "header", 0, why)
@@ -146,7 +116,7 @@ class Connections:
         if header.api_key == API_VERSIONS and not low <= header.api_version <= high:
             message = m.ApiVersionsRequest()
         elif low <= header.api_version <= high:
-            header, message = decode_request(frame)
+            message = decode_body(header, body)
         else:
             raise DecodeError(
                 f"request {header.api_key}",
@@ -156,23 +126,14 @@ class Connections:
                 "this listener does not offer this API and version",
             )
         self._next_request_id += 1
-        inner = None
-        if isinstance(message, m.EnvelopeRequest):
-            inner = _inner_header(message.request_data)
         self.requests_total[header.api_key] = self.requests_total.get(header.api_key, 0) + 1
-        ticket = Ticket(conn, self._next_request_id, header, self._stamp(), inner)
+        ticket = Ticket(conn, self._next_request_id, header, self._stamp())
         inbound.slots.append(ticket)
         return Request(ticket, message, inbound.listener, inbound.peer_address)
 
-    def _refuse(self, conn: int, error: DecodeError) -> list[Effect]:
+    def _refuse(self, conn: int, error: Exception) -> list[Effect]:
         inbound = self._open.pop(conn)
         self.refused_total += 1
-        fields: dict[str, object] = {"listener": inbound.listener, "why": str(error)}
+        why = str(error) if isinstance(error, DecodeError) else repr(error)
+        fields: dict[str, object] = {"listener": inbound.listener, "why": why[:WHY_MAX]}
         return [Log("warning", "closing a connection that sent nonsense", fields), Close(conn)]
-
-
-def _inner_header(data: bytes) -> RequestHeader | None:
-    try:
-        return split_request(data)[0]
-    except DecodeError:
-        return None

@@ -1,13 +1,64 @@
-"""One answer of a machine to one request, matched by the ticket the request came with."""
+"""A request, the ticket it is known by until it is answered, an answer that names the ticket."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+from wire.frame import RequestHeader, encode_response
+
+API_VERSIONS: Final = 18
+
+
+@dataclass(slots=True, eq=False)
+class Ticket:
+    """One request's place in its connection's queue of answers.
+
+    A request inside an Envelope has no ticket of its own: the Envelope is answered, once.
+    """
+
+    conn: int
+    request_id: int
+    header: RequestHeader
+    received_ns: int
+    offsets: tuple[int, int] | None = None
+    """First and last record the request appended."""
+    payload: bytes | None = None
+    """The framed answer, once there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A decoded request; a default ApiVersionsRequest stands for one of unknown version."""
+
+    ticket: Ticket
+    message: object
+    listener: str
+    peer_address: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """``message`` answers the request that carried ``ticket``; the node knows its connection."""
+    """``message`` answers the request that carried ``ticket``; it is not encoded yet."""
 
-    ticket: object
+    ticket: Ticket
     message: object
+
+
+def encoded(header: RequestHeader, message: object, api_versions_max: int) -> bytes:
+    """An answer with its header, without length, in the version that was asked.
+
+    ApiVersions in a version that is not spoken here is answered in version 0.
+
+    Args:
+        header: of the request.
+        message: the response.
+        api_versions_max: newest version of ApiVersions that is spoken here.
+
+    Raises:
+        EncodeError: the version cannot carry the message.
+    """
+    version = header.api_version
+    if header.api_key == API_VERSIONS and not 0 <= version <= api_versions_max:
+        version = 0
+    return encode_response(header.api_key, version, header.correlation_id, message)

@@ -18,6 +18,7 @@ from emulator.node.machine import Node
 from emulator.node.tracing import api_name
 from emulator.trace import metrics as metric
 from emulator.trace.exposition import Value
+from emulator.trace.metric import Metric
 from emulator.zookeeper.client import ZkClient
 from wire.errors import ErrorCode
 
@@ -116,11 +117,11 @@ def _no_session(zk: ZkClient) -> list[Waiting]:
     return [Waiting(Reason(Why.NO_SESSION, zk.server, text), since_ms)]
 
 
-def metrics(node: Node, now_ms: int) -> dict[metric.Metric, Any]:
+def metrics(node: Node, now_ms: int) -> dict[Metric, Any]:
     """Every value this node can give; what it cannot give is not among them."""
     image = node.controller.stable
     brokers = list(image.brokers.values())
-    values: dict[metric.Metric, Any] = {
+    values: dict[Metric, Any] = {
         metric.ACTIVE_CONTROLLER_COUNT: int(node.active),
         metric.ZK_MIGRATION_STATE: int(image.migration_state),
         metric.FEATURES: {
@@ -149,6 +150,10 @@ def metrics(node: Node, now_ms: int) -> dict[metric.Metric, Any]:
             (api, _error_name(code)): count
             for (api, code), count in sorted(node.counters.request_errors.items())
         },
+        metric.REQUEST_FAILURES: {
+            (api_name(key), error, place): count
+            for (key, error, place), count in sorted(node.controller.answers.failures.total.items())
+        },
         metric.CONNECTIONS: {("controller",): node.connections.open_count},
         metric.CONNECTIONS_REFUSED: {("nonsense",): node.connections.refused_total},
     }
@@ -158,7 +163,7 @@ def metrics(node: Node, now_ms: int) -> dict[metric.Metric, Any]:
     return values
 
 
-def _migration_metrics(driver: MigrationDriver, now_ms: int) -> Mapping[metric.Metric, Any]:
+def _migration_metrics(driver: MigrationDriver, now_ms: int) -> Mapping[Metric, Any]:
     found = driver.status(now_ms)
     behind = driver.write_behind
     pipeline = behind.pipeline
@@ -190,7 +195,7 @@ def gauges(node: Node, now_ms: int) -> dict[str, float]:
     if node.driver is None:
         return {}
     lag = node.driver.write_behind.lag
-    values: dict[metric.Metric, Value] = {
+    values: dict[Metric, Value] = {
         metric.ZK_WRITE_BEHIND_LAG: lag.records,
         metric.ZK_WRITE_BEHIND_LAG_WITHOUT_NO_OPS: lag.changed_records,
         metric.ZK_WRITE_BEHIND_LAG_MS: lag.age_ms(now_ms),

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from emulator.config.load import Config
+from emulator.controller.answers import EncodedReply
 from emulator.controller.context import Call
 from emulator.controller.machine import Controller
 from emulator.controller.registry import advertised
@@ -23,13 +24,14 @@ from emulator.migration.driver import MigrationDriver
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.settings import Settings
 from emulator.migration.telling.channels import Channels
-from emulator.net.accepted import Connections, Request, Ticket
-from emulator.net.reply import Reply
+from emulator.net.accepted import Connections
+from emulator.net.reply import Request
 from emulator.node.assembly import controller_config, raft_config, zk_client
 from emulator.node.recovery import load_history
-from emulator.node.tracing import Causes, NodeCounters, block_row, came_by, outermost, request_row
+from emulator.node.tracing import Causes, NodeCounters, block_row, failure_line, request_row
 from emulator.raft.format import MetaProperties
 from emulator.raft.machine import Raft
+from emulator.raft.requests import RAFT_REQUESTS
 from emulator.seam import (
     Accepted,
     Closed,
@@ -47,7 +49,6 @@ from emulator.trace.distribution import Distribution
 from emulator.trace.rows import RangeRow, Stage
 from emulator.zookeeper.client import ZkClient
 from emulator.zookeeper.states import ZkState
-from wire import messages as m
 from wire.record_serde import encode_record
 
 ROUNDS_MAX: Final = 100
@@ -225,7 +226,7 @@ class Node:
         return effects
 
     def _left(self, conn: int, now_ms: int) -> None:
-        self.controller.left(lambda ticket: came_by(ticket, conn), now_ms)
+        self.controller.left(lambda ticket: ticket.conn == conn, now_ms)
 
     def _request(self, request: Request, now_ms: int) -> None:
         call = Call(
@@ -237,25 +238,12 @@ class Node:
             received_ms=now_ms,
         )
         self.controller.request(call, now_ms)
-        for one in self.controller.take_forwarded():
-            self._raft_request(one.message, one.header.api_version, one.ticket, now_ms)
-
-    def _raft_request(self, message: object, version: int, ticket: object, now_ms: int) -> None:
-        match message:
-            case m.FetchRequest():
-                self.raft.fetch(message, version, now_ms, ticket)
-            case m.FetchSnapshotRequest():
-                self.raft.fetch_snapshot(message, version, ticket)
-            case m.DescribeQuorumRequest():
-                self.raft.describe_quorum(message, version, now_ms, ticket)
-            case m.VoteRequest():
-                self.raft.vote(message, version, ticket)
-            case m.BeginQuorumEpochRequest():
-                self.raft.begin_quorum_epoch(message, version, ticket)
-            case m.EndQuorumEpochRequest():
-                self.raft.end_quorum_epoch(message, version, ticket)
-            case _:
-                raise AssertionError("no request of the Raft machine")
+        for one in self.controller.answers.take_forwarded():
+            header = one.header
+            with self.controller.answers.to(one):
+                RAFT_REQUESTS[header.api_key].answer(
+                    self.raft, one.message, header.api_version, now_ms, one.ticket
+                )
 
     # ---------------------------------------------------------------- the path, in order
     def _timers(self, now_ms: int) -> list[Effect]:
@@ -322,24 +310,22 @@ class Node:
     def _answers(self) -> list[Effect]:
         effects: list[Effect] = []
         for appended in self.controller.take_appended():
-            ticket = outermost(appended.ticket)
-            if ticket is not None:
-                ticket.offsets = (appended.first_offset, appended.last_offset)
+            if appended.ticket is not None:
+                appended.ticket.offsets = (appended.first_offset, appended.last_offset)
         for blocked in self.controller.take_blocked():
             self.blocking_ms.observe(blocked.end_ms - blocked.begin_ms)
             effects.append(Row(block_row(blocked, self._causes, self._stamp())))
         for reply in self.raft.take_replies():
-            self.controller.answer(reply)
-        for reply in self.controller.take_replies():
-            effects += self._answer(reply)
+            self.controller.answers.answer(reply)
+        for answered in self.controller.take_replies():
+            effects += self._answer(answered)
+        effects += [failure_line(one) for one in self.controller.answers.failures.take()]
         return effects
 
-    def _answer(self, reply: Reply) -> list[Effect]:
-        ticket = reply.ticket
-        assert isinstance(ticket, Ticket), "tickets come from connections"
+    def _answer(self, reply: EncodedReply) -> list[Effect]:
         self.counters.waiting -= 1
-        effects = self.connections.reply(ticket, reply.message)
-        row = request_row(ticket, reply, self._stamp())
+        effects = self.connections.reply(reply.ticket, reply.payload)
+        row = request_row(reply, self._stamp())
         if row.error_code:
             key = (row.inner_api or row.api, str(row.error_code))
             self.counters.request_errors[key] = self.counters.request_errors.get(key, 0) + 1

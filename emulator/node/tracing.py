@@ -10,15 +10,16 @@ from typing import Final
 
 import msgspec
 
-from emulator.controller.forwarding import Enveloped
+from emulator.controller.answers import EncodedReply
+from emulator.controller.context import Call
+from emulator.controller.failures import RequestFailure
 from emulator.controller.gate import Blocked
 from emulator.migration.dual_write.modes import Mode
-from emulator.net.accepted import Ticket
-from emulator.net.reply import Reply
+from emulator.seam import Log
 from emulator.trace.rows import BlockCause, BlockEnd, BlockRow, RequestRow
 from wire import messages as m
 from wire.errors import DecodeError
-from wire.frame import decode_response
+from wire.frame import RequestHeader, split_request
 from wire.schema import lookup
 
 
@@ -60,23 +61,20 @@ class Causes:
 
 def block_row(blocked: Blocked, causes: Causes, end_ns: int) -> BlockRow:
     """One operation's wait for ZooKeeper that ended now."""
-    ticket = outermost(blocked.ticket)
     return BlockRow(
         begin_ns=end_ns - (blocked.end_ms - blocked.begin_ms) * 1_000_000,
         end_ns=end_ns,
         cause=causes.at(blocked.begin_ms),
         api=api_name(blocked.api_key),
-        request_id=None if ticket is None else ticket.request_id,
+        request_id=blocked.ticket.request_id,
         end=BlockEnd.RELEASED if blocked.admitted else BlockEnd.TIMED_OUT,
     )
 
 
-def request_row(ticket: Ticket, reply: Reply, answered_ns: int) -> RequestRow:
+def request_row(reply: EncodedReply, answered_ns: int) -> RequestRow:
     """One row; an Envelope shows the client id and correlation id of the request inside."""
-    header, inner = ticket.header, ticket.inner
-    error = first_error(reply.message)
-    if not error and inner is not None and isinstance(reply.message, m.EnvelopeResponse):
-        error = _inner_error(inner.api_key, inner.api_version, reply.message.response_data)
+    ticket = reply.ticket
+    header, inner = ticket.header, _inner(reply.call)
     named = inner or header
     first_offset, last_offset = ticket.offsets or (None, None)
     return RequestRow(
@@ -87,24 +85,40 @@ def request_row(ticket: Ticket, reply: Reply, answered_ns: int) -> RequestRow:
         correlation_id=named.correlation_id,
         answered_ns=answered_ns,
         received_ns=ticket.received_ns,
-        error_code=error,
+        error_code=error_of(reply),
         first_offset=first_offset,
         last_offset=last_offset,
         inner_api=None if inner is None else api_name(inner.api_key),
     )
 
 
-def outermost(ticket: object) -> Ticket | None:
-    """The connection's ticket of a request, also of one inside an Envelope; None for none."""
-    while isinstance(ticket, Enveloped):
-        ticket = ticket.outer
-    return ticket if isinstance(ticket, Ticket) else None
+def failure_line(failure: RequestFailure) -> Log:
+    """What the log says of a request that failed; the first of its kind is an error."""
+    fields: dict[str, object] = {
+        "api": api_name(failure.api_key),
+        "error": failure.error,
+        "place": failure.place,
+        "text": failure.text,
+    }
+    level = "error" if failure.first else "debug"
+    return Log(level, "a request could not be answered as it should be", fields)
 
 
-def came_by(ticket: object, conn: int) -> bool:
-    """Whether a request, or the Envelope around it, came by that connection."""
-    outer = outermost(ticket)
-    return outer is not None and outer.conn == conn
+def error_of(reply: EncodedReply) -> int:
+    """The error of an answer, the Envelope's own first."""
+    return first_error(reply.message) or first_error(reply.answer)
+
+
+def _inner(call: Call) -> RequestHeader | None:
+    """The header inside an Envelope, also of one that was not opened; None if there is none."""
+    if call.outer is not None:
+        return call.header
+    if not isinstance(call.message, m.EnvelopeRequest):
+        return None
+    try:
+        return split_request(call.message.request_data)[0]
+    except DecodeError:
+        return None
 
 
 @cache
@@ -133,15 +147,6 @@ def first_error(message: object) -> int:
             if found:
                 return found
     return 0
-
-
-def _inner_error(key: int, version: int, data: bytes | None) -> int:
-    if data is None:
-        return 0
-    try:
-        return first_error(decode_response(key, version, data)[1])
-    except DecodeError:
-        return 0
 
 
 _LISTS: Final[dict[type, tuple[str, ...]]] = {}

@@ -20,7 +20,7 @@ import heapq
 from collections import deque
 from dataclasses import dataclass
 
-from emulator.net.reply import Reply
+from emulator.net.reply import Reply, Ticket
 from emulator.raft.config import PARK_MS_MAX, WOKEN_PER_STEP_MAX
 from emulator.raft.layout import TOPIC, TOPIC_ID, SnapshotId
 from emulator.raft.replica import UNKNOWN, Replica
@@ -37,7 +37,7 @@ _ENDPOINTS_FROM = 17
 class Parked:
     """A fetch that found nothing new."""
 
-    ticket: object
+    ticket: Ticket
     request: m.FetchRequest
     version: int
 
@@ -62,7 +62,7 @@ class Fetches:
         return self._parked[0][0] if self._parked else None
 
     def handle(
-        self, ticket: object, request: m.FetchRequest, version: int, now_ms: int
+        self, ticket: Ticket, request: m.FetchRequest, version: int, now_ms: int
     ) -> Reply | None:
         """Answer one fetch, or park it and return None."""
         response, wait = self._answer(request, version, now_ms)

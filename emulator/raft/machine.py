@@ -15,7 +15,7 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from emulator.net.reply import Reply
+from emulator.net.reply import Reply, Ticket
 from emulator.raft import describe_quorum, fetch_snapshot, layout, voting
 from emulator.raft.config import RaftConfig
 from emulator.raft.errors import AppendRefusedError
@@ -254,37 +254,37 @@ class Raft:
 
     # Requests
 
-    def fetch(self, request: m.FetchRequest, version: int, now_ms: int, ticket: object) -> None:
+    def fetch(self, request: m.FetchRequest, version: int, now_ms: int, ticket: Ticket) -> None:
         """Fetch (1): the reply is ready at once, or when something new is durable, or in 500 ms."""
         reply = self._fetches.handle(ticket, request, version, now_ms)
         if reply is not None:
             self._replies.append(reply)
 
-    def fetch_snapshot(self, request: m.FetchSnapshotRequest, version: int, ticket: object) -> None:
+    def fetch_snapshot(self, request: m.FetchSnapshotRequest, version: int, ticket: Ticket) -> None:
         """FetchSnapshot (59)."""
         response = fetch_snapshot.fetch_snapshot(self._replica, request, version)
         self._replies.append(Reply(ticket, response))
 
-    def vote(self, request: m.VoteRequest, version: int, ticket: object) -> None:
+    def vote(self, request: m.VoteRequest, version: int, ticket: Ticket) -> None:
         """Vote (52)."""
         self._replies.append(Reply(ticket, voting.vote(self._replica, request, version)))
 
     def begin_quorum_epoch(
-        self, request: m.BeginQuorumEpochRequest, version: int, ticket: object
+        self, request: m.BeginQuorumEpochRequest, version: int, ticket: Ticket
     ) -> None:
         """BeginQuorumEpoch (53)."""
         response = voting.begin_quorum_epoch(self._replica, request, version)
         self._replies.append(Reply(ticket, response))
 
     def end_quorum_epoch(
-        self, request: m.EndQuorumEpochRequest, version: int, ticket: object
+        self, request: m.EndQuorumEpochRequest, version: int, ticket: Ticket
     ) -> None:
         """EndQuorumEpoch (54)."""
         response = voting.end_quorum_epoch(self._replica, request, version)
         self._replies.append(Reply(ticket, response))
 
     def describe_quorum(
-        self, request: m.DescribeQuorumRequest, version: int, now_ms: int, ticket: object
+        self, request: m.DescribeQuorumRequest, version: int, now_ms: int, ticket: Ticket
     ) -> None:
         """DescribeQuorum (55)."""
         response = describe_quorum.describe_quorum(self._replica, request, version, now_ms)

@@ -72,7 +72,7 @@ class _QuorumStateFile(msgspec.Struct, rename="camel"):
 def render(election: ElectionState, voters: AbstractSet[int]) -> bytes:
     """Text of ``quorum-state`` for a static quorum, key for key as Kafka 3.9.2 writes it.
 
-    >>> render(Election(1, 3000), {3000}).decode()  # doctest: +NORMALIZE_WHITESPACE
+    >>> render(ElectionState(1, 3000), {3000}).decode()  # doctest: +NORMALIZE_WHITESPACE
     '{"clusterId":"","leaderId":3000,"leaderEpoch":1,"votedId":-1,"appliedOffset":0,"currentVoters":[{"voterId":3000}],"data_version":0}'
     """
     return msgspec.json.encode(

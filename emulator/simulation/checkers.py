@@ -351,6 +351,17 @@ class AnsweredIsCommitted(Checker):
         self.world.load.compare()
 
 
+class HandlersCope(Checker):
+    """No handler raises, and every answer fits its version: such a caller is told nothing."""
+
+    name = "handlers-cope"
+
+    def stepped(self, process: Process, appended: list[Batch]) -> None:  # noqa: ARG002
+        """Every request was answered by its handler."""
+        failed = process.node.controller.answers.failures.total
+        ensure(not failed, self.name, f"{dict(failed)}")
+
+
 ALL: Final = (
     ShowsCommitted,
     ChainAgrees,
@@ -361,4 +372,5 @@ ALL: Final = (
     ToldOnlyRegistered,
     BrokersAgree,
     AnsweredIsCommitted,
+    HandlersCope,
 )

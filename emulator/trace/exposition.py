@@ -14,7 +14,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import Metric as Family
 
 from emulator.trace.distribution import Distribution
-from emulator.trace.metrics import Metric, MetricKind
+from emulator.trace.metric import Metric, MetricKind
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 

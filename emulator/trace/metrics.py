@@ -13,56 +13,9 @@ back.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
-
-class MetricKind(StrEnum):
-    """How values of a metric behave."""
-
-    GAUGE = "gauge"
-    COUNTER = "counter"
-    """Only grows while the process lives; its sample name ends in ``_total``."""
-    DISTRIBUTION = "distribution"
-    """A ``Distribution``: counts per bucket, exact count, sum, smallest and greatest."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Metric:
-    """What one metric is. Compared by identity: it serves as the key of a snapshot."""
-
-    name: str
-    meaning: str
-    unit: str = "1"
-    """``records``, ``ms``, ``bytes``, ``1`` (a plain number) or ``enum``."""
-    kind: MetricKind = MetricKind.GAUGE
-    source: str = "ours"
-    """The KIP that asks for it, the Kafka class that has it, or ``ours``."""
-    active_only: bool = False
-    bean: str | None = None
-    """Kafka's MBean name, verbatim."""
-    draft_beans: tuple[str, ...] = ()
-    """Names of older drafts, shown with the same value."""
-    labels: tuple[str, ...] = ()
-    """Label names; a metric with labels maps tuples of their values to numbers."""
-
-    @property
-    def compatible_names(self) -> tuple[str, ...]:
-        """Names the JMX exporter would give ``bean`` and ``draft_beans``."""
-        beans = self.draft_beans if self.bean is None else (self.bean, *self.draft_beans)
-        return tuple(jmx_exporter_name(bean) for bean in beans)
-
-
-def jmx_exporter_name(bean: str) -> str:
-    """Name under which the JMX exporter's usual Kafka rules show a bean.
-
-    >>> jmx_exporter_name("kafka.controller:type=KafkaController,name=ZkWriteBehindLag")
-    'kafka_controller_kafkacontroller_zkwritebehindlag'
-    """
-    domain, _, properties = bean.partition(":")
-    values = dict(part.split("=", 1) for part in properties.split(","))
-    return "_".join((domain.replace(".", "_"), values["type"], values["name"])).lower()
+from emulator.trace.metric import Metric, MetricKind
 
 
 def _bean(name: str) -> str:
@@ -327,6 +280,13 @@ REQUEST_ERRORS = Metric(
     "Requests answered with an error, by Kafka's name of it.",
     kind=MetricKind.COUNTER,
     labels=("api", "error"),
+)
+REQUEST_FAILURES = Metric(
+    "kraft_bridge_request_failures",
+    "Requests answered UNKNOWN_SERVER_ERROR because their handler raised, or because their answer "
+    "did not fit its version; each is a bug, and the log has one line of each kind.",
+    kind=MetricKind.COUNTER,
+    labels=("api", "error", "place"),
 )
 REQUEST_LATENCY_MS = Metric(
     "kraft_bridge_request_latency_ms",

@@ -1,7 +1,9 @@
 """Faults planted in the product: each is noticed, under the name of the promise it breaks."""
 
 import itertools
+from dataclasses import replace
 
+from emulator.controller import registry
 from emulator.controller.machine import Controller
 from emulator.metadata.history import History
 from emulator.migration import plan
@@ -89,6 +91,12 @@ def test_a_write_before_the_commit(simulate, monkeypatch):
     assert broken(simulate)
 
 
+def test_a_handler_that_raises(simulate, monkeypatch):
+    handler = registry.handlers()[63]
+    monkeypatch.setitem(registry._HANDLERS, 63, replace(handler, function=lambda *_: {}[1]))
+    assert broken(simulate, seeds=1) == "handlers-cope"
+
+
 def test_an_answer_before_the_sync(simulate, monkeypatch):
     monkeypatch.setattr(
         Controller,
@@ -101,7 +109,7 @@ def test_an_answer_before_the_sync(simulate, monkeypatch):
 def _answering_at_once(real):
     def perform(self, *args):
         add = self._purgatory.add
-        self._purgatory.add = lambda until, offset, call, reply, deadline: self.answer(reply)
+        self._purgatory.add = lambda until, offset, reply, deadline: self.answers.give(reply)
         try:
             real(self, *args)
         finally:

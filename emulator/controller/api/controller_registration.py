@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from emulator.controller.context import Context
 from emulator.controller.registry import handles
-from emulator.controller.result import Result
+from emulator.controller.result import Result, shortened
 from emulator.controller.urgency import Urgency
 from emulator.metadata.acls import Operation
 from emulator.metadata.brokers import SECURITY_PROTOCOLS
@@ -46,7 +46,7 @@ def controller_registration(image: Image, request: Request, _ctx: Context) -> Re
         if listener.security_protocol not in SECURITY_PROTOCOLS:
             text = f"Unknown security protocol {listener.security_protocol}"
             text = f"{text} in listener {listener.name}"
-            return Result(refused(request, ErrorCode.UNKNOWN_SERVER_ERROR, text))
+            return Result(refused(request, ErrorCode.UNKNOWN_SERVER_ERROR, shortened(text)))
     record = r.RegisterControllerRecord(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from emulator.controller.context import CLUSTER_NAME, Context
 from emulator.controller.registry import handles
-from emulator.controller.result import Record, Result
+from emulator.controller.result import Record, Result, shortened
 from emulator.controller.storable import IN_ZOOKEEPER, Room
 from emulator.metadata.acls import (
     Acl,
@@ -57,7 +57,9 @@ def create_acls(image: Image, request: m.CreateAclsRequest, ctx: Context) -> Res
     for wanted in request.creations:
         why = problem(wanted, image.migration_state)
         if why is not None:
-            answers.append(Answer(error_code=ErrorCode.INVALID_REQUEST, error_message=why))
+            answers.append(
+                Answer(error_code=ErrorCode.INVALID_REQUEST, error_message=shortened(why))
+            )
             continue
         acl = _acl(wanted)
         if acl.resource not in there:
@@ -68,7 +70,8 @@ def create_acls(image: Image, request: m.CreateAclsRequest, ctx: Context) -> Res
         record = record_of(ctx.random_uuid(), acl)
         why = room.take([record])
         if why is not None:
-            answers.append(Answer(error_code=ErrorCode.POLICY_VIOLATION, error_message=why))
+            code = ErrorCode.POLICY_VIOLATION
+            answers.append(Answer(error_code=code, error_message=shortened(why)))
             continue
         answers.append(Answer())
         added[acl] = record

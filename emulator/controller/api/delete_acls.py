@@ -12,7 +12,7 @@ from __future__ import annotations
 from emulator.controller.acl_filter import AclFilter
 from emulator.controller.context import Context
 from emulator.controller.registry import handles
-from emulator.controller.result import Record, Result
+from emulator.controller.result import Record, Result, shortened
 from emulator.metadata.acls import Acl, Operation
 from emulator.metadata.image import Image
 from wire import messages as m
@@ -49,7 +49,8 @@ def delete_acls(image: Image, request: m.DeleteAclsRequest, ctx: Context) -> Res
         )
         problem = wanted.problem()
         if problem is not None:
-            answers.append(Answer(error_code=ErrorCode.INVALID_REQUEST, error_message=problem))
+            code = ErrorCode.INVALID_REQUEST
+            answers.append(Answer(error_code=code, error_message=shortened(problem)))
             continue
         found = dict(wanted.find(image))
         removed.update((key, r.RemoveAccessControlEntryRecord(id=key)) for key in found)

@@ -311,6 +311,7 @@ class Walk:
         world.commit()
 
     def collect(self) -> None:
+        assert not self.world.controller.answers.failures.total
         for reply in self.world.controller.take_replies():
             self.answered[reply.ticket] += 1
             header = self.asked[reply.ticket]

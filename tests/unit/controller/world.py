@@ -184,6 +184,8 @@ class World:
 
     def __init__(self, *, activate: bool = True, **fields: Any) -> None:
         self.now_ms = 1_000_000
+        self.may_fail = False
+        """Requests may be answered UNKNOWN_SERVER_ERROR for what their handlers raised."""
         self.log = MemoryLog()
         self.history = History()
         self.config = config(**fields)
@@ -210,6 +212,7 @@ class World:
         return answer
 
     def answers(self) -> list[Any]:
+        assert self.may_fail or not self.controller.answers.failures.total
         return [reply.message for reply in self.controller.take_replies()]
 
     def later(self, milliseconds: int) -> list[Any]:

@@ -10,7 +10,7 @@ import pytest
 
 from emulator.config import load as config
 from emulator.migration.states import State
-from emulator.net.accepted import Ticket
+from emulator.net.reply import Ticket
 from emulator.node import introspection
 from emulator.node.machine import Node
 from emulator.raft.format import MetaProperties, render_bootstrap_checkpoint

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.controller.forwarding import Enveloped
+from emulator.controller.answers import EncodedReply
+from emulator.controller.context import Call
 from emulator.controller.gate import Blocked
 from emulator.migration.dual_write.modes import Mode
-from emulator.net.accepted import Ticket
-from emulator.net.reply import Reply
-from emulator.node.tracing import Causes, api_name, block_row, first_error, outermost, request_row
+from emulator.net.reply import Ticket
+from emulator.node.tracing import Causes, api_name, block_row, first_error, request_row
 from emulator.trace.rows import BlockCause, BlockEnd
 from wire import messages as m
-from wire.frame import RequestHeader, encode_response
+from wire.frame import RequestHeader, encode_request
 
 MS = 1_000_000
 CREATE_TOPICS, ENVELOPE, HEARTBEAT = 19, 58, 63
@@ -24,8 +24,18 @@ def header(key: int, version: int, correlation_id: int, client_id: str) -> Reque
     )
 
 
-def ticket(key: int, version: int, inner: RequestHeader | None = None) -> Ticket:
-    return Ticket(1, 77, header(key, version, 5, "broker-1"), 1_000, inner)
+def ticket(key: int, version: int) -> Ticket:
+    return Ticket(1, 77, header(key, version, 5, "broker-1"), 1_000)
+
+
+def plain(asked: Ticket, answer: object) -> EncodedReply:
+    return EncodedReply(Call(asked, asked.header, object()), answer, answer, b"")
+
+
+def in_envelope(inner: RequestHeader, answer: object, envelope: m.EnvelopeResponse) -> EncodedReply:
+    asked = ticket(ENVELOPE, 0)
+    outer = Call(asked, asked.header, m.EnvelopeRequest())
+    return EncodedReply(Call(asked, inner, object(), outer=outer), answer, envelope, b"")
 
 
 def topics(*errors: int) -> m.CreateTopicsResponse:
@@ -57,7 +67,7 @@ def test_an_error_two_levels_down_is_found() -> None:
 def test_a_plain_request_is_a_row() -> None:
     asked = ticket(CREATE_TOPICS, 7)
     asked.offsets = (10, 12)
-    row = request_row(asked, Reply(asked, topics(0)), 9_000)
+    row = request_row(plain(asked, topics(0)), 9_000)
     assert (row.request_id, row.api, row.api_version) == (77, "CreateTopics", 7)
     assert (row.client_id, row.correlation_id) == ("broker-1", 5)
     assert (row.received_ns, row.answered_ns) == (1_000, 9_000)
@@ -67,26 +77,30 @@ def test_a_plain_request_is_a_row() -> None:
 
 def test_a_read_appends_nothing() -> None:
     asked = ticket(HEARTBEAT, 1)
-    row = request_row(asked, Reply(asked, m.BrokerHeartbeatResponse()), 9_000)
+    row = request_row(plain(asked, m.BrokerHeartbeatResponse()), 9_000)
     assert (row.first_offset, row.last_offset) == (None, None)
 
 
 def test_an_envelope_is_named_after_its_client_and_shows_the_error_inside() -> None:
     inner = header(CREATE_TOPICS, 7, 42, "admin")
-    asked = ticket(ENVELOPE, 0, inner)
-    answer = encode_response(CREATE_TOPICS, 7, 42, topics(36))
-    row = request_row(asked, Reply(asked, m.EnvelopeResponse(response_data=answer)), 9_000)
+    row = request_row(in_envelope(inner, topics(36), m.EnvelopeResponse()), 9_000)
     assert (row.api, row.inner_api) == ("Envelope", "CreateTopics")
     assert (row.client_id, row.correlation_id, row.error_code) == ("admin", 42, 36)
+    refused = m.EnvelopeResponse(error_code=31)
+    assert request_row(in_envelope(inner, topics(36), refused), 9_000).error_code == 31
 
 
-@pytest.mark.parametrize("data", [None, b"\x00"])
-def test_an_envelope_without_a_readable_answer_has_no_error_of_its_own(data: bytes | None) -> None:
-    asked = ticket(ENVELOPE, 0, header(CREATE_TOPICS, 7, 42, "admin"))
-    row = request_row(asked, Reply(asked, m.EnvelopeResponse(response_data=data)), 9_000)
-    assert row.error_code == 0
-    refused = m.EnvelopeResponse(response_data=data, error_code=31)
-    assert request_row(asked, Reply(asked, refused), 9_000).error_code == 31
+@pytest.mark.parametrize("readable", [True, False])
+def test_an_envelope_that_was_not_opened_shows_what_can_be_read(readable: bool) -> None:
+    data = encode_request(header(CREATE_TOPICS, 7, 42, "admin"), m.CreateTopicsRequest())
+    asked = ticket(ENVELOPE, 0)
+    request = m.EnvelopeRequest(request_data=data if readable else b"\x00")
+    refused = m.EnvelopeResponse(error_code=31)
+    row = request_row(
+        EncodedReply(Call(asked, asked.header, request), refused, refused, b""), 9_000
+    )
+    named = ("admin", "CreateTopics") if readable else ("broker-1", None)
+    assert (row.error_code, (row.client_id, row.inner_api)) == (31, named)
 
 
 def test_a_wait_takes_the_cause_that_held_when_it_began() -> None:
@@ -115,19 +129,11 @@ def test_a_wait_takes_the_cause_that_held_when_it_began() -> None:
 def test_a_wait_is_a_row_as_long_as_it_was(admitted: bool, end: BlockEnd) -> None:
     causes = Causes()
     causes.note(Mode.DOUBT, 1_000)
-    asked = ticket(ENVELOPE, 0)
-    inside = Enveloped(asked, header(CREATE_TOPICS, 7, 42, "admin"))
-    blocked = Blocked(inside, CREATE_TOPICS, 1_200, 1_950, admitted)
+    blocked = Blocked(ticket(ENVELOPE, 0), CREATE_TOPICS, 1_200, 1_950, admitted)
     row = block_row(blocked, causes, 5_000 * MS)
     assert (row.begin_ns, row.end_ns) == (4_250 * MS, 5_000 * MS)
     assert (row.api, row.request_id, row.end) == ("CreateTopics", 77, end)
     assert row.cause == BlockCause.SESSION_LOST
-
-
-def test_work_of_the_controllers_own_belongs_to_no_request() -> None:
-    assert outermost(object()) is None
-    row = block_row(Blocked(None, CREATE_TOPICS, 0, 1, admitted=True), Causes(), MS)
-    assert row.request_id is None
 
 
 def test_an_api_that_kafka_does_not_have_is_shown_by_its_key() -> None:

@@ -8,6 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from emulator.trace import metrics as m
 from emulator.trace.distribution import Distribution
 from emulator.trace.exposition import exposition
+from emulator.trace.metric import MetricKind
 
 
 def _samples(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -43,7 +44,7 @@ def test_every_name_is_declared_once_and_carries_its_unit() -> None:
 def test_kafkas_beans_appear_under_the_jmx_exporters_names(name: str) -> None:
     wanted = f"kafka_controller_kafkacontroller_{name.lower()}"
     [declared] = [each for each in m.METRICS if wanted in each.compatible_names]
-    value = Distribution() if declared.kind is m.MetricKind.DISTRIBUTION else 3.0
+    value = Distribution() if declared.kind is MetricKind.DISTRIBUTION else 3.0
     found = {name for name, _ in _samples(exposition({declared: value}, active=True))}
     assert found & {wanted, f"{wanted}_count"}
 
@@ -58,9 +59,7 @@ def test_a_gauge_has_one_value_under_all_its_names() -> None:
 
 
 def test_a_standby_shows_only_what_every_controller_reports() -> None:
-    values = {
-        each: 1.0 for each in m.METRICS if not each.labels and each.kind is m.MetricKind.GAUGE
-    }
+    values = {each: 1.0 for each in m.METRICS if not each.labels and each.kind is MetricKind.GAUGE}
     shown = {name for name, _ in _samples(exposition(values, active=False))}
     assert "kafka_controller_kafkacontroller_activecontrollercount" in shown
     for each in (m.ZK_MIGRATION_STATE, m.MIGRATING_ZK_BROKER_COUNT, m.ZK_WRITE_BEHIND_LAG):
