@@ -116,6 +116,14 @@ class Raft:
         log = self._replica.log
         return log.epochs.epoch_at(offset) if 0 <= offset < log.end_offset else None
 
+    def digest_at(self, offset: int) -> str:
+        """Digest of the batch that holds ``offset``; empty when the log does not hold it."""
+        return self._replica.digest_at(offset)
+
+    def keep_from(self, offset: int | None) -> None:
+        """From ``offset`` on the log keeps all, whatever snapshots cover; None: no such limit."""
+        self._replica.keep_from = offset
+
     @property
     def high_watermark(self) -> int:
         """First offset that is not committed; -1 until this epoch's first record is."""
@@ -195,7 +203,7 @@ class Raft:
         effects: list[Effect] = [
             *self._opening,
             ReplaceFile(layout.QUORUM_STATE, replica.quorum.render()),
-            self._epochs_file(),
+            replica.epochs_file(),
             *replica.log.flush(),
             Log("info", "raft.leader", fields),
         ]
@@ -345,14 +353,7 @@ class Raft:
             Log("info", "raft.snapshot.written", fields),
         ]
         replica.log.roll()
-        retained = self.config.snapshots_retained
-        effects += replica.snapshots.forget_all_but(retained)
-        oldest = replica.snapshots.ids()
-        if len(oldest) == retained:
-            deletions = replica.log.truncate_from_start(oldest[0].end_offset)
-            if deletions:
-                effects += [*deletions, self._epochs_file()]
-        return effects
+        return effects + replica.trim()
 
     def _append(
         self, records: list[tuple[bytes | None, bytes]], attributes: int, now_ms: int
@@ -381,9 +382,6 @@ class Raft:
             return []
         point = layout.render_recovery_point(replica.log.durable_end)
         return [ReplaceFile(layout.RECOVERY_POINT, point)]
-
-    def _epochs_file(self) -> ReplaceFile:
-        return ReplaceFile(layout.EPOCHS, layout.render_epochs(self._replica.log.epochs))
 
 
 def _election(config: RaftConfig, files: Mapping[str, bytes], log_epoch: int) -> ElectionState:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from emulator.raft import layout
 from emulator.raft.config import RaftConfig
+from emulator.raft.digest import batch_digest
 from emulator.raft.layout import SnapshotId
 from emulator.raft.log import MetadataLog
 from emulator.raft.observers import Observers
 from emulator.raft.quorum_state import NONE, QuorumState
 from emulator.raft.snapshots import Snapshots
+from emulator.seam import Effect, ReplaceFile
 from wire.errors import ErrorCode
 
 UNKNOWN = -1
@@ -27,6 +30,8 @@ class Replica:
     observers: Observers = field(default_factory=Observers)
     epoch_start_offset: int = UNKNOWN
     shutting_down: bool = False
+    keep_from: int | None = None
+    """The log keeps all from this offset on, whatever snapshots cover; None: no such limit."""
 
     @property
     def high_watermark(self) -> int:
@@ -106,3 +111,24 @@ class Replica:
             assert min(found, end_offset) >= 0, "(-1, -1) would read as not diverging"
             return found, end_offset
         return None
+
+    def digest_at(self, offset: int) -> str:
+        """Digest of the batch that holds ``offset``; empty when the log does not hold it."""
+        batch = next(self.log.batches(offset, offset), None)
+        return "" if batch is None else batch_digest(batch.data)
+
+    def epochs_file(self) -> ReplaceFile:
+        """Write where each leader epoch begins."""
+        return ReplaceFile(layout.EPOCHS, layout.render_epochs(self.log.epochs))
+
+    def trim(self) -> list[Effect]:
+        """Delete old snapshots, and the log below the oldest one left, down to ``keep_from``."""
+        ids = self.snapshots.ids()
+        for count in range(self.config.snapshots_retained, len(ids) + 1):
+            oldest = ids[-count].end_offset
+            # A restart begins the log at the oldest snapshot: none above the limit may be that.
+            if self.keep_from is None or oldest <= self.keep_from:
+                deleted = self.snapshots.forget_all_but(count)
+                segments = self.log.truncate_from_start(oldest)
+                return deleted + ([*segments, self.epochs_file()] if segments else [])
+        return []

@@ -180,3 +180,37 @@ def test_halves_of_snapshots_are_removed_at_start():
     assert part not in again.disk.files
     assert gone not in again.disk.files
     assert again.raft.latest_snapshot is None
+
+
+def test_what_zookeeper_stands_at_stays_in_the_log():
+    """Snapshots may cover it, and a restart must find it again; the limit may rise later."""
+    world = World(snapshots_retained=2).start()
+    world.raft.keep_from(2)
+    for name in "abcd":
+        world.append(no_op())
+        world.snapshot(world.raft.log_end_offset, [topic(name)])
+    assert world.raft.log_start_offset <= 2
+    again = world.restarted(snapshots_retained=2)
+    assert again.raft.log_start_offset <= 2
+    assert again.raft.digest_at(2) == world.raft.digest_at(2) != ""
+    world.raft.keep_from(4)
+    world.append(no_op())
+    world.snapshot(world.raft.log_end_offset, [topic("e")])
+    assert world.raft.log_start_offset == 4
+    assert len(snapshots_of(world)) == 3
+    assert world.raft.digest_at(2) == ""
+    world.raft.keep_from(None)
+    world.append(no_op())
+    world.snapshot(world.raft.log_end_offset, [topic("f")])
+    assert world.raft.log_start_offset == 6
+    assert len(snapshots_of(world)) == 2
+
+
+def test_two_logs_with_equal_offsets_and_epochs_differ_in_their_digests():
+    one, other = World().start(), World().start()
+    assert one.raft.digest_at(0) == other.raft.digest_at(0), "the same batch at the same time"
+    one.append(topic("a"))
+    other.append(topic("b"))
+    assert one.raft.epoch_at(1) == other.raft.epoch_at(1)
+    assert one.raft.digest_at(1) != other.raft.digest_at(1)
+    assert one.raft.digest_at(2) == ""
