@@ -95,6 +95,7 @@ class MigrationDriver:
         self.write_behind = WriteBehind(
             zk,
             stamp,
+            log.digest_at,
             ops_max=settings.write_behind_multi_ops,
             skip_poison=settings.write_behind_poison == "skip",
             entities=self._entities,
@@ -257,14 +258,14 @@ class MigrationDriver:
 
     def _new_task(self) -> Task | None:
         zk, log, classes = self._zk, self._log, self._entities
-        node_id, image = self._settings.node_id, self._controller.stable
+        image, who = self._controller.stable, self._settings.claimer(self._epoch)
         match self.state:
             case State.UNINITIALIZED:
                 return RecoverTask(zk, self._settings.cluster_id)
             case State.WAIT_FOR_BROKERS:
-                return CheckTask(zk, image, log, node_id, self._epoch, classes)
+                return CheckTask(zk, image, log, who, classes)
             case State.BECOME_CONTROLLER if self.write_behind.mode is Mode.STOPPED:
-                return ClaimTask(zk, image, log, node_id, self._epoch, classes)
+                return ClaimTask(zk, image, log, who, classes)
             case State.DUAL_WRITE:
                 return PurgeTask(zk, self._epoch_version)
             case State.ZK_MIGRATION:

@@ -1,4 +1,4 @@
-"""Which claim writes, what ZooKeeper holds, and where the two counters stand."""
+"""Who claims, which claim writes, what ZooKeeper holds, and where the two counters stand."""
 
 from __future__ import annotations
 
@@ -6,8 +6,18 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class Claimer:
+    """Who asks for the claim. A copy of our disk has the same id, and may have the same epoch."""
+
+    node_id: int
+    kraft_epoch: int
+    incarnation: str
+    """Of this process, random: nobody else can have written it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Term:
-    """One claim of ``/controller`` by this controller."""
+    """One claim of ``/controller`` by this process."""
 
     node_id: int
     kraft_epoch: int
@@ -15,6 +25,8 @@ class Term:
     """The value we wrote to ``/controller_epoch``."""
     epoch_version: int
     """The znode version of ``/controller_epoch`` since our claim: every other claim changes it."""
+    incarnation: str
+    """Of the process that made the claim."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from emulator.config.load import Config
 from emulator.config.passwords import PasswordSettings
+from emulator.migration.position import Claimer
+from wire.text import uuid_text
 
 HARD_FACTOR: Final = 2
 """The second bound is so many times the first one unless it is configured."""
@@ -23,6 +25,8 @@ class Settings:
 
     ``write_behind_hard_max_records``: where what heals and what brokers need waits too. Twice the
     other leaves as much room for them as for everybody; 0 is no bound.
+
+    ``incarnation``: of the process, random for each.
     """
 
     node_id: int
@@ -35,10 +39,15 @@ class Settings:
     write_behind_poison: str = "block"
     write_behind_multi_ops: int = 400
     passwords: PasswordSettings = PasswordSettings()  # noqa: RUF009  # frozen
+    incarnation: str = field(kw_only=True)
+
+    def claimer(self, kraft_epoch: int) -> Claimer:
+        """Who claims in a leader epoch."""
+        return Claimer(self.node_id, kraft_epoch, self.incarnation)
 
     @classmethod
-    def of(cls, config: Config, cluster_id: str) -> Settings:
-        """Take what concerns migration from the node's configuration and its folder."""
+    def of(cls, config: Config, cluster_id: str, incarnation_id: bytes) -> Settings:
+        """Take what concerns migration from configuration, folder and process."""
         bound, hard = config.write_behind_max_records, config.write_behind_hard_max_records
         return cls(
             node_id=config.node_id,
@@ -51,4 +60,5 @@ class Settings:
             write_behind_poison=config.write_behind_poison,
             write_behind_multi_ops=config.write_behind_multi_ops,
             passwords=config.passwords,
+            incarnation=uuid_text(incarnation_id),
         )

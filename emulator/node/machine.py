@@ -103,7 +103,7 @@ class Node:
         if config.migration_enabled:
             self.zk = zk_client(config, new_conn, rng)
             self.driver = MigrationDriver(
-                Settings.of(config, identity.cluster_id),
+                Settings.of(config, identity.cluster_id, settings.incarnation_id),
                 self.zk,
                 self.controller,
                 self.raft,
@@ -248,6 +248,8 @@ class Node:
     # ---------------------------------------------------------------- the path, in order
     def _timers(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
+        if self.driver is not None:
+            self.raft.keep_from(self.driver.write_behind.keep_from(self.controller.stable))
         if _due(self.raft.deadline_ms, now_ms):
             effects += self.raft.tick(now_ms)
         if _due(self.controller.deadline_ms, now_ms):

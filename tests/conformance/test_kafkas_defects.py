@@ -14,6 +14,7 @@ import pytest
 
 from emulator.metadata import EMPTY, client_quotas
 from emulator.migration.plan import compare
+from emulator.migration.position import Claimer
 from emulator.migration.taking_over import claim
 from emulator.migration.taking_over.preconditions import Why
 from emulator.migration.tree_diff import differences
@@ -215,7 +216,7 @@ def test_a_stale_migration_znode_empties_zookeeper() -> None:
     found = claim.parse(values)
     assert isinstance(found, claim.Found)
     for epoch in (1, 9):
-        (refused,) = claim.guard(found, EMPTY, _EmptyLog(), 3000, epoch)
+        (refused,) = claim.guard(found, EMPTY, _EmptyLog(), Claimer(3000, epoch, "ours"))
         assert refused.why is Why.OTHER_LOG
         assert refused.fatal
         assert refused.subject == "/migration"
@@ -227,6 +228,9 @@ class _EmptyLog:
 
     def epoch_at(self, _offset: int) -> int | None:
         return None
+
+    def digest_at(self, _offset: int) -> str:
+        return ""
 
 
 def test_3_4_1_stops_writing_when_partitions_are_added() -> None:

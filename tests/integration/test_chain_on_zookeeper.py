@@ -12,8 +12,8 @@ from kazoo.client import KazooClient
 
 from bench.rig.fault_proxy import FaultProxy, Kind
 from bench.rig.zookeeper import ZooKeeper
-from emulator.migration.dual_write.chain import Chain
-from emulator.migration.position import Position
+from emulator.migration.dual_write.chain import Chain, Standing
+from emulator.migration.position import Claimer, Position
 from emulator.migration.taking_over import claim
 from emulator.zookeeper import jute
 from emulator.zookeeper.errors import ZkCode
@@ -53,6 +53,23 @@ def prepare(client: KazooClient) -> None:
     client.create("/controller", json.dumps(holder).encode(), ephemeral=True)
 
 
+class Offsets:
+    """A log of which only offsets are looked at."""
+
+    log_start_offset = 0
+
+    def epoch_at(self, offset: int) -> int | None:
+        return None if offset < 0 else 5
+
+    def digest_at(self, offset: int) -> str:
+        return "" if offset < 0 else f"{offset:032x}"
+
+
+def standing(found: claim.Found) -> Standing:
+    assert found.own is not None
+    return Standing(found.counters, found.own.sequence)
+
+
 def find(wire: Wire) -> claim.Found:
     outcome = wire.ask(MultiRead(tuple(GetData(path) for path in claim.PATHS)))
     assert isinstance(outcome, ZkResult)
@@ -63,10 +80,17 @@ def find(wire: Wire) -> claim.Found:
 
 def claimed(wire: Wire, node_id: int = 3000, kraft_epoch: int = 5) -> Chain:
     """Claim as the driver does, read back, start the chain."""
-    outcome = wire.ask(claim.multi(find(wire), node_id, kraft_epoch, 17))
+    who = Claimer(node_id, kraft_epoch, f"process of {node_id}")
+    outcome = wire.ask(claim.multi(find(wire), Offsets(), who, 17))
     assert isinstance(outcome, ZkResult), outcome
-    term, counters, _ = claim.claimed(find(wire), node_id, kraft_epoch)
-    return Chain(term, counters)
+    return chain_of(wire, who)
+
+
+def chain_of(wire: Wire, who: Claimer) -> Chain:
+    """The chain of a claim that stands."""
+    assert claim.already_ours(find(wire), who)
+    term, counters, _ = claim.claimed(find(wire), who)
+    return Chain(term, counters, Offsets().digest_at)
 
 
 def send(wire: Wire, chain: Chain, first: int, count: int) -> None:
@@ -87,9 +111,9 @@ def settled(wire: Wire, chain: Chain) -> int:
     wire.until_connected()
     assert wire.client.fenced
     found = find(wire)
-    count = chain.applied(found.counters)
+    count = chain.applied(standing(found))
     assert count is not None
-    chain.resume(found.counters)
+    chain.resume(standing(found))
     return count
 
 
@@ -136,11 +160,13 @@ def test_of_two_claims_one_wins_and_fences_the_other(
 ) -> None:
     one, other = Wire(zookeeper.port), Wire(zookeeper.port)
     both_saw = find(one)
-    assert isinstance(one.ask(claim.multi(both_saw, 3000, 5, 17)), ZkResult)
-    late = other.ask(claim.multi(both_saw, 3001, 6, 18))
+    # A clone: the same id, and the same epoch.
+    ours, theirs = Claimer(3000, 5, "one"), Claimer(3000, 5, "other")
+    assert isinstance(one.ask(claim.multi(both_saw, Offsets(), ours, 17)), ZkResult)
+    late = other.ask(claim.multi(both_saw, Offsets(), theirs, 18))
     assert late == ZkFailed("ask", ZkCode.BAD_VERSION, 0)
-    term, counters, _ = claim.claimed(find(one), 3000, 5)
-    old = Chain(term, counters)
+    assert not claim.already_ours(find(other), theirs)
+    old = chain_of(one, ours)
     send(one, old, 0, 1)
     acknowledge(old, one.collect(1))
     new = claimed(other, 3001, 6)
@@ -168,7 +194,7 @@ def test_foreign_writes_of_migration_leave_no_hole(
     send(wire, chain, 20, 30)
     outcomes = wire.collect(30)
     assert all(isinstance(o, ZkFailed) and o.code == ZkCode.BAD_VERSION for o in outcomes)
-    assert chain.applied(find(wire).counters) is None
+    assert chain.applied(standing(find(wire))) is None
     wire.end()
     holds_exactly(kafka_like, 20)
 

@@ -7,62 +7,95 @@ two counters alone (any foreign write of ``/migration``) makes every multi in fl
 exactly one multi fail and all later ones succeed (measured: 39 of 90 racing runs left a hole with
 one counter, none with two).
 
-Pure value logic: builds multis, recognises refusals, and tells from versions read back how many
-multis were applied. Source: KIP-866 "Dual Metadata Writes", "Controller Leadership"; Kafka 3.9
-KafkaZkClient.wrapMigrationRequest has one counter and one data op per multi.
+Pure value logic: builds multis, and tells from what was read back how many of them were applied.
+That is what our own znode's content says, which only this process can have written; the counters
+must agree, or another hand wrote them. Source: KIP-866 "Dual Metadata Writes", "Controller
+Leadership"; Kafka 3.9 KafkaZkClient.wrapMigrationRequest has one counter and one data op per multi.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from emulator.migration.position import Counters, Position, Term
 from emulator.migration.zk_tree import controller, migration, own
+from emulator.raft.digest import DIGEST_CHARS
 from emulator.zookeeper.jute import FRAME_BYTES_MAX, MULTI_OVERHEAD_BYTES
 from emulator.zookeeper.ops import Check, Create, Multi, OpValue, SetData, Stat, ZkOp
 
 ABSENT: Final = None
 """In place of a znode version: the znode is not there and the next multi makes it."""
 LARGEST: Final = 2**31 - 1
+INCARNATION_CHARS: Final = 22
+"""Of an id of 16 bytes as Kafka writes it."""
 ROOM_LEFT_BYTES: Final = 1_000
 """For what only a term knows, such as its number of multis."""
 
 
 def room_for_one(op_size: Callable[[ZkOp], int]) -> int:
     """Bytes that the operations of one change may have at most, in whatever term it is written."""
-    longest = Term(node_id=LARGEST, kraft_epoch=LARGEST, zk_epoch=LARGEST, epoch_version=LARGEST)
-    chain = Chain(longest, Counters(ABSENT, ABSENT))
+    longest = Term(
+        node_id=LARGEST,
+        kraft_epoch=LARGEST,
+        zk_epoch=LARGEST,
+        epoch_version=LARGEST,
+        incarnation="i" * INCARNATION_CHARS,
+    )
+    chain = Chain(longest, Counters(ABSENT, ABSENT), lambda _offset: "")
     return FRAME_BYTES_MAX - chain.overhead_bytes(op_size) - ROOM_LEFT_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where the chain stands, as read back."""
+
+    counters: Counters
+    sequence: int | None
+    """What our own znode's content says was our last multi; None: the content is not ours."""
 
 
 class Chain:
     """Builds the multis of one term, one after the other.
 
     Invariants: multi ``i`` expects both counters exactly one above multi ``i - 1``; a multi is
-    built once, so its place in the chain is fixed when it is built.
+    built once, so its place in the chain is fixed when it is built. No sequence number is used
+    twice.
+
+    Args:
+        term: the claim, which has written sequence 0.
+        counters: versions read after it.
+        digest_at: digest of the batch of our log that holds an offset.
     """
 
-    def __init__(self, term: Term, counters: Counters) -> None:
+    def __init__(self, term: Term, counters: Counters, digest_at: Callable[[int], str]) -> None:
         self.term = term
-        self._acked = counters
+        self._digest_at = digest_at
+        self._digest = (-1, "")
+        self._acked = Standing(counters, 0)
         self._next = counters
         self._sequence = 0
+        self._in_flight: deque[int] = deque()
 
     @property
     def in_flight(self) -> int:
         """Multis built since the last acknowledged one."""
-        return _steps(self._acked, self._next)
+        return len(self._in_flight)
 
     def overhead_bytes(self, op_size: Callable[[ZkOp], int]) -> int:
         """Bytes of a multi that carries no data op; ``op_size`` says those of each op."""
-        ops = self._wrap((), Position(2**62, 2**30, 2**30))
+        ops = self._wrap((), Position(2**62, 2**30, 2**30), "f" * DIGEST_CHARS)
         return MULTI_OVERHEAD_BYTES + sum(op_size(op) for op in ops)
 
     def build(self, data: Sequence[ZkOp], position: Position) -> Multi:
         """Make the next multi: ``data`` between the check and counters that say ``position``."""
         self._sequence += 1
-        ops = self._wrap(data, position)
+        self._in_flight.append(self._sequence)
+        if self._digest[0] != position.offset:
+            self._digest = (position.offset, self._digest_at(position.offset))
+        ops = self._wrap(data, position, self._digest[1])
         self._next = _after(self._next)
         return Multi(ops)
 
@@ -73,31 +106,44 @@ class Chain:
             AssertionError: a counter is not where the chain put it, which a conditional write
                 excludes.
         """
-        expected = _after(self._acked)
+        expected = _after(self._acked.counters)
         stats = values[-2:]
         for value, version in zip(stats, (expected.own, expected.migration), strict=True):
             got = value.version if isinstance(value, Stat) else 0
             assert got == version, f"a counter of the chain is at {got}, expected {version}"
-        self._acked = expected
+        self._acked = Standing(expected, self._in_flight.popleft())
 
-    def applied(self, read: Counters) -> int | None:
-        """How many multis in flight were applied, judged by the counters read after the fence.
+    def written(self, sequence: int | None) -> int | None:
+        """How many multis in flight were applied if the last one was ``sequence``.
 
         Returns:
-            0 to the number in flight; None: somebody else wrote one of the counters.
+            0 to the number in flight; None: it is none of them, nor the one before them.
         """
-        at = self._acked
-        for count in range(self.in_flight + 1):
-            if at == read:
+        if sequence == self._acked.sequence:
+            return 0
+        for count, number in enumerate(self._in_flight, 1):
+            if number == sequence:
                 return count
-            at = _after(at)
         return None
 
-    def resume(self, read: Counters) -> None:
-        """Continue from the counters read; everything in flight is forgotten."""
-        self._acked = self._next = read
+    def applied(self, read: Standing) -> int | None:
+        """How many multis in flight were applied, judged by what was read after the fence.
 
-    def _wrap(self, data: Sequence[ZkOp], position: Position) -> tuple[ZkOp, ...]:
+        Returns:
+            0 to the number in flight; None: somebody else wrote one of the two znodes.
+        """
+        count = self.written(read.sequence)
+        at = self._acked.counters
+        for _ in range(count or 0):
+            at = _after(at)
+        return count if at == read.counters else None
+
+    def resume(self, read: Standing) -> None:
+        """Continue from what was read; everything in flight is forgotten."""
+        self._acked, self._next = read, read.counters
+        self._in_flight.clear()
+
+    def _wrap(self, data: Sequence[ZkOp], position: Position, digest: str) -> tuple[ZkOp, ...]:
         term = self.term
         own_data = own.encode(
             own.OwnZnode(
@@ -108,6 +154,8 @@ class Chain:
                 offset=position.offset,
                 metadata_epoch=position.metadata_epoch,
                 part=position.part,
+                incarnation=term.incarnation,
+                digest=digest,
             )
         )
         migration_data = migration.encode(
@@ -135,12 +183,3 @@ def _after(counters: Counters) -> Counters:
         own=0 if counters.own is ABSENT else counters.own + 1,
         migration=0 if counters.migration is ABSENT else counters.migration + 1,
     )
-
-
-def _steps(low: Counters, high: Counters) -> int:
-    steps = 0
-    at = low
-    while at != high:
-        at = _after(at)
-        steps += 1
-    return steps

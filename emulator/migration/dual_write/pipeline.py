@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from emulator.migration.dual_write.chain import Chain
+from emulator.migration.dual_write.chain import Chain, Standing
 from emulator.migration.dual_write.unit import MULTI_BYTES_MAX, SizedGroup, Unit, operations
 from emulator.migration.position import Counters, Position, Term
 from emulator.migration.zk import Zk
@@ -85,6 +85,7 @@ class _Flight:
     sent_ns: int
     size: int
     answered: bool = False
+    refused: bool = False
 
 
 class Pipeline:
@@ -94,9 +95,16 @@ class Pipeline:
     in the order they were sent; what is taken back is sent again in the same order.
     """
 
-    def __init__(self, zk: Zk, stamp: Callable[[], int], ops_max: int) -> None:
+    def __init__(
+        self,
+        zk: Zk,
+        stamp: Callable[[], int],
+        ops_max: int,
+        digest_at: Callable[[int], str],
+    ) -> None:
         self._zk = zk
         self._stamp = stamp
+        self._digest_at = digest_at
         self._ops_max = ops_max
         self._serial = 0
         self._careful = True
@@ -119,6 +127,12 @@ class Pipeline:
         return sum(not flight.answered for flight in self._flights)
 
     @property
+    def unrefused(self) -> int:
+        """Multis in flight before the first one that was refused."""
+        refused = (index for index, flight in enumerate(self._flights) if flight.refused)
+        return next(refused, len(self._flights))
+
+    @property
     def full(self) -> bool:
         """Nothing more may be sent before something in flight is answered."""
         return len(self._flights) >= (1 if self._careful else DEPTH)
@@ -132,7 +146,7 @@ class Pipeline:
         """Start the chain of a new claim."""
         self.clear()
         self._careful = True
-        self.chain = Chain(term, counters)
+        self.chain = Chain(term, counters, self._digest_at)
 
     def clear(self) -> list[Unit]:
         """Drop what is queued and in flight; returns the units that were not finished."""
@@ -141,8 +155,8 @@ class Pipeline:
         self._flights.clear()
         return units
 
-    def start_over(self, read: Counters) -> list[Unit]:
-        """Go on with the chain from the counters read, with nothing; returns what was queued."""
+    def start_over(self, read: Standing) -> list[Unit]:
+        """Go on with the chain from where it stands, with nothing; returns what was queued."""
         assert self.chain is not None
         self.chain.resume(read)
         self._careful = True
@@ -198,6 +212,7 @@ class Pipeline:
             case ZkResult():
                 return Refused(0, None), self._count(flight, MultiResult.OK)
             case ZkFailed(code=code, index=index):
+                flight.refused = True
                 ops = flight.multi.ops
                 data = 0 < index < len(ops) - 2
                 # A version that moved is the chain's own matter; anything else an operator's.
@@ -206,7 +221,7 @@ class Pipeline:
             case ZkLost():
                 return InDoubt(), self._count(flight, MultiResult.LOST)
 
-    def resume(self, applied: int, read: Counters) -> list[Unit]:
+    def resume(self, applied: int, read: Standing) -> list[Unit]:
         """Continue after ``applied`` of the multis in doubt; the others are taken back.
 
         Returns:

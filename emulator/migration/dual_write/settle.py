@@ -1,7 +1,7 @@
 """Settling a doubt: read the chain back and say what it means.
 
 What is remembered from the doubt on (where to go on, what was refused) stands in :class:`Settling`;
-what is concluded from the four znodes read is a function of them alone, :func:`judge`.
+what is concluded from the four znodes read is a function, :func:`judge`.
 
 Runs only when nothing of ours can still be applied: after the ZooKeeper client has fenced the old
 session, or when every multi in flight has been answered. A read alone is no fence (measured: multis
@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from emulator.migration.dual_write.chain import Chain
+from emulator.migration.dual_write.chain import Chain, Standing
 from emulator.migration.dual_write.modes import ORDERLY, Mode
 from emulator.migration.dual_write.pipeline import Refused
-from emulator.migration.position import Counters, Position
+from emulator.migration.position import Counters, Position, Term
 from emulator.migration.rounds import Round
 from emulator.migration.zk import Zk
 from emulator.migration.zk_tree import controller, migration, own
@@ -34,6 +34,8 @@ from emulator.zookeeper.ops import (
     ZkRequest,
 )
 
+RESTART: Final = "restart this controller to see whether it may claim again"
+"""The way out of being deposed: the guards of a claim look at what has become of the cluster."""
 PATHS: Final = (controller.EPOCH_PATH, controller.PATH, own.PATH, migration.PATH)
 
 
@@ -63,19 +65,19 @@ class Deposed:
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """The claim is ours, but a foreign write changed a counter: compare the whole tree."""
+    """The claim is ours, but a foreign write changed one of our two znodes: compare the tree."""
 
-    read: Counters
+    read: Standing
     why: str
     position: Position | None
-    """What our own znode says ZooKeeper holds; None when it is not of this term."""
+    """What a multi in doubt, known to be applied, says ZooKeeper holds; None: nothing new."""
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
     """Exactly ``count`` of the multis in doubt were applied."""
 
-    read: Counters
+    read: Standing
     count: int
 
 
@@ -126,8 +128,8 @@ class Settling:
         return read
 
 
-def conclude(chain: Chain, read: Round) -> Conclusion:
-    """Say what a complete reading means for the chain."""
+def conclude(chain: Chain, read: Round, unrefused: int) -> Conclusion:
+    """Say what a complete reading means for the chain; see :func:`judge`."""
     if read.lost:
         return ReadLost()
     for _, code in read.failures:
@@ -135,11 +137,20 @@ def conclude(chain: Chain, read: Round) -> Conclusion:
     for path, value in zip(PATHS, read.values, strict=True):
         if isinstance(value, ReadFailed) and value.code != ZkCode.NO_NODE:
             return Unreadable(path, f"reading the chain back: {code_name(value.code)}")
-    return judge(chain, read.values)
+    return judge(chain, read.values, unrefused)
 
 
-def judge(chain: Chain, values: Sequence[ReadValue]) -> Deposed | Foreign | Applied:
-    """Say what the four znodes, in the order of :data:`PATHS`, mean for the chain."""
+def judge(chain: Chain, values: Sequence[ReadValue], unrefused: int) -> Deposed | Foreign | Applied:
+    """Say what the four znodes, in the order of :data:`PATHS`, mean for the chain.
+
+    What was applied is what our own znode's content says. Versions alone would count a refused
+    multi as applied when another hand has written both znodes once.
+
+    Args:
+        chain: its multis in flight are in doubt.
+        values: as read.
+        unrefused: multis in flight before the first one that was refused by an answer.
+    """
     epoch, holder, own_node, migration_node = (
         value if isinstance(value, NodeData) else None for value in values
     )
@@ -147,26 +158,41 @@ def judge(chain: Chain, values: Sequence[ReadValue]) -> Deposed | Foreign | Appl
     if epoch is None or epoch.stat.version != term.epoch_version:
         return Deposed(
             f"{controller.EPOCH_PATH} is no longer what this controller wrote: somebody else has "
-            "claimed the cluster"
+            f"claimed the cluster; {RESTART}"
         )
     registration = None if holder is None else controller.try_parse(holder.data)
     if registration is None or (registration.broker_id, registration.kraft_epoch) != (
         term.node_id,
         term.kraft_epoch,
     ):
-        return Deposed(f"{controller.PATH} no longer names this controller: a rollback has begun")
-    read = Counters(
-        own=None if own_node is None else own_node.stat.version,
-        migration=None if migration_node is None else migration_node.stat.version,
-    )
-    count = chain.applied(read)
+        return Deposed(
+            f"{controller.PATH} no longer names this controller: a rollback has begun; {RESTART}"
+        )
     state = None if own_node is None else own.try_parse(own_node.data)
-    mine = (term.node_id, term.kraft_epoch, term.zk_epoch)
-    ours = state is not None and (state.node_id, state.kraft_epoch, state.zk_epoch) == mine
-    if count is None:
-        why = f"{migration.PATH} or {own.PATH} was written by somebody else"
-        position = Position(state.offset, state.metadata_epoch) if state and ours else None
-        return Foreign(read, why, position)
-    if count and not ours:
-        return Deposed(f"{own.PATH} was written by another controller")
-    return Applied(read, count)
+    ours = state is not None and own.of_term(state) == _own_term(term)
+    if state is not None and not ours and state.zk_epoch >= term.zk_epoch:
+        return Deposed(
+            f"{own.PATH} was written by another process (controller {state.node_id}, KRaft epoch "
+            f"{state.kraft_epoch}) while our claim stands: is there a copy of this controller's "
+            f"folder in use? End that process, then {RESTART}"
+        )
+    read = Standing(
+        Counters(
+            own=None if own_node is None else own_node.stat.version,
+            migration=None if migration_node is None else migration_node.stat.version,
+        ),
+        state.sequence if state is not None and ours else None,
+    )
+    written = chain.written(read.sequence)
+    believed = written is not None and written <= unrefused
+    count = chain.applied(read)
+    if count is not None and believed:
+        return Applied(read, count)
+    position = None
+    if written and believed and state is not None:
+        position = Position(state.offset, state.metadata_epoch)
+    return Foreign(read, f"{migration.PATH} or {own.PATH} was written by somebody else", position)
+
+
+def _own_term(term: Term) -> tuple[int, int, int, str]:
+    return term.node_id, term.kraft_epoch, term.zk_epoch, term.incarnation

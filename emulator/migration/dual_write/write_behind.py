@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 from emulator.metadata.delta import Delta
 from emulator.metadata.image import Image
+from emulator.metadata.migration_state import MigrationState
 from emulator.migration.dual_write import settle
 from emulator.migration.dual_write.backlog import Backlog, Written
 from emulator.migration.dual_write.confirmations import Confirmations
@@ -44,6 +45,7 @@ class WriteBehind:
     Args:
         zk: submits requests; outcomes come back by :meth:`outcome`.
         stamp: monotonic clock in ns, for trace rows and durations only.
+        digest_at: digest of the batch of our log that holds an offset.
         ops_max: data operations in one multi.
         skip_poison: leave out operations ZooKeeper refuses for good instead of stopping at them.
         entities: the classes beside topics.
@@ -53,6 +55,7 @@ class WriteBehind:
         self,
         zk: Zk,
         stamp: Callable[[], int],
+        digest_at: Callable[[int], str],
         *,
         ops_max: int = 400,
         skip_poison: bool = False,
@@ -60,7 +63,7 @@ class WriteBehind:
     ) -> None:
         self._zk = zk
         self._stamp = stamp
-        self.pipeline = Pipeline(zk, stamp, ops_max)
+        self.pipeline = Pipeline(zk, stamp, ops_max, digest_at)
         self.mode, self.why = Mode.STOPPED, ""
         self.poison = Poison(skip_poison)
         self._settling = settle.Settling(zk)
@@ -77,6 +80,15 @@ class WriteBehind:
     def started(self) -> bool:
         """The chain is ours and confirmed, though nothing may have been written yet."""
         return self.mode in (Mode.CLAIMED, Mode.RECONCILING, Mode.RUNNING)
+
+    def keep_from(self, image: Image) -> int | None:
+        """Say from which offset on the log is kept, so that the next claim can compare.
+
+        None: nothing has to be kept, as ``image`` says that no migration is under way.
+        """
+        if image.migration_state is not MigrationState.MIGRATION:
+            return None
+        return 0 if self.mode is Mode.STOPPED else max(0, self.lag.confirmed)
 
     @property
     def idle(self) -> bool:
@@ -247,7 +259,7 @@ class WriteBehind:
             return []
         chain = self.pipeline.chain
         assert chain is not None
-        found = settle.conclude(chain, read)
+        found = settle.conclude(chain, read, self.pipeline.unrefused)
         match found:
             case settle.ReadLost():
                 return self._begin_settle(now_ms)
@@ -264,9 +276,9 @@ class WriteBehind:
                 return [Log("error", "deposed", {"why": why})]
             case settle.Foreign():
                 return self._touched(found, now_ms)
-            case settle.Applied(read=counters, count=count):
+            case settle.Applied(read=standing, count=count):
                 in_flight = self.pipeline.in_flight
-                closed = self.pipeline.resume(count, counters)
+                closed = self.pipeline.resume(count, standing)
                 effects = [e for unit in closed for e in self._confirmed(unit)]
                 fields: dict[str, object] = {"in_doubt": in_flight, "applied": count}
                 effects.append(Log("info", "the chain was read back", fields))
@@ -275,7 +287,7 @@ class WriteBehind:
                 return effects + self._continue(count, now_ms)
 
     def _touched(self, found: settle.Foreign, now_ms: int) -> list[Effect]:
-        """A foreign write changed one of the counters: compare the whole tree with the image."""
+        """A foreign write changed one of our znodes: compare the whole tree with the image."""
         self._backlog.take_back(self.pipeline.start_over(found.read))
         # A multi in doubt may have been applied before the foreign write: without this /migration
         # would go back to what was confirmed before it.

@@ -1,12 +1,15 @@
 """Claiming ``/controller`` and ``/controller_epoch``, and the guards before it.
 
 One multi, a compare-and-set: ``/controller_epoch`` + 1 at the version read, ``/controller`` deleted
-at the version read if it is there, and made anew, persistent, with our id and KRaft epoch. Its
-success fences every write an earlier controller of either kind may still have on the way; only then
-are the two counters read that our chain goes on from.
+at the version read if it is there, and made anew, persistent, with our id and KRaft epoch; and our
+own znode at the version read, with the incarnation of our process. Its success fences every write
+an earlier controller of either kind may still have on the way; only then are the two counters read
+that our chain goes on from.
 
-A claim in doubt is not repeated but recognised: ``/controller`` then names us with our epoch, so
-the epoch rises by exactly one per claim (E06).
+A claim in doubt is not repeated but recognised, so the epoch rises by exactly one per claim (E06):
+by our own znode, which then holds our incarnation and epochs. Id and KRaft epoch alone prove
+nothing: a restored or cloned folder comes to the same. What must not be written over is asked
+whether the claim was recognised or not, and whatever the epochs say.
 
 Source: KIP-866 "Controller Leadership"; KafkaZkClient.tryRegisterKRaftControllerAsActiveController,
 Kafka 3.9. The guards are not in Kafka, which deletes what the other controller wrote.
@@ -16,11 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
-from emulator.migration.position import Counters, Position, Term
+from emulator.migration.position import Claimer, Counters, Position, Term
+from emulator.migration.taking_over import continuity
+from emulator.migration.taking_over.continuity import WAY_OUT, LogView
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.migration.zk_tree import controller, migration, own
 from emulator.migration.zk_tree.errors import ZnodeError
@@ -43,17 +48,6 @@ from emulator.zookeeper.ops import (
 
 PATHS: Final = (controller.EPOCH_PATH, controller.PATH, own.PATH, migration.PATH)
 READ: Final[Sequence[ZkRequest]] = (Sync("/"), MultiRead(tuple(GetData(p) for p in PATHS)))
-
-
-class LogView(Protocol):
-    """What the guards ask about our own log."""
-
-    @property
-    def log_start_offset(self) -> int:
-        """First offset that is not covered by a snapshot alone."""
-
-    def epoch_at(self, offset: int) -> int | None:
-        """Leader epoch of the record at ``offset``; None for one that the log does not hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,34 +92,31 @@ def parse(values: Sequence[ReadValue]) -> Found | Reason:
             own=None if mine is None else own.parse(mine.data),
         )
     except ZnodeError as error:
-        return Reason(Why.MIGRATION_ZNODE, error.path, str(error), fatal=True)
+        return Reason(Why.MIGRATION_ZNODE, error.path, f"{error}{_repair(error.path)}", fatal=True)
 
 
-def guard(found: Found, image: Image, log: LogView, node_id: int, kraft_epoch: int) -> list[Reason]:
-    """Return why a claim would do damage; empty: it may be made.
+def _repair(path: str) -> str:
+    if path != own.PATH:
+        return ""
+    return (
+        f"; no controller wrote this. If no other one is in charge, delete it: {migration.PATH} "
+        "alone is then compared with our log"
+    )
+
+
+def guard(found: Found, image: Image, log: LogView, who: Claimer) -> list[Reason]:
+    """Return why a claim would do damage; empty: it may be made, or kept.
 
     Args:
         found: what is in ZooKeeper.
         image: the newest stable image.
         log: our log.
-        node_id: our id.
-        kraft_epoch: our leader epoch.
+        who: we.
     """
-    holder = found.controller
-    ours = already_ours(found, node_id, kraft_epoch)
-    if holder is not None and holder.kraft_epoch >= kraft_epoch and not ours:
-        return [
-            Reason(
-                Why.CONTROLLER_HELD,
-                controller.PATH,
-                f"{controller.PATH} is held by KRaft controller {holder.broker_id} in epoch "
-                f"{holder.kraft_epoch}, which is not below ours ({kraft_epoch}): another "
-                "quorum is or was in charge; remove the znode if that one is gone",
-                fatal=True,
-            )
-        ]
+    if not already_ours(found, who) and (held := _held(found, who)) is not None:
+        return [held]
     if image.migration_state == MigrationState.MIGRATION:
-        return [*_other_log(found, log), *_taken_over(found)]
+        return [*continuity.broken(found.migration, found.own, log), *_taken_over(found)]
     offset = found.migration.kraft_metadata_offset
     if offset > 0:
         return [
@@ -135,27 +126,30 @@ def guard(found: Found, image: Image, log: LogView, node_id: int, kraft_epoch: i
                 f"{migration.PATH} says that a migration was completed up to offset {offset} of "
                 "another metadata log, while ours has never migrated: continuing would delete "
                 f"that metadata from ZooKeeper; after a rollback delete {migration.PATH} to "
-                "migrate anew",
+                f"migrate anew; if this folder was restored from a backup, {WAY_OUT}",
                 fatal=True,
             )
         ]
     return []
 
 
-def _other_log(found: Found, log: LogView) -> list[Reason]:
-    offset = found.migration.kraft_metadata_offset
-    epoch = found.migration.kraft_metadata_epoch
-    if offset < log.log_start_offset or log.epoch_at(offset) == epoch:
-        return []
-    return [
-        Reason(
-            Why.OTHER_LOG,
-            migration.PATH,
-            f"{migration.PATH} stands at offset {offset} of epoch {epoch}, which is not in our "
-            "log: that is the log of another quorum (was this controller formatted again?)",
-            fatal=True,
+def _held(found: Found, who: Claimer) -> Reason | None:
+    """Say that another KRaft controller holds the claim, in an epoch that is not below ours."""
+    holder = found.controller
+    if holder is None or holder.kraft_epoch < who.kraft_epoch:
+        return None
+    text = (
+        f"{controller.PATH} is held by KRaft controller {holder.broker_id} in epoch "
+        f"{holder.kraft_epoch}, which is not below ours ({who.kraft_epoch}): "
+    )
+    if holder.broker_id == who.node_id:
+        text += (
+            "another process with our id has claimed the cluster, so this folder is a clone, or "
+            f"was restored from a backup; {WAY_OUT}"
         )
-    ]
+    else:
+        text += "another quorum is or was in charge; remove the znode if that one is gone"
+    return Reason(Why.CONTROLLER_HELD, controller.PATH, text, fatal=True)
 
 
 def _taken_over(found: Found) -> list[Reason]:
@@ -181,14 +175,22 @@ def _taken_over(found: Found) -> list[Reason]:
     ]
 
 
-def already_ours(found: Found, node_id: int, kraft_epoch: int) -> bool:
+def already_ours(found: Found, who: Claimer) -> bool:
     """Whether an earlier try of this very claim was applied although its answer was lost."""
-    holder = found.controller
-    return holder is not None and (holder.broker_id, holder.kraft_epoch) == (node_id, kraft_epoch)
+    holder, mine = found.controller, found.own
+    if holder is None or mine is None or not mine.incarnation:
+        return False
+    claim = (who.node_id, who.kraft_epoch, found.zk_epoch, who.incarnation)
+    named = (holder.broker_id, holder.kraft_epoch) == (who.node_id, who.kraft_epoch)
+    return named and own.of_term(mine) == claim and mine.sequence == 0
 
 
-def multi(found: Found, node_id: int, kraft_epoch: int, now_ms: int) -> Multi:
-    """Return the claim: all or nothing, at the versions found."""
+def multi(found: Found, log: LogView, who: Claimer, now_ms: int) -> Multi:
+    """Return the claim: all or nothing, at the versions found.
+
+    What ZooKeeper holds does not change with it, so our own znode says the same position as before
+    if it was of the same multi as ``/migration``, else that of ``/migration``.
+    """
     ops: list[ZkOp] = [
         SetData(
             controller.EPOCH_PATH, controller.encode_epoch(found.zk_epoch + 1), found.epoch_version
@@ -196,21 +198,37 @@ def multi(found: Found, node_id: int, kraft_epoch: int, now_ms: int) -> Multi:
     ]
     if found.controller is not None:
         ops.append(Delete(controller.PATH, found.controller_version))
-    ops.append(Create(controller.PATH, controller.encode(node_id, kraft_epoch, now_ms)))
+    ops.append(Create(controller.PATH, controller.encode(who.node_id, who.kraft_epoch, now_ms)))
+    mine = found.own if continuity.current(found.migration, found.own) else None
+    offset = found.migration.kraft_metadata_offset
+    state = own.OwnZnode(
+        node_id=who.node_id,
+        kraft_epoch=who.kraft_epoch,
+        zk_epoch=found.zk_epoch + 1,
+        sequence=0,
+        offset=offset,
+        metadata_epoch=found.migration.kraft_metadata_epoch,
+        part=0 if mine is None else mine.part,
+        incarnation=who.incarnation,
+        digest=log.digest_at(offset) or ("" if mine is None else mine.digest),
+    )
+    version = found.counters.own
+    data = own.encode(state)
+    ops.append(Create(own.PATH, data) if version is None else SetData(own.PATH, data, version))
     return Multi(tuple(ops))
 
 
-def refused(outcome: ZkFailed) -> Reason:
+def refused(outcome: ZkFailed, sent: Multi) -> Reason:
     """Say what ZooKeeper does not let us write."""
-    path = controller.EPOCH_PATH if outcome.index <= 0 else controller.PATH
+    path = sent.ops[max(0, outcome.index)].path
     text = f"{path}: ZooKeeper answers {code_name(outcome.code)} to the claim"
     if outcome.code == ZkCode.NO_AUTH:
         text += ": log in as the brokers do, or give this controller's identity the right to write"
     return Reason(Why.UNREADABLE, path, text)
 
 
-def claimed(found: Found, node_id: int, kraft_epoch: int) -> tuple[Term, Counters, Position]:
+def claimed(found: Found, who: Claimer) -> tuple[Term, Counters, Position]:
     """Return what the chain starts from, of the znodes as read after the claim."""
-    term = Term(node_id, kraft_epoch, found.zk_epoch, found.epoch_version)
+    term = Term(who.node_id, who.kraft_epoch, found.zk_epoch, found.epoch_version, who.incarnation)
     position = Position(found.migration.kraft_metadata_offset, found.migration.kraft_metadata_epoch)
     return term, found.counters, position

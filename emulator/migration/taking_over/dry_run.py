@@ -20,6 +20,7 @@ from typing import Final
 from emulator.metadata import EMPTY, MetadataVersion, replay
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME, Feature
+from emulator.migration.position import Claimer
 from emulator.migration.taking_over import claim, importer, preconditions
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.migration.zk_tree import acls, cluster, dump
@@ -127,7 +128,7 @@ def _claim(tree: Tree, image: Image) -> Iterator[Reason]:
         yield read
     else:
         # A log without a migration is not asked about its offsets.
-        yield from claim.guard(read, image, _NoLog(), -1, FIRST_EPOCH)
+        yield from claim.guard(read, image, _NoLog(), Claimer(-1, FIRST_EPOCH, ""))
 
 
 class _NoLog:
@@ -135,6 +136,9 @@ class _NoLog:
 
     def epoch_at(self, _offset: int) -> int | None:
         return None
+
+    def digest_at(self, _offset: int) -> str:
+        return ""
 
 
 def _stat(node: TreeNode) -> Stat:

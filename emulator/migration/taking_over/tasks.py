@@ -14,10 +14,10 @@ from typing import Protocol, TypeAlias, cast
 
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
-from emulator.migration.position import Counters, Position, Term
+from emulator.migration.position import Claimer, Counters, Position, Term
 from emulator.migration.reading import Reading
 from emulator.migration.rounds import Round
-from emulator.migration.taking_over import claim, preconditions, recover
+from emulator.migration.taking_over import claim, continuity, preconditions, recover
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.migration.zk import Zk
 from emulator.migration.zk_tree import migration
@@ -68,7 +68,7 @@ class Claimed:
 TaskResult: TypeAlias = Done | Missing | Lost | Claimed
 
 
-class TaskLog(claim.LogView, Protocol):
+class TaskLog(continuity.LogView, Protocol):
     """The part of the log that tasks look at."""
 
     @property
@@ -152,20 +152,18 @@ class RecoverTask(Task):
 class CheckTask(Task):
     """Read everything, write nothing, and say what is missing for a migration."""
 
-    def __init__(  # noqa: PLR0917  # what a check needs to know
+    def __init__(  # what a check needs to know
         self,
         zk: Zk,
         image: Image,
         log: TaskLog,
-        node_id: int,
-        kraft_epoch: int,
+        who: Claimer,
         entities: Entities,
     ) -> None:
         super().__init__(zk)
         self._image = image
         self._log = log
-        self._node_id = node_id
-        self._kraft_epoch = kraft_epoch
+        self._who = who
         self._entities = entities
         self._reading: Reading | None = None
         self._checks: Iterator[Reason | None] | None = None
@@ -203,14 +201,12 @@ class CheckTask(Task):
         found = _found(outcomes)
         if isinstance(found, Reason):
             self._reasons.append(found)
-        elif claim.already_ours(found, self._node_id, self._kraft_epoch):
-            # The claim was applied though its answer was lost: the copy looks for itself.
-            self.result = Done()
-            return []
         else:
-            self._reasons += claim.guard(
-                found, self._image, self._log, self._node_id, self._kraft_epoch
-            )
+            self._reasons += claim.guard(found, self._image, self._log, self._who)
+            if not self._reasons and claim.already_ours(found, self._who):
+                # The claim was applied though its answer was lost: the copy looks for itself.
+                self.result = Done()
+                return []
         self._reading = Reading(self._zk)
         return self._reading.begin(now_ms)
 
@@ -230,25 +226,23 @@ class ClaimTask(Task):
     and once it stands there is no controller in ZooKeeper mode any more.
     """
 
-    def __init__(  # noqa: PLR0917  # what a check needs to know
+    def __init__(  # what a check needs to know
         self,
         zk: Zk,
         image: Image,
         log: TaskLog,
-        node_id: int,
-        kraft_epoch: int,
+        who: Claimer,
         entities: Entities,
     ) -> None:
         super().__init__(zk)
         self._image = image
         self._log = log
-        self._node_id = node_id
-        self._kraft_epoch = kraft_epoch
+        self._who = who
         self._entities = entities
         self._check: CheckTask | None = None
         if image.migration_state is not MigrationState.MIGRATION:
-            self._check = CheckTask(zk, image, log, node_id, kraft_epoch, entities)
-        self._claiming = False
+            self._check = CheckTask(zk, image, log, who, entities)
+        self._claim: Multi | None = None
         self.raised = False
         """The epoch was raised by us in this task."""
 
@@ -285,32 +279,32 @@ class ClaimTask(Task):
         return self._ask(claim.READ, now_ms)
 
     def _answered(self, outcomes: Sequence[ZkOutcome], now_ms: int) -> list[Effect]:
-        if self._claiming:
-            return self._after_multi(outcomes[0], now_ms)
+        if self._claim is not None:
+            sent, self._claim = self._claim, None
+            return self._after_multi(sent, outcomes[0], now_ms)
         found = _found(outcomes)
         if isinstance(found, Reason):
             self.result = Missing((found,))
             return []
-        if claim.already_ours(found, self._node_id, self._kraft_epoch):
-            self.result = Claimed(*claim.claimed(found, self._node_id, self._kraft_epoch))
+        reasons = claim.guard(found, self._image, self._log, self._who)
+        if claim.already_ours(found, self._who):
+            claimed = Claimed(*claim.claimed(found, self._who))
+            self.result = Missing(tuple(reasons)) if reasons else claimed
             return []
-        reasons = claim.guard(found, self._image, self._log, self._node_id, self._kraft_epoch)
         reasons += preconditions.unwritable(self._image, self._entities)
         if reasons:
             self.result = Missing(tuple(reasons))
             return []
-        self._claiming = True
-        multi: Multi = claim.multi(found, self._node_id, self._kraft_epoch, now_ms)
-        return self._ask((multi,), now_ms)
+        self._claim = claim.multi(found, self._log, self._who, now_ms)
+        return self._ask((self._claim,), now_ms)
 
-    def _after_multi(self, outcome: ZkOutcome, now_ms: int) -> list[Effect]:
-        self._claiming = False
+    def _after_multi(self, sent: Multi, outcome: ZkOutcome, now_ms: int) -> list[Effect]:
         if isinstance(outcome, ZkFailed):
             races = (ZkCode.BAD_VERSION, ZkCode.NO_NODE, ZkCode.NODE_EXISTS)
             if outcome.code in races:
                 self.result = Lost()
             else:
-                self.result = Missing((claim.refused(outcome),))
+                self.result = Missing((claim.refused(outcome, sent),))
             return []
         self.raised = True
         return self._ask(claim.READ, now_ms)

@@ -1,8 +1,12 @@
 """``/kraft_bridge``: our own znode, second counter of the chain of multis.
 
-Kafka has no such znode and leaves it alone. It stays after a rollback, as ``/migration`` does;
-delete both before another migration. Nobody else writes it, so its version counts our multis and
-nothing else.
+The claim writes it, and then every multi. Its version counts our multis, since nobody else writes
+it; its content says which process wrote, which multi of it was the last, and which batch of which
+log ZooKeeper has followed last. Kafka has no such znode and leaves it alone. It stays after a
+rollback, as ``/migration`` does; delete both before another migration.
+
+Written without ``incarnation`` and ``digest`` by releases before them: both are then empty, and
+nothing is concluded from them.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ class OwnZnode(msgspec.Struct, frozen=True):
     zk_epoch: int
     """Value of ``/controller_epoch`` since our claim."""
     sequence: int
-    """Multis of this claim so far."""
+    """Number of the multi in this claim, never used twice; 0: the claim itself."""
     offset: int
     """Last record wholly in ZooKeeper, as in ``/migration``."""
     metadata_epoch: int
@@ -35,6 +39,10 @@ class OwnZnode(msgspec.Struct, frozen=True):
     """Multis of the change after ``offset`` that are already applied."""
     reconciling: bool = False
     """A full reconcile is under way: one that was cut must be repeated in full."""
+    incarnation: str = ""
+    """Of the process whose claim this is, random for each; empty: not recorded."""
+    digest: str = ""
+    """Of the batch that holds ``offset``, see ``Raft.digest_at``; empty: not recorded."""
     format: int = FORMAT
     writer: str = "kraft-bridge"
 
@@ -57,6 +65,11 @@ def try_parse(data: bytes | None) -> OwnZnode | None:
         return parse(data)
     except ZnodeError:
         return None
+
+
+def of_term(znode: OwnZnode) -> tuple[int, int, int, str]:
+    """Whose claim it is: id, KRaft epoch, ZooKeeper epoch, incarnation."""
+    return znode.node_id, znode.kraft_epoch, znode.zk_epoch, znode.incarnation
 
 
 def encode(znode: OwnZnode) -> bytes:

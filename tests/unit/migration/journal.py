@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 
 from emulator.metadata.history import History
 from emulator.metadata.idle import ChangeCount
 from emulator.metadata.image import Image
+from emulator.raft.digest import batch_digest
 
 
 class Journal:
@@ -22,6 +24,7 @@ class Journal:
         self.holds: list[tuple[int | None, int | None]] = []
         self.batches: list[tuple[int, list[object]]] = []
         self._epochs: list[tuple[int, int]] = []
+        self._times: list[int] = []
 
     @property
     def tip(self) -> Image:
@@ -35,11 +38,24 @@ class Journal:
         found = [epoch for start, epoch in self._epochs if start <= offset]
         return found[-1] if found and offset < self.end else None
 
+    def digest_at(self, offset: int) -> str:
+        """Digest of the batch that holds ``offset``, as ``Raft`` gives it."""
+        for (base, records), time_ms in zip(self.batches, self._times, strict=True):
+            if self.log_start_offset <= offset and base <= offset < base + len(records):
+                batch = (base, self.epoch_at(base), time_ms, records)
+                return batch_digest(repr(batch).encode())
+        return ""
+
+    def backup(self) -> Journal:
+        """A copy of the folder, taken now."""
+        return deepcopy(self)
+
     def append(self, records: Sequence[object], now_ms: int, *, atomic: bool = True) -> int:
         if not self._epochs or self._epochs[-1][1] != self.epoch:
             self._epochs.append((self.end, self.epoch))
         self.history.append(records, self.end, self.epoch)
         self.batches.append((self.end, list(records)))
+        self._times.append(now_ms)
         self.end += len(records)
         return self.end - 1
 

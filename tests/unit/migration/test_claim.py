@@ -40,6 +40,7 @@ def test_the_claim_is_one_compare_and_set() -> None:
         ("SetData", "/controller_epoch"),
         ("Delete", "/controller"),
         ("Create", "/controller"),
+        ("Create", "/kraft_bridge"),
     ]
     assert isinstance(claim[2], Create)
     assert claim[2].flags == 0, "persistent"

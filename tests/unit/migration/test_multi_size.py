@@ -13,6 +13,7 @@ from emulator.migration.dual_write.pipeline import MULTI_TOO_LARGE, Acknowledged
 from emulator.migration.dual_write.unit import Unit
 from emulator.migration.plan import Group
 from emulator.migration.position import Counters, Position, Term
+from emulator.raft.digest import DIGEST_CHARS
 from emulator.zookeeper import jute
 from emulator.zookeeper.ops import Create, ZkOp
 from tests.unit.zookeeper.world import World
@@ -25,8 +26,8 @@ def sent(world: World, groups: list[Group]) -> Refused | None:
     world.start()
     for op in (Create("/controller_epoch", b"1"), Create(PARENT, None)):
         world.ask(op)
-    pipeline = Pipeline(world.client, lambda: 0, ops_max=1_000)
-    pipeline.begin(Term(3000, 1, 1, 0), Counters(None, None))
+    pipeline = Pipeline(world.client, lambda: 0, 1_000, lambda _offset: "d" * DIGEST_CHARS)
+    pipeline.begin(Term(3000, 1, 1, 0, "i" * 22), Counters(None, None))
     unit = Unit(Position(0, 1), EMPTY, Touched(), iter([groups]))
     pipeline.units.append(unit)
     assert unit.plan(world.client.op_size, ops_max=10_000)

@@ -7,6 +7,7 @@ hold commits back.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from itertools import count
 from random import Random
 from typing import Any
@@ -28,6 +29,8 @@ from wire import records as r
 from wire.frame import FrameReader, decode_request, encode_response, framed
 
 NODE_ID = 3000
+INCARNATIONS = count(1)
+"""One for each process of all worlds, as each draws its own."""
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 ZK_PORT = 2181
 BROKER_PORT = 9090
@@ -37,14 +40,21 @@ class World:
     """See the module's docstring. ``zk_frames`` holds every request ZooKeeper has seen, decoded."""
 
     def __init__(
-        self, *, metadata_version: int = 21, beside: World | None = None, **settings: Any
+        self,
+        *,
+        metadata_version: int = 21,
+        beside: World | None = None,
+        journal: Journal | None = None,
+        **settings: Any,
     ) -> None:
         self.now_ms = 1_000_000 if beside is None else beside.now_ms
         self.metadata_version = metadata_version
         self.model = ZooKeeperModel(Random(7)) if beside is None else beside.model
-        self.journal = Journal() if beside is None else beside.journal
+        self.journal = journal or (Journal() if beside is None else beside.journal)
         self._conn = count(1 if beside is None else 1_000_000)
-        self.settings = Settings(NODE_ID, CLUSTER_ID, frozenset({NODE_ID}), **settings)
+        self.settings = Settings(
+            NODE_ID, CLUSTER_ID, frozenset({NODE_ID}), incarnation="", **settings
+        )
         self.held: list[tuple[int, bytes]] | None = None
         self.dropping_replies = False
         self.zk_up = True
@@ -62,6 +72,7 @@ class World:
 
     def start_process(self) -> None:
         """A new process over the same log and ZooKeeper."""
+        self.settings = replace(self.settings, incarnation=f"process-{next(INCARNATIONS)}")
         self._generation = 0
         self._broker_conns.clear()
         self.zk = ZkClient(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -231,6 +232,25 @@ def dual_writing() -> World:
     assert world.node.driver.state is State.DUAL_WRITE
     world.advance(499)
     return world
+
+
+def test_the_log_keeps_what_zookeeper_stands_at() -> None:
+    """ZooKeeper is away for many snapshots; the next claim finds the batch that it stands at."""
+    world = dual_writing()
+    driver = world.node.driver
+    assert driver is not None
+    world.held = []
+    stands_at = driver.write_behind.lag.confirmed
+    digest = world.node.raft.digest_at(stands_at)
+    world.node._snapshot_due_ms = world.now_ms
+    world.node.config = replace(world.node.config, snapshot_interval_ms=1_000)
+    world.advance(10_000)
+    written = [line for line in world.logs if line.event == "raft.snapshot.written"]
+    assert len(written) > 3
+    assert world.node.raft.log_start_offset <= stands_at
+    assert world.node.raft.digest_at(stands_at) == digest != ""
+    again = World(world.files)
+    assert again.node.raft.digest_at(stands_at) == digest
 
 
 @pytest.mark.requirement("B03")

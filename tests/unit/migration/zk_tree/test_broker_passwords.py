@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -182,16 +183,12 @@ def test_no_password_is_lost_when_the_secret_is_gone() -> None:
     assert world.driver.state is State.DUAL_WRITE
     assert world.journal.stable.config(BROKER, "1")[KEY] == "geheim"
     before = world.data(PATH)
-    world.settings = type(world.settings)(
-        world.settings.node_id, world.settings.cluster_id, world.settings.voters
-    )
+    world.settings = replace(world.settings, passwords=PasswordSettings())
     world = restart(world)
     world.advance(10_000)
     assert waiting(world) == {(Why.ENCODED, PATH)}
     assert world.data(PATH) == before
-    world.settings = type(world.settings)(
-        world.settings.node_id, world.settings.cluster_id, world.settings.voters, passwords=SECRET
-    )
+    world.settings = replace(world.settings, passwords=SECRET)
     world = restart(world)
     world.advance(10_000)
     assert world.driver.state is State.DUAL_WRITE

@@ -1,0 +1,94 @@
+"""Whether our log continues what ZooKeeper says: the offset, its epoch, and the batch itself.
+
+ZooKeeper follows one log. A folder restored from a backup, or a clone of a disk, has the same
+cluster, the same id and, after a start or two, any epoch; only its records tell. What ZooKeeper
+has last followed must be in our log, whatever the epochs say, or a comparison would delete what the
+other log has acknowledged.
+
+The controller's log is never trimmed beyond what ZooKeeper has confirmed (``Raft.keep_from``), so
+what must be compared is there. Not in Kafka, which compares nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from emulator.migration.taking_over.preconditions import Reason, Why
+from emulator.migration.zk_tree import migration, own
+
+WAY_OUT = (
+    "start the controller with the folder that went on. If that is lost, ZooKeeper holds the "
+    f"newest metadata: roll back to ZooKeeper mode, delete {migration.PATH} and {own.PATH}, format "
+    "the controllers anew and migrate again"
+)
+"""What an operator does about a folder that another one has gone on without."""
+
+
+class LogView(Protocol):
+    """What the guards ask about our own log."""
+
+    @property
+    def log_start_offset(self) -> int:
+        """First offset that is not covered by a snapshot alone."""
+
+    def epoch_at(self, offset: int) -> int | None:
+        """Leader epoch of the record at ``offset``; None for one that the log does not hold."""
+
+    def digest_at(self, offset: int) -> str:
+        """Digest of the batch that holds ``offset``; empty when the log does not hold it."""
+
+
+def current(said: migration.MigrationZnode, mine: own.OwnZnode | None) -> bool:
+    """Whether our own znode was written by the same multi as ``/migration``."""
+    if mine is None:
+        return False
+    at = (said.kraft_metadata_offset, said.kraft_metadata_epoch)
+    return (mine.offset, mine.metadata_epoch) == at
+
+
+def broken(said: migration.MigrationZnode, mine: own.OwnZnode | None, log: LogView) -> list[Reason]:
+    """Return why our log is not the one that ZooKeeper follows; empty: nothing says so.
+
+    Args:
+        said: ``/migration``.
+        mine: our own znode. One that is not of the same multi is compared as far as the log goes
+            back: a Kafka controller may have written ``/migration`` since.
+        log: our log.
+    """
+    offset, epoch = said.kraft_metadata_offset, said.kraft_metadata_epoch
+    if mine is None:
+        return _compare(migration.PATH, offset, epoch, "", log)
+    if current(said, mine):
+        return _compare(migration.PATH, offset, epoch, mine.digest, log, kept=True)
+    return [
+        *_compare(migration.PATH, offset, epoch, "", log),
+        *_compare(own.PATH, mine.offset, mine.metadata_epoch, mine.digest, log),
+    ]
+
+
+def _compare(  # noqa: PLR0917  # a place in a log, and how to look at it
+    path: str, offset: int, epoch: int, digest: str, log: LogView, kept: bool = False
+) -> list[Reason]:
+    why = ""
+    if offset < 0:
+        return []
+    if offset < log.log_start_offset:
+        first = log.epoch_at(log.log_start_offset)
+        if first is not None and first < epoch:
+            why = f"our log begins after it, with the older epoch {first}"
+        elif kept and digest:
+            why = "our log begins after it, although a controller keeps what ZooKeeper stands at"
+    elif log.epoch_at(offset) is None:
+        why = "our log ends before it"
+    elif log.epoch_at(offset) != epoch:
+        why = f"our log has epoch {log.epoch_at(offset)} there"
+    elif digest and log.digest_at(offset) != digest:
+        why = "our log has another batch there"
+    if not why:
+        return []
+    text = (
+        f"{path} stands at offset {offset} of epoch {epoch}; {why}. ZooKeeper follows another log: "
+        "this folder was restored from a backup, is a clone, or was formatted again. To go on "
+        f"would delete what that log has acknowledged: {WAY_OUT}"
+    )
+    return [Reason(Why.OTHER_LOG, path, text, fatal=True)]
