@@ -11,7 +11,7 @@ import itertools
 import json
 import threading
 import time
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,7 +119,9 @@ def new_topic(name: str, partitions: int = 1, timeout_ms: int = 20_000) -> m.Cre
 class Stage:
     """See the module's docstring. Every method that waits has a limit and says what it lacks."""
 
-    def __init__(self, folder: Path, zookeeper: ZooKeeper, proxy: FaultProxy) -> None:
+    def __init__(
+        self, folder: Path, zookeeper: ZooKeeper, proxy: FaultProxy, more: Mapping[str, object]
+    ) -> None:
         self.zookeeper = zookeeper
         self.proxy = proxy
         self.trace = folder / "trace"
@@ -133,6 +135,7 @@ class Stage:
             "kraftbridge.zk.write.behind.max.records": BOUND,
             "kraftbridge.trace.dir": self.trace,
             "zookeeper.session.timeout.ms": SESSION_MS,
+            **more,
         }
         self.bridge = Bridge(folder, proxy.hosts, properties=properties)
         self.brokers: list[StandIn] = []
@@ -350,10 +353,12 @@ class Stage:
 
 
 @contextmanager
-def staged(zookeeper: ZooKeeper, folder: Path) -> Iterator[Stage]:
-    """A cluster in dual write for the length of a ``with`` block."""
+def staged(
+    zookeeper: ZooKeeper, folder: Path, properties: Mapping[str, object] | None = None
+) -> Iterator[Stage]:
+    """A cluster in dual write for the length of a ``with`` block; more properties win over ours."""
     with FaultProxy(zookeeper.port) as proxy:
-        stage = Stage(folder, zookeeper, proxy)
+        stage = Stage(folder, zookeeper, proxy, properties or {})
         try:
             stage.start()
             yield stage

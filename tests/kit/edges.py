@@ -139,7 +139,7 @@ class EdgeAdmin:
         topic = kind.CreatableTopic(
             name=name, num_partitions=-1, replication_factor=-1, assignments=assignments
         )
-        return kind(topics=[topic])
+        return kind(topics=[topic], timeout_ms=30_000)
 
     def more_partitions(self) -> object:
         """Until the topic's znode is full."""
@@ -149,7 +149,7 @@ class EdgeAdmin:
         name = self.rng.choice(sorted(self.topics))
         self.topics[name] += self.rng.choice((1, 500, 2_000))
         topic = kind.CreatePartitionsTopic(name=name, count=self.topics[name], assignments=None)
-        return kind(topics=[topic])
+        return kind(topics=[topic], timeout_ms=30_000)
 
 
 def refusals(request: object, answer: object) -> list[int]:
