@@ -101,7 +101,8 @@ def _facts(found: dict[str, Any], migration: dict[str, Any] | None) -> Table:
             ("ZooKeeper", f"{zookeeper['state'].lower()} {zookeeper['server']}"),
         ]
         rows += [
-            ("refused by ZooKeeper", f"{p['znode']}: {p['cause']}") for p in migration["poisoned"]
+            ("refused by ZooKeeper", f"{p['znode']}: {p['cause']}; {p['remedy']}")
+            for p in migration["poisoned"]
         ]
         rows += [("not in ZooKeeper", one["reason"]) for one in migration.get("left_out", ())]
     for row in rows:

@@ -24,10 +24,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from emulator.metadata.delta import Delta
-from emulator.metadata.image import EMPTY
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.backoff import Backoff
-from emulator.migration.dual_write.backlog import Written
 from emulator.migration.dual_write.bound import Bound, Holder
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.dual_write.write_behind import WriteBehind
@@ -51,6 +49,7 @@ from emulator.migration.taking_over.tasks import (
 )
 from emulator.migration.telling.channels import Channels
 from emulator.migration.telling.propagator import Propagator
+from emulator.migration.telling.teller import Teller
 from emulator.migration.zk import Zk
 from emulator.migration.zk_tree.entities import entities
 from emulator.migration.zk_tree.passwords import Passwords
@@ -108,8 +107,7 @@ class MigrationDriver:
         self._retry_ms: int | None = None
         self._task: Task | None = None
         self._zk_epoch = self._epoch_version = -1
-        self._told = EMPTY
-        self._to_tell: list[Written] = []
+        self.teller = Teller(self.propagator)
         self.bound = Bound(
             controller, settings.write_behind_max_records, settings.write_behind_hard_max_records
         )
@@ -124,6 +122,7 @@ class MigrationDriver:
             self._retry_ms if self._zk.connected else None,
             self.write_behind.deadline_ms(self._now_ms),
             self.channels.deadline_ms,
+            self.teller.ahead_ms(self.write_behind.poison.since_ms),
         )
         return min((t for t in times if t is not None), default=None)
 
@@ -178,6 +177,8 @@ class MigrationDriver:
         """Stable deltas, oldest first; to be called whenever the high watermark has moved."""
         effects: list[Effect] = []
         if self.write_behind.mode is not Mode.STOPPED:
+            if self.state is not State.INACTIVE:
+                self.teller.committed(deltas)
             effects += self.write_behind.metadata(deltas, now_ms)
         if any(delta.touched.brokers or delta.touched.controllers for delta in deltas):
             self._backoff.reset()
@@ -223,8 +224,7 @@ class MigrationDriver:
         self._now_ms = now_ms
         effects += self._work(now_ms)
         effects += self._follow_writes(now_ms)
-        if self.propagator.busy:
-            effects += self.propagator.step(now_ms)
+        effects += self.propagator.step(now_ms)
         if not self.propagator.busy:
             effects += self._all_told(now_ms)
         if self.write_behind.mode is Mode.DEPOSED and self.state is not State.INACTIVE:
@@ -334,26 +334,25 @@ class MigrationDriver:
     def _follow_writes(self, now_ms: int) -> list[Effect]:
         """Tell brokers what ZooKeeper has confirmed: they read topic configs there."""
         effects: list[Effect] = []
+        newest, zk_epoch = self._controller.stable, self._zk_epoch
         for written in self.write_behind.take_written():
             if self.state is State.SYNC_KRAFT_TO_ZK:
                 effects += self._enter(State.KRAFT_CONTROLLER_TO_BROKER_COMM, now_ms)
                 self._retry_ms = None
-                effects += self.propagator.full(written.after, self._zk_epoch)
+                effects += self.teller.full(written, zk_epoch)
             else:
-                effects += self.propagator.delta(
-                    self._told, written.after, written.touched, self._zk_epoch
-                )
-            self._told = written.after
-            self._to_tell.append(written)
+                effects += self.teller.written(written, newest, zk_epoch)
+        ahead_ms = self.teller.ahead_ms(self.write_behind.poison.since_ms)
+        if ahead_ms is not None and ahead_ms <= now_ms:
+            effects += self.teller.tell_ahead(newest, zk_epoch)
         return effects
 
     def _all_told(self, now_ms: int) -> list[Effect]:
         stamp = self._stamp()
         effects: list[Effect] = [
             Row(RangeRow(Stage.PROPAGATED, written.first_offset, written.last_offset, stamp))
-            for written in self._to_tell
+            for written in self.teller.take_handed()
         ]
-        self._to_tell.clear()
         if self.state is State.KRAFT_CONTROLLER_TO_BROKER_COMM:
             effects += self._enter(State.DUAL_WRITE, now_ms)
             self._retry_ms = now_ms + LOOK_MS_MIN
@@ -379,14 +378,13 @@ class MigrationDriver:
         self._retry_ms = None
         self.write_behind.stop()
         self.bound.active = False
-        self._to_tell.clear()
-        return effects + self.propagator.clear()
+        return effects + self.teller.clear()
 
     def _give_up(self, now_ms: int) -> list[Effect]:
         """The claim is no longer ours: nothing more is written, and callers stop at the bound."""
         if isinstance(self._task, CopyTask):
             self._task.abort(now_ms)
-        effects = self._enter(State.INACTIVE, now_ms) + self.propagator.clear()
+        effects = self._enter(State.INACTIVE, now_ms) + self.teller.clear()
         why = self.write_behind.why
         held = Reason(Why.CONTROLLER_HELD, "/controller", why, fatal=True)
         effects += self._wait_for([held], now_ms)

@@ -94,7 +94,8 @@ def _migration(node: Node, driver: MigrationDriver, now_ms: int) -> dict[str, An
         "write_behind": found.write_behind,
         "deposed_because": found.deposed_because,
         "poisoned": [
-            {"znode": p.path, "cause": p.cause, "skipped": p.skipped} for p in found.poisoned
+            {"znode": p.path, "cause": p.cause, "skipped": p.skipped, "remedy": p.remedy}
+            for p in found.poisoned
         ],
         "left_out": [
             {"znode": path, "reason": why} for path, why in acls.left_out(node.controller.stable)

@@ -15,6 +15,7 @@ from enum import Enum, auto
 from typing import Final
 
 from emulator.migration.dual_write.pipeline import MULTI_TOO_LARGE, Refused
+from emulator.migration.dual_write.remedy import remedy
 from emulator.migration.plan import Group
 from emulator.migration.zk_tree import controller, migration, own
 from emulator.seam import Log
@@ -42,10 +43,16 @@ class Poisoned:
     path: str
     cause: str
     skipped: bool
+    remedy: str
+    """What an operator does about it."""
 
     def log(self) -> Log:
         """A log line of this znode."""
-        fields: dict[str, object] = {"path": self.path, "cause": self.cause}
+        fields: dict[str, object] = {
+            "path": self.path,
+            "cause": self.cause,
+            "remedy": self.remedy,
+        }
         return Log("error", "zookeeper refuses a znode for good", fields)
 
 
@@ -62,6 +69,8 @@ class Poison:
         self._skipped: dict[str, Poisoned] = {}
         self._retries = 0
         self.retry_ms = 0
+        self.since_ms: int | None = None
+        """Since when nothing is written because of one znode; None: nothing is in the way."""
 
     @property
     def znodes(self) -> tuple[Poisoned, ...]:
@@ -85,23 +94,36 @@ class Poison:
         )
         if refusal.code == ZkCode.NO_AUTH:
             cause += f" ({_lacks(refusal.op)})"
-        if self._skip and path not in CHAIN:
-            self._skipped[path] = Poisoned(path, cause, skipped=True)
+        skippable = path not in CHAIN
+        skipped = self._skip and skippable
+        how = remedy(
+            path,
+            forbidden=refusal.code == ZkCode.NO_AUTH,
+            skippable=skippable and not skipped,
+        )
+        found = Poisoned(path, cause, skipped, how)
+        if skipped:
+            self._skipped[path] = found
             return Verdict.RECONCILE
-        self._blocked = Poisoned(path, cause, skipped=False)
+        self._blocked = found
         self._back_off(now_ms)
         return Verdict.BLOCK
 
     def unreadable(self, path: str, cause: str, now_ms: int) -> None:
         """Nothing more is written until ``path`` has been read: try again at ``retry_ms``."""
-        self._unreadable = Poisoned(path, cause, skipped=False)
+        how = "let the controller read it; it tries again within 30 s"
+        self._unreadable = Poisoned(path, cause, skipped=False, remedy=how)
         self._back_off(now_ms)
 
     def readable(self) -> None:
         """What had to be read has been."""
         self._unreadable = None
+        if self._blocked is None:
+            self.since_ms = None
 
     def _back_off(self, now_ms: int) -> None:
+        if self.since_ms is None:
+            self.since_ms = now_ms
         self.retry_ms = now_ms + min(RETRY_MS_MIN << min(self._retries, 10), RETRY_MS_MAX)
         self._retries += 1
 
@@ -111,6 +133,8 @@ class Poison:
         self.not_empty.clear()
         self._blocked = None
         self._retries = 0
+        if self._unreadable is None:
+            self.since_ms = None
 
     def forget(self) -> None:
         """A new claim: try everything again."""

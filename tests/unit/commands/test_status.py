@@ -42,7 +42,7 @@ STATUS = {
         },
         "blocked": False,
         "may_roll_back": True,
-        "poisoned": [{"znode": "/x", "cause": "NO_AUTH", "skipped": False}],
+        "poisoned": [{"znode": "/x", "cause": "NO_AUTH", "skipped": False, "remedy": "x"}],
         "left_out": [{"znode": "/kafka-acl/Topic/a/b", "reason": "the name contains '/'"}],
         "waiting": [{"since": "2026-01-01T00:00:00", "text": "broker 2 has not registered"}],
         "zookeeper": {"state": "CONNECTED", "server": "z:2181"},

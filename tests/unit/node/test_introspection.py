@@ -57,7 +57,7 @@ def node(monkeypatch: pytest.MonkeyPatch) -> Node:
     assert driver is not None
     found = replace(
         driver.status(world.now_ms),
-        poisoned=(Poisoned("/brokers/topics/t", "NO_AUTH", skipped=False),),
+        poisoned=(Poisoned("/brokers/topics/t", "NO_AUTH", skipped=False, remedy="delete it"),),
         waiting=(Waiting(Reason(Why.BROKER_NOT_REGISTERED, "2", "broker 2"), 1_500),),
     )
     out = [("/kafka-acl/Topic/a/b", "contains '/'")]

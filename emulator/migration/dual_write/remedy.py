@@ -1,0 +1,48 @@
+"""What an operator does about a znode that ZooKeeper refuses, as one sentence."""
+
+from __future__ import annotations
+
+from typing import Final
+
+SUBTREES: Final = (
+    ("/brokers/topics/", "topic"),
+    ("/config/topics/", "config of topic"),
+    ("/config/brokers/", "config of broker"),
+    ("/config/users/", "quotas and SCRAM credentials of user"),
+    ("/config/clients/", "quotas of client id"),
+    ("/config/ips/", "quotas of ip"),
+    ("/kafka-acl", "access control entries of resource"),
+    ("/delegation_token/tokens/", "delegation token"),
+)
+"""Prefix of a path -> what stands there; the name is what follows, to the next slash."""
+SKIP: Final = (
+    "or restart with kraftbridge.zk.write.behind.poison=skip, which leaves the znode as it is"
+)
+
+
+def remedy(path: str, *, forbidden: bool, skippable: bool) -> str:
+    """Say what to do.
+
+    Args:
+        path: of the znode.
+        forbidden: the cause is a right that we lack.
+        skippable: it may be left as it is.
+
+    >>> remedy("/config/topics/t", forbidden=False, skippable=False)
+    'take away what is written there (config of topic t): changes that only take away go on'
+    """
+    if forbidden:
+        text = "give the controller the right it lacks; it tries again within 30 s"
+    else:
+        what = f"take away what is written there ({_what(path)})"
+        text = f"{what}: changes that only take away go on"
+    return f"{text}; {SKIP}" if skippable else text
+
+
+def _what(path: str) -> str:
+    for prefix, what in SUBTREES:
+        if path.startswith(prefix):
+            rest = path.removeprefix(prefix)
+            name = rest.rpartition("/")[2] if prefix == "/kafka-acl" else rest.partition("/")[0]
+            return f"{what} {name}"
+    return path

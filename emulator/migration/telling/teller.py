@@ -1,0 +1,154 @@
+"""What ZooKeeper-mode brokers may be told by now.
+
+A change is told once ZooKeeper holds it, as brokers read the rest of it there themselves:
+
+* the config of a topic, when LeaderAndIsr gives a broker a replica it did not have;
+* changes of configs, quotas, users, access control entries and tokens, when a notification appears,
+  which is written together with the change.
+
+While ZooKeeper refuses a znode for good nothing behind it is written. After
+:data:`TELL_AHEAD_MS` of that, brokers are told what they need not look up: registrations and
+fencings, leaders, ISRs, replicas and topics that are gone, and replicas new to a broker if the
+config of their topic stands in ZooKeeper as it is committed. What waits on: topics that ZooKeeper
+may not hold yet, whole, and a partition with a replica new to a broker while its topic's config has
+changes that are not written. Notifications are znodes, so they keep their order by themselves.
+
+Source: KIP-866 "Controller RPCs"; ZkConfigRepository and ZkConfigManager, Kafka 3.9. Kafka's
+controller has no such case: it drops the change that ZooKeeper refuses.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from emulator.metadata.configs import TOPIC
+from emulator.metadata.delta import Delta, Touched
+from emulator.metadata.image import EMPTY, Image
+from emulator.metadata.topics import Partition, Topic
+from emulator.migration.dual_write.backlog import Written
+from emulator.migration.telling.propagator import Propagator
+from emulator.seam import Effect
+
+TELL_AHEAD_MS: Final = 10_000
+"""So long brokers wait for a znode that ZooKeeper refuses: above a broker's session timeout, so a
+passing trouble changes nothing, and below the time in which clients give up."""
+
+
+class Teller:
+    """Hands the propagator pairs of images: what brokers know, and what they may know.
+
+    Invariant: what brokers have been told never goes back, whichever confirmation comes later.
+    """
+
+    def __init__(self, propagator: Propagator) -> None:
+        self._propagator = propagator
+        self._told = EMPTY
+        self._unwritten: deque[tuple[int, Touched]] = deque()
+        """Last offset of each change that is committed and not confirmed, and what it touches."""
+        self._handed: list[Written] = []
+
+    def clear(self) -> list[Effect]:
+        """Forget everything and close all channels: leadership or the claim is lost."""
+        self._told = EMPTY
+        self._unwritten.clear()
+        self._handed.clear()
+        return self._propagator.clear()
+
+    def committed(self, deltas: Iterable[Delta]) -> None:
+        """Deltas became stable; ZooKeeper does not hold them yet."""
+        self._unwritten += ((d.last_offset, d.touched) for d in deltas if d.touched)
+
+    def take_handed(self) -> list[Written]:
+        """What was confirmed and handed to the propagator since the last call."""
+        handed, self._handed = self._handed, []
+        return handed
+
+    def full(self, written: Written, zk_epoch: int) -> list[Effect]:
+        """ZooKeeper holds everything for the first time in this term: tell every broker all."""
+        self._confirm(written)
+        self._told = written.after
+        return self._propagator.full(written.after, zk_epoch)
+
+    def written(self, written: Written, newest: Image, zk_epoch: int) -> list[Effect]:
+        """ZooKeeper holds more: tell brokers that, and nothing older than what they know.
+
+        Args:
+            written: what is confirmed now.
+            newest: the newest stable image.
+            zk_epoch: see ``Sender``.
+        """
+        self._confirm(written)
+        if written.after.offset >= self._told.offset:
+            return self._tell(written.after, written.touched, zk_epoch)
+        touched = _union([written.touched, *self._new()])
+        return self._tell(self._ahead(newest), touched, zk_epoch)
+
+    def tell_ahead(self, newest: Image, zk_epoch: int) -> list[Effect]:
+        """Tell brokers what they need not look up in ZooKeeper."""
+        new = self._new()
+        return self._tell(self._ahead(newest), _union(new), zk_epoch) if new else []
+
+    def ahead_ms(self, refused_since_ms: int | None) -> int | None:
+        """When there is something to tell ahead of ZooKeeper.
+
+        None while there is nothing, while it refuses nothing, and before brokers were told all in
+        this term: what they know from an earlier one is not known.
+
+        Args:
+            refused_since_ms: since when a znode has been refused for good.
+        """
+        if refused_since_ms is None or self._told is EMPTY or not self._new():
+            return None
+        return refused_since_ms + TELL_AHEAD_MS
+
+    def _tell(self, after: Image, touched: Touched, zk_epoch: int) -> list[Effect]:
+        before, self._told = self._told, after
+        return self._propagator.delta(before, after, touched, zk_epoch)
+
+    def _confirm(self, written: Written) -> None:
+        while self._unwritten and self._unwritten[0][0] <= written.after.offset:
+            self._unwritten.popleft()
+        self._handed.append(written)
+
+    def _new(self) -> Sequence[Touched]:
+        """What no broker has been asked to look at, whether told or held back then."""
+        if not self._unwritten or self._unwritten[-1][0] <= self._told.offset:
+            return ()
+        return [touched for offset, touched in self._unwritten if offset > self._told.offset]
+
+    def _ahead(self, newest: Image) -> Image:
+        """``newest`` without what brokers would have to look up in ZooKeeper, which it may lack."""
+        unwritten = _union([touched for _offset, touched in self._unwritten])
+        topics, topic_ids = newest.topics, newest.topic_ids
+        for topic_id, name in unwritten.topics.items():
+            now, known = newest.topics.get(topic_id), self._told.topics.get(topic_id)
+            if now is None:
+                continue
+            if known is None:
+                topics, topic_ids = topics.delete(topic_id), topic_ids.delete(name)
+            elif (TOPIC, name) in unwritten.configs:
+                topics = topics.set(topic_id, _without_new_replicas(now, known))
+        return replace(newest, topics=topics, topic_ids=topic_ids)
+
+
+def _without_new_replicas(now: Topic, known: Topic) -> Topic:
+    """A topic whose partitions stay as they are known where a broker would get a new replica."""
+    partitions = now.partitions
+    for number, partition in now.partitions.items():
+        before: Partition | None = known.partitions.get(number)
+        if before is None:
+            partitions = partitions.delete(number)
+        elif not set(partition.replicas) <= set(before.replicas):
+            partitions = partitions.set(number, before)
+    return replace(now, partitions=partitions)
+
+
+def _union(parts: Iterable[Touched]) -> Touched:
+    union = Touched()
+    for touched in parts:
+        union.merge(touched)
+    return union
