@@ -14,7 +14,7 @@ from emulator.controller import storable
 from emulator.controller.context import ZnodeKey
 from emulator.metadata import client_quotas
 from emulator.metadata.image import Image
-from emulator.migration.dual_write.chain import Chain, room_for_one
+from emulator.migration.dual_write.chain import DIGEST_CHARS, INCARNATION_CHARS, Chain, room_for_one
 from emulator.migration.plan import compare
 from emulator.migration.position import Counters, Position, Term
 from emulator.migration.zk_tree.entities import entities
@@ -42,7 +42,7 @@ from wire.errors import ErrorCode
 MIGRATION = r.ZkMigrationStateRecord(zk_migration_state=1)
 PASSWORDS = PasswordSettings(secret="s")
 ENTITIES = entities(Passwords(PASSWORDS))
-LONGEST = Term(2**31 - 1, 2**31 - 1, 2**31 - 1, 2**31 - 1)
+LONGEST = Term(2**31 - 1, 2**31 - 1, 2**31 - 1, 2**31 - 1, "i" * INCARNATION_CHARS)
 NEARLY = 2_000
 """Bytes by which a change may miss what a frame holds and still be refused."""
 
@@ -61,7 +61,8 @@ def groups(image: Image) -> Iterator[tuple[ZkOp, ...]]:
 def frame(group: tuple[ZkOp, ...], chroot: str, *, set_acl: bool) -> int:
     """Bytes of the request with a group; ZooKeeper closes the connection above the limit."""
     ops = [acl.protected_op(op) if set_acl else op for op in group]
-    multi = Chain(LONGEST, Counters(None, None)).build(ops, Position(2**62, 2**30, 2**30))
+    chain = Chain(LONGEST, Counters(None, None), lambda _offset: "f" * DIGEST_CHARS)
+    multi = chain.build(ops, Position(2**62, 2**30, 2**30))
     return len(jute.encode_request(multi, 1, chroot))
 
 
@@ -133,10 +134,6 @@ def configs(count: int, value: str, resource: str = "0", kind: int = 4, name: st
     each = [request.AlterableConfig(name=name.format(n), value=value) for n in range(count)]
     one = request.AlterConfigsResource(resource_type=kind, resource_name=resource, configs=each)
     return request(resources=[one])
-
-
-def fits(image: Image, key: ZnodeKey, chroot: str = "") -> bool:
-    return sizes(chroot).measure(image, key).bytes <= sizes(chroot).bytes_max
 
 
 IMAGE = image_of(broker(0), broker(1), topic("t", 1), partition(1, replicas=(0, 1)), MIGRATION)
@@ -233,16 +230,16 @@ def test_a_credential_with_a_salt_that_no_znode_holds() -> None:
 
 def test_a_credential_and_quotas_share_one_znode() -> None:
     kind = m.AlterClientQuotasRequest
-    salt = r.UserScramCredentialRecord(
-        name="u",
-        mechanism=1,
-        salt=b"s" * 785_020,
-        stored_key=b"k",
-        server_key=b"k",
-        iterations=4096,
-    )
-    image = image_of(MIGRATION, salt)
-    assert fits(image, ZnodeKey("client_entities", client_quotas.entity([("user", "u")])))
+
+    def credential(salt: int) -> r.UserScramCredentialRecord:
+        return r.UserScramCredentialRecord(
+            name="u", mechanism=1, salt=b"s" * salt, stored_key=b"", server_key=b"", iterations=4096
+        )
+
+    key = ZnodeKey("client_entities", client_quotas.entity([("user", "u")]))
+    free = sizes().bytes_max - sizes().measure(image_of(MIGRATION, credential(0)), key).bytes
+    image = image_of(MIGRATION, credential((free - 60) // 4 * 3))
+    assert 0 <= sizes().bytes_max - sizes().measure(image, key).bytes < 70
     entity = [kind.EntityData(entity_type="user", entity_name="u")]
     keys = ("producer_byte_rate", "consumer_byte_rate")
     for count, code in ((0, 0), (2, ErrorCode.POLICY_VIOLATION)):
