@@ -7,7 +7,7 @@ import pytest
 
 from tests.kit.kinds import JVM_FIXTURES
 
-pytest_plugins = ["tests.kit.fixtures", "tests.kit.record"]
+pytest_plugins = ["tests.kit.fixtures", "tests.kit.record", "tests.kit.transcript"]
 
 # Deadlines measure the machine, which other work shares; the time limit is pytest's.
 hypothesis.settings.register_profile("default", deadline=None, print_blob=True)

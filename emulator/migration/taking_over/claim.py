@@ -230,5 +230,7 @@ def refused(outcome: ZkFailed, sent: Multi) -> Reason:
 def claimed(found: Found, who: Claimer) -> tuple[Term, Counters, Position]:
     """Return what the chain starts from, of the znodes as read after the claim."""
     term = Term(who.node_id, who.kraft_epoch, found.zk_epoch, found.epoch_version, who.incarnation)
-    position = Position(found.migration.kraft_metadata_offset, found.migration.kraft_metadata_epoch)
+    said = found.migration
+    part = found.own.part if found.own is not None else 0
+    position = Position(said.kraft_metadata_offset, said.kraft_metadata_epoch, part)
     return term, found.counters, position

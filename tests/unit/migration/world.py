@@ -39,6 +39,8 @@ BROKER_PORT = 9090
 class World:
     """See the module's docstring. ``zk_frames`` holds every request ZooKeeper has seen, decoded."""
 
+    incarnations = INCARNATIONS
+
     def __init__(
         self,
         *,
@@ -72,7 +74,7 @@ class World:
 
     def start_process(self) -> None:
         """A new process over the same log and ZooKeeper."""
-        self.settings = replace(self.settings, incarnation=f"process-{next(INCARNATIONS)}")
+        self.settings = replace(self.settings, incarnation=f"process-{next(self.incarnations)}")
         self._generation = 0
         self._broker_conns.clear()
         self.zk = ZkClient(
@@ -275,11 +277,14 @@ class World:
                 case Row(row=row):
                     self.rows.append(row)
                 case Log():
-                    self.logs.append(effect)
-                    if effect.event == "migration driver":
-                        self.states.append(str(effect.fields["to"]))
+                    self.logged(effect)
                 case Halt():
                     raise AssertionError(effect)
+
+    def logged(self, line: Log) -> None:
+        self.logs.append(line)
+        if line.event == "migration driver":
+            self.states.append(str(line.fields["to"]))
 
     def _deliver(self, answer: Effect) -> list[Effect]:
         match answer:
