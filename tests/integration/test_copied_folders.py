@@ -52,7 +52,6 @@ def refused(other: Bridge) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.requirement("E07")
 def test_a_restored_folder_deletes_nothing_however_often_it_is_started(
     stage: Stage, copy: Bridge
 ) -> None:

@@ -83,7 +83,6 @@ def in_dual_write(world: World) -> Journal:
 AGES = [before_the_migration, in_the_middle_of_the_copy, in_dual_write]
 
 
-@pytest.mark.requirement("E07")
 @pytest.mark.parametrize("taken", AGES)
 @pytest.mark.parametrize("starts_since", [0, 1, 4])
 def test_a_backup_of_any_age_is_refused_at_every_start(
@@ -121,7 +120,7 @@ def test_a_backup_of_any_age_is_refused_at_every_start(
     assert "/brokers/topics/acknowledged" in old.paths
 
 
-@pytest.mark.requirement("E07", "U02")
+@pytest.mark.requirement("U02")
 def test_the_folder_that_went_on_is_claimed_from_after_the_others_were_refused() -> None:
     world, backup = cloned()
     world.append(*world.topic("later", B, (1, 2)))
