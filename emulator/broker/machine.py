@@ -151,9 +151,9 @@ class BrokerMachine:
     def _event(self, event: Event, now_ms: int) -> list[Effect]:
         match event:
             case Accepted():
-                self._inbound.accepted(event)
+                return self._inbound.accepted(event, now_ms)
             case Received(conn, data) if self._inbound.owns(conn):
-                return self._received(conn, data)
+                return self._received(conn, data, now_ms)
             case Closed(conn) if self._inbound.owns(conn):
                 self._inbound.closed(conn)
             case Connected() | Received() | Closed():
@@ -182,14 +182,14 @@ class BrokerMachine:
         return FAR_AHEAD if self.observer is None else self.observer.reached
 
     # ---------------------------------------------------------------- requests
-    def _received(self, conn: int, data: bytes) -> list[Effect]:
+    def _received(self, conn: int, data: bytes, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
         refused = self._inbound.refused_total
-        requests, closing = self._inbound.received(conn, data)
+        requests, closing = self._inbound.received(conn, data, now_ms)
         for request in requests:
             newest = self._ranges[API_VERSIONS][1]
             payload = encoded(request.ticket.header, self._answer(request), newest)
-            effects += self._inbound.reply(request.ticket, payload)
+            effects += self._inbound.reply(request.ticket, payload, now_ms)
         if self._inbound.refused_total != refused:
             self._notices.append(SentNonsense(f"connection {conn}: {closing[0]}"))
         return effects + closing

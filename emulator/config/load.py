@@ -14,6 +14,7 @@ from typing import Any, Final
 from emulator.config import ignored as config_ignored
 from emulator.config import zookeeper as config_zookeeper
 from emulator.config.authorizer import AUTHORIZER_KEYS, AuthorizerSettings
+from emulator.config.connections import ConnectionSettings
 from emulator.config.limits import MutationQuotaSettings, TokenSettings
 from emulator.config.listeners import (
     HostPort,
@@ -92,6 +93,7 @@ class Config:
     trace_dir: str = ""
     trace_run_id: str = ""
     """Joins the traces of several processes; empty: the time of the start."""
+    connections: ConnectionSettings = ConnectionSettings()  # noqa: RUF009  # frozen
     tokens: TokenSettings = TokenSettings()  # noqa: RUF009  # frozen
     mutation_quota: MutationQuotaSettings = MutationQuotaSettings()  # noqa: RUF009  # frozen
     passwords: PasswordSettings = PasswordSettings()  # noqa: RUF009  # frozen
@@ -200,6 +202,7 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
         zookeeper_connection_timeout_ms=r.take(
             "zookeeper.connection.timeout.ms", integer(1), session_ms
         ),
+        connections=ConnectionSettings.read(r),
         tokens=TokenSettings.read(r),
         mutation_quota=MutationQuotaSettings.read(r),
         passwords=PasswordSettings.read(r),

@@ -22,7 +22,7 @@ import uvloop
 from emulator.config.load import Config
 from emulator.config.properties import redacted
 from emulator.controller.activation import ActivationRefusedError
-from emulator.io import http
+from emulator.io import descriptors, http
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk, FolderLockedError
 from emulator.io.logging import logger
@@ -70,6 +70,7 @@ class _Process:
             stamp=clock.now_ns,
             new_conn=self._new_conn,
             now_ms=clock.now_ms(),
+            descriptors=descriptors.for_connections(),
         )
         tls = config.zookeeper_security.tls
         if tls is not None and config.migration_enabled:

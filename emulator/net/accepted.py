@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from emulator.config.connections import ConnectionSettings
+from emulator.net.population import Population
 from emulator.net.reply import API_VERSIONS, Request, Ticket
 from emulator.seam import Accepted, Close, Effect, Log, Send
 from wire import messages as m
@@ -36,7 +38,8 @@ class _Inbound:
 class Connections:
     """Every accepted connection of one node.
 
-    ``requests_total`` (by API key) and ``refused_total`` are for the metrics.
+    ``requests_total`` (by API key), ``refused_total`` (closed for nonsense), ``turned_away_total``
+    (over a limit) and ``idle_total`` (closed for being idle) are for the metrics.
     """
 
     def __init__(
@@ -44,14 +47,19 @@ class Connections:
         advertised: Mapping[int, tuple[int, int]],
         frame_bytes_max: int,
         stamp: Callable[[], int],
+        population: Population | None = None,
     ) -> None:
         self._advertised = advertised
         self._frame_bytes_max = frame_bytes_max
         self._stamp = stamp
+        self._population = population or Population(ConnectionSettings())
         self._open: dict[int, _Inbound] = {}
         self._next_request_id = 0
         self.requests_total: dict[int, int] = {}
         self.refused_total = 0
+        self.turned_away_total = 0
+        self.idle_total = 0
+        self._full = False
 
     @property
     def open_count(self) -> int:
@@ -62,18 +70,41 @@ class Connections:
         """Whether the id is one of an open accepted connection."""
         return conn in self._open
 
-    def accepted(self, event: Accepted) -> None:
-        """A peer connected."""
+    def accepted(self, event: Accepted, now_ms: int) -> list[Effect]:
+        """A peer connected; it is closed at once when there are too many."""
+        why = self._population.enter(event.conn, event.peer_address, now_ms)
+        if why:
+            self.turned_away_total += 1
+            fields: dict[str, object] = {"listener": event.listener, "why": why}
+            level, self._full = "debug" if self._full else "warning", True
+            return [Log(level, "turning a connection away", fields), Close(event.conn)]
+        self._full = False
         reader = FrameReader(self._frame_bytes_max)
         self._open[event.conn] = _Inbound(event.listener, event.peer_address, reader)
+        return []
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When the next connection has been idle for too long."""
+        return self._population.deadline_ms
+
+    def tick(self, now_ms: int) -> list[int]:
+        """Connections that have been idle for too long, with half a frame or not; close them."""
+        found = self._population.idle(now_ms)
+        for conn in found:
+            self.closed(conn)
+        self.idle_total += len(found)
+        return found
 
     def closed(self, conn: int) -> None:
         """A peer left; its pending answers will be dropped."""
         self._open.pop(conn, None)
+        self._population.leave(conn)
 
-    def received(self, conn: int, data: bytes) -> tuple[list[Request], list[Effect]]:
+    def received(self, conn: int, data: bytes, now_ms: int) -> tuple[list[Request], list[Effect]]:
         """Take bytes; returns the whole requests in them; ``CloseConn`` after an invalid frame."""
         inbound = self._open[conn]
+        self._population.active(conn, now_ms)
         requests: list[Request] = []
         try:
             for frame in inbound.reader.feed(data):
@@ -82,12 +113,13 @@ class Connections:
             return requests, self._refuse(conn, error)
         return requests, []
 
-    def reply(self, ticket: Ticket, payload: bytes | None) -> list[Effect]:
+    def reply(self, ticket: Ticket, payload: bytes | None, now_ms: int) -> list[Effect]:
         """Answer one request; everything that is now in order is sent.
 
         Args:
             ticket: of the request.
             payload: header and body; None closes the connection, as there is no answer.
+            now_ms: the clock.
         """
         inbound = self._open.get(ticket.conn)
         if inbound is None:
@@ -98,12 +130,16 @@ class Connections:
         ready: list[bytes] = []
         while inbound.slots and inbound.slots[0].payload is not None:
             ready.append(inbound.slots.popleft().payload or b"")
-        return [Send(ticket.conn, b"".join(ready))] if ready else []
+        if not ready:
+            return []
+        self._population.active(ticket.conn, now_ms)
+        return [Send(ticket.conn, b"".join(ready))]
 
     def close_all(self) -> list[Effect]:
         """Close every connection (orderly stop)."""
         effects: list[Effect] = [Close(conn) for conn in self._open]
-        self._open.clear()
+        for conn in list(self._open):
+            self.closed(conn)
         return effects
 
     def _request(self, conn: int, inbound: _Inbound, frame: bytes) -> Request:
@@ -132,7 +168,8 @@ class Connections:
         return Request(ticket, message, inbound.listener, inbound.peer_address)
 
     def _refuse(self, conn: int, error: Exception) -> list[Effect]:
-        inbound = self._open.pop(conn)
+        inbound = self._open[conn]
+        self.closed(conn)
         self.refused_total += 1
         why = str(error) if isinstance(error, DecodeError) else repr(error)
         fields: dict[str, object] = {"listener": inbound.listener, "why": why[:WHY_MAX]}

@@ -156,7 +156,11 @@ def metrics(node: Node, now_ms: int) -> dict[Metric, Any]:
             for (key, error, place), count in sorted(node.controller.answers.failures.total.items())
         },
         metric.CONNECTIONS: {("controller",): node.connections.open_count},
-        metric.CONNECTIONS_REFUSED: {("nonsense",): node.connections.refused_total},
+        metric.CONNECTIONS_REFUSED: {
+            ("nonsense",): node.connections.refused_total,
+            ("limit",): node.connections.turned_away_total,
+            ("idle",): node.connections.idle_total,
+        },
     }
     if node.driver is not None and node.zk is not None:
         values |= _migration_metrics(node.driver, now_ms)

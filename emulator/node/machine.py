@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from emulator.config.load import Config
+from emulator.config.reading import INT_MAX
 from emulator.controller.answers import EncodedReply
 from emulator.controller.context import Call
 from emulator.controller.machine import Controller
@@ -25,6 +26,7 @@ from emulator.migration.dual_write.modes import Mode
 from emulator.migration.settings import Settings
 from emulator.migration.telling.channels import Channels
 from emulator.net.accepted import Connections
+from emulator.net.population import Population
 from emulator.net.reply import Request
 from emulator.node.assembly import controller_config, raft_config, zk_client
 from emulator.node.recovery import load_history
@@ -34,6 +36,7 @@ from emulator.raft.machine import Raft
 from emulator.raft.requests import RAFT_REQUESTS
 from emulator.seam import (
     Accepted,
+    Close,
     Closed,
     Connected,
     DiskFailed,
@@ -72,6 +75,7 @@ class Node:
         stamp: monotonic nanoseconds, for the trace only.
         new_conn: allocates a connection id.
         now_ms: milliseconds since the Unix epoch, never going back.
+        descriptors: how many accepted connections there are descriptors for.
 
     Raises:
         RecoveryError: the files are damaged or belong to another node; nothing was written.
@@ -87,6 +91,7 @@ class Node:
         stamp: Callable[[], int],
         new_conn: Callable[[], int],
         now_ms: int,
+        descriptors: int = INT_MAX,
     ) -> None:
         self.config = config
         self.cluster_id = identity.cluster_id
@@ -96,7 +101,10 @@ class Node:
         settings = controller_config(config, identity, files, rng)
         self.controller = Controller(settings, self.raft, self.history, rng)
         self.connections = Connections(
-            advertised(config.release), config.socket_request_max_bytes, stamp
+            advertised(config.release),
+            config.socket_request_max_bytes,
+            stamp,
+            Population(config.connections, descriptors),
         )
         self.zk: ZkClient | None = None
         self.driver: MigrationDriver | None = None
@@ -132,7 +140,7 @@ class Node:
         """When ``step`` is due even if nothing happens."""
         if self._unfinished:
             return 0
-        times = [self.raft.deadline_ms, self.controller.deadline_ms]
+        times = [self.raft.deadline_ms, self.controller.deadline_ms, self.connections.deadline_ms]
         if self.zk is not None and self.driver is not None:
             times += [self.zk.deadline_ms, self.driver.deadline_ms]
         if self._stopping_since_ms is not None:
@@ -194,8 +202,7 @@ class Node:
     def _event(self, event: Event, now_ms: int) -> list[Effect]:
         match event:
             case Accepted():
-                self.connections.accepted(event)
-                return []
+                return self.connections.accepted(event, now_ms)
             case Received(conn=conn, data=data) if self.connections.owns(conn):
                 return self._requests(conn, data, now_ms)
             case Closed(conn=conn) if self.connections.owns(conn):
@@ -217,7 +224,7 @@ class Node:
         return []
 
     def _requests(self, conn: int, data: bytes, now_ms: int) -> list[Effect]:
-        requests, effects = self.connections.received(conn, data)
+        requests, effects = self.connections.received(conn, data, now_ms)
         for request in requests:
             self.counters.waiting += 1
             self._request(request, now_ms)
@@ -258,6 +265,10 @@ class Node:
             effects += self.zk.tick(now_ms)
         if self.driver is not None and _due(self.driver.deadline_ms, now_ms):
             effects += self.driver.tick(now_ms)
+        if _due(self.connections.deadline_ms, now_ms):
+            for conn in self.connections.tick(now_ms):
+                self._left(conn, now_ms)
+                effects.append(Close(conn))
         return effects + self._maybe_snapshot(now_ms)
 
     def _run_path(self, now_ms: int) -> list[Effect]:
@@ -268,7 +279,7 @@ class Node:
             moved = self._zookeeper(now_ms)
             moved += self._appended(now_ms)
             moved += self._committed(now_ms)
-            moved += self._answers()
+            moved += self._answers(now_ms)
             effects += moved
             self._unfinished = bool(moved)
             if not moved:
@@ -309,7 +320,7 @@ class Node:
             effects += self.driver.metadata(deltas, now_ms)
         return effects
 
-    def _answers(self) -> list[Effect]:
+    def _answers(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
         for appended in self.controller.take_appended():
             if appended.ticket is not None:
@@ -320,13 +331,15 @@ class Node:
         for reply in self.raft.take_replies():
             self.controller.answers.answer(reply)
         for answered in self.controller.take_replies():
-            effects += self._answer(answered)
+            effects += self._answer(answered, now_ms)
         effects += [failure_line(one) for one in self.controller.answers.failures.take()]
         return effects
 
-    def _answer(self, reply: EncodedReply) -> list[Effect]:
+    def _answer(self, reply: EncodedReply, now_ms: int) -> list[Effect]:
         self.counters.waiting -= 1
-        effects = self.connections.reply(reply.ticket, reply.payload)
+        effects = self.connections.reply(reply.ticket, reply.payload, now_ms)
+        if reply.payload is None:
+            self._left(reply.ticket.conn, now_ms)
         row = request_row(reply, self._stamp())
         if row.error_code:
             key = (row.inner_api or row.api, str(row.error_code))

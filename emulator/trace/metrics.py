@@ -307,7 +307,8 @@ CONNECTIONS_ACCEPTED = Metric(
 )
 CONNECTIONS_REFUSED = Metric(
     "kraft_bridge_connections_refused",
-    "Connections closed for what the peer sent: not decodable, too long, not advertised.",
+    "Connections closed by us: for nonsense (not decodable, too long, not advertised), over a "
+    "limit, idle.",
     kind=MetricKind.COUNTER,
     labels=("why",),
 )

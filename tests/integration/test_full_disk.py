@@ -1,7 +1,6 @@
-"""Our controller as a process that runs out of space or of descriptors.
+"""Our controller as a process that runs out of space.
 
-A disk that fills up is a clear end, and nothing acknowledged is lost. Without descriptors for more
-connections the files are still written.
+A disk that fills up is a clear end, and nothing acknowledged is lost.
 
 A small file system is a tmpfs in a mount namespace of its own, which ends with the test. Where no
 namespace may be made, what is left is a bound on the size of a file (RLIMIT_FSIZE): the same part
@@ -12,11 +11,10 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -233,24 +231,3 @@ def test_a_file_that_may_grow_no_more(tmp_path: Path) -> None:
         assert len(controller.ask_until_it_ends("later", 3)) == 3
         assert controller.stop() == 0
     assert set(answered) <= controller.users(data)
-
-
-def test_connections_that_use_up_the_descriptors_do_not_stop_the_log(tmp_path: Path) -> None:
-    controller = Controller(
-        tmp_path,
-        tmp_path / "data",
-        ["prlimit", "--nofile=100"],
-        metadata_log_max_record_bytes_between_snapshots="20000",
-        metadata_log_segment_bytes="10000",
-    )
-    with started(controller), ExitStack() as stack:
-        connection = Connection(HOST, controller.port, 30)
-        stack.callback(connection.close)
-        descriptors = Path(f"/proc/{controller.pid}/fd")
-        for _ in range(150):
-            stack.enter_context(socket.create_connection((HOST, controller.port), 30))
-        controller.wait_until("last descriptor", lambda: len(list(descriptors.iterdir())) >= 99, 30)
-        assert len(controller.ask_until_it_ends("user", 400, connection)) == 400
-        controller.wait_line("raft.snapshot.written")
-        assert controller.alive
-        assert len(list(descriptors.iterdir())) >= 99

@@ -14,14 +14,14 @@ from wire import messages as m
 from wire.frame import RequestHeader, decode_response, encode_request, encode_response, framed
 
 ADVERTISED = {18: (0, 4), 63: (0, 1), 58: (0, 0)}
-HEARTBEAT, API_VERSIONS = 63, 18
+HEARTBEAT, API_VERSIONS, NOW = 63, 18, 5
 
 
 @pytest.fixture
 def connections() -> Connections:
     clock = count()
     made = Connections(ADVERTISED, 10_000, stamp=lambda: next(clock))
-    made.accepted(Accepted(1, "CONTROLLER", b"\x7f\x00\x00\x01"))
+    made.accepted(Accepted(1, "CONTROLLER", b"\x7f\x00\x00\x01"), NOW)
     return made
 
 
@@ -34,16 +34,20 @@ def sent(effects: list[Effect]) -> bytes:
 
 
 def reply(
-    connections: Connections, ticket: Ticket, message: object, version: int = 1
+    connections: Connections,
+    ticket: Ticket,
+    message: object,
+    version: int = 1,
+    now_ms: int = NOW,
 ) -> list[Effect]:
     header = ticket.header
     payload = encode_response(header.api_key, version, header.correlation_id, message)
-    return connections.reply(ticket, payload)
+    return connections.reply(ticket, payload, now_ms)
 
 
 def heartbeats(connections: Connections, numbers: range) -> list[Request]:
     data = b"".join(frame(HEARTBEAT, 1, n, m.BrokerHeartbeatRequest()) for n in numbers)
-    requests, effects = connections.received(1, data)
+    requests, effects = connections.received(1, data, NOW)
     assert not effects
     return requests
 
@@ -64,7 +68,7 @@ def test_a_peer_that_asks_on_without_an_answer_is_closed(connections: Connection
     reply(connections, waiting[0].ticket, m.BrokerHeartbeatResponse())
     heartbeats(connections, range(1))
     one_more = frame(HEARTBEAT, 1, 1, m.BrokerHeartbeatRequest())
-    requests, effects = connections.received(1, one_more)
+    requests, effects = connections.received(1, one_more, NOW)
     assert requests == []
     assert Close(1) in effects
     (log,) = [effect for effect in effects if isinstance(effect, Log)]
@@ -76,7 +80,7 @@ def test_a_frame_may_arrive_cut_anywhere(connections: Connections) -> None:
     data = frame(HEARTBEAT, 1, 5, m.BrokerHeartbeatRequest(broker_id=2))
     found: list[Request] = []
     for byte in data:
-        found += connections.received(1, bytes([byte]))[0]
+        found += connections.received(1, bytes([byte]), NOW)[0]
     assert [request.message.broker_id for request in found] == [2]  # type: ignore[attr-defined]
 
 
@@ -95,7 +99,7 @@ def test_a_frame_may_arrive_cut_anywhere(connections: Connections) -> None:
 def test_nonsense_closes_the_connection(
     connections: Connections, data: Callable[[], bytes]
 ) -> None:
-    requests, effects = connections.received(1, data())
+    requests, effects = connections.received(1, data(), NOW)
     assert requests == []
     assert Close(1) in effects
     assert not connections.owns(1)
@@ -106,7 +110,7 @@ def test_api_versions_is_taken_in_any_version_and_answered_in_version_0(
     connections: Connections,
 ) -> None:
     header = (API_VERSIONS).to_bytes(2, "big") + (99).to_bytes(2, "big") + b"\0\0\0\x09\0\2me"
-    (request,), effects = connections.received(1, framed(header + b"\0whatever comes"))
+    (request,), effects = connections.received(1, framed(header + b"\0whatever comes"), NOW)
     assert not effects
     answer = m.ApiVersionsResponse(error_code=35)
     data = sent(reply(connections, request.ticket, answer, version=0))

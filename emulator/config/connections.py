@@ -1,0 +1,61 @@
+"""Limits on accepted connections, by Kafka's names.
+
+Source: SocketServerConfigs, Kafka 3.9; KIP-308, KIP-402.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+
+from emulator.config.reading import INT_MAX, LONG_MAX, PropertyReader, integer
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSettings:
+    """How many connections are held, and for how long without a word."""
+
+    idle_ms: int = 600_000
+    """Milliseconds; negative: for ever."""
+    most: int = INT_MAX
+    most_per_address: int = INT_MAX
+    most_of: Mapping[bytes, int] = field(default_factory=dict)
+    """In place of ``most_per_address``, by address: 4 or 16 raw bytes."""
+
+    @classmethod
+    def read(cls, reader: PropertyReader) -> ConnectionSettings:
+        """Take the properties; what is wrong is noted in the reader.
+
+        >>> ConnectionSettings.read(PropertyReader({"max.connections": "5"})).most
+        5
+        """
+        plain, count = cls(), integer(0)
+        per_address = reader.take("max.connections.per.ip", count, plain.most_per_address)
+        overrides = reader.take("max.connections.per.ip.overrides", _overrides, dict[bytes, int]())
+        if per_address == 0 and not overrides:
+            reader.problems.append(
+                "max.connections.per.ip=0 allows nobody: max.connections.per.ip.overrides is empty"
+            )
+        return cls(
+            reader.take("connections.max.idle.ms", integer(-LONG_MAX - 1, LONG_MAX), plain.idle_ms),
+            reader.take("max.connections", count, plain.most),
+            per_address,
+            overrides,
+        )
+
+
+def _overrides(text: str) -> dict[bytes, int]:
+    """``address:count`` and so on; Kafka takes names of hosts too, which nobody looks up here.
+
+    >>> [(len(address), count) for address, count in _overrides("127.0.0.1:20, ::1:3").items()]
+    [(4, 20), (16, 3)]
+    """
+    found = {}
+    for part in filter(None, (one.strip() for one in text.split(","))):
+        address, _, count = part.rpartition(":")
+        try:
+            found[ip_address(address.strip("[]")).packed] = integer(0)(count.strip())
+        except ValueError:
+            raise ValueError(f"{part!r} is not address:count; names are not looked up") from None
+    return found
