@@ -49,6 +49,7 @@ class Answers:
     def __init__(self, release: str) -> None:
         self.failures = RequestFailures()
         self._api_versions_max = advertised(release)[API_VERSIONS][1]
+        self._offers: dict[int, tuple[object, bytes]] = {}
         self._ready: list[EncodedReply] = []
         self._forwarded: list[Call] = []
         self._at_raft: dict[Ticket, Call] = {}
@@ -134,4 +135,12 @@ class Answers:
             self.give(self.made(call, reply.message))
 
     def _encoded(self, header: RequestHeader, message: object) -> bytes:
-        return encoded(header, message, self._api_versions_max)
+        if header.api_key != API_VERSIONS:
+            return encoded(header, message, self._api_versions_max)
+        # The same answer until a feature changes: only the correlation id before it differs.
+        known = self._offers.get(header.api_version)
+        if known is None or known[0] is not message:
+            known = (message, encoded(header, message, self._api_versions_max))
+            if 0 <= header.api_version <= self._api_versions_max:
+                self._offers[header.api_version] = known
+        return header.correlation_id.to_bytes(4, "big", signed=True) + known[1][4:]

@@ -20,7 +20,6 @@ from emulator.controller.machine import Controller
 from emulator.controller.registry import advertised
 from emulator.controller.supported import supported_features
 from emulator.metadata.migration_state import MigrationState
-from emulator.metadata.snapshot import to_records
 from emulator.migration.driver import MigrationDriver
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.settings import Settings
@@ -30,7 +29,16 @@ from emulator.net.population import Population
 from emulator.net.reply import Request
 from emulator.node.assembly import controller_config, raft_config, zk_client
 from emulator.node.recovery import load_history
-from emulator.node.tracing import Causes, NodeCounters, block_row, failure_line, request_row
+from emulator.node.snapshots import SnapshotSchedule
+from emulator.node.tracing import (
+    Causes,
+    NodeCounters,
+    api_name,
+    block_row,
+    error_of,
+    failure_line,
+    request_row,
+)
 from emulator.raft.format import MetaProperties
 from emulator.raft.machine import Raft
 from emulator.raft.requests import RAFT_REQUESTS
@@ -52,7 +60,6 @@ from emulator.trace.distribution import Distribution
 from emulator.trace.rows import RangeRow, Stage
 from emulator.zookeeper.client import ZkClient
 from emulator.zookeeper.states import ZkState
-from wire.record_serde import encode_record
 
 ROUNDS_MAX: Final = 100
 """Rounds of one step; what still moves then goes on in the next step, so no step is endless."""
@@ -122,11 +129,11 @@ class Node:
         self.blocking_ms = Distribution()
         self._causes = Causes()
         self._unfinished = False
+        self._tracing = bool(config.trace_dir)
         self._seen_end = self.raft.log_end_offset
         self._seen_high_watermark = -1
         self._seen_generation = 0
-        self._snapshot_bytes = 0
-        self._snapshot_due_ms = now_ms + config.snapshot_interval_ms
+        self._snapshots = SnapshotSchedule(config, self.raft, self.history, now_ms)
         self._stopping_since_ms: int | None = None
         self._halted = False
 
@@ -269,7 +276,7 @@ class Node:
             for conn in self.connections.tick(now_ms):
                 self._left(conn, now_ms)
                 effects.append(Close(conn))
-        return effects + self._maybe_snapshot(now_ms)
+        return effects + self._snapshots.begin_if_due(now_ms)
 
     def _run_path(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
@@ -302,9 +309,11 @@ class Node:
         end = self.raft.log_end_offset
         if end == self._seen_end:
             return []
-        row = RangeRow(Stage.APPENDED, self._seen_end, end - 1, self._stamp())
-        self._seen_end = end
-        return [*self.raft.flush(now_ms), Row(row)]
+        first, self._seen_end = self._seen_end, end
+        effects = self.raft.flush(now_ms)
+        if self._tracing:
+            effects.append(Row(RangeRow(Stage.APPENDED, first, end - 1, self._stamp())))
+        return effects
 
     def _committed(self, now_ms: int) -> list[Effect]:
         high_watermark = self.raft.high_watermark
@@ -313,9 +322,11 @@ class Node:
         first = max(self._seen_high_watermark, 0)
         self._seen_high_watermark = high_watermark
         deltas = self.controller.committed(now_ms)
-        no_ops = sum(d.last_offset - d.first_offset + 1 for d in deltas if not d.touched)
-        row = RangeRow(Stage.COMMITTED, first, high_watermark - 1, self._stamp(), no_ops)
-        effects: list[Effect] = [Row(row)]
+        effects: list[Effect] = []
+        if self._tracing:
+            no_ops = sum(d.last_offset - d.first_offset + 1 for d in deltas if not d.touched)
+            row = RangeRow(Stage.COMMITTED, first, high_watermark - 1, self._stamp(), no_ops)
+            effects.append(Row(row))
         if self.driver is not None:
             effects += self.driver.metadata(deltas, now_ms)
         return effects
@@ -327,7 +338,8 @@ class Node:
                 appended.ticket.offsets = (appended.first_offset, appended.last_offset)
         for blocked in self.controller.take_blocked():
             self.blocking_ms.observe(blocked.end_ms - blocked.begin_ms)
-            effects.append(Row(block_row(blocked, self._causes, self._stamp())))
+            if self._tracing:
+                effects.append(Row(block_row(blocked, self._causes, self._stamp())))
         for reply in self.raft.take_replies():
             self.controller.answers.answer(reply)
         for answered in self.controller.take_replies():
@@ -340,29 +352,13 @@ class Node:
         effects = self.connections.reply(reply.ticket, reply.payload, now_ms)
         if reply.payload is None:
             self._left(reply.ticket.conn, now_ms)
-        row = request_row(reply, self._stamp())
-        if row.error_code:
-            key = (row.inner_api or row.api, str(row.error_code))
+        error = error_of(reply)
+        if error:
+            key = (api_name(reply.call.header.api_key), str(error))
             self.counters.request_errors[key] = self.counters.request_errors.get(key, 0) + 1
-        return [*effects, Row(row)]
-
-    def _maybe_snapshot(self, now_ms: int) -> list[Effect]:
-        """Begin a snapshot when enough bytes were appended or enough time passed since the last."""
-        new_bytes = self.raft.appended_bytes - self._snapshot_bytes
-        old = self.config.snapshot_interval_ms > 0 and now_ms >= self._snapshot_due_ms
-        due = new_bytes >= self.config.snapshot_bytes_between or old
-        image = self.history.stable
-        latest = self.raft.latest_snapshot
-        covered = latest.end_offset if latest is not None else 0
-        if not due or self.raft.snapshotting or image.offset < covered:
-            return []
-        last = next(self.raft.read(image.offset, image.offset), None)
-        if last is None or last.last_offset != image.offset:
-            return []
-        self._snapshot_bytes = self.raft.appended_bytes
-        self._snapshot_due_ms = now_ms + self.config.snapshot_interval_ms
-        values = (encode_record(record, version) for record, version in to_records(image))
-        return self.raft.snapshot(image.offset + 1, image.epoch, values, last.base_timestamp)
+        if self._tracing:
+            effects.append(Row(request_row(reply, error, self._stamp())))
+        return effects
 
     def _stop_if_drained(self, now_ms: int) -> list[Effect]:
         if self._stopping_since_ms is None or self._halted:

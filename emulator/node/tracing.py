@@ -71,7 +71,7 @@ def block_row(blocked: Blocked, causes: Causes, end_ns: int) -> BlockRow:
     )
 
 
-def request_row(reply: EncodedReply, answered_ns: int) -> RequestRow:
+def request_row(reply: EncodedReply, error: int, answered_ns: int) -> RequestRow:
     """One row; an Envelope shows the client id and correlation id of the request inside."""
     ticket = reply.ticket
     header, inner = ticket.header, _inner(reply.call)
@@ -85,7 +85,7 @@ def request_row(reply: EncodedReply, answered_ns: int) -> RequestRow:
         correlation_id=named.correlation_id,
         answered_ns=answered_ns,
         received_ns=ticket.received_ns,
-        error_code=error_of(reply),
+        error_code=error,
         first_offset=first_offset,
         last_offset=last_offset,
         inner_api=None if inner is None else api_name(inner.api_key),

@@ -9,6 +9,7 @@ answered by ``unsupported``, always in the body of version 0. Served before and 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from emulator.controller.context import Context
@@ -60,23 +61,41 @@ def api_versions(
     names = (request.client_software_name, request.client_software_version)
     if ctx.api_version >= 3 and not all(map(_SOFTWARE.fullmatch, names)):
         return Result(refused(request, ErrorCode.INVALID_REQUEST, None))
+    zeros = ctx.api_version >= _MIN_ZERO_FEATURES_SINCE_VERSION
+    finalised = tuple(image.finalised_features.items())
+    migration = ctx.config.migration_enabled
+    return Result(
+        _offer(release, ctx.features_epoch, finalised, migration_enabled=migration, zeros=zeros)
+    )
+
+
+@lru_cache(maxsize=16)
+def _offer(
+    release: str,
+    features_epoch: int,
+    finalised: tuple[tuple[str, int], ...],
+    *,
+    migration_enabled: bool,
+    zeros: bool,
+) -> m.ApiVersionsResponse:
+    """One answer for all who ask until a feature changes; nobody may change it."""
     response = m.ApiVersionsResponse(
         api_keys=listed(advertised(release)),
         supported_features=[
             m.ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=low, max_version=high)
             for name, (low, high) in supported_features(release).items()
             # Decoders before v4 fail on a feature that may be absent (KAFKA-17011).
-            if low > 0 or ctx.api_version >= _MIN_ZERO_FEATURES_SINCE_VERSION
+            if low > 0 or zeros
         ],
-        zk_migration_ready=ctx.config.migration_enabled and release in _READINESS_SINCE,
+        zk_migration_ready=migration_enabled and release in _READINESS_SINCE,
     )
     if release in _FEATURES_FINALIZED_SINCE:
-        response.finalized_features_epoch = ctx.features_epoch
+        response.finalized_features_epoch = features_epoch
         response.finalized_features = [
             m.ApiVersionsResponse.FinalizedFeatureKey(
                 name=name, max_version_level=level, min_version_level=level
             )
-            for name, level in image.finalised_features.items()
+            for name, level in finalised
             if level
         ]
-    return Result(response)
+    return response

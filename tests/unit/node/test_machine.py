@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -242,8 +241,8 @@ def test_the_log_keeps_what_zookeeper_stands_at() -> None:
     world.held = []
     stands_at = driver.write_behind.lag.confirmed
     digest = world.node.raft.digest_at(stands_at)
-    world.node._snapshot_due_ms = world.now_ms
-    world.node.config = replace(world.node.config, snapshot_interval_ms=1_000)
+    world.node._snapshots._due_ms = world.now_ms
+    world.node._snapshots._interval_ms = 1_000
     world.advance(10_000)
     written = [line for line in world.logs if line.event == "raft.snapshot.written"]
     assert len(written) > 3

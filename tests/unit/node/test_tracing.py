@@ -9,8 +9,9 @@ from emulator.controller.context import Call
 from emulator.controller.gate import Blocked
 from emulator.migration.dual_write.modes import Mode
 from emulator.net.reply import Ticket
-from emulator.node.tracing import Causes, api_name, block_row, first_error, request_row
-from emulator.trace.rows import BlockCause, BlockEnd
+from emulator.node import tracing
+from emulator.node.tracing import Causes, api_name, block_row, error_of, first_error
+from emulator.trace.rows import BlockCause, BlockEnd, RequestRow
 from wire import messages as m
 from wire.frame import RequestHeader, encode_request
 
@@ -22,6 +23,10 @@ def header(key: int, version: int, correlation_id: int, client_id: str) -> Reque
     return RequestHeader(
         api_key=key, api_version=version, correlation_id=correlation_id, client_id=client_id
     )
+
+
+def request_row(reply: EncodedReply, answered_ns: int) -> RequestRow:
+    return tracing.request_row(reply, error_of(reply), answered_ns)
 
 
 def ticket(key: int, version: int) -> Ticket:

@@ -1,0 +1,43 @@
+"""When a snapshot of the metadata begins: enough bytes were appended, or enough time has passed."""
+
+from __future__ import annotations
+
+from emulator.config.load import Config
+from emulator.metadata.history import History
+from emulator.metadata.snapshot import to_records
+from emulator.raft.machine import Raft
+from emulator.seam import Effect
+from wire.record_serde import encode_record
+
+
+class SnapshotSchedule:
+    """Counts from the start of the process; the Raft machine writes what was begun in slices.
+
+    Source: SnapshotGenerator, Kafka 3.9; KIP-630, KIP-876.
+    """
+
+    def __init__(self, config: Config, raft: Raft, history: History, now_ms: int) -> None:
+        self._bytes_between = config.snapshot_bytes_between
+        self._interval_ms = config.snapshot_interval_ms
+        self._raft = raft
+        self._history = history
+        self._bytes = 0
+        self._due_ms = now_ms + config.snapshot_interval_ms
+
+    def begin_if_due(self, now_ms: int) -> list[Effect]:
+        """Begin one of what is stable, if that ends where a batch does; else wait until it does."""
+        raft = self._raft
+        old = self._interval_ms > 0 and now_ms >= self._due_ms
+        due = raft.appended_bytes - self._bytes >= self._bytes_between or old
+        image = self._history.stable
+        latest = raft.latest_snapshot
+        covered = latest.end_offset if latest is not None else 0
+        if not due or raft.snapshotting or image.offset < covered:
+            return []
+        last = next(raft.read(image.offset, image.offset), None)
+        if last is None or last.last_offset != image.offset:
+            return []
+        self._bytes = raft.appended_bytes
+        self._due_ms = now_ms + self._interval_ms
+        values = (encode_record(record, version) for record, version in to_records(image))
+        return raft.snapshot(image.offset + 1, image.epoch, values, last.base_timestamp)

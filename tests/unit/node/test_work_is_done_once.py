@@ -1,0 +1,97 @@
+"""What is parsed or encoded on a request's way is so once: counted, not timed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from emulator.controller import batches, forwarding
+from emulator.net import accepted
+from emulator.node import tracing
+from emulator.seam import Accepted, Received
+from tests.unit.controller.envelopes import enveloped
+from tests.unit.controller.world import create
+from tests.unit.node.test_no_request_ends_the_node import ENVELOPE, Peers, header
+from wire import codec
+from wire import messages as m
+from wire.frame import encode_request, framed
+
+
+@pytest.fixture
+def peers() -> Peers:
+    return Peers()
+
+
+def counted(
+    peers: Peers, monkeypatch: pytest.MonkeyPatch, key: int, version: int, message: object
+) -> Counter[str]:
+    """Calls of the wire's functions while a request is answered."""
+    data = encode_request(header(key, version), message)
+    calls: Counter[str] = Counter()
+
+    def count(owner: Any, name: str) -> None:
+        real: Callable[..., Any] = getattr(owner, name)
+
+        def call(*args: Any, **fields: Any) -> Any:
+            calls[name] += 1
+            return real(*args, **fields)
+
+        monkeypatch.setattr(owner, name, call)
+
+    for owner in (accepted, forwarding, tracing):
+        count(owner, "split_request")
+    count(codec, "decode")
+    count(codec, "encode")
+    count(batches, "encode_record")
+    count(tracing, "RequestRow")
+    peers.conn += 1
+    events: list[Any] = [
+        Accepted(peers.conn, "CONTROLLER", b"\x7f\0\0\1"),
+        Received(peers.conn, framed(data)),
+    ]
+    peers.perform(peers.node.step(events, peers.now_ms))
+    monkeypatch.undo()
+    (answer,) = peers.sent.pop(peers.conn)
+    assert answer
+    return calls
+
+
+def test_a_heartbeat(peers: Peers, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = m.BrokerHeartbeatRequest(broker_id=0, broker_epoch=peers.image.brokers[0].epoch)
+    assert counted(peers, monkeypatch, 63, 1, request) == {
+        "split_request": 1,
+        "decode": 1,
+        "encode": 1,
+    }
+
+
+def test_a_creation_in_an_envelope(peers: Peers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two headers, two bodies, two answers; the topic is three records, each read back once."""
+    inner = encode_request(header(19, 7), create("two", 2, 1))
+    assert counted(peers, monkeypatch, ENVELOPE, 0, enveloped(inner)) == {
+        "split_request": 2,
+        "decode": 2 + 3,
+        "encode": 2 + 3,
+        "encode_record": 3,
+    }
+
+
+def test_api_versions_is_encoded_until_a_feature_changes(
+    peers: Peers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = m.ApiVersionsRequest(client_software_name="me", client_software_version="1")
+    encodes = [counted(peers, monkeypatch, 18, 3, request)["encode"] for _ in range(3)]
+    assert encodes == [1, 0, 0]
+    first = peers.ask(request, 18, 3)
+    update = m.UpdateFeaturesRequest.FeatureUpdateKey(
+        feature="metadata.version", max_version_level=20, upgrade_type=2
+    )
+    changed = peers.ask(m.UpdateFeaturesRequest(feature_updates=[update]), 57, 1)
+    assert (changed.error_code, changed.results[0].error_code) == (0, 0)
+    later = peers.ask(request, 18, 3)
+    assert later.finalized_features[0].max_version_level == 20
+    assert later.finalized_features_epoch > first.finalized_features_epoch
+    assert peers.ask(m.ApiVersionsRequest(), 18, 0) == peers.ask(m.ApiVersionsRequest(), 18, 0)
