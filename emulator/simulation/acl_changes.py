@@ -4,33 +4,28 @@ from __future__ import annotations
 
 from typing import Final
 
-from emulator.metadata.acls import Acl, Resource
 from emulator.simulation.broker import SimulatedBroker
 from emulator.simulation.changes import Changes
+from emulator.simulation.facts import AclFacts
 from wire import messages as m
 
 VERSION: Final = 3
-RESOURCES: Final = (
-    Resource(2, 3, "t-acl"),
-    Resource(2, 3, "*"),
-    Resource(2, 4, "t-acl"),
-    Resource(3, 3, "g:1"),
-    Resource(5, 4, "tx-"),
-)
+RESOURCES: Final = ((2, 3, "t-acl"), (2, 3, "*"), (2, 4, "t-acl"), (3, 3, "g:1"), (5, 4, "tx-"))
+"""Type, pattern, name."""
 ENTRIES: Final = tuple(
-    Acl(resource, principal, "*", operation, permission)
+    AclFacts(*resource, principal, "*", operation, permission)
     for resource in RESOURCES
     for principal in ("User:alice", "User:*")
     for operation, permission in ((4, 3), (8, 2))
 )
 
 
-class AclChanges(Changes[Acl]):
+class AclChanges(Changes[AclFacts]):
     """Adds an entry, or removes it if it is there."""
 
     def one(self, brokers: list[SimulatedBroker]) -> None:
         """Ask for one change through one of the brokers."""
-        acl, broker = self._rng.choice(ENTRIES), self._rng.choice(brokers)
+        acl, broker = self.rng.choice(ENTRIES), self.rng.choice(brokers)
         if not self._free(acl):
             return
         there = self._there(acl)
@@ -44,16 +39,16 @@ class AclChanges(Changes[Acl]):
             removes=there,
         )
 
-    def _there(self, acl: Acl) -> bool:
-        return acl in self._image().resource_acls(acl.resource).values()
+    def _there(self, acl: AclFacts) -> bool:
+        return acl in self._facts().acls.values()
 
 
-def _creation(acl: Acl) -> object:
+def _creation(acl: AclFacts) -> object:
     kinds = m.CreateAclsRequest
     creation = kinds.AclCreation(
-        resource_type=acl.resource.resource_type,
-        resource_name=acl.resource.name,
-        resource_pattern_type=acl.resource.pattern_type,
+        resource_type=acl.resource_type,
+        resource_name=acl.resource_name,
+        resource_pattern_type=acl.pattern_type,
         principal=acl.principal,
         host=acl.host,
         operation=acl.operation,
@@ -62,12 +57,12 @@ def _creation(acl: Acl) -> object:
     return kinds(creations=[creation])
 
 
-def _removal(acl: Acl) -> object:
+def _removal(acl: AclFacts) -> object:
     kinds = m.DeleteAclsRequest
     exactly = kinds.DeleteAclsFilter(
-        resource_type_filter=acl.resource.resource_type,
-        resource_name_filter=acl.resource.name,
-        pattern_type_filter=acl.resource.pattern_type,
+        resource_type_filter=acl.resource_type,
+        resource_name_filter=acl.resource_name,
+        pattern_type_filter=acl.pattern_type,
         principal_filter=acl.principal,
         host_filter=acl.host,
         operation=acl.operation,

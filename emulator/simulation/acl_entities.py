@@ -8,12 +8,29 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from emulator.metadata.image import Image
+from emulator.simulation.facts import Facts
 
 TYPES: Final = ("Topic", "Group", "Cluster", "TransactionalId", "DelegationToken", "User")
 """From number 2 on."""
 PLACES: Final = {3: "/kafka-acl", 4: "/kafka-acl-extended/prefixed"}
-OPERATIONS: Final = {2: "All", 3: "Read", 4: "Write", 8: "Describe"}
+OPERATIONS: Final = dict(
+    enumerate(
+        (
+            "All",
+            "Read",
+            "Write",
+            "Create",
+            "Delete",
+            "Alter",
+            "Describe",
+            "ClusterAction",
+            "DescribeConfigs",
+            "AlterConfigs",
+            "IdempotentWrite",
+        ),
+        start=2,
+    )
+)
 PERMISSIONS: Final = {2: "Deny", 3: "Allow"}
 Meaning = tuple[Any, ...]
 
@@ -23,12 +40,12 @@ def covered(path: str) -> bool:
     return any(path.startswith(f"{place}/{kind}/") for place in PLACES.values() for kind in TYPES)
 
 
-def expected(image: Image) -> dict[str, Meaning]:
+def expected(facts: Facts) -> dict[str, Meaning]:
     """Every resource that has entries, by path."""
     found: dict[str, set[tuple[str, ...]]] = {}
-    for acl in image.acls.values():
-        kind, pattern, name = acl.resource
-        path = f"{PLACES[pattern]}/{TYPES[kind - 2]}/{name}"
+    for acl in facts.acls.values():
+        kind = TYPES[acl.resource_type - 2]
+        path = f"{PLACES[acl.pattern_type]}/{kind}/{acl.resource_name}"
         entry = (
             acl.principal,
             acl.host,

@@ -9,8 +9,8 @@ from collections.abc import Callable, Hashable
 from random import Random
 from typing import Final, Generic, TypeVar
 
-from emulator.metadata.image import Image
 from emulator.simulation.broker import SimulatedBroker
+from emulator.simulation.facts import Facts
 from emulator.simulation.violation import ensure
 from wire.errors import ErrorCode
 
@@ -22,13 +22,13 @@ class Changes(Generic[K]):
     """Asks, and holds each answer against what is committed by then.
 
     Args:
-        rng: what is asked for.
-        image: the newest committed image.
+        facts: the newest that is committed.
     """
 
-    def __init__(self, rng: Random, image: Callable[[], Image]) -> None:
-        self._rng = rng
-        self._image = image
+    def __init__(self, facts: Callable[[], Facts]) -> None:
+        self.rng = Random(0)
+        """Decides what is asked for; set anew before each request."""
+        self._facts = facts
         self._busy: set[K] = set()
         self._lost: set[K] = set()
         self.set = 0
@@ -38,6 +38,10 @@ class Changes(Generic[K]):
     def busy(self) -> bool:
         """Whether an answer is still expected."""
         return bool(self._busy)
+
+    def one(self, brokers: list[SimulatedBroker]) -> None:
+        """Ask for one change through one of the brokers."""
+        raise NotImplementedError
 
     def _free(self, key: K) -> bool:
         return key not in self._busy and key not in self._lost

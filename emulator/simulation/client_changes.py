@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from emulator.metadata import client_quotas
-from emulator.metadata.image import Image
-from emulator.metadata.metadata_version import Feature
 from emulator.simulation.broker import SimulatedBroker
 from emulator.simulation.changes import Changes
+from emulator.simulation.facts import Entity, Facts, entity_of
 from wire import messages as m
 
 QUOTAS_VERSION: Final = 1
 SCRAM_VERSION: Final = 0
-Entity: TypeAlias = tuple[tuple[str, str | None], ...]
+SCRAM_LEVEL: Final = 11
+"""The first level of metadata.version with records for credentials."""
 ENTITIES: Final[tuple[tuple[Entity, str], ...]] = (
     ((("user", "alice"),), "producer_byte_rate"),
     ((("user", "alice"),), "request_percentage"),
@@ -32,33 +31,32 @@ class ClientChanges(Changes[Key]):
 
     def one(self, brokers: list[SimulatedBroker]) -> None:
         """Ask for one change through one of the brokers."""
-        broker = self._rng.choice(brokers)
+        broker = self.rng.choice(brokers)
         keys: list[Key] = [*ENTITIES]
-        if self._image().metadata_version.supports(Feature.SCRAM):
+        if self._facts().level >= SCRAM_LEVEL:
             keys += USERS
-        key = self._rng.choice(keys)
-        number = None if self._rng.random() < 0.4 else self._rng.randint(4_096, 9_999)
+        key = self.rng.choice(keys)
+        number = None if self.rng.random() < 0.4 else self.rng.randint(4_096, 9_999)
         if not self._free(key):
             return
-        if number is None and _found(self._image(), key) is None:
+        if number is None and _found(self._facts(), key) is None:
             return
 
         def kept() -> str | None:
-            found = _found(self._image(), key)
+            found = _found(self._facts(), key)
             return None if found == number else f"{number} was asked for, it is {found}"
 
         request, version = _quota(key, number) if key in ENTITIES else _scram(key, number)
         self._ask(broker, key, request, version, error_of=_error, kept=kept, removes=number is None)
 
 
-def _found(image: Image, key: Key) -> float | None:
+def _found(facts: Facts, key: Key) -> float | None:
     """A limit, or a credential's iterations."""
     what, which = key
     if isinstance(what, str):
-        credential = image.scram_credentials.get((what, int(which)))
+        credential = facts.scram.get((what, int(which)))
         return None if credential is None else credential.iterations
-    limits = image.client_quotas.get(client_quotas.entity(what)) or client_quotas.NONE
-    return limits.get(str(which))
+    return facts.client_quotas.get(entity_of(what), {}).get(str(which))
 
 
 def _quota(key: Key, number: int | None) -> tuple[object, int]:

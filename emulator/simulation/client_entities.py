@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 from urllib.parse import quote
 
-from emulator.metadata.image import Image
+from emulator.simulation.facts import Facts
 
 ROOTS: Final = ("/config/users/", "/config/clients/", "/config/ips/")
 MECHANISMS: Final = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
@@ -26,13 +26,13 @@ def covered(path: str) -> bool:
     )
 
 
-def expected(image: Image) -> dict[str, Meaning]:
+def expected(facts: Facts) -> dict[str, Meaning]:
     """Every entity that has something, by path."""
     found: dict[str, dict[str, object]] = {}
-    for entity, limits in image.client_quotas.items():
-        config = found.setdefault(_path((one.type, one.name_or_none) for one in entity), {})
+    for entity, limits in facts.client_quotas.items():
+        config = found.setdefault(_path(entity), {})
         config.update(limits.items())
-    for (name, mechanism), one in image.scram_credentials.items():
+    for (name, mechanism), one in facts.scram.items():
         config = found.setdefault(_path([("user", name)]), {})
         config[MECHANISMS[mechanism]] = (
             one.salt,

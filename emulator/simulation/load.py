@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
-from emulator.metadata.image import Image
 from emulator.net.versions import declared
 from emulator.simulation.broker import PRINCIPAL, SimulatedBroker
+from emulator.simulation.facts import BROKER, TOPIC, Facts
 from emulator.simulation.violation import Violated, ensure
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -24,8 +24,6 @@ from wire.frame import RequestHeader, decode_response, encode_request
 
 TIMEOUT_MS: Final = 4_000
 SET: Final = 0
-TOPIC: Final = 2
-BROKER: Final = 4
 RETENTION: Final = "retention.ms"
 BROKER_KEY: Final = "log.cleaner.backoff.ms"
 VERSIONS: Final = {
@@ -60,16 +58,19 @@ class Load:
     """Asks for changes through brokers and remembers what was promised.
 
     Args:
-        rng: what is asked for.
-        image: the newest committed image, as the ledger has it.
+        facts: the newest that is committed, as the ledger has it.
+        tell: takes a line of the story.
+        partitions_max: what a topic is made with at most.
     """
 
     def __init__(
-        self, rng: Random, image: Callable[[], Image], tell: Callable[[str], None]
+        self, facts: Callable[[], Facts], tell: Callable[[str], None], partitions_max: int = 4
     ) -> None:
-        self._rng = rng
-        self._image = image
+        self.rng = Random(0)
+        """Decides what is asked for; set anew before each request."""
+        self._facts = facts
         self._tell = tell
+        self._partitions_max = partitions_max
         self._topics: dict[str, _Thing] = {}
         self._configs: dict[str, _Thing] = {}
         self._blocks: list[tuple[int, int]] = []
@@ -78,16 +79,17 @@ class Load:
         self.acknowledged = 0
         self.timed_out = 0
 
-    def begin(self, image: Image) -> None:
+    def begin(self) -> None:
         """Take what the migration has copied as known."""
-        for topic in image.topics.values():
-            self._topics.setdefault(topic.name, _Thing(_topic_state(image, topic.name)))
+        facts = self._facts()
+        for topic in facts.topics.values():
+            self._topics.setdefault(topic.name, _Thing(_topic_state(facts, topic.name)))
 
     def one(self, brokers: list[SimulatedBroker]) -> None:
         """Ask for one change through one of the brokers."""
-        broker = self._rng.choice(brokers)
+        broker = self.rng.choice(brokers)
         self.asked += 1
-        kind = self._rng.random()
+        kind = self.rng.random()
         if kind < 0.12:
             self._allocate(broker)
         elif kind < 0.35:
@@ -108,34 +110,37 @@ class Load:
         if len(idle) < 6:
             self._made += 1
             idle.append(f"n{self._made}")
-        name = self._rng.choice(idle)
+        name = self.rng.choice(idle)
         thing = self._topics.setdefault(name, _Thing(TopicState()))
         request: object
         if not thing.now.partitions:
-            count, retention = self._rng.randint(1, 4), str(self._rng.randint(1, 9_999))
-            after = TopicState(count, retention if self._rng.random() < 0.5 else None)
-            request = _create(name, after, self._rng.randint(1, min(2, alive)))
-        elif (kind := self._rng.random()) < 0.35:
+            count, retention = (
+                self.rng.randint(1, self._partitions_max),
+                str(self.rng.randint(1, 9_999)),
+            )
+            after = TopicState(count, retention if self.rng.random() < 0.5 else None)
+            request = _create(name, after, self.rng.randint(1, min(2, alive)))
+        elif (kind := self.rng.random()) < 0.35:
             after = TopicState()
             states = [m.DeleteTopicsRequest.DeleteTopicState(name=name)]
             request = m.DeleteTopicsRequest(topics=states, timeout_ms=TIMEOUT_MS)
         elif kind < 0.65:
-            after = replace(thing.now, partitions=thing.now.partitions + self._rng.randint(1, 3))
+            after = replace(thing.now, partitions=thing.now.partitions + self.rng.randint(1, 3))
             asked = m.CreatePartitionsRequest.CreatePartitionsTopic(
                 name=name, count=after.partitions, assignments=None
             )
             request = m.CreatePartitionsRequest(topics=[asked], timeout_ms=TIMEOUT_MS)
         else:
-            after = replace(thing.now, retention=str(self._rng.randint(1, 9_999)))
+            after = replace(thing.now, retention=str(self.rng.randint(1, 9_999)))
             request = _set(TOPIC, name, RETENTION, after.retention)
         self._change(broker, f"topic {name}", thing, after, request)
 
     def _broker_config(self, broker: SimulatedBroker) -> None:
-        name = self._rng.choice(("", str(broker.id)))
+        name = self.rng.choice(("", str(broker.id)))
         thing = self._configs.setdefault(name, _Thing(TopicState()))
         if thing.busy or thing.maybe is not None:
             return
-        after = TopicState(0, str(self._rng.randint(1, 9_999)))
+        after = TopicState(0, str(self.rng.randint(1, 9_999)))
         request = _set(BROKER, name, BROKER_KEY, after.retention)
         self._change(broker, f"broker config {name!r}", thing, after, request)
 
@@ -167,13 +172,13 @@ class Load:
         """Plainly, or in an Envelope as a broker passes on what clients ask."""
         version = VERSIONS[type(request)]
         _, key = declared(type(request))
-        if self._rng.random() < 0.5:
+        if self.rng.random() < 0.5:
             broker.ask(request, version, lambda answer: answered(_error(answer)))
             return
         header = RequestHeader(
             api_key=key,
             api_version=version,
-            correlation_id=self._rng.randrange(1 << 31),
+            correlation_id=self.rng.randrange(1 << 31),
             client_id="client",
         )
         envelope = m.EnvelopeRequest(
@@ -204,7 +209,7 @@ class Load:
                 for one, other in self._blocks:
                     ensure(end <= one or other <= first, "producer-ids-once", f"{first} to {end}")
                 self._blocks.append((first, end))
-                following = self._image().producer_ids.next_producer_id
+                following = self._facts().next_producer_id
                 ensure(following >= end, "answered-is-committed", f"producer ids below {end}")
 
         request = m.AllocateProducerIdsRequest(broker_id=broker.id, broker_epoch=broker.epoch)
@@ -219,9 +224,9 @@ class Load:
         ]
         if not led:
             return
-        (_, index), known = self._rng.choice(led)
+        (_, index), known = self.rng.choice(led)
         others = [r for r in known.replicas if r != broker.id]
-        wanted = [broker.id, *self._rng.sample(others, self._rng.randint(0, len(others)))]
+        wanted = [broker.id, *self.rng.sample(others, self.rng.randint(0, len(others)))]
         request = m.AlterPartitionRequest
         asked = request.PartitionData(
             partition_index=index,
@@ -238,7 +243,7 @@ class Load:
             if told.error_code:
                 return
             self.acknowledged += 1
-            now = self._image().partition(known.topic_id, index)
+            now = self._facts().partition(known.topic_id, index)
             late = now is not None and now.partition_epoch < told.partition_epoch
             ensure(not late, "answered-is-committed", f"ISR of {known.topic_id.hex()}-{index}")
 
@@ -248,7 +253,7 @@ class Load:
 
     # ---------------------------------------------------------------- the oracle
     def compare(self) -> None:
-        """Hold every promise against the newest committed image.
+        """Hold every promise against the newest committed facts.
 
         Raises:
             Violated: one was not kept.
@@ -259,27 +264,27 @@ class Load:
         for name, thing in self._configs.items():
             if not thing.busy:
                 self._compare(f"broker config {name!r}", thing)
-        following = self._image().producer_ids.next_producer_id
+        following = self._facts().next_producer_id
         for _, end in self._blocks:
             ensure(following >= end, "answered-is-committed", f"producer ids below {end}")
 
     def _compare(self, what: str, thing: _Thing) -> None:
-        image = self._image()
+        facts = self._facts()
         if what.startswith("topic "):
-            found = _topic_state(image, what[6:])
+            found = _topic_state(facts, what[6:])
         else:
             name = what.split("'")[1]
-            found = TopicState(0, image.config(BROKER, name).get(BROKER_KEY))
+            found = TopicState(0, facts.config(BROKER, name).get(BROKER_KEY))
         if found not in (thing.now, thing.maybe):
             text = f"{what} is {found}, was answered {thing.now}, may be {thing.maybe}"
             raise Violated("answered-is-committed", text)
 
 
-def _topic_state(image: Image, name: str) -> TopicState:
-    topic = image.topic(name)
+def _topic_state(facts: Facts, name: str) -> TopicState:
+    topic = facts.topic(name)
     if topic is None:
         return TopicState()
-    return TopicState(len(topic.partitions), image.config(TOPIC, name).get(RETENTION))
+    return TopicState(len(topic.partitions), facts.config(TOPIC, name).get(RETENTION))
 
 
 def _create(name: str, wanted: TopicState, replication_factor: int) -> m.CreateTopicsRequest:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-from emulator.metadata.image import Image
 from emulator.simulation.broker import SimulatedBroker
+from emulator.simulation.facts import Facts
 from emulator.simulation.violation import ensure
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -45,13 +45,13 @@ class Moves:
     """Asks, and holds each answer against what is committed by then.
 
     Args:
-        rng: what is asked for.
-        image: the newest committed image.
+        facts: the newest that is committed.
     """
 
-    def __init__(self, rng: Random, image: Callable[[], Image]) -> None:
-        self._rng = rng
-        self._image = image
+    def __init__(self, facts: Callable[[], Facts]) -> None:
+        self.rng = Random(0)
+        """Decides what is asked for; set anew before each request."""
+        self._facts = facts
         self._waiting = 0
         self.elected = 0
         self.moved = 0
@@ -64,28 +64,28 @@ class Moves:
 
     def one(self, brokers: list[SimulatedBroker]) -> None:
         """Ask for an election or a reassignment through one of the brokers."""
-        broker = self._rng.choice(brokers)
-        image = self._image()
+        broker = self.rng.choice(brokers)
+        facts = self._facts()
         partitions = sorted(
             (topic.name, index, (topic.id, index))
-            for topic in image.topics.values()
+            for topic in facts.topics.values()
             for index in topic.partitions
         )
         if not partitions:
             return
-        chosen = self._rng.sample(partitions, min(len(partitions), self._rng.randint(1, 3)))
+        chosen = self.rng.sample(partitions, min(len(partitions), self.rng.randint(1, 3)))
         self._waiting += 1
-        if self._rng.random() < 0.5:
+        if self.rng.random() < 0.5:
             self._elect(broker, chosen)
         else:
             self._move(broker, chosen)
 
     def _elect(self, broker: SimulatedBroker, chosen: list[tuple[str, int, Key]]) -> None:
         group = m.ElectLeadersRequest.TopicPartitions
-        everything = self._rng.random() < 0.3
+        everything = self.rng.random() < 0.3
         before = {key: self._epoch(key) for _, _, key in chosen}
         request = m.ElectLeadersRequest(
-            election_type=self._rng.choice((0, 0, 1)),
+            election_type=self.rng.choice((0, 0, 1)),
             topic_partitions=None
             if everything
             else [group(topic=name, partitions=(index, index)) for name, index, _ in chosen],
@@ -112,10 +112,10 @@ class Moves:
 
     def _move(self, broker: SimulatedBroker, chosen: list[tuple[str, int, Key]]) -> None:
         kinds = m.AlterPartitionReassignmentsRequest
-        ids = sorted(self._image().brokers)
+        ids = sorted(self._facts().brokers)
         topics = []
         for name, index, key in chosen:
-            cancels = self._rng.random() < 0.2
+            cancels = self.rng.random() < 0.2
             target = self._target(ids, key)
             part = kinds.ReassignablePartition(
                 partition_index=index, replicas=None if cancels else tuple(target)
@@ -138,10 +138,10 @@ class Moves:
 
     def _target(self, ids: list[int], key: Key) -> list[int]:
         """The same brokers in another order, which leaves another one preferred, or any."""
-        partition = self._image().partition(*key)
-        if partition is not None and self._rng.random() < 0.5:
-            return self._rng.sample(partition.replicas, len(partition.replicas))
-        return self._rng.sample(ids, self._rng.randint(1, len(ids)))
+        partition = self._facts().partition(*key)
+        if partition is not None and self.rng.random() < 0.5:
+            return self.rng.sample(partition.replicas, len(partition.replicas))
+        return self.rng.sample(ids, self.rng.randint(1, len(ids)))
 
     def _refused(self, code: int) -> bool:
         if code == ErrorCode.NONE:
@@ -151,7 +151,7 @@ class Moves:
         return True
 
     def _epoch(self, key: Key) -> int:
-        partition = self._image().partition(*key)
+        partition = self._facts().partition(*key)
         return -1 if partition is None else partition.partition_epoch
 
     def _later(self, key: Key, before: int, what: str) -> None:

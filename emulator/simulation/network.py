@@ -8,10 +8,11 @@ arrives even after the sender's end is closed, as from a buffer in the network.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from random import Random
+from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
 from emulator.simulation.scheduler import MS, Scheduler
@@ -41,6 +42,7 @@ class Party(Protocol):
 @dataclass(slots=True)
 class _Direction:
     target: Party
+    delay_us: tuple[int, int]
     last_us: int = 0
     held: list[Callable[[], None]] | None = None
     muted: bool = False
@@ -66,12 +68,22 @@ class Network:
         scheduler: the clock.
         rng: delays and pieces.
         delay_us: shortest and longest way of a message.
+        places: the same for connections to who bears a name.
     """
 
-    def __init__(self, scheduler: Scheduler, rng: Random, delay_us: tuple[int, int]) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        rng: Random,
+        delay_us: tuple[int, int],
+        places: Mapping[str, tuple[int, int]] = MappingProxyType({}),
+    ) -> None:
         self._scheduler = scheduler
         self._rng = rng
-        self._delay_us = delay_us
+        self.delay_us = {"": delay_us, **places}
+        """By the name of who accepts; "" for all others."""
+        self.lost = 0
+        """Messages that were sent and never arrived."""
         self._listeners: dict[Address, Party] = {}
         self._links: dict[int, Link] = {}
         self._ids = count(1)
@@ -96,8 +108,9 @@ class Network:
             self._scheduler.after(REFUSED_US, lambda: party.closed(conn, why))
             return
         link = Link(conn, party, acceptor, {party.name, acceptor.name})
+        delay_us = self.delay_us.get(acceptor.name, self.delay_us[""])
         for one in (party, acceptor):
-            link.directions[one.name] = _Direction(one)
+            link.directions[one.name] = _Direction(one, delay_us)
         self._links[conn] = link
 
         def stands() -> None:
@@ -113,6 +126,7 @@ class Network:
             return
         target = _other(link, sender)
         if link.directions[target.name].muted:
+            self.lost += 1
             return
         pieces = [data]
         if len(data) > 1 and self._rng.random() < 0.1:
@@ -153,7 +167,7 @@ class Network:
             if party.name in link.open:
                 link.open.discard(party.name)
                 self._scheduler.after(
-                    self._delay(),
+                    self._rng.randint(*link.directions[party.name].delay_us),
                     lambda party=party: party.closed(link.conn, "cut"),  # type: ignore[misc]
                 )
 
@@ -181,6 +195,26 @@ class Network:
                 if direction.held is not None:
                     self.release(link, direction.target)
 
+    def calm(self, delay_us: tuple[int, int]) -> None:
+        """From now on no message takes longer than that; what is on its way does."""
+        self.delay_us = dict.fromkeys(self.delay_us, delay_us)
+        for link in self._links.values():
+            for direction in link.directions.values():
+                direction.delay_us = delay_us
+
+    def slow(self, place: str, delay_us: tuple[int, int]) -> None:
+        """From now on messages take so long to who is named so; "": to all who are not named."""
+        self.delay_us[place] = delay_us
+        for link in self._links.values():
+            name = link.acceptor.name
+            if (name if name in self.delay_us else "") == place:
+                for direction in link.directions.values():
+                    direction.delay_us = delay_us
+
+    def opener(self, conn: int) -> str:
+        """Name of the party that opened a connection."""
+        return self._links[conn].opener.name
+
     # ---------------------------------------------------------------- delivery
     def _deliver(self, link: Link, target: str, action: Callable[[], None]) -> None:
         direction = link.directions[target]
@@ -188,6 +222,8 @@ class Network:
         def arrive() -> None:
             if target in link.open:
                 action()
+            else:
+                self.lost += 1
 
         if direction.held is not None:
             direction.held.append(arrive)
@@ -195,7 +231,9 @@ class Network:
             self._schedule(direction, arrive)
 
     def _schedule(self, direction: _Direction, arrive: Callable[[], None]) -> None:
-        due_us = max(self._scheduler.now_us + self._delay(), direction.last_us)
+        due_us = max(
+            self._scheduler.now_us + self._rng.randint(*direction.delay_us), direction.last_us
+        )
         direction.last_us = due_us
         self._scheduler.after(due_us - self._scheduler.now_us, arrive)
 
@@ -203,9 +241,6 @@ class Network:
         link.open.discard(party.name)
         self._links.pop(link.conn, None)
         party.closed(link.conn, why)
-
-    def _delay(self) -> int:
-        return self._rng.randint(*self._delay_us)
 
 
 def _other(link: Link, party: Party) -> Party:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from random import Random
 
 from emulator.config.load import Config
-from emulator.migration.dual_write.modes import Mode
 from emulator.node.machine import Node
 from emulator.raft.format import MetaProperties
 from emulator.seam import (
@@ -35,13 +34,13 @@ from emulator.seam import (
     TruncateFile,
 )
 from emulator.simulation.disk import SimulatedDisk
+from emulator.simulation.ledger import Ledger
 from emulator.simulation.network import Network
 from emulator.simulation.scheduler import MS, Scheduler
 
 TURN_US = 100
 """From something happening to the step that takes it: more may come in the same turn."""
 STEP_US = 50
-SYNC_US = (200, 4 * MS)
 LISTENER = "CONTROLLER"
 LOOPBACK = b"\x7f\x00\x00\x01"
 
@@ -49,8 +48,9 @@ LOOPBACK = b"\x7f\x00\x00\x01"
 class Process:
     """See the module's docstring.
 
-    ``watch`` is called after every step, before its effects are performed; ``died`` once, with the
-    exit code or None for a crash.
+    ``watch`` is called after every step with its effects, before they are performed; ``died`` once,
+    with the exit code or None for a crash. ``listens``: others reach it. ``sync_us``: shortest and
+    longest time of a sync.
     """
 
     def __init__(  # noqa: PLR0917  # what a process is made of, and what it runs in
@@ -59,18 +59,25 @@ class Process:
         config: Config,
         identity: MetaProperties,
         disk: SimulatedDisk,
+        ledger: Ledger,
         scheduler: Scheduler,
         network: Network,
         rng: Random,
         *,
-        watch: Callable[[Process], None],
+        watch: Callable[[Process, list[Effect]], None],
         died: Callable[[Process, int | None], None],
+        sync_us: tuple[int, int] = (200, 4 * MS),
+        listens: bool = True,
     ) -> None:
         self.name = name
         self.alive = True
         self.frozen = False
         self.disk = disk
-        self.steps = 0
+        self.ledger = ledger
+        self.sync_us = sync_us
+        self.disk_failed = False
+        """An operation of its disk came to nothing."""
+        self._listens = listens
         self._scheduler = scheduler
         self._network = network
         self._rng = rng
@@ -92,7 +99,8 @@ class Process:
     def start(self) -> None:
         """Listen, and let the node begin."""
         listener = self.node.config.controller_listener
-        self._network.listen((listener.host, listener.port), self)
+        if self._listens:
+            self._network.listen((listener.host, listener.port), self)
         self._after(self.node.start(self._scheduler.now_ms))
 
     def shutdown(self) -> None:
@@ -105,12 +113,19 @@ class Process:
         self._crash_in = effects
 
     def crash(self) -> None:
-        """Die now: the disk forgets what was not synced, connections close as they do then."""
+        """The machine goes down: the disk forgets what was not synced, connections close."""
         if not self.alive:
             return
         self._end()
         self._scheduler.tell(self.name, f"crashed; disk kept {self.disk.crash(self._rng)}")
         self._died(self, None)
+
+    def kill(self) -> None:
+        """The process ends and the machine stays up: the next life reads what was written."""
+        if self.alive:
+            self._end()
+            self._scheduler.tell(self.name, "killed")
+            self._died(self, None)
 
     def freeze(self) -> None:
         """Stop running, as a paused machine does; what arrives waits."""
@@ -118,10 +133,20 @@ class Process:
         self._scheduler.tell(self.name, "frozen")
 
     @property
-    def deposed(self) -> bool:
-        """The node knows that somebody else has claimed the cluster, and writes no more."""
+    def refuses_because(self) -> str:
+        """Why the node says that it writes no more to ZooKeeper, for good; "" if it does not."""
         driver = self.node.driver
-        return driver is not None and driver.write_behind.mode is Mode.DEPOSED
+        if driver is None:
+            return ""
+        status = driver.status(self._scheduler.now_ms)
+        fatal = [one.reason.text for one in status.waiting if one.reason.fatal]
+        return status.deposed_because or (fatal[0] if fatal else "")
+
+    @property
+    def migration_state(self) -> str:
+        """Where its ``/status`` says the migration stands."""
+        driver = self.node.driver
+        return "" if driver is None else driver.state.value
 
     def thaw(self) -> None:
         """Run on."""
@@ -168,8 +193,7 @@ class Process:
         self._after(self.node.step(events, self._scheduler.now_ms))
 
     def _after(self, effects: list[Effect]) -> None:
-        self.steps += 1
-        self._watch(self)
+        self._watch(self, effects)
         self._perform(effects)
         if not self.alive:
             return
@@ -217,14 +241,16 @@ class Process:
                 if level != "debug":
                     said = " ".join(f"{key}={value}" for key, value in fields.items())
                     self._scheduler.tell(self.name, f"{event} {said}".rstrip())
-            case AppendFile():
+            case AppendFile(path, data):
                 self.disk.append(effect)
+                self.ledger.appended(path, data)
             case SyncFile(path, token):
                 self._sync(path, token)
             case ReplaceFile():
                 self.disk.replace(effect)
-            case TruncateFile():
+            case TruncateFile(path, size):
                 self.disk.truncate(effect)
+                self.ledger.truncated(path, size)
             case DeleteFile():
                 self.disk.delete(effect)
             case Row():
@@ -243,11 +269,13 @@ class Process:
             except OSError as error:
                 self._disk_failed(error)
             else:
+                self.ledger.synced(path, size)
                 self._event(Synced(token))
 
-        self._scheduler.after(self._rng.randint(*SYNC_US), done)
+        self._scheduler.after(self._rng.randint(*self.sync_us), done)
 
     def _disk_failed(self, error: OSError) -> None:
+        self.disk_failed = True
         self._scheduler.tell(self.name, f"disk failed: {error}")
         self._event(DiskFailed(str(error)))
 

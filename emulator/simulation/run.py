@@ -4,17 +4,158 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final, TypeVar
 
 from emulator.simulation import scenario as scenarios
-from emulator.simulation.checkers import EpochsGrow, LagBounded, LagIsTrue
-from emulator.simulation.scenario import Scenario
+from emulator.simulation.checkers import ALL
+from emulator.simulation.checkers.base import Checker
+from emulator.simulation.checkers.chain import EpochsGrow
+from emulator.simulation.checkers.lag import LagBounded, LagIsTrue
+from emulator.simulation.faults import RECIPES
+from emulator.simulation.faults.strike import Strike
+from emulator.simulation.scenario import Planned, Scenario, planned
+from emulator.simulation.scheduler import MS
+from emulator.simulation.swarm import swarm
 from emulator.simulation.violation import Violated
 from emulator.simulation.world import World
 
-KINDS = {"quick": scenarios.quick, "long": scenarios.long}
-LAST_LINES = 40
+KINDS: Final[dict[str, Callable[[int], Scenario]]] = {
+    "quick": scenarios.quick,
+    "long": scenarios.long,
+    "swarm": swarm,
+}
+LAST_LINES: Final = 40
+UNDER_FAULTS_MS_MAX: Final = 600_000
+"""Time within which the migration must be done and every fault have ended."""
+QUIET_MS_MAX: Final = 120_000
+"""Time after the last fault within which everything must have come to rest."""
+LOOK_US: Final = 20 * MS
+"""How often a run looks whether everything is at rest."""
+AT_REST_MS: Final = 600
+"""So long it must stay so: a NoOp is appended and written meanwhile."""
+CheckerT = TypeVar("CheckerT", bound=Checker)
+
+
+class Run:
+    """One world, its faults and its checkers, from the first connection to rest."""
+
+    def __init__(self, seed: int, scenario: Scenario) -> None:
+        self.world = World(seed, scenario)
+        self.checkers = [checker(self.world) for checker in ALL]
+        self.world.onlookers += self.checkers
+        self.refusal = ""
+        """Why the controller rightly goes no further, if it does not."""
+        self._strikes: list[Strike] = []
+        self._to_strike = 0
+        for position, text in enumerate(scenario.faults):
+            self._plan(planned(text, position))
+
+    def checker(self, kind: type[CheckerT]) -> CheckerT:
+        """The checker of a kind."""
+        return next(one for one in self.checkers if isinstance(one, kind))
+
+    def run(self) -> None:
+        """From the first connection to rest.
+
+        Raises:
+            Violated: an invariant does not hold.
+        """
+        world = self.world
+        world.begin()
+        self._until(lambda: self._faults_over, UNDER_FAULTS_MS_MAX, "faults end")
+        world.scheduler.tell("run", "no more faults")
+        world.calm()
+        self._until(self._stays_at_rest, QUIET_MS_MAX, "rest")
+        world.scheduler.tell("run", self.refusal or "everything is at rest")
+        for checker in self.checkers:
+            checker.ended()
+
+    # ---------------------------------------------------------------- faults
+    def _plan(self, plan: Planned) -> None:
+        world, scenario = self.world, self.world.scenario
+        recipe = RECIPES[plan.name]
+        strike = Strike(world, plan.name, Random(f"{world.seed} {plan.name} {plan.key}"))
+        self._strikes.append(strike)
+
+        def begin() -> None:
+            if not plan.state:
+                self._to_strike -= 1
+            world.scheduler.tell("fault", f"{plan.name}{'@' * bool(plan.state)}{plan.state}")
+            recipe(strike)
+
+        def wait() -> None:
+            if strike.rng.random() < 0.3 or world.traffic.begun:
+                begin()
+            else:
+                world.after_ms(strike.rng.randint(0, scenario.faults_within_ms), wait)
+
+        if plan.state:
+            world.awaited.setdefault(plan.state, []).append(begin)
+        else:
+            self._to_strike += 1
+            world.after_ms(strike.rng.randint(0, scenario.faults_within_ms), wait)
+
+    @property
+    def _faults_over(self) -> bool:
+        world = self.world
+        return (
+            not self._to_strike
+            and (world.traffic.over or not world.scenario.changes)
+            and all(strike.over for strike in self._strikes)
+            and not world.zookeeper.frozen
+            and world.process.alive
+            and all(b.alive or b.id in world.departed for b in world.brokers.values())
+        ) or bool(self._justified_refusal())
+
+    # ---------------------------------------------------------------- rest
+    def _until(self, holds: Callable[[], bool], within_ms: int, what: str) -> None:
+        """Let things happen until something holds; looked at now and then."""
+        scheduler = self.world.scheduler
+        end_us = scheduler.now_us + within_ms * MS
+        look_us = scheduler.now_us
+        while True:
+            if scheduler.now_us >= look_us:
+                if holds():
+                    return
+                look_us = scheduler.now_us + LOOK_US
+            if scheduler.now_us > end_us:
+                why = self._unrest() or "nothing is missing any more"
+                raise Violated("comes-to-rest", f"not within {within_ms} ms ({what}): {why}")
+            scheduler.step()
+
+    def _stays_at_rest(self) -> bool:
+        """At rest now, and still so after a while."""
+        if self._justified_refusal():
+            self.refusal = f"refused: {self._justified_refusal()}"
+            return True
+        if self._unrest():
+            return False
+        scheduler = self.world.scheduler
+        end_us = scheduler.now_us + AT_REST_MS * MS
+        while scheduler.now_us < end_us:
+            scheduler.step()
+        return not self._unrest() or self._stays_at_rest_later()
+
+    def _stays_at_rest_later(self) -> bool:
+        """What had come to rest began to move again: say so, and wait on."""
+        self.world.scheduler.tell("run", f"moves again: {self._unrest()}")
+        return False
+
+    def _unrest(self) -> str:
+        if not self.world.process.alive:
+            return "no controller runs"
+        return next((why for checker in self.checkers if (why := checker.unrest())), "")
+
+    def _justified_refusal(self) -> str:
+        """Why the controller goes no further, where what happened gives it the right to."""
+        world = self.world
+        busy = any(not s.over for s in self._strikes) or self._to_strike
+        if busy or world.main.leads_alone or not world.process.alive:
+            return ""
+        return world.process.refuses_because
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +185,24 @@ class Report:
     """Quotas and credentials that were set, and that were removed."""
     acl_changes: tuple[int, int]
     """Access control entries that were added, and that were removed."""
+    token_changes: tuple[int, int]
+    """Delegation tokens that were made, and that were ended."""
     lag_max: int
     pending_max: int
     """Largest values of the gauges."""
     topics: tuple[tuple[str, int], ...]
-    """Name and number of partitions of every topic in the newest image."""
+    """Name and number of partitions of every topic in the end."""
     taken_over: bool
     """Every paused controller that woke up found its claim gone and stopped writing."""
+    refusal: str = ""
+    """Why the controller rightly went no further; empty when it came to rest."""
+    operations: tuple[str, ...] = field(default=(), repr=False)
+    """Names of all requests of clients, for ``Scenario.skip``."""
+
+    @property
+    def invariant(self) -> str:
+        """Name of what did not hold."""
+        return self.failure.partition(":")[0]
 
     @property
     def command(self) -> str:
@@ -74,24 +226,21 @@ def simulate(seed: int, scenario: Scenario | None = None, *, kind: str = "quick"
     Args:
         seed: decides everything that chance decides.
         scenario: the cluster and its faults; drawn from the seed when not given.
-        kind: how it is drawn: quick or long.
+        kind: how it is drawn: quick, long or swarm.
     """
     chosen = KINDS[kind](seed) if scenario is None else scenario
-    world = World(seed, chosen)
+    run = Run(seed, chosen)
     failure = ""
     try:
-        world.run()
+        run.run()
     except Violated as violated:
         failure = str(violated)
     except Exception as error:  # noqa: BLE001  # the product's own assertions are invariants too
         failure = f"keeps-running: {type(error).__name__}: {error}"
+    world = run.world
     if failure:
         world.scheduler.tell("run", failure)
-    found = {type(checker): checker for checker in world.checkers}
-    epochs, bound, lag = found[EpochsGrow], found[LagBounded], found[LagIsTrue]
-    assert isinstance(epochs, EpochsGrow)
-    assert isinstance(bound, LagBounded)
-    assert isinstance(lag, LagIsTrue)
+    traffic, lag = world.traffic, run.checker(LagIsTrue)
     return Report(
         seed=seed,
         kind=kind,
@@ -100,20 +249,21 @@ def simulate(seed: int, scenario: Scenario | None = None, *, kind: str = "quick"
         digest=world.scheduler.digest,
         lines=tuple(world.scheduler.lines),
         virtual_ms=world.scheduler.now_us // 1_000,
-        claims=tuple(epochs.claims),
-        acknowledged=world.load.acknowledged,
+        claims=tuple(run.checker(EpochsGrow).claims),
+        acknowledged=traffic.load.acknowledged,
         committed=world.ledger.end_offset,
-        blocked_steps=bound.blocked_steps,
-        timed_out=world.load.timed_out,
-        moves=(world.moves.elected, world.moves.moved, world.moves.timed_out),
-        client_changes=(world.client_changes.set, world.client_changes.removed),
-        acl_changes=(world.acl_changes.set, world.acl_changes.removed),
+        blocked_steps=run.checker(LagBounded).blocked_steps,
+        timed_out=traffic.load.timed_out,
+        moves=(traffic.moves.elected, traffic.moves.moved, traffic.moves.timed_out),
+        client_changes=(traffic.client_changes.set, traffic.client_changes.removed),
+        acl_changes=(traffic.acl_changes.set, traffic.acl_changes.removed),
+        token_changes=(traffic.token_changes.made, traffic.token_changes.ended),
         lag_max=lag.records_max,
         pending_max=lag.pending_max,
-        topics=tuple(
-            sorted((t.name, len(t.partitions)) for t in world.ledger.image.topics.values())
-        ),
-        taken_over=bool(world.zombies) and all(z.deposed for z in world.zombies),
+        topics=tuple(sorted((t.name, len(t.partitions)) for t in world.facts.topics.values())),
+        taken_over=bool(world.zombies) and all(z.refuses_because for z in world.zombies),
+        refusal=run.refusal,
+        operations=tuple(traffic.operations()),
     )
 
 

@@ -2,38 +2,85 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, fields
 from random import Random
 from typing import Final
+
+_PLANNED: Final = re.compile(r"(?P<name>[a-z-]+)(@(?P<state>[A-Z_]+))?(/(?P<key>\w+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One fault to come.
+
+    ``state``: it begins when the migration reaches it; "" for a random time. ``key`` names its own
+    random stream, so that it does the same whatever other faults there are.
+    """
+
+    name: str
+    state: str
+    key: str
+
+
+def planned(text: str, position: int) -> Planned:
+    """Read a fault as a scenario names it: ``name[@STATE][/key]``.
+
+    >>> planned("cut@ZK_MIGRATION/7", 0)
+    Planned(name='cut', state='ZK_MIGRATION', key='7')
+    >>> planned("cut", 3)
+    Planned(name='cut', state='', key='3')
+    """
+    match = _PLANNED.fullmatch(text)
+    if match is None:
+        raise ValueError(f"a fault is name[@STATE][/key], not {text!r}")
+    return Planned(match["name"], match["state"] or "", match["key"] or str(position))
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Sizes, bounds and faults.
+    """Sizes, bounds, loads, delays and faults. Times in milliseconds unless named otherwise.
 
-    ``faults`` names recipes of ``faults.py``; each begins at a random time, in the order given only
-    by chance. ``bound`` is ``kraftbridge.zk.write.behind.max.records``, ``multi_ops`` its
-    ``...multi.ops``. ``moves_every_ms``: how often a client asks for a leader or other replicas,
-    beside the other changes; 0: never.
+    ``faults`` are texts for :func:`planned`. ``skip`` names operations of clients that are left out
+    (``changes/7``), for shrinking. An ``..._every_ms`` says how often a client asks for something
+    of a class; 0: never. ``bound`` is ``kraftbridge.zk.write.behind.max.records``, ``multi_ops``
+    its ``...multi.ops``.
     """
 
     faults: tuple[str, ...] = ()
+    skip: frozenset[str] = frozenset()
     brokers: int = 3
     topics: int = 3
+    partitions_max: int = 4
     changes: int = 20
     change_every_ms: int = 60
     metadata_version: str = "3.9-IV0"
     bound: int = 10_000
     multi_ops: int = 400
     delay_us: tuple[int, int] = (100, 3_000)
+    zookeeper_delay_us: tuple[int, int] = (100, 3_000)
+    sync_us: tuple[int, int] = (200, 4_000)
     faults_within_ms: int = 1_500
     snapshot_interval_ms: int = 3_600_000
     batch_size: int = 200
     moves_every_ms: int = 0
     client_changes_every_ms: int = 0
-    """How often a client changes a quota or a credential; 0: never, and there are none."""
+    """Quotas and credentials; 0: and there are none."""
     acl_changes_every_ms: int = 0
-    """How often a client adds or removes an access control entry; 0: never, and no authorizer."""
+    """0: and no authorizer."""
+    token_changes_every_ms: int = 0
+    hostile_every_ms: int = 0
+    """Requests with names and values that are long, odd or wrong."""
+    feature_changes_every_ms: int = 0
+
+    def __str__(self) -> str:
+        """What is not as it is by default."""
+        odd = [
+            f"{one.name}={value!r}"
+            for one in fields(self)
+            if (value := getattr(self, one.name)) != one.default
+        ]
+        return f"Scenario({', '.join(odd)})"
 
 
 CRASHES: Final = ("controller-crash", "controller-crash-in-step", "lost-reply", "lost-replies")

@@ -1,4 +1,4 @@
-"""What a ZooKeeper tree should hold for an image, written down a second time.
+"""What a ZooKeeper tree should hold for a metadata log, written down a second time.
 
 The product writes with ``emulator/migration/zk_tree`` and compares with the same code; this page
 shares nothing with it but the formats' definition (kafka.zk.ZkData, Kafka 3.9), so that a mistake
@@ -8,36 +8,107 @@ there is not made here as well. Values are compared as what a broker would under
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from emulator.metadata.image import Image
-from emulator.metadata.topics import Partition, Topic
-from emulator.simulation import acl_entities, client_entities
+from emulator.simulation import acl_entities, client_entities, token_entities
+from emulator.simulation.facts import (
+    BROKER,
+    EMPTY,
+    TOPIC,
+    Facts,
+    PartitionFacts,
+    TopicFacts,
+)
 from emulator.simulation.zookeeper_tree import Znode
 from wire.text import uuid_text
 
-TOPIC_CONFIG: Final = 2
-BROKER_CONFIG: Final = 4
 TOPICS: Final = "/brokers/topics"
 PRODUCER_IDS: Final = "/latest_producer_id_block"
 
 Meaning = tuple[Any, ...]
 """What a broker understands of a znode; empty for a folder."""
 FOLDER: Final[Meaning] = ()
+Part = Mapping[str, Meaning]
+"""Znodes by path."""
 
 
-def partition_meaning(one: Partition) -> Meaning:
+class Expected:
+    """Every znode that follows from a log up to one point, in parts.
+
+    A part is a topic, or all there is of another class. Parts that two points have in common are
+    one object.
+    """
+
+    __slots__ = ("facts", "parts")
+
+    def __init__(self, facts: Facts, parts: Mapping[Hashable, Part]) -> None:
+        self.facts = facts
+        self.parts = parts
+
+    def then(self, facts: Facts) -> Expected:
+        """What follows from later facts."""
+        old = self.facts
+        parts = dict(self.parts)
+        if facts.topics is not old.topics or facts.configs is not old.configs:
+            for gone in old.topics.keys() - facts.topics.keys():
+                del parts[gone]
+            for topic_id, topic in facts.topics.items():
+                same = old.topics.get(topic_id) is topic and old.config(
+                    TOPIC, topic.name
+                ) is facts.config(TOPIC, topic.name)
+                if not same or topic_id not in parts:
+                    parts[topic_id] = of_topic(facts, topic)
+        if facts.configs is not old.configs:
+            parts["brokers"] = of_brokers(facts)
+        if facts.next_producer_id != old.next_producer_id:
+            parts["producer ids"] = {PRODUCER_IDS: of_producer_ids(facts)}
+        if facts.client_quotas is not old.client_quotas or facts.scram is not old.scram:
+            parts["clients"] = client_entities.expected(facts)
+        if facts.acls is not old.acls:
+            parts["acls"] = acl_entities.expected(facts)
+        if facts.tokens is not old.tokens:
+            parts["tokens"] = token_entities.expected(facts)
+        return Expected(facts, parts)
+
+    def all(self) -> dict[str, Meaning]:
+        """Every znode by path."""
+        found: dict[str, Meaning] = {}
+        for part in self.parts.values():
+            found.update(part)
+        return found
+
+
+NOTHING: Final = Expected(EMPTY, {"producer ids": {PRODUCER_IDS: (0,)}})
+
+
+def allowed(before: Expected, after: Expected) -> Iterator[tuple[str, Meaning | None]]:
+    """What znodes may say from ``after`` on, beside what they might before; None: be absent."""
+    for key in {*before.parts, *after.parts}:
+        old, new = before.parts.get(key, {}), after.parts.get(key, {})
+        if old is new:
+            continue
+        for path, means in new.items():
+            yield path, means
+            if key == "clients" and "/clients/" in path[len("/config/") :]:
+                yield path.partition("/clients/")[0], FOLDER
+        for path in old.keys() - new.keys():
+            if key in ("brokers", "clients"):
+                yield path, FOLDER
+            if key != "clients":
+                yield path, None
+
+
+def partition_meaning(one: PartitionFacts) -> Meaning:
     """Meaning of a partition's state."""
-    return (one.leader, one.leader_epoch, tuple(one.isr), one.leader_recovery_state)
+    return (one.leader, one.leader_epoch, one.isr, one.leader_recovery_state)
 
 
-def topic_meaning(topic: Topic) -> Meaning:
+def topic_meaning(topic: TopicFacts) -> Meaning:
     """Meaning of a topic's znode."""
     rows = [
-        (i, tuple(p.replicas), tuple(p.adding_replicas), tuple(p.removing_replicas))
-        for i, p in topic.partitions.items()
+        (i, p.replicas, p.adding_replicas, p.removing_replicas) for i, p in topic.partitions.items()
     ]
     return (uuid_text(topic.id), tuple(sorted(rows)))
 
@@ -47,13 +118,13 @@ def config_meaning(config: Mapping[str, str]) -> Meaning:
     return tuple(sorted(config.items()))
 
 
-def of_topic(image: Image, topic: Topic) -> dict[str, Meaning]:
+def of_topic(facts: Facts, topic: TopicFacts) -> dict[str, Meaning]:
     """Every znode of one topic."""
     base = f"{TOPICS}/{topic.name}"
     found = {
         base: topic_meaning(topic),
         f"{base}/partitions": FOLDER,
-        f"/config/topics/{topic.name}": config_meaning(image.config(TOPIC_CONFIG, topic.name)),
+        f"/config/topics/{topic.name}": config_meaning(facts.config(TOPIC, topic.name)),
     }
     for index, partition in topic.partitions.items():
         found[f"{base}/partitions/{index}"] = FOLDER
@@ -61,35 +132,28 @@ def of_topic(image: Image, topic: Topic) -> dict[str, Meaning]:
     return found
 
 
-def of_brokers(image: Image) -> dict[str, Meaning]:
+def of_brokers(facts: Facts) -> dict[str, Meaning]:
     """Configs of brokers that have any."""
     return {
         f"/config/brokers/{name or '<default>'}": config_meaning(config)
-        for (kind, name), config in image.configs.items()
-        if kind == BROKER_CONFIG and config
+        for (kind, name), config in facts.configs.items()
+        if kind == BROKER and config
     }
 
 
-def of_producer_ids(image: Image) -> Meaning:
+def of_producer_ids(facts: Facts) -> Meaning:
     """The next producer id to hand out."""
-    return (image.producer_ids.next_producer_id,)
-
-
-def expected(image: Image) -> dict[str, Meaning]:
-    """Every znode that follows from an image, by path."""
-    found = of_brokers(image)
-    found[PRODUCER_IDS] = of_producer_ids(image)
-    found |= client_entities.expected(image) | acl_entities.expected(image)
-    for topic in image.topics.values():
-        found |= of_topic(image, topic)
-    return found
+    return (facts.next_producer_id,)
 
 
 def covered(path: str) -> bool:
-    """Whether a path is one that :func:`expected` speaks of."""
+    """Whether a path is one that :class:`Expected` speaks of."""
     parts = path.split("/")
     return (
-        path == PRODUCER_IDS or client_entities.covered(path) or acl_entities.covered(path)
+        path == PRODUCER_IDS
+        or client_entities.covered(path)
+        or acl_entities.covered(path)
+        or token_entities.covered(path)
     ) or (
         len(parts) >= 4
         and parts[1:3] in (["brokers", "topics"], ["config", "topics"], ["config", "brokers"])
@@ -110,6 +174,8 @@ def meaning(path: str, data: bytes | None) -> Meaning:
         return client_entities.meaning(data)
     if acl_entities.covered(path):
         return acl_entities.meaning(data)
+    if token_entities.covered(path):
+        return token_entities.meaning(data)
     if parts[1] == "config":
         return config_meaning(json.loads(data)["config"]) if data else ()
     match parts[4:]:
@@ -132,9 +198,17 @@ def _topic(found: dict[str, Any]) -> Meaning:
     return (found.get("topic_id"), tuple(sorted(rows)))
 
 
-def differences(nodes: Mapping[str, Znode], image: Image) -> Iterator[str]:
-    """One sentence for each znode that is not what the image says."""
-    wanted = expected(image)
+def differences(
+    nodes: Mapping[str, Znode], expected: Expected, foreign: frozenset[str] = frozenset()
+) -> Iterator[str]:
+    """One sentence for each znode that is not what the log says.
+
+    Args:
+        nodes: the tree.
+        expected: what follows from the log.
+        foreign: znodes of somebody else, which may stay or go.
+    """
+    wanted = expected.all()
     for path, want in wanted.items():
         node = nodes.get(path)
         if node is None and want != (0,):
@@ -142,7 +216,7 @@ def differences(nodes: Mapping[str, Znode], image: Image) -> Iterator[str]:
         elif node is not None and (have := _read(path, node.data)) != want:
             yield f"{path} says {have}, should say {want}"
     for path, node in nodes.items():
-        if path in wanted or not covered(path):
+        if path in wanted or path in foreign or not covered(path):
             continue
         left = path.startswith("/config/brokers/") or client_entities.covered(path)
         if left and _read(path, node.data) == ():

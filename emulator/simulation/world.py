@@ -1,78 +1,74 @@
-"""A whole cluster in one process: a controller, ZooKeeper, brokers, clients, and their misfortunes.
+"""A whole cluster in one process: controllers, ZooKeeper, brokers, clients.
 
-The controller is the product, byte for byte; the rest are models. A run goes through three phases:
-the cluster migrates while faults come down and clients ask for changes; the faults end; everything
-comes to rest and is compared.
+The controllers are the product, byte for byte; the rest are models. A world does nothing by itself:
+``run.py`` moves it, faults are handed to it, and whoever wants to judge looks on.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from random import Random
-from typing import Final
+from typing import Final, Protocol
 
 from emulator.broker.observer import FollowedLog
-from emulator.config.load import Config
-from emulator.config.load import load as load_config
 from emulator.metadata.metadata_version import Feature, MetadataVersion
-from emulator.migration.states import State
 from emulator.net.control import ControlRequest
-from emulator.raft import layout
-from emulator.raft.format import (
-    MetaProperties,
-    render_bootstrap_checkpoint,
-    render_meta_properties,
-)
-from emulator.simulation import checkers, faults, tree_check, zookeeper_mode
-from emulator.simulation.acl_changes import AclChanges
+from emulator.seam import Effect
+from emulator.simulation import settings, tree_check, zookeeper_mode
 from emulator.simulation.broker import SimulatedBroker
-from emulator.simulation.client_changes import ClientChanges
 from emulator.simulation.disk import SimulatedDisk
+from emulator.simulation.facts import Facts
+from emulator.simulation.host import Copy, Host
 from emulator.simulation.ledger import Ledger
-from emulator.simulation.load import Load
-from emulator.simulation.moves import Moves
 from emulator.simulation.network import Network
 from emulator.simulation.process import Process
 from emulator.simulation.scenario import Scenario
 from emulator.simulation.scheduler import EPOCH_MS, MS, Scheduler
-from emulator.simulation.violation import Violated, ensure
+from emulator.simulation.traffic import Traffic
+from emulator.simulation.violation import ensure
 from emulator.simulation.zookeeper import ZooKeeperModel
 from emulator.simulation.zookeeper_server import ZooKeeperServer
-from wire import records as r
-from wire.record_serde import encode_record
-from wire.text import uuid_from_text
+from emulator.zookeeper.ops import ZkOp
 
-NODE_ID: Final = 3000
-CONTROLLER: Final = ("controller", 9093)
 RESTART_MS: Final = (5, 800)
-QUIET_MS_MAX: Final = 120_000
-"""Time after the last fault within which everything must have come to rest."""
-SESSION_MS: Final = 6_000
-BROKER_SESSION_MS: Final = 3_000
-STEPS_MAX: Final = 1_000_000
+CALM_US: Final = (100, 3_000)
+SOMEBODY: Final = 1
+"""Session of whoever writes to ZooKeeper and is neither a controller nor a broker."""
+MIGRATION: Final = 1
+"""The state of the migration in the log once the copy is in it."""
+
+
+class Onlooker(Protocol):
+    """Sees everything and changes nothing; may raise Violated."""
+
+    def stepped(self, process: Process, effects: Sequence[Effect]) -> None:
+        """A controller process has taken a step, with these effects to come."""
+
+    def served(self, changed: frozenset[str], client: str) -> None:
+        """ZooKeeper has served a request of ``client``, which changed these znodes."""
+
+    def told(self, broker: SimulatedBroker, request: ControlRequest) -> None:
+        """A broker has received a control request."""
 
 
 class World:
-    """See the module's docstring. ``rng`` is for faults alone."""
+    """See the module's docstring."""
 
     def __init__(self, seed: int, scenario: Scenario) -> None:
+        self.seed = seed
         self.scenario = scenario
-        self.first_zk_epoch = zookeeper_mode.FIRST_EPOCH
-        self.rng = Random(f"faults {seed}")
         self.scheduler = Scheduler()
-        self.network = Network(self.scheduler, Random(f"network {seed}"), scenario.delay_us)
+        self.network = Network(
+            self.scheduler,
+            Random(f"network {seed}"),
+            scenario.delay_us,
+            {"zookeeper": scenario.zookeeper_delay_us},
+        )
         model = ZooKeeperModel(Random(f"zookeeper {seed}"))
         self.tree = model.tree
-        zookeeper_mode.fill(
-            self.tree,
-            Random(f"tree {seed}"),
-            brokers=scenario.brokers,
-            topics=scenario.topics,
-            now_ms=EPOCH_MS,
-        )
-        if scenario.client_changes_every_ms:
-            scram = MetadataVersion.from_ibp(scenario.metadata_version).supports(Feature.SCRAM)
-            zookeeper_mode.fill_client_entities(self.tree, scram=scram)
+        self._fill_tree()
+        self.tree.changed.clear()
         self.before = {
             path: tree_check.meaning(path, node.data)
             for path, node in self.tree.nodes.items()
@@ -83,158 +79,151 @@ class World:
         self.zookeeper = ZooKeeperServer(
             model, self.scheduler, self.network, Random(f"service {seed}"), self._served
         )
-        self.ledger = Ledger()
-        self.load = Load(
-            Random(f"load {seed}"),
-            lambda: self.ledger.image,
-            lambda what: self.scheduler.tell("client", what),
-        )
-        self.moves = Moves(Random(f"moves {seed}"), lambda: self.ledger.image)
-        self.client_changes = ClientChanges(
-            Random(f"client changes {seed}"), lambda: self.ledger.image
-        )
-        self.acl_changes = AclChanges(Random(f"acls {seed}"), lambda: self.ledger.image)
-        self.registrations: dict[tuple[int, int], bool] = {}
-        """Whether a broker was migrating, by id and epoch."""
-        self._known_images = 0
-        self._foreign_writes = 0
+        self.onlookers: list[Onlooker] = []
+        self.awaited: dict[str, list[Callable[[], None]]] = {}
+        """What begins when the migration reaches a state, by the state's name."""
+        self.foreign: set[str] = set()
+        """Znodes that somebody else has made."""
+        self.foreign_writes = {"/migration": 0, "/kraft_bridge": 0}
+        """Writes of somebody else to the counters, until a checker has taken them."""
+        self.epochs_raised = 0
+        """Times that somebody else has raised ``/controller_epoch`` since the last claim."""
+        self.excused: set[str] = set()
+        """Reasons for which a controller may refuse to go on until an operator acts."""
+        self.departed: set[int] = set()
+        """Brokers that will not come back."""
         self._lives = Random(f"lives {seed}")
         self._broker_lives: dict[int, int] = {}
         self._logs: dict[int, FollowedLog] = {}
-        self._process_lives = 0
-        self._loading = False
-        self._faults_left = len(scenario.faults)
-        self._config = _config(scenario)
-        self.checkers = [checker(self) for checker in checkers.ALL]
-        self.disk = SimulatedDisk(_formatted(scenario))
+        self._config = settings.configured(scenario)
+        self._state = ""
         self.brokers: dict[int, SimulatedBroker] = {}
+        self.main = Host("controller", SimulatedDisk(settings.formatted(scenario)), Ledger())
+        """The host that brokers talk to."""
+        self.hosts = {"controller": self.main}
         self.zombies: list[Process] = []
-        """Controllers that were paused and replaced, and run again."""
-        self.process = self._start_process()
-        for broker_id in range(scenario.brokers):
-            self._start_broker(broker_id)
-        for name in scenario.faults:
-            self._plan(name)
+        """Controllers that were paused and replaced, and may run again."""
+        self.traffic = Traffic(
+            seed, scenario, lambda: self.ledger.facts, self.able_brokers, self.scheduler
+        )
 
-    # ---------------------------------------------------------------- the run
-    def run(self) -> None:
-        """From the first connection to rest.
+    def _fill_tree(self) -> None:
+        scenario = self.scenario
+        zookeeper_mode.fill(
+            self.tree,
+            Random(f"tree {self.seed}"),
+            brokers=scenario.brokers,
+            topics=scenario.topics,
+            now_ms=EPOCH_MS,
+        )
+        if scenario.client_changes_every_ms:
+            scram = MetadataVersion.from_ibp(scenario.metadata_version).supports(Feature.SCRAM)
+            zookeeper_mode.fill_client_entities(self.tree, scram=scram)
 
-        Raises:
-            Violated: an invariant does not hold.
-        """
-        while not self._done_with_faults:
-            self._step()
-        self.scheduler.tell("run", "no more faults")
-        self.network.release_all()
-        self.zookeeper.swallow_replies = 0
-        end_us = self.scheduler.now_us + QUIET_MS_MAX * MS
-        while not self._at_rest:
-            self._step()
-            if self.scheduler.now_us > end_us:
-                raise Violated("comes-to-rest", self._unrest())
-        self.scheduler.tell("run", "everything is at rest")
-        for checker in self.checkers:
-            checker.ended()
+    def begin(self) -> None:
+        """Start the controller and the brokers."""
+        self.start_process(self.main)
+        for broker_id in range(self.scenario.brokers):
+            self.start_broker(broker_id)
 
-    def after_ms(self, delay_ms: int, action: object) -> None:
+    def after_ms(self, delay_ms: float, action: Callable[[], None]) -> None:
         """Do something later."""
-        assert callable(action)
-        self.scheduler.after(delay_ms * MS, action)
+        self.scheduler.after(int(delay_ms * MS), action)
 
-    def _step(self) -> None:
-        self.scheduler.step()
+    def calm(self) -> None:
+        """Nothing is held back any more, and nothing is slow."""
+        self.network.release_all()
+        self.network.calm(CALM_US)
+        self.zookeeper.swallow_replies = 0
+        for host in self.hosts.values():
+            if host.process is not None:
+                host.process.sync_us = (200, 4_000)
+
+    # ---------------------------------------------------------------- what is asked from outside
+    @property
+    def process(self) -> Process:
+        """The newest life on the main host."""
+        assert self.main.process is not None
+        return self.main.process
 
     @property
-    def _done_with_faults(self) -> bool:
-        quiet = not self._faults_left and not self.zookeeper.frozen and self.process.alive
-        quiet = quiet and not any(zombie.frozen for zombie in self.zombies)
-        alive = all(broker.alive for broker in self.brokers.values())
-        return quiet and alive and self._loading and self.load.asked >= self.scenario.changes
+    def ledger(self) -> Ledger:
+        """What the main host's log has made durable."""
+        return self.main.ledger
 
     @property
-    def _at_rest(self) -> bool:
-        driver = self.process.node.driver
-        assert driver is not None
-        return (
-            self.process.alive
-            and driver.state is State.DUAL_WRITE
-            and driver.write_behind.idle
-            and not driver.propagator.busy
-            and not driver.channels.queued
-            and not any(b.fenced or not b.alive for b in self.brokers.values())
-            and not any(b.fenced for b in self.ledger.image.brokers.values())
-            and not self.load.busy
-            and not self.moves.busy
-            and not self.client_changes.busy
-            and not self.acl_changes.busy
-        )
+    def facts(self) -> Facts:
+        """The newest that the main host's log says."""
+        return self.main.ledger.facts
 
-    def _unrest(self) -> str:
-        driver = self.process.node.driver
-        assert driver is not None
-        return (
-            f"{driver.state.value}, {driver.write_behind.mode.value}, "
-            f"zookeeper {'' if self.process.node.zk and self.process.node.zk.connected else 'not '}"
-            f"connected, {driver.channels.queued} requests to brokers, "
-            f"waiting for {[w.reason.text for w in driver.status(0).waiting]}, "
-            f"fenced {[b.name for b in self.brokers.values() if b.fenced]}, "
-            f"clients {'wait' if self.load.busy else 'do not wait'}"
-        )
+    @property
+    def kraft_offset(self) -> int:
+        """What ``/migration`` covers."""
+        return self.numbers("/migration").get("kraft_metadata_offset", -1)
+
+    def numbers(self, path: str) -> dict[str, int]:
+        """A znode of numbers; empty when it is absent."""
+        node = self.tree.nodes.get(path)
+        return {} if node is None or not node.data else dict(json.loads(node.data))
 
     @property
     def claimed_kraft_epoch(self) -> int:
         """KRaft epoch of the controller that ``/controller`` names; -1 in ZooKeeper mode."""
-        node = self.tree.nodes.get("/controller")
-        return (
-            -1 if node is None or not node.data else json.loads(node.data)["kraftControllerEpoch"]
-        )
+        return self.numbers("/controller").get("kraftControllerEpoch", -1)
 
-    # ---------------------------------------------------------------- faults
-    def _plan(self, name: str) -> None:
-        def begin() -> None:
-            self._faults_left -= 1
-            self.scheduler.tell("fault", name)
-            faults.RECIPES[name](self)
+    def host_of(self, process_name: str) -> Host | None:
+        """The host a process runs, or ran, on; None for one whose host has another life."""
+        return self.hosts.get(process_name.partition("#")[0])
 
-        def plan() -> None:
-            if self.rng.random() < 0.3 or self._loading:
-                begin()
-            else:
-                self.after_ms(self.rng.randint(0, self.scenario.faults_within_ms), plan)
+    def able_brokers(self) -> list[SimulatedBroker]:
+        """Brokers that can pass a request on."""
+        return [b for b in self.brokers.values() if b.alive and b.epoch >= 0]
 
-        self.after_ms(self.rng.randint(0, self.scenario.faults_within_ms), plan)
-
-    def note_foreign_write(self) -> None:
-        """Somebody has written ``/migration``."""
-        self._foreign_writes += 1
-
-    def foreign_writes_taken(self) -> int:
-        """Foreign writes since the last call."""
-        taken, self._foreign_writes = self._foreign_writes, 0
-        return taken
-
-    # ---------------------------------------------------------------- the controller
-    def _start_process(self) -> Process:
-        self._process_lives += 1
+    # ---------------------------------------------------------------- controllers
+    def start_process(self, host: Host) -> Process:
+        """Begin another life on a host."""
+        host.lives += 1
+        host.may_halt = ""
+        host.ledger.begins(host.disk.files)
         process = Process(
-            f"controller#{self._process_lives}",
+            f"{host.name}#{host.lives}",
             self._config,
-            _identity(),
-            self.disk,
+            settings.identity(),
+            host.disk,
+            host.ledger,
             self.scheduler,
             self.network,
             Random(self._lives.getrandbits(64)),
             watch=self._stepped,
             died=self._died,
+            sync_us=self.scenario.sync_us,
+            listens=host.listens,
         )
-        self.process = process
-        self.ledger.recovered(process.node)
+        host.process = process
         self.scheduler.tell(process.name, f"log ends at {process.node.raft.log_end_offset}")
         process.start()
         return process
 
-    def take_over(self) -> Process:
+    def copy(self, host: Host) -> Copy:
+        """The folder of a host as a copy finds it: what is written, synced or not."""
+        return Copy(host.disk.files, host.ledger.fork(), host.written)
+
+    def second_host(self, copy: Copy, name: str) -> Host:
+        """Another machine with a copy of a folder and the same identity; brokers do not know it."""
+        host = Host(
+            name, SimulatedDisk(copy.files), copy.ledger, listens=False, written=copy.written
+        )
+        host.leads_alone = False
+        self.hosts[name] = host
+        return host
+
+    def remove(self, host: Host) -> None:
+        """Switch a second host off for good."""
+        host.restarts = False
+        if host.process is not None and host.process.alive:
+            host.process.crash()
+
+    def take_over(self, rng: Random) -> Process:
         """Pause the controller and begin another life from its disk; returns the paused one.
 
         Brokers lose their connections to it; ZooKeeper does not know.
@@ -246,151 +235,99 @@ class World:
             *self.network.between(old.name, "broker"),
         ):
             self.network.cut(link)
-        self.disk = SimulatedDisk(old.disk.files)
-        self.disk.crash(self.rng)
+        self.main.ledger = old.ledger.fork()
+        self.main.disk = SimulatedDisk(self.main.disk.files)
+        self.main.disk.crash(rng)
         self.zombies.append(old)
-        self._start_process()
+        self.start_process(self.main)
         return old
 
     def _died(self, process: Process, exit_code: int | None) -> None:
-        if process is not self.process:
+        host = self.host_of(process.name)
+        if host is None or process is not host.process:
             return
-        ensure(exit_code is None, "keeps-running", f"{process.name} ended with {exit_code}")
-        self.after_ms(self.rng.randint(*RESTART_MS), self._start_process)
+        justified = exit_code is None or process.disk_failed or bool(host.may_halt)
+        ensure(justified, "keeps-running", f"{process.name} ended with {exit_code}")
+        if host.restarts:
+            self.after_ms(self._lives.randint(*RESTART_MS), lambda: self._restart(host, process))
 
-    def _stepped(self, process: Process) -> None:
-        if process is not self.process:
+    def _restart(self, host: Host, after: Process) -> None:
+        if host.restarts and host.process is after:
+            self.start_process(host)
+
+    def _stepped(self, process: Process, effects: Sequence[Effect]) -> None:
+        host = self.host_of(process.name)
+        if host is None or process is not host.process:
             return
-        appended = self.ledger.observe(process.node)
-        images = self.ledger.images
-        for image in images[self._known_images :]:
-            for broker in image.brokers.values():
-                self.registrations[broker.id, broker.epoch] = broker.is_migrating_zk_broker
-        self._known_images = len(images)
-        for checker in self.checkers:
-            checker.stepped(process, appended)
-        driver = process.node.driver
-        if not self._loading and driver is not None and driver.state is State.DUAL_WRITE:
-            self._loading = True
-            self.load.begin(self.ledger.image)
-            if self.scenario.changes:
-                self._change()
-            if self.scenario.moves_every_ms:
-                self._move()
-            if self.scenario.client_changes_every_ms:
-                self._client_change()
-            if self.scenario.acl_changes_every_ms:
-                self._acl_change()
+        for one in self.onlookers:
+            one.stepped(process, effects)
+        if host is not self.main:
+            return
+        self._reached(process.migration_state)
+        copied = self.facts.migration_state == MIGRATION and self.kraft_offset > 0
+        if copied and not self.traffic.begun:
+            self.traffic.begin()
 
-    # ---------------------------------------------------------------- ZooKeeper, brokers, clients
-    def _served(self) -> None:
+    def _reached(self, state: str) -> None:
+        if state == self._state:
+            return
+        self._state = state
+        for action in self.awaited.pop(state, []):
+            action()
+
+    # ---------------------------------------------------------------- ZooKeeper
+    def _served(self, client: str) -> None:
         changed = self.tree.changed
         if changed:
-            for checker in self.checkers:
-                checker.served(changed)
+            seen = frozenset(changed)
             changed.clear()
+            for one in self.onlookers:
+                one.served(seen, client)
 
-    def _start_broker(self, broker_id: int) -> None:
+    def foreign_write(self, *ops: ZkOp) -> bool:
+        """Somebody else writes, all ops or none; returns whether it was done."""
+        self._served("")
+        done = isinstance(self.tree.multi(ops, SOMEBODY, self.scheduler.now_ms), list)
+        if done:
+            for op in ops:
+                if op.path in self.foreign_writes:
+                    self.foreign_writes[op.path] += 1
+        self.tree.changed.clear()
+        return done
+
+    # ---------------------------------------------------------------- brokers
+    def start_broker(self, broker_id: int) -> None:
+        """Begin another life of a broker, unless it is to stay away."""
+        if broker_id in self.departed:
+            return
         life = self._broker_lives[broker_id] = self._broker_lives.get(broker_id, 0) + 1
         broker = SimulatedBroker(
             broker_id,
             life,
             zookeeper_mode.CLUSTER_ID,
-            CONTROLLER,
+            settings.CONTROLLER,
             self._logs.setdefault(broker_id, FollowedLog()),
             self.tree,
             self.scheduler,
             self.network,
             Random(self._lives.getrandbits(64)),
             told=self._told,
-            fetched=self.ledger.fetched,
+            fetched=self._fetched,
         )
         self.brokers[broker_id] = broker
         self.after_ms(self._lives.randint(0, 200), broker.start)
 
+    def _fetched(self, offset: int, epoch: int, value: bytes) -> None:
+        self.ledger.fetched(offset, epoch, value)
+
     def _told(self, broker: SimulatedBroker, request: ControlRequest) -> None:
-        for checker in self.checkers:
-            checker.told(broker, request)
+        for one in self.onlookers:
+            one.told(broker, request)
 
     def kill_broker(self, broker: SimulatedBroker) -> None:
-        """SIGKILL; its znode goes, then it starts again."""
+        """SIGKILL; its znode goes, then it starts again, unless it is to stay away."""
         self.scheduler.tell(broker.name, "killed")
         broker.die()
         gone_ms = self._lives.randint(10, 2_000)
         self.after_ms(gone_ms, lambda: self.tree.end_session(broker.session_id))
-        self.after_ms(gone_ms + 10, lambda: self._start_broker(broker.id))
-
-    def _change(self) -> None:
-        alive = [b for b in self.brokers.values() if b.alive and b.epoch >= 0]
-        if alive:
-            self.load.one(alive)
-        if self.load.asked < self.scenario.changes:
-            self.after_ms(self.scenario.change_every_ms, self._change)
-
-    def _move(self) -> None:
-        alive = [b for b in self.brokers.values() if b.alive and b.epoch >= 0]
-        if alive:
-            self.moves.one(alive)
-        if self.load.asked < self.scenario.changes:
-            self.after_ms(self.scenario.moves_every_ms, self._move)
-
-    def _client_change(self) -> None:
-        alive = [b for b in self.brokers.values() if b.alive and b.epoch >= 0]
-        if alive:
-            self.client_changes.one(alive)
-        if self.load.asked < self.scenario.changes:
-            self.after_ms(self.scenario.client_changes_every_ms, self._client_change)
-
-    def _acl_change(self) -> None:
-        alive = [b for b in self.brokers.values() if b.alive and b.epoch >= 0]
-        if alive:
-            self.acl_changes.one(alive)
-        if self.load.asked < self.scenario.changes:
-            self.after_ms(self.scenario.acl_changes_every_ms, self._acl_change)
-
-
-def _identity() -> MetaProperties:
-    return MetaProperties(
-        zookeeper_mode.CLUSTER_ID, NODE_ID, uuid_from_text("AAAAAAAAAAAAAAAAAAAAfw")
-    )
-
-
-def _formatted(scenario: Scenario) -> dict[str, bytes]:
-    level = MetadataVersion.from_ibp(scenario.metadata_version).level
-    record = r.FeatureLevelRecord(name="metadata.version", feature_level=level)
-    return {
-        layout.META_PROPERTIES: render_meta_properties(_identity()),
-        layout.BOOTSTRAP_CHECKPOINT: render_bootstrap_checkpoint(
-            [encode_record(record, 0)], EPOCH_MS
-        ),
-    }
-
-
-AUTHORIZER: Final = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:ANONYMOUS",
-}
-
-
-def _config(scenario: Scenario) -> Config:
-    config, _ = load_config(
-        {
-            "process.roles": "controller",
-            "node.id": str(NODE_ID),
-            "controller.quorum.voters": f"{NODE_ID}@{CONTROLLER[0]}:{CONTROLLER[1]}",
-            "controller.listener.names": "CONTROLLER",
-            "listeners": f"CONTROLLER://{CONTROLLER[0]}:{CONTROLLER[1]}",
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-            "log.dirs": "/data",
-            "zookeeper.metadata.migration.enable": "true",
-            "zookeeper.connect": "zookeeper:2181",
-            "zookeeper.session.timeout.ms": str(SESSION_MS),
-            "zookeeper.metadata.migration.min.batch.size": str(scenario.batch_size),
-            "broker.session.timeout.ms": str(BROKER_SESSION_MS),
-            "metadata.log.max.snapshot.interval.ms": str(scenario.snapshot_interval_ms),
-            "kraftbridge.zk.write.behind.max.records": str(scenario.bound),
-            "kraftbridge.zk.write.behind.multi.ops": str(scenario.multi_ops),
-            **(AUTHORIZER if scenario.acl_changes_every_ms else {}),
-        }
-    )
-    return config
+        self.after_ms(gone_ms + 10, lambda: self.start_broker(broker.id))

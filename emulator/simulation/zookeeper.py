@@ -16,13 +16,15 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from random import Random
 
 from kazoo.protocol import serialization as kazoo
 
 from emulator.seam import Close, Effect, Send
-from emulator.simulation.zookeeper_tree import RefusedOp, ServerTree
+from emulator.simulation.zookeeper_tree import RefusedOp, ServerTree, Znode
 from emulator.zookeeper import jute
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import Check, Create, Delete, SetData, Stat, ZkOp, ZnodeAcl
@@ -33,6 +35,10 @@ _REPLY_HEADER = struct.Struct(">iqi")
 _MULTI_HEADER = struct.Struct(">i?i")
 _STAT = struct.Struct(">qqqqiiiqiiq")
 _CONNECT_REPLY = struct.Struct(">iiqi16s?")
+
+_CATCHING_UP = frozenset(
+    {jute.OP_SYNC, jute.OP_MULTI, jute.OP_CREATE, jute.OP_DELETE, jute.OP_SET_DATA}
+)
 
 
 @dataclass(slots=True)
@@ -67,6 +73,30 @@ class ZooKeeperModel:
         self._peers: dict[int, _Peer] = {}
         self._sessions: dict[int, _Session] = {}
         self._pipeline: deque[tuple[int, int, bytes]] = deque()
+        self._old: tuple[int, dict[str, Znode]] | None = None
+        self._reads_old: set[int] = set()
+
+    @property
+    def lagging(self) -> bool:
+        """Whether new clients come to a server that lags."""
+        return self._old is not None
+
+    def lag_behind(self) -> None:
+        """From now on clients connect to a server of the ensemble that learns nothing more.
+
+        What they read is as old as this call, until they sync or write: then their server has
+        caught up with what they were told.
+        """
+        nodes = {
+            path: replace(node, children=set(node.children))
+            for path, node in self.tree.nodes.items()
+        }
+        self._old = (self.tree.zxid, nodes)
+
+    def catch_up(self) -> None:
+        """The server that lagged has everything."""
+        self._old = None
+        self._reads_old.clear()
 
     def accepted(self, conn: int) -> None:
         """A client's TCP connection is there."""
@@ -100,7 +130,11 @@ class ZooKeeperModel:
         if session is not None and session.conn == conn:
             session.conn = None
 
-    # it
+    @property
+    def next_conn(self) -> int:
+        """Connection of the request that :meth:`step` will apply next; -1 for none."""
+        return self._pipeline[0][0] if self._pipeline else -1
+
     @property
     def pending_count(self) -> int:
         """Requests received and not yet applied."""
@@ -150,7 +184,7 @@ class ZooKeeperModel:
     def restart(self, now_ms: int) -> list[Effect]:
         """Kill and start again: what was not applied is gone, connections too.
 
-        Tree and sessions stay.
+        ServerTree and sessions stay.
         """
         self._pipeline.clear()
         effects: list[Effect] = [Close(conn) for conn in self._peers]
@@ -183,16 +217,33 @@ class ZooKeeperModel:
             reply = Send(conn, _reply(xid, self.tree.zxid, ZkCode.OK, b""))
             return [reply, Close(conn)] if peer else []
         else:
-            code, body = self._do(opcode, frame, session_id, now_ms)
+            if opcode in _CATCHING_UP:
+                self._reads_old.discard(conn)
+            with self._server_of(conn):
+                code, body = self._do(opcode, frame, session_id, now_ms)
         if code == ZkCode.UNIMPLEMENTED:
             self.disconnected(conn)
             return [Close(conn)] if peer else []
         return [Send(conn, _reply(xid, self.tree.zxid, code, body))] if peer else []
 
+    @contextmanager
+    def _server_of(self, conn: int) -> Iterator[None]:
+        """What the server of a connection knows of the tree."""
+        if self._old is None or conn not in self._reads_old:
+            yield
+            return
+        now, self.tree.nodes = self.tree.nodes, self._old[1]
+        try:
+            yield
+        finally:
+            self.tree.nodes = now
+
     def _handshake(self, conn: int, peer: _Peer, frame: bytes, now_ms: int) -> list[Effect]:
         _, zxid, timeout_ms, session_id = struct.unpack_from(">iqiq", frame)
         password, _ = kazoo.read_buffer(frame, 24)
         peer.handshaken = True
+        if self._old is not None and session_id == 0 and zxid <= self._old[0]:
+            self._reads_old.add(conn)
         if zxid > self.tree.zxid:
             self._peers.pop(conn)
             return [Close(conn)]

@@ -17,7 +17,7 @@ SERVICE_US = (100, 2 * MS)
 class ZooKeeperServer:
     """Serves one request after the other; can be frozen (SIGSTOP), killed and started again.
 
-    ``watch`` is called after each request served.
+    ``watch`` is called after each request served, with the name of who sent it.
     """
 
     name = "zookeeper"
@@ -28,7 +28,7 @@ class ZooKeeperServer:
         scheduler: Scheduler,
         network: Network,
         rng: Random,
-        watch: Callable[[], None],
+        watch: Callable[[str], None],
     ) -> None:
         self.model = model
         self.frozen = False
@@ -37,6 +37,7 @@ class ZooKeeperServer:
         self._rng = rng
         self._watch = watch
         self._waiting: list[Callable[[], None]] = []
+        self._clients: dict[int, str] = {}
         self._serving = False
         self._expiry_ms: int | None = None
         self.swallow_replies = 0
@@ -46,6 +47,7 @@ class ZooKeeperServer:
     # ---------------------------------------------------------------- a network party
     def accepted(self, conn: int) -> None:
         """A client connected; its system accepts even while the server is frozen."""
+        self._clients[conn] = self._network.opener(conn)
         self._do(lambda: self.model.accepted(conn))
 
     def connected(self, conn: int) -> None:
@@ -114,8 +116,9 @@ class ZooKeeperServer:
         self._serving = False
         if self.frozen:
             return
+        client = self._clients.get(self.model.next_conn, "")
         self._perform(self.model.step(self._scheduler.now_ms))
-        self._watch()
+        self._watch(client)
         self._wake()
 
     def _expire(self) -> None:

@@ -110,6 +110,8 @@ class ServerTree:
             if path != "/":
                 self.nodes[parent_of(path)].children.add(path.rsplit("/", 1)[1])
         self.changed: set[str] = set()
+        self.refused = 0
+        """Multis of which nothing was done."""
         self.locked: set[str] = set()
         self.read_only: set[str] = set()
         self._undo: dict[str, Znode | None] | None = None
@@ -149,6 +151,7 @@ class ServerTree:
         """
         self.zxid += 1
         self._undo = {}
+        changed = set(self.changed)
         values: list[OpValue] = []
         try:
             for index, op in enumerate(ops):
@@ -156,6 +159,8 @@ class ServerTree:
                     values.append(self._apply(op, session_id, now_ms))
                 except RefusedOp as refused:
                     self._roll_back()
+                    self.changed.intersection_update(changed)
+                    self.refused += 1
                     return index, refused.code
         finally:
             self._undo = None

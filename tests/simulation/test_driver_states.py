@@ -3,7 +3,7 @@
 import pytest
 
 from emulator.migration.states import State
-from emulator.simulation import faults
+from emulator.simulation.faults import RECIPES
 from emulator.simulation.scenario import Scenario
 
 PASSED = (
@@ -16,45 +16,22 @@ PASSED = (
 )
 
 
-@pytest.fixture
-def strike(monkeypatch):
-    """Registers a fault "strike" that begins as soon as the driver is in a state."""
-
-    def register(state, what):
-        struck = []
-
-        def watch(world):
-            def stepped(process, appended, real=world.checkers[0].stepped):
-                if not struck and process.node.driver.state is state:
-                    struck.append(world.scheduler.now_us)
-                    world.scheduler.tell("fault", f"strikes in {state.value}")
-                    what(world)
-                real(process, appended)
-
-            world.checkers[0].stepped = stepped
-
-        monkeypatch.setitem(faults.RECIPES, "strike", watch)
-        return struck
-
-    return register
-
-
 @pytest.mark.slow
 @pytest.mark.requirement("U01")
 @pytest.mark.parametrize("metadata_version", ["3.4-IV0", "3.9-IV0"])
 @pytest.mark.parametrize("effects", range(1, 31, 3))
-def test_a_crash_in_the_copy_begins_it_anew(simulate, strike, effects, metadata_version):
+def test_a_crash_in_the_copy_begins_it_anew(simulate, monkeypatch, effects, metadata_version):
+    monkeypatch.setitem(RECIPES, "strike", lambda strike: strike.world.process.crash_after(effects))
     copied = Scenario(
-        faults=("strike",),
+        faults=("strike@ZK_MIGRATION",),
         topics=12,
         changes=0,
         batch_size=3,
         faults_within_ms=0,
         metadata_version=metadata_version,
     )
-    struck = strike(State.ZK_MIGRATION, lambda world: world.process.crash_after(effects))
     report = simulate(effects, copied)
-    assert struck
+    assert struck(report)
     assert not report.failure, str(report)
     assert len(report.claims) == 2, str(report)
     whole = simulate(effects, Scenario(**{**_fields(copied), "faults": ()}))
@@ -67,21 +44,24 @@ def test_a_crash_in_the_copy_begins_it_anew(simulate, strike, effects, metadata_
 @pytest.mark.requirement("U13")
 @pytest.mark.parametrize("state", PASSED, ids=lambda state: state.value)
 @pytest.mark.parametrize("seed", range(3))
-def test_zookeeper_stops_in_any_state_and_the_end_is_the_same(simulate, strike, state, seed):
-    struck = strike(state, faults.zookeeper_freeze)
-    report = simulate(seed, Scenario(faults=("strike",), faults_within_ms=0, changes=15))
-    assert struck
+def test_zookeeper_stops_in_any_state_and_the_end_is_the_same(simulate, state, seed):
+    report = simulate(seed, Scenario(faults=(f"zookeeper-freeze@{state.value}",), changes=15))
+    assert struck(report)
     assert not report.failure, str(report)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("state", PASSED, ids=lambda state: state.value)
 @pytest.mark.parametrize("seed", range(3))
-def test_a_session_ends_in_any_state_and_the_end_is_the_same(simulate, strike, state, seed):
-    struck = strike(state, faults.session_expiry)
-    report = simulate(seed, Scenario(faults=("strike",), faults_within_ms=0, changes=15))
-    assert struck
+def test_a_session_ends_in_any_state_and_the_end_is_the_same(simulate, state, seed):
+    report = simulate(seed, Scenario(faults=(f"session-expiry@{state.value}",), changes=15))
+    assert struck(report)
     assert not report.failure, str(report)
+
+
+def struck(report):
+    """Whether the fault that waits for a state came."""
+    return any(" fault " in line and "@" in line for line in report.lines)
 
 
 def _fields(scenario):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from emulator.simulation import faults
+from emulator.simulation.faults import RECIPES, controllers, zookeeper
 from emulator.simulation.scenario import Scenario
 
 
@@ -30,11 +30,11 @@ def test_a_broker_that_lost_its_last_partition_meanwhile_is_told_so(simulate):
 def test_the_bound_binds_a_new_life_before_zookeeper_answers(simulate, monkeypatch):
     """Until the first ZooKeeper session stood, a restarted controller appended without bound."""
 
-    def both(world):
-        faults.zookeeper_freeze(world)
-        faults.controller_crash(world)
+    def both(strike):
+        zookeeper.zookeeper_freeze(strike)
+        controllers.controller_crash(strike)
 
-    monkeypatch.setitem(faults.RECIPES, "both", both)
+    monkeypatch.setitem(RECIPES, "both", both)
     story = Scenario(faults=("both",), changes=120, change_every_ms=40, bound=15)
     reports = [simulate(seed, story) for seed in range(6)]
     for report in reports:

@@ -7,7 +7,7 @@ from emulator.simulation.scenario import Scenario
 
 @pytest.mark.requirement("E07")
 def test_each_life_of_the_controller_raises_both_epochs_by_a_claim_of_its_own(simulate):
-    crashes = ("controller-crash",) * 5
+    crashes = ("controller-crash",) * 9
     report = simulate(5, Scenario(faults=crashes, changes=60, faults_within_ms=8_000))
     assert not report.failure, str(report)
     zk_epochs = [zk_epoch for zk_epoch, _ in report.claims]
@@ -73,7 +73,7 @@ def test_elections_and_reassignments_on_top_of_each_other_keep_every_promise(sim
     """Each is answered, by what is committed; the tree and the brokers end as the log says."""
     crashes = ("controller-crash", "lost-reply", "broker-death")
     elected = moved = 0
-    for seed in range(3):
+    for seed in range(5):
         faults = crashes if seed else ()
         fields = {**_fields(MOVING), "metadata_version": level, "faults": faults}
         report = simulate(seed, Scenario(**fields))

@@ -1,0 +1,33 @@
+"""What must hold, as named objects that look on and change nothing.
+
+Each looks after every step of a controller process, after every request ZooKeeper has served, at
+every request a broker receives, and at the end, when nothing is on its way any more. The names are
+explained in ``docs/simulation.md``; the numbers are those of the invariants in ``ARCHITECTURE.md``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from emulator.simulation.checkers.answers import AnsweredIsCommitted, HandlersCope
+from emulator.simulation.checkers.base import Checker
+from emulator.simulation.checkers.brokers import BrokersAgree, ToldCommitted, ToldOnlyRegistered
+from emulator.simulation.checkers.chain import ChainAgrees, EpochsGrow, OneWriter
+from emulator.simulation.checkers.lag import LagBounded, LagIsTrue
+from emulator.simulation.checkers.tree import ShowsCommitted, TreeIsLog
+
+ALL: Final[tuple[type[Checker], ...]] = (
+    ShowsCommitted,
+    ChainAgrees,
+    OneWriter,
+    EpochsGrow,
+    TreeIsLog,
+    LagBounded,
+    LagIsTrue,
+    ToldOnlyRegistered,
+    ToldCommitted,
+    AnsweredIsCommitted,
+    HandlersCope,
+    BrokersAgree,
+)
+"""In the order in which they are asked whether everything is at rest: cheap ones matter little."""

@@ -1,0 +1,46 @@
+"""What every checker is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from emulator.net.control import ControlRequest
+from emulator.seam import Effect
+from emulator.simulation.broker import SimulatedBroker
+from emulator.simulation.process import Process
+from emulator.simulation.world import World
+
+OWN: Final = "/kraft_bridge"
+MIGRATION: Final = "/migration"
+EPOCH: Final = "/controller_epoch"
+CONTROLLER: Final = "/controller"
+
+
+class Checker:
+    """Looks on and changes nothing; every method may raise Violated.
+
+    Each judges by what can be seen from outside: the bytes on the disks, ZooKeeper's tree, what
+    arrives at brokers and clients. ``name`` is explained in ``docs/simulation.md``.
+    """
+
+    name = ""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def stepped(self, process: Process, effects: Sequence[Effect]) -> None:
+        """A controller process has taken a step, with these effects to come."""
+
+    def served(self, changed: frozenset[str], client: str) -> None:
+        """ZooKeeper has served a request of ``client``, which changed these znodes."""
+
+    def told(self, broker: SimulatedBroker, request: ControlRequest) -> None:
+        """A broker has received a control request."""
+
+    def unrest(self) -> str:
+        """What has not come to rest yet; empty when all has."""
+        return ""
+
+    def ended(self) -> None:
+        """Everything is quiet."""

@@ -1,0 +1,128 @@
+"""What brokers are told, and what they believe in the end."""
+
+from __future__ import annotations
+
+from emulator.broker.view import Known, View
+from emulator.net.control import TYPE_FULL, ControlRequest
+from emulator.simulation.broker import SimulatedBroker
+from emulator.simulation.checkers.base import Checker
+from emulator.simulation.facts import Facts
+from emulator.simulation.violation import Violated, ensure
+from emulator.simulation.world import World
+from wire import messages as m
+
+
+class ToldOnlyRegistered(Checker):
+    """Invariant 7: control requests go to registered, migrating brokers; a FULL one lists all."""
+
+    name = "told-only-registered"
+
+    def told(self, broker: SimulatedBroker, request: ControlRequest) -> None:
+        """Judge a request as it arrives."""
+        points = self.world.ledger.points
+        known = next(
+            (
+                one
+                for point in reversed(points)
+                if (one := point.facts.brokers.get(broker.id)) is not None
+                and one.epoch == request.broker_epoch
+            ),
+            None,
+        )
+        migrating = known is not None and known.is_migrating_zk_broker
+        ensure(migrating, self.name, f"{broker.name} with epoch {request.broker_epoch}")
+        ensure(request.is_kraft_controller, self.name, "not marked as from KRaft")
+        if isinstance(request, m.StopReplicaRequest) or request.type != TYPE_FULL:
+            return
+        listed = {
+            (topic.topic_id, p.partition_index)
+            for topic in request.topic_states
+            for p in topic.partition_states
+        }
+        for point in reversed(points):
+            all_there = {
+                (topic.id, index)
+                for topic in point.facts.topics.values()
+                for index, p in topic.partitions.items()
+                if isinstance(request, m.UpdateMetadataRequest) or broker.id in p.replicas
+            }
+            if all_there == listed:
+                return
+        raise Violated("full-lists-all", f"{type(request).__name__} to {broker.name}: {listed}")
+
+
+class ToldCommitted(Checker):
+    """Brokers are told only what is committed, and never of an older controller again."""
+
+    name = "told-committed"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._epochs: dict[str, int] = {}
+
+    def told(self, broker: SimulatedBroker, request: ControlRequest) -> None:
+        """Hold each partition's epochs against the log."""
+        if isinstance(request, m.StopReplicaRequest):
+            return
+        facts = self.world.facts
+        for topic in request.topic_states:
+            for p in topic.partition_states:
+                known = facts.partition(topic.topic_id, p.partition_index)
+                if known is None or p.leader < -1:
+                    continue
+                right = p.leader_epoch <= known.leader_epoch
+                text = f"{broker.name} is told leader epoch {p.leader_epoch} of {topic.topic_name}-"
+                ensure(right, self.name, f"{text}{p.partition_index}, {known} is committed")
+
+
+class BrokersAgree(Checker):
+    """At the end every broker believes what the log says, and every partition is led if it can."""
+
+    name = "brokers-agree"
+
+    def unrest(self) -> str:
+        """Compare every broker's view."""
+        facts = self.world.facts
+        for broker in self.world.brokers.values():
+            if broker.id in self.world.departed:
+                continue
+            if not broker.alive or broker.fenced:
+                return f"{broker.name} is fenced"
+            if found := _differences(broker.view, facts):
+                return f"{broker.name}: {found}"
+        fenced = [one.id for one in facts.brokers.values() if one.fenced]
+        waiting = [one for one in fenced if one not in self.world.departed]
+        return f"fenced in the log: {waiting}" if waiting else _leaderless(facts)
+
+
+def _leaderless(facts: Facts) -> str:
+    """A partition whose leader is gone although another in-sync replica is there; or empty."""
+    there = {one.id for one in facts.brokers.values() if not one.fenced}
+    for topic in facts.topics.values():
+        for index, p in topic.partitions.items():
+            if p.leader not in there and there.intersection(p.isr):
+                return f"{topic.name}-{index} is led by {p.leader}, in sync are {p.isr}"
+            if p.leader >= 0 and p.leader not in there:
+                return f"{topic.name}-{index} is led by {p.leader}, which is not there"
+    return ""
+
+
+def _differences(view: View, facts: Facts) -> str:
+    wanted = {
+        (topic.name, index): Known(
+            topic.id, p.leader, p.leader_epoch, p.isr, p.partition_epoch, p.replicas
+        )
+        for topic in facts.topics.values()
+        for index, p in topic.partitions.items()
+    }
+    hosted = {key: one for key, one in wanted.items() if view.broker_id in one.replicas}
+    for what, have, want in (
+        ("partition", view.partitions, wanted),
+        ("replica", view.replicas, hosted),
+    ):
+        if have != want:
+            key = next(k for k in sorted({*have, *want}) if have.get(k) != want.get(k))
+            return f"{what} {key}: believes {have.get(key)}, is {want.get(key)}"
+    if view.live != frozenset(facts.brokers):
+        return f"believes {sorted(view.live)} live, is {sorted(facts.brokers)}"
+    return ""

@@ -1,0 +1,101 @@
+"""Who writes to ZooKeeper, and how far the counters of the chain say that it came."""
+
+from __future__ import annotations
+
+from emulator.simulation.checkers.base import CONTROLLER, EPOCH, MIGRATION, OWN, Checker
+from emulator.simulation.violation import ensure
+from emulator.simulation.world import World
+
+PLACE = ("zk_epoch", "offset", "sequence")
+
+
+class ChainAgrees(Checker):
+    """Invariants 2 and 5: both counters move as one and never back; no multi applies twice."""
+
+    name = "chain-agrees"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._last: dict[str, int] = {}
+        self._versions: tuple[int, int] | None = None
+
+    def served(self, changed: frozenset[str], client: str) -> None:
+        """Look at both counters when one has moved."""
+        world = self.world
+        if OWN not in changed:
+            return
+        nodes = world.tree.nodes
+        state, migration = world.numbers(OWN), world.numbers(MIGRATION)
+        ensure(
+            state["offset"] == migration["kraft_metadata_offset"],
+            self.name,
+            f"{OWN} covers {state['offset']}, {MIGRATION} {migration['kraft_metadata_offset']}",
+        )
+        now, before = [state[k] for k in PLACE], [self._last.get(k, -2) for k in PLACE]
+        ensure(now[0] >= before[0] and now[1] >= before[1], self.name, f"{now} after {before}")
+        foreign = dict(world.foreign_writes)
+        once = now > before or any(foreign.values())
+        ensure(once, self.name, f"{now} after {before}: a multi was applied twice")
+        world.foreign_writes = dict.fromkeys(foreign, 0)
+        versions = (nodes[OWN].version, nodes[MIGRATION].version)
+        if self._versions is not None and before[0] == now[0]:
+            own, other = (a - b for a, b in zip(versions, self._versions, strict=True))
+            right = own == 1 + foreign[OWN] and other == 1 + foreign[MIGRATION]
+            ensure(right, self.name, f"counters moved {own}, {other}")
+        self._versions = versions
+        self._last = state
+        host = world.host_of(client)
+        if host is not None:
+            host.written = max(host.written, state["offset"])
+
+
+class OneWriter(Checker):
+    """Invariant 4: of one ZooKeeper epoch one process writes, the one that made the claim."""
+
+    name = "one-writer"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._claims: dict[int, str] = {}
+
+    def served(self, changed: frozenset[str], client: str) -> None:
+        """Remember who claims; look who writes."""
+        if not client or not (OWN in changed or EPOCH in changed):
+            return
+        epoch = int(self.world.tree.nodes[EPOCH].data or b"-1")
+        if EPOCH in changed:
+            self._claims[epoch] = client
+        if OWN in changed:
+            holder = self._claims.get(epoch, "nobody")
+            ensure(client == holder, self.name, f"{client} writes in epoch {epoch} of {holder}")
+            said = self.world.numbers(OWN)["zk_epoch"]
+            ensure(said == epoch, self.name, f"{client} says epoch {said}, it is {epoch}")
+
+
+class EpochsGrow(Checker):
+    """Invariant 4 (E07): a claim rewrites both znodes at once; every epoch only grows."""
+
+    name = "epochs-grow"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.claims: list[tuple[int, int]] = []
+        self._last = (int(world.tree.nodes[EPOCH].data or b"0"), -1)
+
+    def served(self, changed: frozenset[str], client: str) -> None:
+        """Look at the claim when it has moved."""
+        if not client or (EPOCH not in changed and CONTROLLER not in changed):
+            return
+        nodes = self.world.tree.nodes
+        epoch, holder = nodes[EPOCH], nodes.get(CONTROLLER)
+        together = holder is not None and holder.czxid == epoch.mzxid == self.world.tree.zxid
+        ensure(together, self.name, f"{EPOCH} and {CONTROLLER} were not rewritten together")
+        assert holder is not None
+        ensure(holder.ephemeral_owner == 0, self.name, f"{CONTROLLER} is ephemeral")
+        claim = (int(epoch.data or b""), self.world.claimed_kraft_epoch)
+        raised = self.world.epochs_raised
+        right = claim[0] == self._last[0] + 1 + raised and claim[1] > self._last[1]
+        ensure(right, self.name, f"{claim} after {self._last}, raised {raised} times by others")
+        self.world.epochs_raised = 0
+        self._last = claim
+        self.claims.append(claim)

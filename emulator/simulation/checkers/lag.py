@@ -1,0 +1,154 @@
+"""How far ZooKeeper is behind, and what the controller says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from emulator.node.introspection import metrics
+from emulator.raft import layout
+from emulator.seam import AppendFile, Effect
+from emulator.simulation.checkers.base import EPOCH, OWN, Checker
+from emulator.simulation.process import Process
+from emulator.simulation.violation import ensure
+from emulator.simulation.world import MIGRATION as COPIED
+from emulator.simulation.world import World
+from emulator.trace import metrics as metric
+from wire import records as r
+from wire.batch import decode_batches
+from wire.record_serde import decode_record
+
+HARD_FACTOR: Final = 2
+"""The second bound is so many times the first one: scenarios leave it at its default."""
+UNCOUNTED: Final = (r.NoOpRecord, r.RegisterControllerRecord)
+"""What changes nothing, and what a life begins with before the bound binds it."""
+
+
+class LagBounded(Checker):
+    """Invariant 6 (W02): nothing is appended for callers beyond the bound of its kind.
+
+    Counted from outside: what was appended and changes something when a batch begins, less what
+    ``/migration`` covered at that moment. A life that has not read ``/migration`` yet counts only
+    what it appended itself; that it has, shows in its second multi. For the second bound what a
+    life found in a snapshot does not count: it cannot tell NoOps there from changes.
+    """
+
+    name = "lag-bounded"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.blocked_steps = 0
+        self._life = ""
+        self._known = -1
+        """Last offset of what was there when this life began."""
+        self._snapshot_end = 0
+        self._multis = 0
+        self._changes: list[int] = []
+        """Offsets of records that change something and that ZooKeeper may not have."""
+
+    def served(self, changed: frozenset[str], client: str) -> None:
+        """Count the multis of this life."""
+        self._multis += client == self._life and OWN in changed and EPOCH not in changed
+
+    def stepped(self, process: Process, effects: Sequence[Effect]) -> None:
+        """Judge what is about to be appended."""
+        bound, world = self.world.scenario.bound, self.world
+        if process is not world.main.process:
+            return
+        if process.name != self._life:
+            self._begin_life(process)
+        self.blocked_steps += bool(process.node.controller.blocked_count)
+        if not bound or world.facts.migration_state != COPIED or not world.traffic.begun:
+            return
+        for data in _appended(effects):
+            self._judge(data, bound)
+
+    def _begin_life(self, process: Process) -> None:
+        self._life, self._multis = process.name, 0
+        self._changes = [one for one in self._changes if one < self.world.ledger.end_offset]
+        self._known = self.world.ledger.end_offset - 1
+        snapshots = map(layout.snapshot_id, process.disk.files)
+        self._snapshot_end = max((one.end_offset for one in snapshots if one), default=0)
+
+    def _judge(self, data: bytes, bound: int) -> None:
+        base = self.world.kraft_offset
+        if self._multis < 2:  # the first only takes the chain over
+            base = max(base, self._known)
+        self._changes = [one for one in self._changes if one > base]
+        for batch in decode_batches(data, whole_only=False):
+            if batch.is_control:
+                continue
+            records = [decode_record(value)[0] for _, value in batch.records]
+            ahead = len(self._changes)
+            if ahead >= bound:
+                self._refuse([one for one in records if _adds(one)], ahead)
+            ahead = sum(one >= self._snapshot_end for one in self._changes)
+            if ahead >= HARD_FACTOR * bound:
+                self._refuse([one for one in records if _waits(one)], ahead)
+            self._changes += [
+                offset
+                for offset, one in enumerate(records, batch.base_offset)
+                if not isinstance(one, UNCOUNTED)
+            ]
+
+    def _refuse(self, records: list[object], ahead: int) -> None:
+        kinds = sorted({type(record).__name__ for record in records})
+        ensure(not kinds, self.name, f"{ahead} changes ahead: {kinds}")
+
+
+def _appended(effects: Sequence[Effect]) -> list[bytes]:
+    """What goes to the log."""
+    return [
+        effect.data
+        for effect in effects
+        if isinstance(effect, AppendFile) and layout.segment_base(effect.path) is not None
+    ]
+
+
+def _adds(record: object) -> bool:
+    """Whether a record is of a change that waits at the first bound."""
+    config = isinstance(record, r.ConfigRecord) and record.value is not None
+    return config or isinstance(record, r.TopicRecord | r.PartitionRecord)
+
+
+def _waits(record: object) -> bool:
+    """Whether a record is of a change that waits at the second bound."""
+    return isinstance(record, r.RemoveTopicRecord | r.ConfigRecord | r.ProducerIdsRecord)
+
+
+class LagIsTrue(Checker):
+    """M06, M12: the gauges say what is missing in ZooKeeper, and never zero while it is."""
+
+    name = "lag-gauge"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.records_max = 0
+        self.pending_max = 0
+
+    def stepped(self, process: Process, effects: Sequence[Effect]) -> None:
+        """Hold the gauges against the log and what this host has brought to ZooKeeper."""
+        del effects
+        if process.migration_state != "DUAL_WRITE":
+            return
+        host = self.world.host_of(process.name)
+        assert host is not None
+        gauges = metrics(process.node, self.world.scheduler.now_ms)
+        confirmed = gauges[metric.LAST_ZK_ACKED_RECORD_OFFSET]
+        lag, pending = gauges[metric.ZK_WRITE_BEHIND_LAG], gauges[metric.ZK_PENDING_RECORDS]
+        applied = gauges[metric.LAST_APPLIED_RECORD_OFFSET]
+        ledger = host.ledger
+        ensure(applied < ledger.end_offset, self.name, f"{applied} is said to be committed")
+        brought = confirmed <= host.written
+        ensure(brought, self.name, f"{confirmed} is said to be in ZooKeeper, {host.written} is")
+        ensure(lag == applied - confirmed, self.name, f"{lag} of {applied - confirmed} records")
+        changes = ledger.changed_records(confirmed, applied)
+        ensure(pending == changes, self.name, f"{pending} records pending, {changes} are")
+        self.records_max = max(self.records_max, lag)
+        self.pending_max = max(self.pending_max, pending)
+
+    def unrest(self) -> str:
+        """Nothing is said to be missing."""
+        gauges = metrics(self.world.process.node, self.world.scheduler.now_ms)
+        pending = gauges.get(metric.ZK_PENDING_RECORDS, 0)
+        return f"the gauge says that {pending} records are pending" if pending else ""

@@ -1,0 +1,95 @@
+"""What ZooKeeper's tree shows, beside what the log says."""
+
+from __future__ import annotations
+
+from emulator.simulation import tree_check
+from emulator.simulation.checkers.base import CONTROLLER, EPOCH, MIGRATION, OWN, Checker
+from emulator.simulation.ledger import Ledger
+from emulator.simulation.violation import ensure
+from emulator.simulation.world import World
+
+CLAIMS = frozenset({CONTROLLER, EPOCH, MIGRATION, OWN})
+
+
+class ShowsCommitted(Checker):
+    """Invariant 1 (G06): a znode never shows what is not committed in the log of who wrote it.
+
+    And none is removed but what that log has removed.
+    """
+
+    name = "zookeeper-shows-committed"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._present = {path for path in world.tree.nodes if tree_check.covered(path)}
+
+    def served(self, changed: frozenset[str], client: str) -> None:
+        """Look at what changed."""
+        host = self.world.host_of(client)
+        if host is not None and host.never_writes:
+            ours = {path for path in changed if tree_check.covered(path) or path in CLAIMS}
+            ensure(not ours, self.name, f"{client}, whose log lacks them, changes {sorted(ours)}")
+        ledger = self._ledger(client)
+        offset = self.world.kraft_offset
+        ensure(offset < ledger.end_offset, self.name, f"{MIGRATION} covers {offset}")
+        for path in changed:
+            if tree_check.covered(path) and path not in self.world.foreign:
+                self._look(path, ledger)
+
+    def _ledger(self, client: str) -> Ledger:
+        host = self.world.host_of(client)
+        return self.world.ledger if host is None else host.ledger
+
+    def _look(self, path: str, ledger: Ledger) -> None:
+        node = self.world.tree.nodes.get(path)
+        allowed = ledger.legit.get(path, set())
+        if node is None:
+            was_there = path in self._present
+            self._present.discard(path)
+            doomed = path.split("/")[3] in self.world.doomed if path.count("/") > 2 else False
+            right = None in allowed or doomed or not was_there
+            ensure(right, self.name, f"{path} is removed, which nobody asked for")
+            return
+        self._present.add(path)
+        means = tree_check.meaning(path, node.data)
+        if means != self.world.before.get(path):
+            ensure(means in allowed, self.name, f"{path} says {means}, never committed")
+
+
+class TreeIsLog(Checker):
+    """Invariant 2: the tree is what the log says at ``/migration``'s offset, at every unit's end.
+
+    At the end it is what the whole log says.
+    """
+
+    name = "tree-is-image"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._closed = -1
+
+    def served(self, changed: frozenset[str], client: str) -> None:
+        """Compare the whole tree when the offset has moved."""
+        if OWN not in changed and MIGRATION not in changed:
+            return
+        state = self.world.numbers(OWN)
+        if state.get("part") == 0 and state.get("offset", -1) > self._closed:
+            self._closed = state["offset"]
+            host = self.world.host_of(client) or self.world.main
+            found = self._difference(host.ledger, self._closed)
+            ensure(not found, self.name, f"offset {self._closed}: {found}")
+
+    def unrest(self) -> str:
+        """The tree is what the newest record says, and nothing is missing."""
+        state, ledger = self.world.numbers(OWN), self.world.ledger
+        if state.get("part") or state.get("reconciling"):
+            return f"{OWN} tells of work in progress: {state}"
+        offset = self.world.kraft_offset
+        if ledger.changed_records(offset, ledger.facts.offset):
+            return f"{MIGRATION} covers {offset}, the log has changes after it"
+        return self._difference(ledger, ledger.facts.offset)
+
+    def _difference(self, ledger: Ledger, offset: int) -> str:
+        foreign = frozenset(self.world.foreign)
+        found = tree_check.differences(self.world.tree.nodes, ledger.at(offset), foreign)
+        return next(found, "")

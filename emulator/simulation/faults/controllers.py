@@ -1,0 +1,165 @@
+"""What happens to controllers and their disks."""
+
+from __future__ import annotations
+
+from emulator.simulation.disk import DiskFaults, Operation
+from emulator.simulation.faults.strike import Strike
+from emulator.simulation.host import Copy
+from emulator.simulation.scheduler import MS
+
+
+def controller_crash(strike: Strike) -> None:
+    """SIGKILL between two steps; another life begins on the same disk."""
+    strike.world.process.crash()
+
+
+def controller_crash_in_step(strike: Strike) -> None:
+    """SIGKILL between two effects of one step: some files written, some bytes sent."""
+    strike.world.process.crash_after(strike.rng.randint(1, 40))
+
+
+def controller_shutdown(strike: Strike) -> None:
+    """SIGTERM: what is left goes to ZooKeeper, then the process ends and is started again."""
+    world = strike.world
+    world.main.may_halt = "it was asked to stop"
+    process = world.process
+    process.shutdown()
+    strike.after_ms(70_000, lambda: None if not process.alive else process.crash())
+    strike.when(lambda: not process.alive, lambda: None, within_ms=70_000)
+
+
+def controller_pause(strike: Strike) -> None:
+    """A machine is paused, another takes over its disk; then the first runs on, knowing nothing.
+
+    The same as a second controller with an older epoch: its next write must fail and be its last.
+    It wakes only after a later one has claimed: before that no other voter could have stopped it
+    from committing, and with one voter the two logs would part.
+    """
+    world = strike.world
+    if not world.process.alive or world.ledger.in_transaction:
+        return
+    old = world.take_over(strike.rng)
+    epoch = old.node.raft.leader_epoch
+    pause_ms = strike.rng.randint(50, 2_000)
+    strike.after_ms(
+        pause_ms,
+        lambda: strike.when(lambda: world.claimed_kraft_epoch > epoch, old.thaw, within_ms=60_000),
+    )
+
+
+def disk_slow(strike: Strike) -> None:
+    """Every sync takes long, for a while."""
+    world, process = strike.world, strike.world.process
+    usual = process.sync_us
+    process.sync_us = strike.rng.choice(((20 * MS, 80 * MS), (200 * MS, 900 * MS)))
+    strike.tell(f"syncs take {process.sync_us[0] // MS} to {process.sync_us[1] // MS} ms")
+
+    def mend() -> None:
+        process.sync_us = usual
+        world.process.sync_us = usual
+
+    strike.after_ms(strike.rng.randint(300, 4_000), mend)
+
+
+def controller_kill(strike: Strike) -> None:
+    """SIGKILL of the process alone: the next life reads what was written, synced or not."""
+    strike.world.process.kill()
+
+
+def disk_error(strike: Strike) -> None:
+    """EIO of one operation: the process must end, and its next life find all acknowledged."""
+    world, process = strike.world, strike.world.process
+    operation: Operation = strike.rng.choice(("append", "sync", "sync", "replace"))
+    world.main.disk.fail_next(operation, after=strike.rng.randint(0, 3))
+    strike.tell(f"the disk will fail: {operation}")
+    strike.when(lambda: not process.alive, lambda: None, within_ms=5_000)
+
+
+def disk_full(strike: Strike) -> None:
+    """ENOSPC: the process must end; there is space again before or after its next life begins."""
+    world, disk = strike.world, strike.world.main.disk
+    disk.capacity = disk.used + strike.rng.choice((0, 50, 400, 3_000))
+    strike.tell("the disk fills")
+
+    def mend() -> None:
+        world.main.disk.capacity = None
+        disk.capacity = None
+
+    strike.after_ms(strike.rng.choice((300, 2_000, 4_000)), mend)
+
+
+def disk_reorders(strike: Strike) -> None:
+    """The machine goes down with any of the pages written that were not synced."""
+    world = strike.world
+    seed = strike.rng.getrandbits(32)
+    world.main.disk.faults = DiskFaults(seed, reordered=1.0)
+    world.process.crash()
+    world.main.disk.faults = None
+
+
+def disk_restored(strike: Strike) -> None:
+    """A backup of the folder takes the place of the disk, though ZooKeeper has more than it holds.
+
+    The life that runs on it must write nothing. Then the right disk is put back.
+    """
+    world = strike.world
+    if world.ledger.in_transaction:
+        strike.after_ms(20, lambda: disk_restored(strike))
+        return
+    copy = world.copy(world.main)
+    strike.tell(f"a backup is made; the log ends at {copy.end_offset}")
+
+    def outdated() -> bool:
+        return world.kraft_offset >= copy.end_offset and world.process.alive
+
+    def lead_astray() -> None:
+        main, right = world.main, (world.main.disk, world.main.ledger)
+        main.restarts = False
+        world.process.crash()
+        backup = world.second_host(copy, "backup")
+        backup.never_writes = True
+        world.start_process(backup)
+
+        def put_back() -> None:
+            world.remove(backup)
+            strike.tell("the right disk is put back")
+            assert right == (main.disk, main.ledger)
+            main.restarts = True
+            world.start_process(main)
+
+        strike.after_ms(strike.rng.randint(1_000, 6_000), put_back)
+
+    strike.after_ms(
+        strike.rng.randint(100, 3_000), lambda: strike.when(outdated, lead_astray, within_ms=5_000)
+    )
+
+
+def controller_cloned(strike: Strike) -> None:
+    """A second machine is started from a copy of the folder, at once or with the next life.
+
+    Both have one id; brokers know only the first. In the end the second is switched off.
+    """
+    world = strike.world
+    if world.ledger.in_transaction or "clone" in world.hosts:
+        return
+    together = strike.rng.random() < 0.6
+
+    def begin(copy: Copy) -> None:
+        clone = world.second_host(copy, "clone")
+        world.main.leads_alone = False
+        world.start_process(clone)
+
+        def switch_off() -> None:
+            world.remove(clone)
+            strike.tell("the second machine is switched off")
+            if world.process.alive:
+                world.process.crash()
+
+        strike.after_ms(strike.rng.randint(500, 6_000), switch_off)
+
+    if together and world.process.alive:
+        world.process.crash()
+        copy = world.copy(world.main)
+        strike.when(lambda: world.process.alive, lambda: begin(copy))
+    else:
+        begin(world.copy(world.main))

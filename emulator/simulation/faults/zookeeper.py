@@ -1,0 +1,143 @@
+"""What happens to ZooKeeper, and what others do in it."""
+
+from __future__ import annotations
+
+from emulator.simulation.faults.strike import Strike
+from emulator.zookeeper.ops import Create, Delete, SetData
+
+LOCKABLE = ("/brokers/topics", "/config/topics", "/config/brokers", "/kraft_bridge", "/migration")
+
+
+def lost_reply(strike: Strike) -> None:
+    """ZooKeeper does what is asked; the answer is lost with the connection."""
+    strike.world.zookeeper.swallow_replies = 1
+
+
+def lost_replies(strike: Strike) -> None:
+    """The same three times, so that what follows the first loss is hit as well."""
+    strike.world.zookeeper.swallow_replies = 3
+
+
+def zookeeper_freeze(strike: Strike) -> None:
+    """SIGSTOP, for shorter or longer than the session timeout."""
+    world = strike.world
+    if world.zookeeper.frozen:
+        return
+    world.zookeeper.freeze()
+    strike.after_ms(strike.rng.choice((300, 2_000, 5_000, 9_000)), world.zookeeper.thaw)
+
+
+def zookeeper_restart(strike: Strike) -> None:
+    """SIGKILL of ZooKeeper; what was not applied is lost, tree and sessions stay."""
+    if not strike.world.zookeeper.frozen:
+        strike.world.zookeeper.restart()
+
+
+def session_expiry(strike: Strike) -> None:
+    """ZooKeeper ends the controller's session."""
+    strike.world.zookeeper.expire_sessions(frozenset())
+
+
+def foreign_write(strike: Strike) -> None:
+    """Somebody writes ``/migration``, with the value it has: one counter moves alone."""
+    node = strike.world.tree.nodes.get("/migration")
+    if node is not None and not strike.world.zookeeper.frozen:
+        strike.world.foreign_write(SetData("/migration", node.data))
+
+
+def both_counters(strike: Strike) -> None:
+    """Somebody writes both counters, with the values they have, while a multi is on its way."""
+    world = strike.world
+    nodes = world.tree.nodes
+    if "/kraft_bridge" not in nodes or world.zookeeper.frozen:
+        return
+    times = strike.rng.choice((1, 1, 2))
+
+    def underway() -> bool:
+        return world.zookeeper.model.pending_count > 0 and not world.zookeeper.frozen
+
+    def write() -> None:
+        for path in ("/migration", "/kraft_bridge") * times:
+            world.foreign_write(SetData(path, nodes[path].data))
+
+    def look(tries: int) -> None:
+        if underway() or not tries:
+            write()
+        else:
+            world.scheduler.after(100, lambda: look(tries - 1))
+
+    strike.after_ms(1_000, lambda: None)
+    look(9_000)
+
+
+def epoch_bumped(strike: Strike) -> None:
+    """Somebody raises ``/controller_epoch``: the controller is deposed, then started again."""
+    world = strike.world
+    if world.zookeeper.frozen:
+        return
+    epoch = int(world.tree.nodes["/controller_epoch"].data or b"0")
+    world.epochs_raised += 1
+    world.foreign_write(SetData("/controller_epoch", b"%d" % (epoch + 1)))
+
+    def restart() -> None:
+        world.process.crash()
+
+    strike.after_ms(strike.rng.randint(100, 3_000), restart)
+
+
+def controller_deleted(strike: Strike) -> None:
+    """Somebody deletes ``/controller``."""
+    world = strike.world
+    if "/controller" in world.tree.nodes and not world.zookeeper.frozen:
+        world.foreign_write(Delete("/controller"))
+
+
+def foreign_znodes(strike: Strike) -> None:
+    """Somebody makes znodes of his own: beside Kafka's, among them, and below a topic's."""
+    world = strike.world
+    if world.zookeeper.frozen:
+        return
+    topics = sorted(world.tree.nodes["/brokers/topics"].children)
+    paths = [f"/consumers/{strike.rng.randint(0, 9)}", "/config/changes/odd", "/admin/odd"]
+    if topics:
+        topic = strike.rng.choice(topics)
+        base = f"/brokers/topics/{topic}"
+        paths += [f"{base}/odd", f"{base}/partitions/0/state/odd", f"{base}/partitions/0/odd"]
+    for path in strike.rng.sample(paths, strike.rng.randint(1, len(paths))):
+        if world.foreign_write(Create(path, b"{}")):
+            world.foreign.add(path)
+
+
+def zookeeper_refuses(strike: Strike) -> None:
+    """ZooKeeper's ACLs forbid writing a part of the tree, for a while."""
+    tree = strike.world.tree
+    places = strike.rng.sample(LOCKABLE, strike.rng.randint(1, 2))
+    locked = {path for path in tree.nodes for place in places if path.startswith(place)}
+    locked -= tree.read_only
+    tree.read_only |= locked
+    strike.tell(f"no right to write {places}")
+
+    def unlock() -> None:
+        tree.read_only -= locked
+        strike.tell("the right to write is back")
+
+    strike.after_ms(strike.rng.choice((200, 2_000, 8_000)), unlock)
+
+
+def stale_server(strike: Strike) -> None:
+    """A server of the ensemble lags: who connects to it reads an old tree until it syncs."""
+    world = strike.world
+    model = world.zookeeper.model
+    if model.lagging:
+        return
+    model.lag_behind()
+
+    def reconnect() -> None:
+        if strike.rng.random() < 0.5:
+            world.process.crash()
+        else:
+            for link in world.network.between("controller", "zookeeper"):
+                world.network.cut(link)
+
+    strike.after_ms(strike.rng.randint(50, 1_000), reconnect)
+    strike.after_ms(strike.rng.randint(1_000, 5_000), model.catch_up)

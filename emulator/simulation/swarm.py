@@ -1,0 +1,87 @@
+"""Draw a cluster in which almost everything may be on or off, big or small, fast or slow.
+
+A mix that always has everything hides what only a part of it brings out: with ZooKeeper frozen most
+of the time hardly any multi is ever in flight. So each seed draws which faults and which classes of
+requests it has, and how much of each.
+
+Source: Groce, Zhang, Eide, Chen, Regehr: Swarm Testing, ISSTA 2012; FoundationDB's simulator.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from emulator.simulation.faults import RECIPES
+from emulator.simulation.scenario import Scenario
+from emulator.simulation.scheduler import MS
+
+LEVELS: Final = (
+    "3.4-IV0",
+    "3.5-IV0",
+    "3.5-IV2",
+    "3.6-IV1",
+    "3.6-IV2",
+    "3.7-IV0",
+    "3.7-IV2",
+    "3.7-IV4",
+    "3.8-IV0",
+    "3.9-IV0",
+)
+DELAYS_US: Final = (
+    (100, 500),
+    (100, 3 * MS),
+    (100, 3 * MS),
+    (1 * MS, 60 * MS),
+    (100, 200 * MS),
+)
+SYNCS_US: Final = ((200, 4 * MS), (200, 4 * MS), (5 * MS, 60 * MS), (50 * MS, 800 * MS))
+STATES: Final = (
+    "WAIT_FOR_BROKERS",
+    "BECOME_CONTROLLER",
+    "ZK_MIGRATION",
+    "SYNC_KRAFT_TO_ZK",
+    "KRAFT_CONTROLLER_TO_BROKER_COMM",
+    "DUAL_WRITE",
+)
+
+
+def swarm(seed: int) -> Scenario:
+    """Draw everything there is to draw."""
+    rng = Random(f"swarm {seed}")
+    share = rng.choice((0.04, 0.08, 0.15))
+    kinds = [name for name in RECIPES if rng.random() < share] or [rng.choice(list(RECIPES))]
+    names = [name for name in kinds for _ in range(rng.choice((1, 1, 1, 2)))]
+    faults = tuple(f"{name}{_state(rng)}/{index}" for index, name in enumerate(names))
+
+    def pace(chance: float, *every_ms: int) -> int:
+        return rng.choice(every_ms) if rng.random() < chance else 0
+
+    return Scenario(
+        faults=faults,
+        brokers=rng.choice((1, 2, 3, 3, 4, 5)),
+        topics=rng.choice((0, 1, 2, 3, 5, 9)),
+        partitions_max=rng.choice((1, 4, 4, 12, 40)),
+        changes=rng.choice((6, 12, 20, 30)),
+        change_every_ms=rng.choice((5, 15, 40, 80, 200)),
+        metadata_version=rng.choice(LEVELS),
+        bound=rng.choice((0, 10, 15, 40, 200, 10_000)),
+        multi_ops=rng.choice((3, 12, 60, 400)),
+        delay_us=rng.choice(DELAYS_US),
+        zookeeper_delay_us=rng.choice(DELAYS_US),
+        sync_us=rng.choice(SYNCS_US),
+        faults_within_ms=rng.choice((300, 1_500, 4_000)),
+        snapshot_interval_ms=rng.choice((300, 900, 3_600_000)),
+        batch_size=rng.choice((1, 3, 20, 200)),
+        moves_every_ms=pace(0.5, 15, 40, 120),
+        client_changes_every_ms=pace(0.5, 15, 60),
+        acl_changes_every_ms=pace(0.4, 15, 60),
+        token_changes_every_ms=pace(0.3, 30, 90),
+        hostile_every_ms=pace(0.3, 20, 100),
+        feature_changes_every_ms=pace(0.2, 50, 200),
+    )
+
+
+def _state(rng: Random) -> str:
+    """Most faults come at random; some as soon as the migration reaches a state."""
+    return f"@{rng.choice(STATES)}" if rng.random() < 0.3 else ""
