@@ -1,7 +1,7 @@
-"""Whether a call is looked at at all: what its caller must be allowed to do to the cluster.
+"""Authorization of a call on the cluster resource, before any handler runs.
 
-Comes before everything else, on a standby too, and is judged on the committed ACLs. What an API
-asks for topics or other resources is its own business (``Context.allowed``).
+This check comes first, on a standby controller too, and uses the committed ACLs. Handlers check
+access to topics and other resources themselves (``Context.allowed``).
 
 Source: ControllerApis, AuthHelper.authorizeClusterOperation, Kafka 3.9.
 """
@@ -24,27 +24,27 @@ NOT_READY: Final = "The authorizer has not loaded the ACLs yet."
 
 
 class Committed(Protocol):
-    """Where the ACLs come from."""
+    """The committed metadata, which holds the ACLs."""
 
     @property
     def stable(self) -> Image:
-        """Everything that may be shown."""
+        """The image of everything that may be shown."""
 
     @property
     def loaded(self) -> bool:
-        """Whether that holds what was committed before this node started."""
+        """Whether the image holds everything that was committed before this node started."""
 
 
 def refusal(call: Call, metadata: Committed, authorizer: Authorizer | None) -> object | None:
-    """The answer to a caller who may not make this call; None if there is no reason to refuse.
+    """The response for a caller who is not authorized to make this call; None if the caller is.
 
     The listener opens before the ACLs are loaded (``early.start.listeners`` has it by default).
-    Until then only super users are served; everybody else is answered UNKNOWN_SERVER_ERROR, what
-    AuthorizerNotReadyException is on the wire.
+    Until then only super users are served. All other callers get UNKNOWN_SERVER_ERROR, the code
+    that AuthorizerNotReadyException has on the wire.
 
     Args:
-        call: not opened, if it is an Envelope.
-        metadata: whose ACLs count.
+        call: the request; an Envelope is not opened yet.
+        metadata: holds the ACLs.
         authorizer: None allows everything.
     """
     if authorizer is None or isinstance(call.message, m.ApiVersionsRequest):
@@ -64,7 +64,7 @@ def refusal(call: Call, metadata: Committed, authorizer: Authorizer | None) -> o
 
 
 def needed(message: object) -> Operation | None:
-    """What the caller of an API must be allowed to do to the cluster; None: it depends."""
+    """The operation on the cluster that the caller of an API needs; None if the handler decides."""
     key = spec(type(message)).key
     assert key is not None, "a request has an API key"
     raft = RAFT_REQUESTS.get(key)

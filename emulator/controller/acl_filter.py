@@ -29,9 +29,9 @@ _STORED: Final = (int(PatternType.LITERAL), int(PatternType.PREFIXED))
 
 @dataclass(frozen=True, slots=True)
 class AclFilter:
-    """What entries are meant: numbers of the enums, ANY (1) or None for every value.
+    """Which entries to select: numbers of the enums; ANY (1) or None selects every value.
 
-    With a ``name`` and the pattern type MATCH it finds every entry that guards that name.
+    With a ``name`` and the pattern type MATCH it selects every entry that applies to that name.
     """
 
     resource_type: int
@@ -43,7 +43,7 @@ class AclFilter:
     permission: int
 
     def problem(self) -> str | None:
-        """Why nothing can be meant by it; None if something can."""
+        """Why the filter is invalid; None if it is valid."""
         if not _known(ResourceType, self.resource_type) or not _known(
             PatternType, self.pattern_type
         ):
@@ -59,7 +59,7 @@ class AclFilter:
                 yield from ((key, acl) for key, acl in group.items() if self._fits(acl))
 
     def _candidates(self, acls: AclsByResource) -> Iterable[tuple[Resource, ResourceAcls]]:
-        """Resources that may be covered: looked up, if the filter says all there is to a key."""
+        """Resources that may match: one look-up if the filter gives a complete key, else all."""
         if self.name is None or self.pattern_type == PatternType.MATCH:
             return acls.items()
         kinds = [self.resource_type] if self.resource_type != ResourceType.ANY else _STORED_TYPES

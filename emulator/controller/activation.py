@@ -24,7 +24,7 @@ BOOTSTRAP_LEVEL_MIN = 4
 
 
 class ActivationRefusedError(ValueError):
-    """Log and configuration contradict each other; the node must not lead. The text says why."""
+    """Log and configuration contradict each other, so the node must not lead. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,10 @@ class Activation:
 def activation(
     image: Image, config: ControllerConfig, *, empty: bool, in_transaction: bool
 ) -> Activation:
-    """Decide how to begin.
+    """Decide which batches a new leader appends first.
 
     Args:
-        image: the tip of the log; if a transaction is open, what it was before it began.
+        image: the tip of the log; if a metadata transaction is open, the image before it began.
         config: this controller.
         empty: the log holds no metadata record at all.
         in_transaction: the former leader left a metadata transaction open.
@@ -86,10 +86,11 @@ def _bootstrap(config: ControllerConfig) -> Activation:
 
 
 def _given(config: ControllerConfig, metadata_version: MetadataVersion) -> tuple[Record, ...]:
-    """What else bootstrap.checkpoint holds.
+    """The other records of bootstrap.checkpoint.
 
     Raises:
-        ActivationRefusedError: the level cannot keep it, or it finalises what is not supported.
+        ActivationRefusedError: the level does not support such a record, or it finalises an
+            unsupported feature.
     """
     supported = supported_features(config.release)
     for record in config.bootstrap_records:
@@ -138,7 +139,7 @@ def registration(image: Image, config: ControllerConfig) -> r.RegisterController
 
 
 def own_registration(config: ControllerConfig) -> r.RegisterControllerRecord:
-    """What this controller tells the cluster of itself."""
+    """The registration record of this controller."""
     return controllers.registration(
         ControllerRegistration(
             config.node_id,

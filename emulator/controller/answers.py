@@ -1,8 +1,9 @@
-"""Answers on their way out: encoded where they are made, so that one that cannot be is found there.
+"""Responses on their way out. Each is encoded when it is made, so an encoding error is found there.
 
-Whatever a handler raises, and whatever answer its version cannot carry, becomes the answer
-UNKNOWN_SERVER_ERROR of that API, inside its Envelope if it came in one. An answer that waits for a
-commit is encoded before its records are appended: what cannot be told is not done either.
+If a handler raises, or its response cannot be encoded in the caller's version, the caller gets
+UNKNOWN_SERVER_ERROR in that API's response, inside an Envelope if the request came in one. A
+response that waits for a commit is encoded before its records are appended: if it cannot be
+encoded, nothing is appended.
 
 Source: RequestHandlerHelper.handleError, Kafka 3.9.
 """
@@ -27,9 +28,10 @@ from wire.frame import RequestHeader
 class EncodedReply:
     """One call and its answer, ready to be sent.
 
-    ``call`` is the one inside, if it came in an Envelope; ``answer`` is its response. ``message``
-    is what goes out under the ticket: the same, or the Envelope around it. ``payload`` is that with
-    its header, without length; None: nothing can be said, the connection must be closed.
+    ``call`` is the inner call, if it came in an Envelope; ``answer`` is its response. ``message``
+    is sent under the ticket: ``answer``, or the EnvelopeResponse around it. ``payload`` is
+    ``message`` encoded with its header, without the length; None if no response can be encoded and
+    the connection must be closed.
     """
 
     call: Call
@@ -39,12 +41,12 @@ class EncodedReply:
 
     @property
     def ticket(self) -> Ticket:
-        """What is answered."""
+        """The ticket of the request that this reply answers."""
         return self.call.ticket
 
 
 class Answers:
-    """Makes answers, and keeps those that may leave until they are taken."""
+    """Makes responses, and keeps those that are ready to send until ``take`` is called."""
 
     def __init__(self, release: str) -> None:
         self.failures = RequestFailures()
@@ -55,12 +57,12 @@ class Answers:
         self._at_raft: dict[Ticket, Call] = {}
 
     def take(self) -> list[EncodedReply]:
-        """Answers ready since the last call, in the order they became so."""
+        """Responses that became ready since the last call, in that order."""
         taken, self._ready = self._ready, []
         return taken
 
     def made(self, call: Call, message: object) -> EncodedReply:
-        """The answer to a call, encoded; it does not leave yet.
+        """The encoded response to a call; it is not sent yet.
 
         Raises:
             EncodeError: its version cannot carry it.
@@ -72,7 +74,7 @@ class Answers:
         return EncodedReply(call, message, envelope, self._encoded(call.outer.header, envelope))
 
     def give(self, answered: EncodedReply) -> None:
-        """Let an answer leave."""
+        """Mark a response as ready to send."""
         self._ready.append(answered)
 
     def refuse(self, call: Call, code: ErrorCode, text: str | None) -> None:
@@ -83,10 +85,10 @@ class Answers:
             self.fail(call, error)
 
     def fail(self, call: Call, error: Exception) -> None:
-        """Answer UNKNOWN_SERVER_ERROR, and remember why; never raises.
+        """Answer UNKNOWN_SERVER_ERROR and record the failure; never raises.
 
-        A response that cannot say even that gives way to the Envelope's own error, or to the end
-        of the connection.
+        If even that response cannot be encoded, the Envelope carries the error, or the connection
+        is closed.
         """
         self.failures.note(call.header.api_key, error)
         code = ErrorCode.UNKNOWN_SERVER_ERROR
@@ -103,7 +105,7 @@ class Answers:
 
     @contextmanager
     def to(self, call: Call) -> Iterator[None]:
-        """Whatever the body of the ``with`` raises before anything is appended fails the call.
+        """Context manager: an exception in its body, before anything is appended, fails the call.
 
         Raises:
             DivergedError: the node must stop.
@@ -119,17 +121,17 @@ class Answers:
     # Calls that the Raft machine answers, direct ones and those found in Envelopes.
 
     def forward(self, call: Call) -> None:
-        """Leave a call to the Raft machine."""
+        """Hand a call over to the Raft machine."""
         self._at_raft[call.ticket] = call
         self._forwarded.append(call)
 
     def take_forwarded(self) -> list[Call]:
-        """Those left to it since the last call; give each answer to :meth:`answer`."""
+        """Calls handed over since the last call of this; pass each response to :meth:`answer`."""
         taken, self._forwarded = self._forwarded, []
         return taken
 
     def answer(self, reply: Reply) -> None:
-        """Answer one of them; what came in an Envelope goes back in one."""
+        """Answer a call that was handed over; inside an Envelope if the request came in one."""
         call = self._at_raft.pop(reply.ticket)
         with self.to(call):
             self.give(self.made(call, reply.message))

@@ -1,8 +1,8 @@
 """Who may do what, decided on the ACLs of an image.
 
-Everything that guards a resource counts: entries of its own name, of ``*``, and of every prefix of
-its name. One DENY that matches outweighs any ALLOW. Nothing found for the resource at all: the
-configured default; something found, but nothing that matches: no.
+The entries that apply to a resource are those of its own name, of ``*``, and of every prefix of its
+name. One matching DENY outweighs any ALLOW. If no entry applies to the resource, the configured
+default decides. If entries apply but none matches the caller, access is denied.
 
 Source: StandardAuthorizer, StandardAuthorizerData, Kafka 3.9; KIP-11, KIP-290, KIP-801.
 """
@@ -47,21 +47,23 @@ IMPLIED: Final[Mapping[int, frozenset[int]]] = MappingProxyType(
         ),
     }
 )
-"""Operation -> what an ALLOW may say to allow it; a DENY must say the operation itself."""
+"""Operation -> the operations in an ALLOW that also allow it; a DENY must name the operation
+itself.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class StandardAuthorizer:
     """The authorizer of a KRaft controller, with its two settings.
 
-    ``super_users`` are ``Type:name``; they may do everything, whatever the ACLs say.
+    ``super_users`` are ``Type:name``; they may do everything, regardless of the ACLs.
     """
 
     super_users: frozenset[str] = frozenset()
     allow_everyone_if_no_acl_found: bool = False
 
     def is_super_user(self, principal: str) -> bool:
-        """Whether ACLs do not matter for this principal."""
+        """Whether this principal is a super user, for whom no ACL is checked."""
         return principal in self.super_users
 
     def allows(
@@ -72,7 +74,7 @@ class StandardAuthorizer:
         resource_type: ResourceType,
         name: str,
     ) -> bool:
-        """Whether the caller may do this to that resource, from the caller's address."""
+        """Whether the caller may do this operation on that resource, from the caller's address."""
         if call.principal in self.super_users:
             return True
         principals = {call.principal, ANYBODY}
@@ -94,9 +96,9 @@ class StandardAuthorizer:
 def guards(acls: AclsByResource, resource_type: int, name: str) -> Iterator[ResourceAcls]:
     """The entries of every resource pattern that covers a name.
 
-    Prefixes are found by stepping down the sorted keys: the greatest one not above the name either
-    is a prefix of it or bounds the length of all that are left. So the cost depends on how many
-    prefixes match, not on how many entries there are.
+    Prefixes are found by binary search in the sorted keys: the greatest key not above the name is
+    either a prefix of it, or gives an upper limit for the length of all remaining prefixes. So the
+    cost depends on the number of matching prefixes, not on the number of entries.
     """
     kind = int(resource_type)
     for literal in dict.fromkeys((name, WILDCARD)):
@@ -116,7 +118,7 @@ def guards(acls: AclsByResource, resource_type: int, name: str) -> Iterator[Reso
 
 
 def host_address(address: bytes) -> str:
-    r"""4 or 16 raw bytes as ACLs name hosts: as InetAddress.getHostAddress, Java 17.
+    r"""The text of a 4 or 16 byte address as ACLs write hosts: InetAddress.getHostAddress, Java 17.
 
     >>> host_address(bytes([10, 0, 0, 7])), host_address(bytes(15) + b"\x01")
     ('10.0.0.7', '0:0:0:0:0:0:0:1')
@@ -131,13 +133,13 @@ def host_address(address: bytes) -> str:
 
 
 def not_authorized(call: Call) -> str:
-    """The text of CLUSTER_AUTHORIZATION_FAILED, where an answer has room for one."""
+    """The text for CLUSTER_AUTHORIZATION_FAILED, for responses that have a message field."""
     name = type(call.message).__name__.removesuffix("Request")
     who = f"{call.principal}, /{host_address(call.client_address)}"
     return shortened(f"Request {name}({who}, listener {call.listener}) is not authorized.")
 
 
 def _shared(one: str, other: str) -> int:
-    """How many characters two different strings begin with in common."""
+    """Length of the common prefix of two different strings."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))

@@ -1,4 +1,4 @@
-"""From records to the values of log batches: which version, how many, how large.
+"""Turns records into the values of log batches: record versions, counts, sizes.
 
 Source: ApiMessageAndVersion in QuorumController's managers; MAX_RECORDS_PER_BATCH, Kafka 3.9.
 """
@@ -15,9 +15,9 @@ from wire.record_serde import encode_record
 
 BATCH_RECORDS_MAX: Final = 10_000
 TOO_MANY_PARTITIONS: Final = "Excessively large number of partitions per request."
-"""Asked for before anything is placed: more partitions than one batch can hold."""
+"""Checked before any replica is placed: more partitions than one batch can hold."""
 BATCH_BYTES_MAX: Final = 8 * 1024 * 1024 - 1024
-"""Kafka reads batches of 8 MiB; this leaves room for the batch header."""
+"""Kafka reads batches of at most 8 MiB; this leaves room for the batch header."""
 RECORD_OVERHEAD_BYTES: Final = 24
 """Lengths, deltas and null key around a value in a batch, at most."""
 
@@ -29,11 +29,11 @@ class BatchTooLargeError(ValueError):
 def record_version(record: Record, metadata_version: MetadataVersion) -> int:
     """The version a record is written in.
 
-    Usually the level's own; but a change of a registration takes the lowest that can say it, and a
-    partition without directories v0, as Kafka's controllers write them.
+    Usually the version of the metadata.version level. But a registration change takes the lowest
+    version that has the needed fields, and a partition without directories takes v0, as in Kafka.
 
     Raises:
-        ValueError: the level does not write such records.
+        ValueError: such records are not written at this level.
     """
     match record:
         case r.BrokerRegistrationChangeRecord():
@@ -54,11 +54,11 @@ def record_version(record: Record, metadata_version: MetadataVersion) -> int:
 def encoded(records: Sequence[Record], metadata_version: MetadataVersion) -> list[bytes]:
     """Values of the records of one operation.
 
-    If it sets metadata.version, the new level counts for all of them: the first batch of a log
-    begins with a record that only its own level knows.
+    If the operation sets metadata.version, all its records are written at the new level: the first
+    batch of a log begins with a record that only the new level knows.
 
     Raises:
-        ValueError: a record that its level does not write, or that cannot be encoded.
+        ValueError: a record that is not written at this level, or that cannot be encoded.
     """
     for record in records:
         if isinstance(record, r.FeatureLevelRecord) and record.name == FEATURE_NAME:

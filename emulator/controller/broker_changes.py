@@ -1,7 +1,7 @@
 """Records for a broker's registration, fencing, unfencing, shutdown and removal.
 
-Shared by heartbeats, the session timer and unregistration. Their order is Kafka's, and like Kafka's
-they are one batch only as long as they fit one: a broker may hold more than 10,000 partitions.
+Shared by heartbeats, the session timer and unregistration. Their order is Kafka's. As in Kafka they
+are one batch only if they fit into one: a broker may hold more than 10,000 partitions.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def partition_change(
 def leave_isr(
     image: Image, config: ControllerConfig, keys: Iterable[PartitionKey], broker_id: int
 ) -> Iterator[Record]:
-    """Take a broker out of ISRs and give away what it leads.
+    """Remove a broker from ISRs and elect other leaders for the partitions it leads.
 
     Source: ReplicationControlManager.generateLeaderAndIsrUpdates, Kafka 3.9.
     """
@@ -79,7 +79,7 @@ def leave_isr(
 def lead_again(
     image: Image, config: ControllerConfig, index: TipIndex, broker_id: int
 ) -> Iterator[Record]:
-    """Elect for partitions without leader that a broker coming back may lead."""
+    """Elect leaders for partitions without one that a returning broker may lead."""
     for key in index.leaderless():
         record = partition_change(image, config, key, joining=broker_id).build()
         if record is not None:
@@ -89,7 +89,7 @@ def lead_again(
 def fence(
     image: Image, config: ControllerConfig, index: TipIndex, broker: Broker
 ) -> tuple[Record, ...]:
-    """Fence a broker: out of every ISR first, then the change of its registration.
+    """Fence a broker: remove it from every ISR first, then change its registration.
 
     Source: ReplicationControlManager.handleBrokerFenced, Kafka 3.9.
     """
@@ -104,10 +104,10 @@ def fence(
 
 
 def abdicate(image: Image, config: ControllerConfig, broker: Broker) -> tuple[Record, ...]:
-    """Take a fenced broker out of what it leads: it was fenced before that was copied.
+    """Elect other leaders for partitions led by a broker that was fenced before they were copied.
 
-    Walks every partition. Kafka's timer does not fence before the copy, so it fences, and moves,
-    behind it.
+    Visits every partition. Kafka's timer does not fence before the copy; there both happen after
+    it.
     """
     keys = [
         (topic_id, partition_id)
@@ -121,7 +121,7 @@ def abdicate(image: Image, config: ControllerConfig, broker: Broker) -> tuple[Re
 def unfence(
     image: Image, config: ControllerConfig, index: TipIndex, broker: Broker
 ) -> tuple[Record, ...]:
-    """Unfence a broker, then elect where it is the only hope.
+    """Unfence a broker, then elect it for partitions without a leader.
 
     Source: ReplicationControlManager.handleBrokerUnfenced, Kafka 3.9.
     """
@@ -137,7 +137,7 @@ def unfence(
 def begin_controlled_shutdown(
     image: Image, config: ControllerConfig, index: TipIndex, broker: Broker
 ) -> tuple[Record, ...]:
-    """Mark a leading broker as leaving, then move its leaderships and ISR places.
+    """Mark a broker as shutting down, then move its leaderships and ISR entries.
 
     Source: ReplicationControlManager.handleBrokerInControlledShutdown, Kafka 3.9.
     """
@@ -157,7 +157,7 @@ def begin_controlled_shutdown(
 def unregister(
     image: Image, config: ControllerConfig, index: TipIndex, broker: Broker
 ) -> tuple[Record, ...]:
-    """Unregister a broker: out of every ISR first, then the registration itself.
+    """Unregister a broker: remove it from every ISR first, then remove its registration.
 
     Source: ReplicationControlManager.handleBrokerUnregistered, Kafka 3.9.
     """

@@ -1,4 +1,4 @@
-"""Broker configs that can be altered while brokers run, as far as the controller judges them.
+"""Dynamic broker configs that the controller validates.
 
 Source: DynamicBrokerConfig, KafkaConfig, Kafka 3.9.
 """
@@ -80,14 +80,15 @@ BROKER_KINDS: Mapping[str, ConfigType] = MappingProxyType(
         "unclean.leader.election.enable": BOOLEAN,
     }
 )
-"""Types of the dynamic broker configs that have one. A name missing here is taken as it is: a
-listener prefix, a plugin's own key or a password cannot be judged away from the broker."""
+"""Types of the dynamic broker configs that have one. A name missing here is accepted without a
+check: listener prefixes, plugins' keys and passwords can only be validated by the broker.
+"""
 
 
 def validate_broker_configs(values: Mapping[str, str]) -> None:
-    """Judge the dynamic configs of a broker or of all brokers.
+    """Validate the dynamic configs of a broker or of all brokers.
 
-    Brokers have checked what they forward; this catches what is sent straight to a controller.
+    Brokers have validated what they forward; this catches requests sent directly to a controller.
 
     Raises:
         ConfigError: a value that is not of its type.

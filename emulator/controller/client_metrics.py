@@ -1,6 +1,6 @@
-"""Which metrics clients shall push: configs of resources of type CLIENT_METRICS. KIP-714.
+"""Configs of resources of type CLIENT_METRICS: which metrics clients push. KIP-714.
 
-They live in the log alone; ZooKeeper has no place for them.
+They are in the log only; ZooKeeper has no znode for them.
 
 Source: ClientMetricsConfigs, Kafka 3.7-3.9.
 """
@@ -30,13 +30,13 @@ MATCHED: Final = frozenset(
 )
 RELEASES_WITHOUT: Final = frozenset({"3.4", "3.5", "3.6"})
 _JAVA_CLASS: Final = re.compile(r"\\[pP](\{\w+\}|\w)")
-"""Character classes that Java's patterns have and Python's have not."""
+"""Character classes of Java's patterns that Python does not have."""
 
 
 def error(name: str, values: Mapping[str, str]) -> ApiError | None:
     """Why a subscription cannot have these configs; None if it can.
 
-    Patterns are judged by Python's syntax, which agrees with Java's but for oddities.
+    Patterns are checked with Python's syntax, which differs from Java's in rare cases.
     """
     if not name:
         return ApiError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")

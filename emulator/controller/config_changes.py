@@ -1,4 +1,4 @@
-"""What the two AlterConfigs APIs share: does the resource exist, would its configs be valid.
+"""What the two AlterConfigs APIs share: checks of the resource and its new configs.
 
 Source: ConfigurationControlManager, ControllerConfigurationValidator, Kafka 3.9.
 """
@@ -26,14 +26,14 @@ from wire.errors import ErrorCode
 
 BROKER_ID_MAX: Final = 2**31 - 1
 VALUE_BYTES_MAX: Final = 32_767
-"""What a record's string can hold; appending to a list may exceed it."""
+"""Maximum bytes of a string in a record; APPEND may exceed it."""
 BROKER_LOGGER: Final = 8
 Changes = Mapping[str, str | None]
 """Config name -> new value, None to unset it."""
 
 
 class ConfigResource(Protocol):
-    """What both requests say of a resource."""
+    """The fields of a resource that both requests have."""
 
     resource_type: int
     resource_name: str
@@ -51,13 +51,13 @@ def altered(
     """Change each resource as a whole or not at all.
 
     Args:
-        image: the newest.
-        resources: as they were asked for; of one given twice nothing is changed.
-        ctx: of the call.
-        change: what is to be appended for one resource, or why not.
+        image: the newest image.
+        resources: as requested; a resource given twice is not changed.
+        ctx: the context of the call.
+        change: returns the records for one resource, or the error.
 
     Returns:
-        What to answer for each resource, once; and the records.
+        One answer per resource, and the records.
     """
     times = Counter((one.resource_type, one.resource_name) for one in resources)
     answers: list[tuple[ResourceT, ApiError]] = []
@@ -97,8 +97,8 @@ def changed(
 ) -> list[Record] | ApiError:
     """The records of a change, or why it is refused.
 
-    A value that stays the same writes no record for a topic; for a broker it does, since that
-    makes the broker load it again (KAFKA-14136).
+    An unchanged value writes no record for a topic. For a broker it does, because the record makes
+    the broker reload the value (KAFKA-14136).
     """
     error = _name_error(resource_type, name)
     if error is not None:
@@ -121,7 +121,7 @@ def changed(
 
 
 def _check_passwords(changes: Changes, ctx: Context) -> None:
-    """Refuse a password that could not be written to ZooKeeper; a ZooKeeper-mode broker does so.
+    """Refuse a password that cannot be written to ZooKeeper, as a ZooKeeper-mode broker does.
 
     Source: DynamicBrokerConfig.passwordEncoder, Kafka 3.9.
     """
@@ -150,7 +150,7 @@ def may_alter(image: Image, resource_type: int, name: str, ctx: Context) -> ApiE
 
 
 def is_list(resource_type: int, name: str, release: str) -> bool:
-    """Whether APPEND and SUBTRACT make sense for a config."""
+    """Whether a config is a list, so APPEND and SUBTRACT apply to it."""
     if resource_type == TOPIC:
         known = topic_configs(release).get(name)
         return known is not None and known.kind is LIST
@@ -158,7 +158,7 @@ def is_list(resource_type: int, name: str, release: str) -> bool:
 
 
 def list_default(resource_type: int, name: str, release: str) -> str:
-    """What APPEND adds to while nothing is set."""
+    """The list that APPEND extends when the config is not set."""
     known = topic_configs(release).get(name) if resource_type == TOPIC else None
     return known.default if known is not None else BROKER_LISTS.get(name, "")
 
@@ -170,7 +170,7 @@ def _values_error(
     changes: Changes,
     ctx: Context,
 ) -> ApiError | None:
-    """In Kafka's order: of topics the values come before whether there is one, of brokers not."""
+    """In Kafka's order: a topic's values are checked before existence, a broker's after it."""
     resource_type, name = resource
     try:
         if resource_type == TOPIC:
@@ -208,7 +208,7 @@ def _name_error(resource_type: int, name: str) -> ApiError | None:
 
 
 DIGITS_MAX: Final = 100
-"""Leading zeros included; a number of thousands of digits would take its time to be read."""
+"""Maximum digits, leading zeros included; parsing thousands of digits would be slow."""
 
 
 def _broker_name_error(name: str) -> ApiError | None:

@@ -1,4 +1,4 @@
-"""Topic configs: names, types, defaults, validation, and where an unset one takes its value from.
+"""Topic configs: names, types, defaults, validation, and the source of a value that is not set.
 
 Values are strings, as Kafka stores them.
 
@@ -45,8 +45,9 @@ Synonym = tuple[str, int]
 class TopicConfig:
     """One topic config.
 
-    ``synonyms``: broker configs that stand in for it, strongest first, each with the factor that
-    turns its unit into ours. ``since``: first release that knows it.
+    ``synonyms``: broker configs that give its default, highest precedence first, each with the
+    factor that converts its unit to the topic config's unit. ``since``: first release that knows
+    it.
     """
 
     name: str
@@ -232,9 +233,9 @@ def effective_topic_configs(
     """All topic configs in force for a topic, sorted by name.
 
     Args:
-        image: holds the dynamic broker configs.
-        config: whose node id and server.properties are those of the answering controller.
-        overrides: what is set on the topic itself.
+        image: the image with the dynamic broker configs.
+        config: has the node id and server.properties of the answering controller.
+        overrides: the configs set on the topic itself.
 
     Returns:
         The same object for every topic without overrides, until a config of the controller changes.
@@ -252,7 +253,7 @@ def effective_topic_configs(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Server:
-    """What is set on the answering controller; equal if it is the very same values."""
+    """The settings of the answering controller; instances are equal only for the same objects."""
 
     own: Mapping[str, str]
     cluster: Mapping[str, str]
@@ -277,7 +278,7 @@ class _Server:
 
 @lru_cache(maxsize=8)
 def _inherited(server: _Server) -> tuple[Effective, ...]:
-    """What a topic without configs of its own has; some thirty values, asked for by each topic."""
+    """The effective configs of a topic without configs of its own (cached)."""
     return tuple(
         _effective(server, known, {}) for known in topic_configs(server.config.release).values()
     )
@@ -286,7 +287,7 @@ def _inherited(server: _Server) -> tuple[Effective, ...]:
 def effective_topic_config(
     image: Image, config: ControllerConfig, known: TopicConfig, overrides: Mapping[str, str]
 ) -> Effective:
-    """One topic config: set on the topic, this broker, all brokers, in a file, or the default."""
+    """One effective topic config: of the topic, this broker, all brokers, a file, or default."""
     return _effective(_Server.of(image, config), known, overrides)
 
 
@@ -316,7 +317,7 @@ def unclean_election_allowed(image: Image, config: ControllerConfig, topic: str)
 
 
 def validate_topic_configs(config: ControllerConfig, values: Mapping[str, str]) -> None:
-    """Judge the whole set of configs a topic would have.
+    """Validate the complete set of configs that a topic would have.
 
     Raises:
         ConfigError: an unknown name, a bad value, or values that contradict each other.
@@ -352,7 +353,7 @@ def parse(known: TopicConfig, value: str) -> object:
     """The typed value of one topic config.
 
     Raises:
-        ConfigError: not of its type, or outside what it allows.
+        ConfigError: the value has the wrong type or is out of range.
     """
     try:
         typed = known.kind.parse(value)

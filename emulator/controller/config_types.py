@@ -1,4 +1,4 @@
-"""Types and validators of config values, with Kafka's complaints.
+"""Types and validators of config values, with Kafka's error texts.
 
 Source: ConfigDef, ThrottledReplicaListValidator, Kafka 3.9.
 """
@@ -14,12 +14,12 @@ LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 
 
 class ConfigRefusedError(ValueError):
-    """A config that cannot be accepted; the text is what the client shows."""
+    """A config is refused; the client shows the text."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigType:
-    """A config type: how its text is read, and what is said when it cannot be."""
+    """A config type: how its text is parsed, and the error text when parsing fails."""
 
     name: str
     parse: Callable[[str], object]

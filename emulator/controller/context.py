@@ -1,6 +1,6 @@
-"""What a handler may know besides the image and the request: its configuration and its caller.
+"""The input of a handler besides the image and the request: the configuration and the caller.
 
-All values are plain and read-only for handlers; the machine fills them in for each call.
+All values are read-only for handlers; the machine fills them in for each call.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from wire.frame import RequestHeader
 
 EMPTY: Mapping[str, str] = MappingProxyType({})
 RESERVED_UUIDS = frozenset(number.to_bytes(16, "big") for number in range(100))
-"""Directory ids with a meaning of their own (high half 0, low half below 100)."""
+"""Reserved directory ids (high half 0, low half below 100)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,14 @@ class ControllerEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class ControllerConfig:
-    """The settings of one controller that decide how it answers.
+    """The settings of one controller that affect its responses.
 
-    ``release`` is the Kafka line whose dialect is spoken ("3.4" ... "3.9"); ``metadata_version``
-    the level written into an empty log, ``bootstrap_records`` what else begins it (users, as
-    ``kafka-storage format --add-scram`` leaves them). ``properties`` are the controller's own
-    server.properties, the source of static values of topic configs. Without ``authorizer``
-    everybody may do everything, and there are no ACLs to manage. Without ``znodes`` nothing is
-    measured for ZooKeeper. Times in milliseconds.
+    ``release`` is the Kafka release whose API versions are spoken ("3.4" ... "3.9").
+    ``metadata_version`` is the level written into an empty log, ``bootstrap_records`` the records
+    written after it (such as the users of ``kafka-storage format --add-scram``). ``properties`` are
+    the controller's own server.properties, the source of static values of topic configs. If
+    ``authorizer`` is None, every caller may do everything and ACLs cannot be managed. If ``znodes``
+    is None, the sizes of znodes are not checked. Times in milliseconds.
     """
 
     node_id: int
@@ -77,12 +77,12 @@ class ControllerConfig:
 class Call:
     """One request on its way through the controller.
 
-    ``ticket`` comes back with the reply and means nothing here. ``client_address`` is 4 or 16 raw
-    bytes, ``principal`` Kafka's ``Type:name``. ``deadline_ms``: after it the caller is answered
+    ``ticket`` is returned with the reply and is not interpreted here. ``client_address`` is 4 or 16
+    raw bytes, ``principal`` Kafka's ``Type:name``. ``deadline_ms``: after it the caller is answered
     REQUEST_TIMED_OUT; None takes the request's own ``timeout_ms`` if it has one, else no limit.
-    ``forwarded``: it came in an Envelope, and principal and address are those found in there;
-    ``outer`` is the Envelope, and the ticket is the Envelope's.
-    ``token_authenticated``: the principal logged in with a delegation token.
+    ``forwarded``: it came in an Envelope, and principal and address are those in the Envelope;
+    ``outer`` is the call of the Envelope, whose ticket is used. ``token_authenticated``: the
+    principal logged in with a delegation token.
     """
 
     ticket: Ticket
@@ -99,10 +99,10 @@ class Call:
 
 
 class Authorizer(Protocol):
-    """Decides on the metadata itself who may do what (KIP-801)."""
+    """Authorizes callers with the ACLs in the metadata (KIP-801)."""
 
     def is_super_user(self, principal: str) -> bool:
-        """Whether ACLs do not matter for this principal."""
+        """Whether this principal is a super user, for whom no ACL is checked."""
 
     def allows(
         self,
@@ -112,11 +112,11 @@ class Authorizer(Protocol):
         resource_type: ResourceType,
         name: str,
     ) -> bool:
-        """Whether the principal of a call may do this, from its address, to that resource."""
+        """Whether the caller may do this operation on that resource, from its address."""
 
 
 class ZnodeKey(NamedTuple):
-    """A znode by what it shows: a class of entities, and one of them.
+    """Identifies a znode by the entity it holds: a class of entities, and the entity.
 
     ``entities`` is ``topics`` (``of`` is the id), ``topic_configs`` (the name), or the name of a
     class of ``migration.zk_tree.entities`` (its key).
@@ -134,18 +134,18 @@ class ZnodeSize(NamedTuple):
 
 
 class Znodes(Protocol):
-    """Knows how metadata is written to ZooKeeper, as far as the controller has to ask."""
+    """Sizes of znodes, as the controller needs them for validation."""
 
     @property
     def bytes_max(self) -> int:
-        """What a znode may take of a request, with what goes into one multi with it."""
+        """Maximum bytes of a request for one znode, including the other operations of its multi."""
 
     @property
     def bytes_new(self) -> int:
-        """What one that is made takes at most, beside names and values."""
+        """Maximum bytes of a request that creates a znode, without names and values."""
 
     def measure(self, image: Image, key: ZnodeKey) -> ZnodeSize:
-        """What a znode takes; no bytes when the image does not have it."""
+        """The size of a znode; 0 bytes when the image does not have it."""
 
 
 CLUSTER_NAME: Final = "kafka-cluster"
@@ -154,11 +154,11 @@ CLUSTER_NAME: Final = "kafka-cluster"
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Surroundings of one handler call.
+    """The context of one handler call.
 
-    ``next_offset`` is the offset the first record of the answer will get. ``features_epoch`` and
-    ``leader_id`` (-1: unknown) feed ApiVersions and DescribeCluster only. How many partitions the
-    caller may create and delete is in ``mutation_quota``.
+    ``next_offset`` is the offset that the first record of the result will get. ``features_epoch``
+    and ``leader_id`` (-1: unknown) are used by ApiVersions and DescribeCluster only.
+    ``mutation_quota`` limits how many partitions the caller may create and delete.
     """
 
     config: ControllerConfig
@@ -175,7 +175,7 @@ class Context:
     def allowed(
         self, image: Image, operation: Operation, resource_type: ResourceType, name: str
     ) -> bool:
-        """Whether the caller may do this to that resource; always, without an authorizer."""
+        """Whether the caller may do this operation on that resource; True without authorizer."""
         authorizer = self.config.authorizer
         return authorizer is None or authorizer.allows(
             image, self.call, operation, resource_type, name
@@ -183,7 +183,7 @@ class Context:
 
     @property
     def api_version(self) -> int:
-        """Version in which the caller spoke."""
+        """API version of the request."""
         return self.call.header.api_version
 
     def random_uuid(self) -> bytes:

@@ -1,4 +1,4 @@
-"""What the three delegation token APIs share: who may call, a token by its HMAC, what expired.
+"""What the three delegation token APIs share: who may call, look-up by HMAC, expiry.
 
 Source: ControllerApis.allowTokenRequests, DelegationTokenControlManager, Kafka 3.9; KIP-48,
 KIP-373, KIP-900.
@@ -23,7 +23,7 @@ from wire.errors import ErrorCode
 PLAINTEXT, SSL = 0, 1
 ANONYMOUS: Final = "User:ANONYMOUS"
 NO_TIMESTAMP: Final = -1
-"""What an answer gives for a time when the caller may not ask (ErrorTimestamp)."""
+"""The time in a response that carries an error (ErrorTimestamp)."""
 _HMACS_KEPT: Final = 1 << 16
 
 
@@ -40,8 +40,8 @@ def token_hmac(secret: str, token_id: str) -> bytes:
 def caller_error(ctx: Context) -> ErrorCode:
     """DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, or NONE.
 
-    Not for a caller who proved itself by such a token, nor for one who did not prove itself at all.
-    Whoever came through a broker was judged there, by the connection it has to that.
+    Refused are callers that authenticated with a delegation token, and anonymous callers. For a
+    forwarded request the broker has made this check on the client's connection.
     """
     call = ctx.call
     if call.token_authenticated:
@@ -67,7 +67,7 @@ def feature_error(image: Image, settings: TokenSettings) -> ErrorCode:
 
 
 class TokenRefusal(NamedTuple):
-    """Why a token is not renewed or ended, and the time that goes with it."""
+    """The error for a token that is not renewed or expired, and the time in the response."""
 
     code: ErrorCode
     expiry_ms: int = 0

@@ -11,7 +11,7 @@ from emulator.metadata.topics import LOST, MIGRATING, UNASSIGNED, Partition
 
 
 def default_directory(image: Image, broker_id: int) -> bytes:
-    """Where a new replica will live as far as the controller can tell.
+    """The directory id for a new replica, as far as the controller knows it.
 
     MIGRATING if the broker registered no directory, its directory if it has just one, else
     UNASSIGNED until the broker says which.
@@ -20,7 +20,7 @@ def default_directory(image: Image, broker_id: int) -> bytes:
 
 
 def directory_on(broker: Broker | None) -> bytes:
-    """What :func:`default_directory` says, for a broker already looked up."""
+    """As :func:`default_directory`, for a broker that was already looked up."""
     if broker is None or not broker.log_dirs:
         return MIGRATING
     return broker.log_dirs[0] if len(broker.log_dirs) == 1 else UNASSIGNED
@@ -29,8 +29,8 @@ def directory_on(broker: Broker | None) -> bytes:
 def is_online(broker: Broker | None, directory: bytes) -> bool:
     """Whether a replica in that directory of a broker can be served.
 
-    What the controller cannot know counts as online: a broker that registered no directories, a
-    replica that was assigned to none.
+    Unknown directories count as online: those of a broker that registered none, and of a replica
+    that is assigned to none.
 
     Source: DirectoryId.isOnline, Kafka 3.9.
     """
@@ -40,7 +40,7 @@ def is_online(broker: Broker | None, directory: bytes) -> bool:
 
 
 def replica_online(image: Image, partition: Partition, broker_id: int) -> bool:
-    """Whether the directory of a replica is online; a replica to come has none that is not."""
+    """Whether the directory of a replica is online; True for a replica that does not exist yet."""
     if broker_id not in partition.replicas or not partition.directories:
         return True
     return is_online(image.brokers.get(broker_id), partition.directory(broker_id))

@@ -1,7 +1,7 @@
-"""Requests that could not be answered as they should be: counted and told by a fingerprint.
+"""Requests that failed with an unexpected error: counted and identified by a fingerprint.
 
-A fingerprint is the API, the type of what was raised and the place that raised it. Whatever a
-caller sends, there are only so many of them.
+A fingerprint is the API, the exception type and the code location that raised it. So the number of
+fingerprints is bounded, whatever callers send.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ OURS: Final = ("emulator.", "wire.")
 
 @dataclass(frozen=True, slots=True)
 class RequestFailure:
-    """One failure. ``place`` is module, function and line; ``first``: never seen here before."""
+    """One failure. ``place`` is module, function and line; ``first``: a new fingerprint."""
 
     api_key: int
     error: str
@@ -28,27 +28,27 @@ class RequestFailure:
 
 
 class RequestFailures:
-    """What failed since the start; ``total`` counts by API key, error and place."""
+    """Failures since the start; ``total`` counts them by API key, error and place."""
 
     def __init__(self) -> None:
         self.total: Counter[tuple[int, str, str]] = Counter()
         self._new: list[RequestFailure] = []
 
     def note(self, api_key: int, error: Exception) -> None:
-        """Remember one."""
+        """Record a failure."""
         fingerprint = (api_key, type(error).__name__, place(error.__traceback__))
         self.total[fingerprint] += 1
         first = self.total[fingerprint] == 1
         self._new.append(RequestFailure(*fingerprint, shortened(str(error)), first))
 
     def take(self) -> list[RequestFailure]:
-        """Those since the last call."""
+        """Failures recorded since the last call."""
         taken, self._new = self._new, []
         return taken
 
 
 def place(trace: TracebackType | None) -> str:
-    """The innermost function of our own in a traceback; empty if there is none."""
+    """The innermost function of this project in a traceback; empty if there is none."""
     found = ""
     while trace is not None:
         module = trace.tb_frame.f_globals.get("__name__", "")

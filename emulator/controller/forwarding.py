@@ -1,6 +1,6 @@
 """The inside of an Envelope (KIP-590): opening the request, closing the answer.
 
-Pure functions over bytes; what happens between is the machine's business.
+Pure functions over bytes; the controller machine processes the request in between.
 
 Source: EnvelopeUtils and RequestContext.buildResponseEnvelopePayload, Kafka 3.9.
 """
@@ -23,7 +23,7 @@ _DESCRIBE_QUORUM = spec(m.DescribeQuorumRequest).key
 
 
 class Principal(NamedTuple):
-    """Who sent a request first: ``Type:name``, and whether a delegation token proved it."""
+    """The client that sent a request: ``Type:name``, and whether it used a delegation token."""
 
     name: str
     token_authenticated: bool
@@ -32,9 +32,9 @@ class Principal(NamedTuple):
 def opened(call: Call, release: str) -> Call | ErrorCode:
     """The request inside an Envelope, or the Envelope's error.
 
-    PRINCIPAL_DESERIALIZATION_FAILURE, then INVALID_REQUEST for the address, UNSUPPORTED_VERSION
-    for a header or body that cannot be read or an API not answered here, INVALID_REQUEST for one
-    that may not be forwarded.
+    PRINCIPAL_DESERIALIZATION_FAILURE, then INVALID_REQUEST for the address, UNSUPPORTED_VERSION for
+    a header or body that cannot be decoded or an unsupported API, INVALID_REQUEST for an API that
+    may not be forwarded.
 
     Args:
         call: carries an EnvelopeRequest.
@@ -78,8 +78,9 @@ def opened(call: Call, release: str) -> Call | ErrorCode:
 def sealed(header: RequestHeader, message: object, payload: bytes) -> m.EnvelopeResponse:
     """The Envelope around the answer to the request inside.
 
-    An answer that says NOT_CONTROLLER anywhere (NOT_LEADER_OR_FOLLOWER for DescribeQuorum) is not
-    passed on: the Envelope carries that error instead, and the broker looks for the controller.
+    A response with NOT_CONTROLLER in any field (NOT_LEADER_OR_FOLLOWER for DescribeQuorum) is not
+    passed on: the EnvelopeResponse carries that error instead, and the broker looks for the
+    controller.
 
     Args:
         header: of the request inside.
@@ -111,9 +112,9 @@ def says(message: object, code: ErrorCode) -> bool:
 
 
 def decode_principal(data: bytes | None) -> Principal | None:
-    """A serialised principal; None if it cannot be read.
+    """Decode a serialised principal; None if it cannot be decoded.
 
-    The form of DefaultKafkaPrincipalBuilder: a version (16 bit), then DefaultPrincipalData.
+    The format of DefaultKafkaPrincipalBuilder: a version (16 bit), then DefaultPrincipalData.
 
     >>> decode_principal(bytes.fromhex("0000 05 55736572 0a 414e4f4e594d4f5553 00 00"))
     Principal(name='User:ANONYMOUS', token_authenticated=False)

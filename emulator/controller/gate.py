@@ -1,8 +1,9 @@
-"""The bound on unwritten ZooKeeper work, seen from the callers: who waits, and for how long.
+"""The bound on changes that are not yet in ZooKeeper: which calls wait, and for how long.
 
-An operation is blocked from the moment it is ready to append until it is admitted or gives up.
-Three numbers come of it: one duration per operation, their sum, and the wall-clock time during
-which at least one operation waited (100 waiters for 1 s are 100 s and 1 s).
+An operation is blocked from the moment it is ready to append until it is admitted or gives up. It
+gives three measurements: the wait of each operation, the sum of the waits, and the wall-clock time
+during which at least one operation waited (100 operations that wait 1 s: sum 100 s, wall-clock 1
+s).
 
 Source: KIP-866 "Dual Metadata Writes" (bounded write-behind); no Kafka release has it.
 """
@@ -20,7 +21,7 @@ from emulator.net.reply import Ticket
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """One operation that had to wait. ``admitted`` is False when it was refused in the end."""
+    """One operation that waited. ``admitted`` is False if it was refused in the end."""
 
     ticket: Ticket
     api_key: int
@@ -37,10 +38,10 @@ class _Waiter:
 
 
 class Gate:
-    """Holds calls that would append records, in order of arrival, one line for each bound.
+    """Queues calls that would append records, in order of arrival, one queue for each bound.
 
     ``room`` is the number of records that may still be admitted, by urgency, None for no limit.
-    Whoever waits first goes first: nobody overtakes in a line as long as anyone waits in it.
+    Each queue is first in, first out: a new call waits while any call waits in its queue.
     """
 
     def __init__(self) -> None:
@@ -60,8 +61,8 @@ class Gate:
     def closed(self, urgency: Urgency) -> bool:
         """Whether a call that would append must wait.
 
-        While anyone waits in a line it is closed: ``hold`` lets them pass until it is, or nobody is
-        left.
+        A queue that is not empty is closed. ``hold`` admits waiting calls until the room is used or
+        the queue is empty.
         """
         room = self.room(urgency)
         return room is not None and room <= 0
@@ -71,23 +72,23 @@ class Gate:
         return self._room.get(urgency)
 
     def hold(self, room: int | None, hard_room: int | None) -> None:
-        """Set what may pass from now on, below the first bound and below the second."""
+        """Set how many records may be admitted from now on, for each of the two bounds."""
         self._room = {Urgency.ORDINARY: room, Urgency.URGENT: hard_room}
 
     def wait(self, call: Call, urgency: Urgency, deadline_ms: int | None, now_ms: int) -> None:
-        """Add a call at the end of the line of its urgency."""
+        """Add a call at the end of the queue of its urgency."""
         if not len(self):
             self._union_begin_ms = now_ms
         self._lines[urgency].append(_Waiter(call, deadline_ms, now_ms))
 
     def passed(self, record_count: int) -> None:
-        """Records were admitted; they use up room."""
+        """Subtract admitted records from the room."""
         for urgency, room in self._room.items():
             if room is not None:
                 self._room[urgency] = room - record_count
 
     def next(self, now_ms: int) -> tuple[Call, int | None] | None:
-        """The first waiting call and its deadline, if it may pass now; the urgent ones first."""
+        """The first waiting call that may be admitted now, and its deadline; urgent first."""
         for urgency, line in self._lines.items():
             if line and not self.closed(urgency):
                 waiter = line.popleft()
@@ -115,11 +116,11 @@ class Gate:
         return self._give_up(gone, now_ms)
 
     def drop(self, gone: Callable[[Call], bool], now_ms: int) -> list[Call]:
-        """Calls nobody waits for any more; they no longer wait either."""
+        """Remove calls whose connection is closed; returns them."""
         return self._give_up([one for one in self._waiting if gone(one.call)], now_ms)
 
     def drain(self, now_ms: int) -> list[Call]:
-        """Every waiting call; none waits any more."""
+        """Remove and return every waiting call."""
         return self._give_up(self._waiting, now_ms)
 
     def take_blocked(self) -> list[Blocked]:
@@ -128,7 +129,7 @@ class Gate:
         return taken
 
     def union_ms(self, now_ms: int) -> int:
-        """Time with at least one blocked operation, the current one included."""
+        """Wall-clock time with at least one blocked operation, the current period included."""
         return self._union_ms + (now_ms - self._union_begin_ms if len(self) else 0)
 
     def total_ms(self, now_ms: int) -> int:

@@ -1,7 +1,7 @@
-"""Broker sessions: who was heard from, when, and how far its metadata has come.
+"""Broker sessions: time of the last heartbeat, and the metadata offset that a broker reported.
 
-Soft state of the active controller, never in the log. Which brokers are fenced, the image says;
-callers pass it in.
+Soft state of the active controller, never in the log. The image knows which brokers are fenced;
+callers pass that in.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def next_state(
     leads: bool,
     others_caught_up: bool,
 ) -> BrokerState:
-    """Where one heartbeat takes a broker.
+    """The state of a broker after one heartbeat.
 
     Args:
         current: state before the heartbeat.
@@ -99,7 +99,7 @@ class Heartbeats:
         self._sessions = {broker_id: Session(now_ms) for broker_id in sorted(broker_ids)}
 
     def register(self, broker_id: int, now_ms: int) -> None:
-        """A registration was appended: new contact, offset unknown, no shutdown under way."""
+        """A registration was appended: new contact time, offset unknown, no controlled shutdown."""
         self._sessions.pop(broker_id, None)
         self._sessions[broker_id] = Session(now_ms)
 
@@ -122,7 +122,7 @@ class Heartbeats:
         self._sessions[broker_id] = session
 
     def begin_controlled_shutdown(self, broker_id: int, end_offset: int) -> None:
-        """Keep the offset that other brokers must pass; only the first one counts."""
+        """Keep the offset that other brokers must reach; only the first call sets it."""
         session = self._sessions.get(broker_id)
         if session is not None and session.controlled_shutdown_offset < 0:
             session.controlled_shutdown_offset = end_offset
@@ -153,7 +153,7 @@ class Heartbeats:
         return now_ms - session.last_contact_ms < self._session_timeout_ms
 
     def lowest_active_offset(self, image: Image) -> int:
-        """Lowest offset reported by an unfenced broker that stays; 2^63-1 if there is none."""
+        """Lowest offset of the unfenced brokers not in controlled shutdown; 2^63-1 if none."""
         return min(
             (
                 session.metadata_offset
@@ -168,9 +168,9 @@ class Heartbeats:
     def oldest(
         self, image: Image, leads: Callable[[int], bool] = lambda _broker_id: False
     ) -> tuple[int, int] | None:
-        """(broker id, ms at which its session ends) of the broker silent for longest.
+        """(broker id, ms at which its session ends) of the broker with the oldest heartbeat.
 
-        Looked at are unfenced brokers, and fenced ones of which ``leads`` is true.
+        Considered are unfenced brokers, and fenced brokers for which ``leads`` is true.
         """
         for broker_id, session in self._sessions.items():
             broker = image.brokers.get(broker_id)

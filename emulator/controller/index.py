@@ -1,7 +1,7 @@
-"""Look-ups over the newest image that would otherwise walk every partition or topic.
+"""Indexes over the newest image, for look-ups that would otherwise visit every partition or topic.
 
-Derived state only: ``TipIndex(image)`` builds it whole, ``follow`` keeps it in step with one
-batch. Losing it costs a rebuild, never correctness.
+Derived state only: ``TipIndex(image)`` builds it from an image, ``follow`` updates it after one
+batch. It can always be rebuilt.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def collision_key(name: str) -> str:
 
 
 class TipIndex:
-    """Partitions by broker in ISR and by what they lack, topic names by collision key.
+    """Partitions by broker in ISR and by pending work, topic names by collision key.
 
     Source: BrokersToIsrs; imbalancedPartitions, reassigningTopics and topicsWithCollisionChars of
     ReplicationControlManager, Kafka 3.9.
@@ -47,7 +47,7 @@ class TipIndex:
                 self._add((topic_id, partition_id), partition)
 
     def follow(self, before: Image, after: Image, records: Iterable[Record]) -> None:
-        """Follow one batch of records that led from ``before`` to ``after``."""
+        """Update the index for one batch of records that changed ``before`` to ``after``."""
         partitions: dict[PartitionKey, None] = {}
         names: dict[str, None] = {}
         for record in records:
@@ -83,17 +83,17 @@ class TipIndex:
 
     @property
     def unled(self) -> Collection[PartitionKey]:
-        """Every partition without a leader, a live view."""
+        """Every partition without a leader, as a live view."""
         return self._leaderless.keys()
 
     @property
     def imbalanced(self) -> Collection[PartitionKey]:
-        """Every partition whose leader is not its preferred replica, a live view."""
+        """Every partition whose leader is not its preferred replica, as a live view."""
         return self._imbalanced.keys()
 
     @property
     def reassigning(self) -> Collection[PartitionKey]:
-        """Every partition with replicas being added or removed, a live view."""
+        """Every partition with replicas being added or removed, as a live view."""
         return self._reassigning.keys()
 
     def colliding(self, name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""The active controller's side of the log: what is appended is replayed at once.
+"""The log as the active controller uses it: records are replayed as soon as they are appended.
 
 Keeps the newest image, the index over it and the brokers' sessions in step, batch by batch.
 """
@@ -24,7 +24,7 @@ from wire import records as r
 
 
 class ReplicatedLog(Protocol):
-    """What the controller needs of the replicated log."""
+    """The operations of the replicated log that the controller uses."""
 
     @property
     def log_end_offset(self) -> int:
@@ -47,9 +47,9 @@ class ReplicatedLog(Protocol):
 
 
 class DivergedError(Exception):
-    """Memory and log no longer say the same, or an operation is in the log by half.
+    """Memory and log differ, or only a part of an operation is in the log.
 
-    The node must stop before anything more is written; a start replays what the log holds.
+    The node must stop before it writes anything more; the next start replays the log.
     """
 
 
@@ -65,7 +65,7 @@ class Appended:
 
 
 class Journal:
-    """Log, history, index and sessions, moved together.
+    """Keeps log, history, index and sessions consistent.
 
     ``features_epoch`` is the offset of the last change of a finalised feature that became stable.
     """
@@ -81,17 +81,17 @@ class Journal:
 
     @property
     def tip(self) -> Image:
-        """Everything appended, committed or not."""
+        """The image of everything appended, committed or not."""
         return self._history.tip
 
     @property
     def stable(self) -> Image:
-        """Everything that may be shown."""
+        """The image of everything that may be shown."""
         return self._history.stable
 
     @property
     def before_transaction(self) -> Image:
-        """What an abort would return to; the tip if no metadata transaction is open."""
+        """The image after an abort; the tip if no metadata transaction is open."""
         return self._history.begin or self._history.tip
 
     @property
@@ -111,7 +111,7 @@ class Journal:
 
     @property
     def loaded(self) -> bool:
-        """Whether the log has said what is committed; ``stable`` shows it from then on."""
+        """Whether the high watermark is known; from then on ``stable`` shows what is committed."""
         return self._log.high_watermark >= 0
 
     @property
@@ -120,11 +120,11 @@ class Journal:
         return self._history.stable_offset
 
     def changes_after(self, offset: int) -> ChangeCount:
-        """Records appended above an offset, but for those known to change nothing."""
+        """Number of records appended above an offset, without those known to change nothing."""
         return self._history.changes_after(offset)
 
     def take_appended(self) -> list[Appended]:
-        """What was appended since the last call."""
+        """Records appended since the last call."""
         taken, self._appended = self._appended, []
         return taken
 
@@ -140,7 +140,7 @@ class Journal:
 
         Raises:
             Exception: nothing was appended, nothing changed.
-            DivergedError: something was, and the rest could not be.
+            DivergedError: a part was appended, and the rest could not be.
         """
         values = encoded(records, self.tip.metadata_version)
         if atomic and too_large(values):
@@ -162,7 +162,7 @@ class Journal:
         return last_offset
 
     def _batch(self, records: Sequence[Record], values: Sequence[bytes], now_ms: int) -> None:
-        """Replay, append, follow: a refusal of the first two leaves everything as it was."""
+        """Replay, append, update the index. If replay or append fails, nothing has changed."""
         before, base_offset = self.tip, self._log.log_end_offset
         replayed = self._history.replayed(records, base_offset, self._log.leader_epoch)
         try:
@@ -176,7 +176,7 @@ class Journal:
             raise DivergedError(f"offset {base_offset}: {error!r}") from error
 
     def advance(self) -> list[Delta]:
-        """Follow the high watermark; returns what became stable."""
+        """Take over the high watermark; returns what became stable."""
         deltas = self._history.advance(self._log.high_watermark)
         for delta in deltas:
             if delta.touched.features:
@@ -188,13 +188,14 @@ class Journal:
         self.index = TipIndex(self.tip)
 
     def rewind(self) -> None:
-        """Drop what is not committed."""
+        """Drop the records that are not committed."""
         self._history.rewind()
         self.reindex()
 
     def _follow(self, before: Image, records: Sequence[Record], now_ms: int) -> None:
         if any(isinstance(record, r.AbortTransactionRecord) for record in records):
-            # Sessions stay: what brokers were told inside the transaction is appended again next.
+            # Sessions stay: registrations acknowledged inside the transaction are appended again
+            # next.
             self.reindex()
             return
         self.index.follow(before, self.tip, records)

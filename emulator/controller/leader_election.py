@@ -1,7 +1,7 @@
 """How one partition changes: its leader, its ISR, the end of its reassignment.
 
-Pure: a partition and its wanted state go in, at most one PartitionChangeRecord comes out. The
-partition epoch rises with every record, the leader epoch with every record that names a leader.
+Pure: the input is a partition and its wanted state, the output at most one PartitionChangeRecord.
+The partition epoch rises with every record, the leader epoch with every record that names a leader.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from wire import records as r
 
 
 class Election(Enum):
-    """What may be elected: the preferred replica, any ISR member, or at worst any live replica.
+    """Who may be elected: the preferred replica, any ISR member, or any live replica (unclean).
 
-    PREFERRED falls back to the ISR, never to other replicas, whatever the topic allows.
+    PREFERRED falls back to the ISR, never to other replicas, even if the topic allows that.
     """
 
     PREFERRED = auto()
@@ -42,13 +42,13 @@ def is_active(image: Image, broker_id: int) -> bool:
 
 @dataclass(slots=True)
 class PartitionChange:
-    """Builder of one PartitionChangeRecord; unset wishes keep what the partition has.
+    """Builder of one PartitionChangeRecord; fields that are not set keep the partition's values.
 
     ``migrating``: ZooKeeper-mode brokers may be registered. They compare leader epochs only, so
     every ISR shrink must raise it, as it must below metadata.version 3.6-IV0 (KAFKA-15021).
-    ``unclean_allowed`` is asked when no member of the ISR can lead and none was asked for.
-    ``default_directory`` tells where a replica new to the partition will live, and
-    ``target_directories`` where brokers say that theirs does.
+    ``unclean_allowed`` is called when no member of the ISR can lead and no election type was
+    requested. ``default_directory`` gives the directory of a new replica; ``target_directories``
+    are the directories that brokers reported.
 
     Source: PartitionChangeBuilder and PartitionReassignmentReplicas, Kafka 3.9.
     """
@@ -70,7 +70,7 @@ class PartitionChange:
     default_directory: Callable[[int], bytes] = lambda _replica: MIGRATING
 
     def build(self) -> r.PartitionChangeRecord | None:
-        """The record that leads to the wanted state; None if nothing would change."""
+        """The record that produces the wanted state; None if nothing would change."""
         was = self.partition
         isr, replicas, adding, removing = self._reassigned()
         leader, unclean = self._elect(isr, replicas)
@@ -150,11 +150,11 @@ class PartitionChange:
         return bumps and new_isr is not None and not set(self.partition.isr) <= set(new_isr)
 
     def _grows_unheard(self, replicas: tuple[int, ...]) -> bool:
-        """Whether a leader of Kafka 3.4 or 3.5 has to be made to learn of a new replica.
+        """Whether a leader of Kafka 3.4 or 3.5 needs a higher epoch to learn of a new replica.
 
-        In ZooKeeper mode these pass over a LeaderAndIsr of the leader epoch they have, and with it
-        the new replica, which then never gets into the ISR. A controller in ZooKeeper mode raises
-        the epoch here; Kafka's KRaft controller does not, and such a reassignment never ends.
+        In ZooKeeper mode they ignore a LeaderAndIsr with the leader epoch they already have, and so
+        the new replica never gets into the ISR. A ZooKeeper-mode controller raises the epoch here.
+        Kafka's KRaft controller does not, and such a reassignment never ends.
         """
         old = not self.metadata_version.supports(Feature.ISR_SHRINK_KEEPS_LEADER_EPOCH)
         return self.migrating and old and not set(replicas) <= set(self.partition.replicas)

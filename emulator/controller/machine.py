@@ -1,8 +1,8 @@
-"""The controller: calls in, records to the log, answers out once those are committed.
+"""The controller: takes calls, appends records to the log, answers when they are committed.
 
-One thread of thought: a call is judged on the newest image (``tip``), its records are replayed and
-appended at once, and the answer waits in the purgatory. What is answered never depends on whether
-ZooKeeper has heard of it; only how much may be appended before it has, does (``hold``).
+Single-threaded: a call is validated on the newest image (``tip``), its records are replayed and
+appended at once, and the response waits in the purgatory. A response never waits for ZooKeeper;
+only the number of records that may be appended before ZooKeeper has them is bounded (``hold``).
 
 Source: QuorumController, Kafka 3.9; KIP-631, KIP-866.
 """
@@ -47,7 +47,8 @@ class Controller:
     """One controller; before ``activate`` and after ``resign`` it refuses what needs the leader.
 
     ``history`` holds the log up to its end when the controller is activated. ``rng`` decides
-    placement and topic ids. ``answers`` has what leaves, and the calls that others answer.
+    placement and topic ids. ``answers`` holds the responses to send and the calls that the Raft
+    machine answers.
     """
 
     def __init__(
@@ -66,29 +67,29 @@ class Controller:
         self.answers = Answers(config.release)
         self._ending = False
 
-    # What others read.
+    # State that other machines read.
 
     @property
     def tip(self) -> Image:
-        """Everything appended, committed or not."""
+        """The image of everything appended, committed or not."""
         return self._journal.tip
 
     @property
     def stable(self) -> Image:
-        """Everything that may be shown."""
+        """The image of everything that may be shown."""
         return self._journal.stable
 
     def changes_after(self, offset: int) -> ChangeCount:
-        """Records appended above an offset, but for those known to change nothing."""
+        """Number of records appended above an offset, without those known to change nothing."""
         return self._journal.changes_after(offset)
 
     @property
     def blocked_count(self) -> int:
-        """Operations waiting at the gate now."""
+        """Number of operations that wait at the gate now."""
         return len(self._gate)
 
     def blocked_union_ms(self, now_ms: int) -> int:
-        """Time during which at least one operation waited for ZooKeeper, since activation."""
+        """Wall-clock ms in which an operation waited for ZooKeeper, since activation."""
         return self._gate.union_ms(now_ms)
 
     def blocked_total_ms(self, now_ms: int) -> int:
@@ -100,17 +101,17 @@ class Controller:
         return self._gate.take_blocked()
 
     def take_appended(self) -> list[Appended]:
-        """What was appended since the last call."""
+        """Records appended since the last call."""
         return self._journal.take_appended()
 
     def take_replies(self) -> list[EncodedReply]:
-        """Answers ready since the last call, in the order they became so."""
+        """Responses that became ready since the last call, in that order."""
         return self.answers.take()
 
     # Leadership.
 
     def activate(self, now_ms: int) -> str:
-        """Become the active controller: append what a new leader must, greet every broker afresh.
+        """Become the active controller: append activation records, start broker sessions anew.
 
         Returns:
             One line on the state of the migration, for the log.
@@ -140,7 +141,7 @@ class Controller:
         return began.note
 
     def resign(self, now_ms: int, leader_id: int = -1) -> None:
-        """Another node leads: drop what is not committed and refer every caller to it."""
+        """Another node leads: drop uncommitted records, answer NOT_CONTROLLER to all callers."""
         self.active = False
         self.leader_id = leader_id
         for call in (*self._purgatory.drain(), *self._gate.drain(now_ms)):
@@ -148,15 +149,15 @@ class Controller:
         self._journal.rewind()
 
     def end(self) -> None:
-        """Append nothing more but what has been taken on: no new calls, no timers of brokers."""
+        """Begin to shut down: finish accepted calls, refuse new ones, stop broker timers."""
         self._ending = True
 
     # Calls.
 
     def request(self, call: Call, now_ms: int) -> None:
-        """Take one call; its answer appears in ``take_replies``, now or later.
+        """Take one call; its response appears in ``take_replies``, now or later.
 
-        Whatever goes wrong with it before anything is appended is the caller's error.
+        A failure before anything is appended is answered to the caller.
 
         Raises:
             DivergedError: the node must stop.
@@ -193,8 +194,9 @@ class Controller:
     def hold(self, *, now_ms: int, room: int | None = None, hard_room: int | None = None) -> None:
         """Bound what may be appended while ZooKeeper is behind, until the next call of this.
 
-        ``room`` is how many records ordinary calls may append, ``hard_room`` urgent ones, the last
-        call any number; None for no limit. The others wait in order until their deadline.
+        ``room`` is how many records ordinary calls may append, ``hard_room`` urgent ones; the last
+        admitted call may exceed it. None for no limit. The other calls wait in order until their
+        deadline.
         """
         self._gate.hold(room, hard_room)
         while (released := self._gate.next(now_ms)) is not None:
@@ -213,15 +215,15 @@ class Controller:
     # The log.
 
     def append(self, records: Sequence[Record], now_ms: int, *, atomic: bool = True) -> int:
-        """Append records of the controller's own, as the migration does.
+        """Append records that no caller asked for, such as those of the migration.
 
-        Begin and End of a metadata transaction are the caller's. Not subject to ``hold``.
+        The caller provides Begin and End of a metadata transaction. Not subject to ``hold``.
 
         Args:
-            records: at least one. Behind an AbortTransactionRecord follow, by themselves, the
-                registrations and fencings that brokers were told of inside the transaction.
+            records: at least one. After an AbortTransactionRecord the controller adds the
+                registrations and fencings that were acknowledged inside the transaction.
             now_ms: the clock.
-            atomic: all in one batch; else in batches of at most 10,000 records and 8 MiB.
+            atomic: write all in one batch; else in batches of at most 10,000 records and 8 MiB.
 
         Returns:
             Offset of the last record.
@@ -229,13 +231,13 @@ class Controller:
         Raises:
             ValueError: too many records for one batch, or one that the metadata.version in force
                 does not write.
-            ReplayError: a record does not fit the metadata before it. Nothing is appended of its
-                batch and those after it.
+            ReplayError: a record does not fit the metadata before it. Its batch and the batches
+                after it are not appended.
         """
         return self._append(records, now_ms, atomic=atomic)
 
     def committed(self, now_ms: int) -> list[Delta]:
-        """The high watermark has moved: answer whom it sets free.
+        """The high watermark has moved: send the responses that waited for it.
 
         Returns:
             What became stable, in order; a whole metadata transaction is one delta.
@@ -261,11 +263,11 @@ class Controller:
         return min((one for one in deadlines if one is not None), default=None)
 
     def tick(self, now_ms: int) -> None:
-        """Do what is due: time out calls, fence the one broker silent for longest, sweep, NoOp.
+        """Do what is due: time out calls, fence the broker with the oldest heartbeat, sweep, NoOp.
 
         Brokers are fenced one per call, oldest first; ``deadline_ms`` is already past while more
-        are due. That goes on before the metadata copy too: a broker that dies while waiting must
-        not count as ready. What the copy then shows such a broker to lead is given to others.
+        are due. This runs before the metadata copy too: a broker that dies before it must not count
+        as ready. Partitions that the copy shows to be led by such a broker get other leaders.
         """
         if not self.active:
             return
@@ -283,7 +285,7 @@ class Controller:
 
     @property
     def _no_op_ms(self) -> int | None:
-        """When the log has been idle for long enough; None: it may stay so."""
+        """When the next NoOp is due; None if none is needed."""
         idle_ms = self.config.metadata_max_idle_interval_ms
         if (
             self._ending
@@ -295,7 +297,7 @@ class Controller:
 
     @property
     def _sweep_ms(self) -> int | None:
-        """When periodic work is due; None while it has to wait, as callers have to."""
+        """When periodic work is due; None while it has to wait for ZooKeeper."""
         if self._in_pre_migration:
             return None
         at = self._journal
@@ -329,7 +331,7 @@ class Controller:
 
     def _write(self, handler: Handler, call: Call, now_ms: int) -> None:
         if isinstance(call.message, m.BrokerRegistrationRequest):
-            # Its session may be over before the timer noticed: out of the ISRs it goes first.
+            # Its session may have ended before the timer ran: fence it first.
             self._sessions.fence_if_lapsed(call.message.broker_id, now_ms)
         deadline_ms = deadline_of(call)
         result = handler.function(self.tip, call.message, self._context(call, now_ms))
@@ -362,7 +364,7 @@ class Controller:
                 return
             self._gate.passed(len(result.records))
         else:
-            # It may tell of records that are not committed yet, so it waits for those.
+            # The response may show records that are not committed yet, so it waits for those.
             offset = self._purgatory.highest_pending_offset(until)
         if result.contact is not None:
             self._contact(result.contact, now_ms)

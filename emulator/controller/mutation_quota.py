@@ -1,9 +1,9 @@
-"""How fast one client may create and delete partitions: a bucket of tokens per client. KIP-599.
+"""The quota on creating and deleting partitions: a token bucket per client. KIP-599.
 
-``controller_mutation_rate`` fills a bucket, in partitions per second, up to so many seconds' worth;
-each partition takes one out. A strict caller is refused while the bucket is below zero, an older
-one is served and told how long to wait. A bucket may go below zero in one request. Buckets are soft
-state: a new leader starts with full ones.
+``controller_mutation_rate`` fills a bucket, in partitions per second, up to a fixed number of
+seconds; each partition takes one token. A strict caller is refused while the bucket is below zero,
+an older caller is served and told how long to wait. One request may take a bucket below zero.
+Buckets are soft state: a new leader starts with full ones.
 
 Source: ControllerMutationQuotaManager, ClientQuotaManager.DefaultQuotaCallback, TokenBucket,
 Kafka 3.9.
@@ -24,9 +24,9 @@ from wire.errors import ErrorCode
 
 RATE: Final = "controller_mutation_rate"
 FORGET_AFTER_MS: Final = 60 * 60 * 1000
-"""A bucket not used for so long is full again (InactiveSensorExpirationTimeSeconds)."""
+"""A bucket not used for this time is full again (InactiveSensorExpirationTimeSeconds)."""
 EXCEEDED: Final = ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
-"""Kafka gives no text where it would be the code's own."""
+"""No text, as in Kafka, where it would only repeat the error code."""
 
 
 class Sharers(NamedTuple):
@@ -44,9 +44,9 @@ NOBODY: Final = Sharers("", "")
 
 @dataclass(slots=True)
 class MutationQuota:
-    """What one request may still do; keeps what it took until the request is performed.
+    """The quota of one request; keeps the tokens it took until the request is performed.
 
-    ``rate`` None: no limit. ``throttle_ms`` is what the answer shall tell the caller to wait.
+    ``rate`` None: no limit. ``throttle_ms`` is the throttle time for the response.
     """
 
     sharers: Sharers = NOBODY
@@ -57,14 +57,15 @@ class MutationQuota:
     throttle_ms: int = 0
 
     def take(self, partitions: int, *, strict: bool) -> ApiError | None:
-        """Take so many tokens.
+        """Take tokens.
 
         Args:
             partitions: to be created or deleted.
             strict: whether the caller knows THROTTLING_QUOTA_EXCEEDED.
 
         Returns:
-            That error if the bucket was overdrawn before, and nothing is taken; else None.
+            THROTTLING_QUOTA_EXCEEDED if the bucket was already below zero, and nothing is taken;
+            else None.
         """
         if self.rate is None:
             return None
@@ -78,7 +79,7 @@ class MutationQuota:
 
     @property
     def spent(self) -> Spent | None:
-        """What the bucket holds afterwards; None without a limit."""
+        """The tokens in the bucket afterwards; None without a limit."""
         if self.rate is None:
             return None
         return Spent(*self.sharers, self.tokens, self.now_ms)
@@ -99,7 +100,7 @@ class MutationQuotas:
     def of(
         self, quotas: ClientQuotas, principal: str, client_id: str | None, now_ms: int
     ) -> MutationQuota:
-        """What a caller may do now; nothing changes before ``performed``.
+        """The quota of a caller now; nothing changes before ``performed``.
 
         Args:
             quotas: the limits in force.
@@ -121,7 +122,7 @@ class MutationQuotas:
         return MutationQuota(sharers, rate, burst, now_ms, tokens)
 
     def performed(self, spent: Spent) -> None:
-        """Keep what a request left in its bucket."""
+        """Store the tokens that a request left in its bucket."""
         self._buckets[Sharers(spent.user, spent.client)] = spent
         if spent.at_ms - self._pruned_ms >= FORGET_AFTER_MS:
             self._pruned_ms = spent.at_ms

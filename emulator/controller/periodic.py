@@ -1,10 +1,11 @@
-"""Work that no call asks for: sweeps over what the metadata shows to be due, piece by piece.
+"""Periodic work that no call asks for: sweeps over the metadata, a few candidates per tick.
 
-A sweep names its candidates and what becomes of one of them, both as pure functions of the newest
-image. The runner decides when: ``interval_ms`` after the first candidate is there, then again and
-again while any is. It looks at a few candidates per tick, so no step of the controller is long, and
-appends only what the bound on unwritten ZooKeeper work leaves room for. To add one, write its two
-functions and list it in ``sweeps.py``. It waits for ZooKeeper as callers do who ask for the same.
+A sweep has two pure functions of the newest image: its candidates, and the records for one
+candidate. The runner decides when: ``interval_ms`` after the first candidate appears, and
+repeatedly while there are candidates. It visits a few candidates per tick, so no step of the
+controller is long, and appends only as many records as the bound on changes not yet in ZooKeeper
+allows. To add one, write its two functions and list it in ``sweeps.py``. A sweep waits for
+ZooKeeper as a call with the same records does.
 
 Source: QuorumController.maybeScheduleNextBalancePartitionLeaders and its kin, Kafka 3.9, which do a
 round in one event.
@@ -24,9 +25,9 @@ from emulator.controller.urgency import Urgency
 from emulator.metadata.image import Image
 
 LOOKS_PER_TICK: Final = 32
-"""Candidates looked at in one tick, by one sweep: well below 5 ms with what follows each."""
+"""Candidates visited in one tick by one sweep: takes well below 5 ms, with all effects."""
 PAUSE_MS: Final = 10
-"""Between two rounds when the first was cut short, as in Kafka."""
+"""Pause after a round that reached ``records_max``, as in Kafka."""
 RoomFor: TypeAlias = Callable[[Urgency], int | None]
 """Records that may be appended, by urgency; None for any number."""
 
@@ -35,11 +36,10 @@ RoomFor: TypeAlias = Callable[[Urgency], int | None]
 class Sweep:
     """One kind of periodic work.
 
-    ``interval_ms``: from there being candidates to looking at them; None: never.
-    ``candidates``: whom to look at; called often, so it must not walk anything.
-    ``visit``: ``(image, config, candidate, now_ms)`` -> records of one change; none if it is not
-    due after all, or gone by now. ``records_max``: after so many a round is over, and the next one
-    begins :data:`PAUSE_MS` later.
+    ``interval_ms``: time from the first candidate to the visit; None: never. ``candidates``: what
+    to visit; called often, so it must use an index. ``visit``: ``(image, config, candidate,
+    now_ms)`` -> records of one change; none if it is not due, or no longer exists. ``records_max``:
+    after this many records a round ends, and the next one begins :data:`PAUSE_MS` later.
     """
 
     name: str
@@ -75,13 +75,13 @@ class Periodic:
     def deadline_ms(
         self, image: Image, index: TipIndex, since_ms: int, room: RoomFor
     ) -> int | None:
-        """When :meth:`next` has something to do.
+        """When :meth:`next` has work to do.
 
         Args:
             image: the newest.
             index: over that image.
             since_ms: when it became so; intervals that begin now count from then.
-            room: a sweep for whose records there is none has nothing to do.
+            room: records that may be appended; a sweep without room has no deadline.
         """
         for one in self._rounds:
             if not one.left and not one.sweep.candidates(image, index):
@@ -93,11 +93,11 @@ class Periodic:
         return min((due_ms for due_ms in due if due_ms is not None), default=None)
 
     def next(self, image: Image, index: TipIndex, now_ms: int, room: RoomFor) -> list[Record]:
-        """Go on with the first sweep that is due.
+        """Visit the next candidates of the first sweep that is due.
 
         Args:
-            image: the newest; every change of this call is judged on it, so none may depend on
-                another.
+            image: the newest; every change of this call is computed from it, so no change may
+                depend on another.
             index: over that image.
             now_ms: the clock.
             room: records that may be appended. The last change may exceed it, as an operation may.

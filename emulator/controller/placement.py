@@ -1,7 +1,7 @@
 """Rack-aware choice of brokers for the replicas of new partitions.
 
-Racks are visited in turn, brokers within a rack in turn; unfenced brokers come first, fenced ones
-only when a rack has no unfenced one left, and the first replica is never on a fenced broker.
+Racks are used in turn, and brokers within a rack in turn. Unfenced brokers come first, fenced ones
+only when a rack has no unfenced one left. The first replica is never on a fenced broker.
 
 Source: StripedReplicaPlacer, Kafka 3.9.
 """
@@ -31,7 +31,7 @@ class UsableBroker:
 
 @dataclass(slots=True)
 class _Ring:
-    """Brokers handed out once per round, starting one further each round."""
+    """Gives each broker once per round; each round starts one broker later."""
 
     brokers: list[int] = field(default_factory=list)
     offset: int = 0
@@ -67,7 +67,7 @@ class _Rack:
 
 
 class _Racks:
-    """All racks in turn: each partition starts one rack further than the one before it."""
+    """All racks in turn: each partition starts one rack after the previous partition."""
 
     def __init__(self, brokers: Iterable[UsableBroker], rng: random.Random) -> None:
         self._rng = rng
@@ -88,7 +88,7 @@ class _Racks:
 
     def place(self, replication_factor: int) -> tuple[int, ...]:
         if self._round == self.unfenced_count and self.unfenced_count > 1:
-            # Every broker has come first once: mix, or the same assignments would repeat.
+            # Every broker has been first once: shuffle, else the same assignments would repeat.
             self._shuffle()
             self._round = 0
         self._offset %= len(self._racks)
@@ -126,10 +126,10 @@ def place(
     """Assign replicas to new partitions of one topic.
 
     Args:
-        brokers: candidates; those shutting down are left out by the caller.
+        brokers: candidates; the caller leaves out those in controlled shutdown.
         partition_count: at least 1.
         replication_factor: replicas of each partition, all on different brokers.
-        rng: decides where the turns start.
+        rng: decides at which rack and broker to start.
 
     Returns:
         One replica list per partition, preferred leader first.
@@ -154,7 +154,7 @@ def place(
 
 
 def usable_brokers(image: Image, ctx: Context) -> list[UsableBroker]:
-    """Registered brokers that are not leaving, by id."""
+    """Registered brokers that are not in controlled shutdown, by id."""
     return [
         UsableBroker(broker_id, broker.rack, broker.fenced)
         for broker_id, broker in sorted(image.brokers.items())

@@ -1,9 +1,9 @@
-"""Partitions go back to their preferred leader by themselves (``auto.leader.rebalance.enable``).
+"""Periodic election of preferred leaders (``auto.leader.rebalance.enable``).
 
 ``leader.imbalance.check.interval.seconds`` after a change left a partition with another leader, and
-again while any is, each such partition is led by its preferred replica if that one is alive and in
-sync. ``leader.imbalance.per.broker.percentage`` has no effect, as in every KRaft controller of
-Kafka 3.4-3.9: only KafkaController, the one in ZooKeeper mode, ever read it.
+repeatedly while there are such partitions, the preferred replica of each is elected if it is alive
+and in sync. ``leader.imbalance.per.broker.percentage`` has no effect, as in every KRaft controller
+of Kafka 3.4-3.9: only KafkaController, the ZooKeeper-mode controller, reads it.
 
 Source: ReplicationControlManager.maybeBalancePartitionLeaders, Kafka 3.9.
 """

@@ -1,9 +1,9 @@
-"""What brokers were told inside a metadata transaction still holds after its abort.
+"""Keeps what was acknowledged to brokers inside a metadata transaction when it is aborted.
 
 Registrations, heartbeats and unregistrations are answered as soon as they are committed, while a
-transaction is open. Its abort takes their records back, and no broker registers again by itself
-when its epoch is no longer known: it would stay out until somebody restarts it. So what was
-answered is written anew behind the abort. Kafka's controllers do not do that.
+transaction is open. An abort removes their records, and a broker whose epoch is unknown does not
+register again until it is restarted. So the acknowledged records are appended again after the
+abort. Kafka's controllers do not do this.
 
 Source: KIP-868; the events of QuorumController that run in pre-migration, Kafka 3.9.
 """
@@ -23,11 +23,11 @@ from wire import records as r
 def unkept(
     promised: Image, image: Image, config: ControllerConfig, index: TipIndex
 ) -> tuple[Record, ...]:
-    """Records that keep the next promise; none when all are kept.
+    """Records for the next acknowledgement that the abort removed; none when all are restored.
 
     A registration keeps its epoch and is fenced; one heartbeat unfences it. A broker that was
-    fenced, and perhaps let go, is fenced again; one that was unregistered is unregistered again.
-    Append them and ask again: two brokers may share a partition.
+    fenced, or was allowed to shut down, is fenced again; one that was unregistered is unregistered
+    again. Append the records and call again: two brokers may share a partition.
 
     Args:
         promised: the image just before the abort.

@@ -1,4 +1,4 @@
-"""Answers that wait for the log: given when their last record is committed, or stable, or never.
+"""Responses that wait for the log: sent when their last record is committed or stable, or dropped.
 
 Source: DeferredEventQueue, the two queues of QuorumController, Kafka 3.9.
 """
@@ -17,8 +17,8 @@ from emulator.controller.context import Call
 class Until(IntEnum):
     """What an answer waits for.
 
-    COMMITTED: its offset is below the high watermark. STABLE: besides, no metadata transaction
-    that it is part of is open any more.
+    COMMITTED: its offset is below the high watermark. STABLE: also, the metadata transaction that
+    it is part of is no longer open.
     """
 
     COMMITTED = 0
@@ -26,7 +26,7 @@ class Until(IntEnum):
 
 
 def deadline_of(call: Call) -> int | None:
-    """The caller's own limit, else the one inside the request."""
+    """The deadline of the call, else the one from the request's timeout."""
     if call.deadline_ms is not None:
         return call.deadline_ms
     timeout_ms = getattr(call.message, "timeout_ms", None)
@@ -41,7 +41,7 @@ class _Waiting:
 
 
 class Purgatory:
-    """Deferred answers, in order of offset, with deadlines.
+    """Deferred responses, in order of offset, with deadlines.
 
     Invariant: within a queue offsets never fall, since the log only grows.
     """
@@ -55,7 +55,7 @@ class Purgatory:
         return sum(not waiting.done for queue in self._queues for waiting in queue)
 
     def add(self, until: Until, offset: int, reply: EncodedReply, deadline_ms: int | None) -> None:
-        """Keep an answer until ``offset`` is reached, at most until the deadline."""
+        """Keep a response until ``offset`` is reached, at most until the deadline."""
         waiting = _Waiting(offset, reply)
         self._queues[until].append(waiting)
         if deadline_ms is not None:
@@ -63,12 +63,12 @@ class Purgatory:
             heapq.heappush(self._deadlines, (deadline_ms, self._sequence, waiting))
 
     def highest_pending_offset(self, until: Until) -> int | None:
-        """Offset behind which an answer without records must wait; None if it need not."""
+        """Offset that a response without records must wait for; None if it need not wait."""
         queues = self._queues[: until + 1]
         return max((queue[-1].offset for queue in queues if queue), default=None)
 
     def reached(self, committed_offset: int, stable_offset: int) -> list[EncodedReply]:
-        """Answers whose offset is reached, per queue in order."""
+        """Responses whose offset is reached, per queue in order."""
         replies = []
         for queue, offset in zip(self._queues, (committed_offset, stable_offset), strict=True):
             while queue and queue[0].offset <= offset:
@@ -80,13 +80,13 @@ class Purgatory:
 
     @property
     def deadline_ms(self) -> int | None:
-        """When the next waiting answer times out."""
+        """When the next waiting response times out."""
         while self._deadlines and self._deadlines[0][2].done:
             heapq.heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
 
     def expired(self, now_ms: int) -> list[Call]:
-        """Calls whose deadline has passed; their answers are dropped."""
+        """Calls whose deadline has passed; their responses are dropped."""
         calls = []
         while (deadline_ms := self.deadline_ms) is not None and deadline_ms <= now_ms:
             waiting = heapq.heappop(self._deadlines)[2]
@@ -95,7 +95,7 @@ class Purgatory:
         return calls
 
     def drain(self) -> list[Call]:
-        """Every call still waiting; all answers are dropped."""
+        """Every call still waiting; all their responses are dropped."""
         calls = [one.reply.call for queue in self._queues for one in queue if not one.done]
         for queue in self._queues:
             for waiting in queue:

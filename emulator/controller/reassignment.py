@@ -1,7 +1,8 @@
-"""Moving the replicas of a partition to other brokers: how it begins and how it is taken back.
+"""Moving the replicas of a partition to other brokers: how it begins and how it is cancelled.
 
-How it ends is a matter of the ISR, see ``leader_election.PartitionChange``. One that could end when
-it was copied from ZooKeeper may wait for ever for a change of the ISR, so it is looked after.
+It completes when the ISR allows, see ``leader_election.PartitionChange``. A reassignment that was
+ready to complete when it was copied from ZooKeeper may see no further change of the ISR, so a sweep
+completes it.
 
 Source: KIP-455; PartitionReassignmentReplicas and PartitionReassignmentRevert, Kafka 3.9.
 """
@@ -26,7 +27,7 @@ CHECK_INTERVAL_MS: Final = 30_000
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A partition on its way: all replicas, wanted ones first, and which come and go."""
+    """A started reassignment: all replicas, target ones first, and those added and removed."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -35,7 +36,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Reverted:
-    """A partition back where it was. ``unclean``: no member of its ISR was there before."""
+    """A cancelled reassignment. ``unclean``: no member of the ISR is an original replica."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -43,7 +44,7 @@ class Reverted:
 
 
 def in_progress(partition: Partition) -> bool:
-    """Whether replicas of the partition come or go."""
+    """Whether replicas of the partition are being added or removed."""
     return bool(partition.adding_replicas or partition.removing_replicas)
 
 
@@ -54,16 +55,16 @@ def is_ready(partition: Partition) -> bool:
 
 
 def original_replicas(partition: Partition) -> tuple[int, ...]:
-    """The replicas before the reassignment in progress, or those there are."""
+    """The replicas before the reassignment in progress, or the current ones."""
     return tuple(one for one in partition.replicas if one not in partition.adding_replicas)
 
 
 def begin(partition: Partition, target: Sequence[int]) -> Begun:
-    """Where to begin to reach ``target``, which lists distinct brokers, preferred leader first.
+    """Begin a reassignment to ``target``, which lists distinct brokers, preferred leader first.
 
-    A reassignment in progress is replaced. What it added stays marked as added even if it is to go
-    again, so that the first state can still be returned to. Kafka keeps the older one's removals if
-    the newer one has none, and so drops replicas that were asked for last.
+    A reassignment in progress is replaced. Replicas that it added stay marked as added even if they
+    are removed again, so that a cancel can still restore the first state. Kafka keeps the older
+    removals if the newer reassignment has none, and so drops replicas that the newer one asked for.
 
     >>> moving = Partition((3, 1), (1,), 1, 0, 0, adding_replicas=(3,), removing_replicas=(1,))
     >>> begin(moving, (2, 3)).adding, begin(moving, (2, 3)).removing
@@ -76,9 +77,9 @@ def begin(partition: Partition, target: Sequence[int]) -> Begun:
 
 
 def revert(partition: Partition) -> Reverted:
-    """What cancelling leads to: added replicas go, those to be removed stay.
+    """The state after a cancel: added replicas are removed, those marked for removal stay.
 
-    If only added ones are in sync, the first old one is taken in their place.
+    If only added replicas are in sync, the ISR becomes the first original replica.
 
     Raises:
         ValueError: every replica was added.

@@ -1,4 +1,4 @@
-"""Which API is answered by which function: ``@handles`` registers, ApiVersions is derived.
+"""The table of handlers by API: ``@handles`` registers one, ApiVersions lists them.
 
 An API without a handler is not advertised, so no peer ever sends it.
 """
@@ -35,11 +35,10 @@ class Handler:
 
     ``refused(request, code, message)`` builds the answer that carries one error for everything.
     ``pre_migration``: served before the metadata copy is complete, and answered as soon as its
-    records are committed, even inside an open metadata transaction.
-    ``urgency``: how far ZooKeeper may be behind when its records are appended all the same.
-    ``read``: sees the committed image, appends nothing, is answered at once, active or not.
-    ``needs``: what the caller must be allowed to do to the cluster before anything is looked at;
-    None leaves all of it to the function.
+    records are committed, even inside an open metadata transaction. ``urgency``: at which bound on
+    unwritten changes its records have to wait. ``read``: sees the committed image, appends nothing,
+    is answered at once, active or not. ``needs``: the operation on the cluster that the caller
+    needs, checked first; None leaves the check to the function.
     """
 
     key: int
@@ -95,10 +94,10 @@ def handlers() -> Mapping[int, Handler]:
 def advertised(release: str) -> Mapping[int, tuple[int, int]]:
     """API key -> (lowest, highest version) on a controller listener.
 
-    What a controller of that release really lists, cut down to what is answered here.
+    The ranges that a Kafka controller of that release lists, limited to the APIs answered here.
 
     Args:
-        release: Kafka line, "3.4" ... "3.9".
+        release: Kafka release, "3.4" ... "3.9".
     """
     answered = {*handlers(), *RAFT_REQUESTS}
     ranges = releases.controller_ranges(release)
@@ -106,13 +105,13 @@ def advertised(release: str) -> Mapping[int, tuple[int, int]]:
 
 
 def refused(key: int, request: object, code: ErrorCode, text: str | None) -> object:
-    """The answer of any API advertised here that carries one error for everything asked.
+    """The response of any API advertised here that carries one error for the whole request.
 
     Args:
-        key: of the API.
-        request: its request, decoded.
+        key: the API key.
+        request: the decoded request.
         code: not NONE.
-        text: for the caller; most APIs of the Raft machine have no field for it.
+        text: error message for the caller; most APIs of the Raft machine have no field for it.
     """
     raft = RAFT_REQUESTS.get(key)
     if raft is not None:

@@ -1,6 +1,6 @@
-"""What a handler answers: records to append and the response to give once they are committed.
+"""What a handler returns: records to append, and the response to send once they are committed.
 
-Owns the vocabulary shared by all handlers; knows no cluster, no clock, no wire versions.
+Types shared by all handlers; they do not depend on a cluster, a clock or API versions.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ ResponseT_co = TypeVar("ResponseT_co", covariant=True)
 
 
 TEXT_MAX: Final = 2_000
-"""Characters of a text made of what a caller sent: at most 8 kB, where 32 kB may be the limit."""
+"""Maximum characters of a text that quotes a caller: at most 8 kB; strings may have 32 kB."""
 
 
 def shortened(text: str, longest: int = TEXT_MAX) -> str:
-    """The text, without its middle if it is too long for an answer or a line of the log.
+    """The text, without its middle if it is too long for a response or a log line.
 
     Args:
         text: any text.
-        longest: characters of the result at most, 50 or more.
+        longest: maximum characters of the result, 50 or more.
 
     >>> shortened("short")
     'short'
@@ -55,10 +55,10 @@ class ApiError:
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """What a heartbeat told the controller about a broker (soft state, never in the log).
+    """What a heartbeat says about a broker (soft state, never in the log).
 
-    ``shutting_down`` asks the sessions to keep, once, the end offset of this operation as the
-    offset that every other active broker must have applied before the shutdown is granted.
+    If ``shutting_down`` is set, the sessions keep the end offset of this operation, once: every
+    other active broker must have applied it before the shutdown is granted.
     """
 
     broker_id: int
@@ -67,10 +67,10 @@ class Contact:
 
 
 class Spent(NamedTuple):
-    """What a request left in the bucket of the quota on controller mutations (KIP-599).
+    """The tokens that a request left in a bucket of the controller mutation quota (KIP-599).
 
     ``user`` and ``client`` name who shares the bucket, empty for all. ``tokens`` are partitions,
-    below zero if it is overdrawn.
+    below zero if the bucket is overdrawn.
     """
 
     user: str
@@ -81,7 +81,7 @@ class Spent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Result(Generic[ResponseT_co]):
-    """Outcome of one handler call; nothing has happened yet.
+    """Outcome of one handler call; nothing is appended yet.
 
     Records are replayed in order. ``atomic`` ones stay in one batch, so readers see all or none
     (at most 10,000 records and 8 MiB); others may be cut into several batches.

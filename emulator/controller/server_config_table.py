@@ -1,10 +1,10 @@
 """Every property of a Kafka server: its type, its default, and whether it can change at run time.
 
 One line each: name, type with a ``*`` if it is dynamic, default; no default is null, ``""`` is the
-empty string. Internal ones, which DescribeConfigs does not tell of, are left out.
+empty string. Internal properties, which DescribeConfigs does not show, are left out.
 
-Source: printed by KafkaConfig.configDef and DynamicBrokerConfig.AllDynamicConfigs of 3.9.2; what is
-different in 3.7.2 and 3.8.1 stands below the table.
+Source: printed by KafkaConfig.configDef and DynamicBrokerConfig.AllDynamicConfigs of 3.9.2;
+differences in 3.7.2 and 3.8.1 are below the table.
 """
 
 from typing import Final
@@ -359,10 +359,10 @@ remote.log.manager.expiration.thread.pool.size
 }
 """First release that shows them, where that is not 3.7."""
 INTERNAL_AGAIN: Final = {"3.9": frozenset({"group.consumer.migration.policy"})}
-"""Shown before, but not from this release on."""
+"""First release that no longer shows them."""
 DEFAULTS: Final = {
     "3.7": {"inter.broker.protocol.version": "3.7-IV4"},
     "3.8": {"inter.broker.protocol.version": "3.8-IV0"},
     "3.9": {},
 }
-"""Where a release has another default than 3.9."""
+"""Defaults of older releases that differ from 3.9."""

@@ -1,4 +1,4 @@
-"""Properties of a server: what they are, what they are set to on the controller, and by whom.
+"""Properties of a server: types, values on the controller, and the source of each value.
 
 Source: KafkaConfig, DynamicBrokerConfig, ConfigHelper, Kafka 3.7-3.9.
 """
@@ -25,7 +25,7 @@ from emulator.metadata.configs import BROKER
 from emulator.metadata.image import Image
 
 RELEASES: Final = ("3.7", "3.8", "3.9")
-"""Those in which a controller answers DescribeConfigs."""
+"""Releases in which a controller answers DescribeConfigs."""
 
 
 class Type(IntEnum):
@@ -45,7 +45,7 @@ class Type(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """One property. ``default`` None: null. ``dynamic``: brokers take it from the metadata too."""
+    """One property. ``default`` None: null. ``dynamic``: it can also be set in the metadata."""
 
     name: str
     type: Type
@@ -55,7 +55,7 @@ class ServerConfig:
 
 @dataclass(frozen=True, slots=True)
 class Synonym:
-    """A value that a property takes, or would take if nothing stronger were set."""
+    """A value of a property, or one that it has if nothing of higher precedence is set."""
 
     name: str
     value: str
@@ -93,7 +93,7 @@ _ONLY_DYNAMIC: Final[Mapping[str, Type]] = MappingProxyType(
 
 @cache
 def server_configs(release: str) -> Mapping[str, ServerConfig]:
-    """Every property that a release shows, by name."""
+    """Every property that DescribeConfigs of a release shows, by name."""
     at = RELEASES.index(release) if release in RELEASES else 0
     later = [names for since, names in SINCE.items() if RELEASES.index(since) > at]
     over = [names for since, names in INTERNAL_AGAIN.items() if RELEASES.index(since) <= at]
@@ -109,7 +109,7 @@ def server_configs(release: str) -> Mapping[str, ServerConfig]:
 
 
 def synonyms_of(name: str) -> tuple[str, ...]:
-    """A property and those that stand in for it, strongest first (brokerConfigSynonyms)."""
+    """A property and its synonyms, highest precedence first (brokerConfigSynonyms)."""
     if name in _SYNONYMS:
         return _SYNONYMS[name]
     override = _LISTENER.fullmatch(name)
@@ -136,7 +136,7 @@ def is_sensitive(kind: Type) -> bool:
 
 
 class Layers:
-    """What is set on the answering controller, by whom."""
+    """The values set on the answering controller, by source."""
 
     def __init__(self, image: Image, config: ControllerConfig) -> None:
         self.release = config.release
@@ -150,13 +150,14 @@ class Layers:
         )
 
     def names(self) -> list[str]:
-        """Every property that is known or set."""
+        """The name of every property that is known or set."""
         return sorted({*server_configs(self.release), *self.static, *self.cluster, *self.own})
 
     def synonyms(self, name: str) -> list[Synonym]:
-        """Values of a property and of those that stand in for it, strongest first.
+        """Values of a property and of its synonyms, highest precedence first.
 
-        Begins with the property itself: what is stronger only for a synonym is not told.
+        Begins with the property itself: values that only apply to a synonym are not listed before
+        it.
         """
         found = [*self._all(synonyms_of(name))]
         while found and found[0].name != name:
@@ -164,9 +165,9 @@ class Layers:
         return found
 
     def value(self, name: str) -> str | None:
-        """The value in force, in the form Kafka prints its type.
+        """The effective value, in the form in which Kafka prints its type.
 
-        What is set at run time takes away every synonym in the file (overrideProps).
+        A value set at run time hides every synonym in the file (overrideProps).
         """
         for values, source in self._layers:
             if name in values:
@@ -187,7 +188,7 @@ class Layers:
 
 
 def printed(text: str, kind: Type) -> str:
-    """The text of a value once it has been read by its type.
+    """The text of a value after it was parsed by its type.
 
     >>> printed(" a , b", Type.LIST)
     'a,b'

@@ -1,4 +1,4 @@
-"""Brokers that fall silent are fenced, one at a time, oldest contact first.
+"""Fences brokers whose session has timed out, one at a time, oldest contact first.
 
 Source: QuorumController.maybeFenceReplicas and ReplicationControlManager.maybeFenceOneStaleBroker,
 Kafka 3.9.
@@ -14,7 +14,7 @@ from emulator.metadata.migration_state import MigrationState
 
 
 class SessionTimer:
-    """Who was silent for longest, and what becomes of him."""
+    """Fences the broker with the oldest heartbeat when its session ends."""
 
     def __init__(self, config: ControllerConfig, journal: Journal, heartbeats: Heartbeats) -> None:
         self._config = config
@@ -28,7 +28,7 @@ class SessionTimer:
         return None if oldest is None else oldest[1]
 
     def tick(self, now_ms: int) -> None:
-        """Fence the one broker silent for longest, if its session is over."""
+        """Fence the broker with the oldest heartbeat, if its session has ended."""
         oldest = self._silent_longest()
         if oldest is not None and oldest[1] <= now_ms:
             self._fence(oldest[0], now_ms)

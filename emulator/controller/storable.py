@@ -1,13 +1,13 @@
-"""Whether a change can be written to ZooKeeper, asked before it is answered.
+"""Checks that a change fits into its znode, before the change is accepted.
 
-One znode holds all entries of a resource, all configs of a broker, all partitions of a topic. What
-ZooKeeper takes in one request is bounded (``jute.maxbuffer``), so a change may be good by itself
-and still never be written, and nothing behind it either. So each handler whose records make a
-znode larger gives them to a ``Room`` first. What stands in ZooKeeper's own terms (paths, JSON,
-percent-encoding, a chroot) is known to ``ControllerConfig.znodes`` alone.
+One znode holds all entries of a resource, all configs of a broker, all partitions of a topic. The
+size of a ZooKeeper request is limited (``jute.maxbuffer``). A valid change that exceeds it could
+never be written, and would block all changes after it. So each handler whose records make a znode
+larger passes them to a ``Room`` first. Only ``ControllerConfig.znodes`` knows paths, JSON,
+percent-encoding and the chroot.
 
 Rendering a znode of a megabyte takes milliseconds, and one request may add 10,000 entries to it: a
-znode is measured again only when what was added since might not fit any more.
+znode is measured again only when the bytes added since might not fit.
 
 Without a migration, and after one, nothing is written to ZooKeeper and nothing is measured.
 """
@@ -29,19 +29,19 @@ from wire import records as r
 
 IN_ZOOKEEPER: Final = frozenset({MigrationState.PRE_MIGRATION, MigrationState.MIGRATION})
 PATH_SHOWN: Final = 200
-"""Of a path in an error's text: names may have 32 kB, texts too."""
+"""Maximum characters of a path in an error text: names may have 32 kB, and so may texts."""
 BYTES_PER_RECORD: Final = 120
-"""Beside its texts: keys, names of operations, numbers."""
+"""Bytes of an entry besides its texts: keys, names of operations, numbers."""
 BYTES_PER_PASSWORD: Final = 1_000
-"""Of how a password was encoded; the password itself takes a third more than it has bytes."""
+"""Bytes of the parameters of an encoded password; the password itself grows by a third."""
 
 
 class Room:
-    """What ZooKeeper can still take, through one request.
+    """The bytes that still fit into each znode, during one request.
 
     Args:
-        image: the newest.
-        ctx: of the call.
+        image: the newest image.
+        ctx: the context of the call.
     """
 
     def __init__(self, image: Image, ctx: Context) -> None:
@@ -53,15 +53,15 @@ class Room:
         self._refused: dict[ZnodeKey, str] = {}
 
     def take(self, records: list[Record]) -> str | None:
-        """Take a change, or say why ZooKeeper could not; then it must not be made.
+        """Reserve room for a change, or say why it does not fit; then it must not be made.
 
         Args:
-            records: of one change, which is made as a whole or not at all; each fits the image and
-                what was taken before.
+            records: the records of one change, which is made as a whole or not at all; each is
+                valid for the image and the changes taken before.
 
         Returns:
-            None if it fits. A text otherwise, and for whatever else would be added to that znode
-            by the same request.
+            None if it fits. Otherwise an error text, also for every later change of the same
+            request to that znode.
         """
         if self._znodes is None:
             return None
@@ -91,7 +91,7 @@ class Room:
         limit = self._znodes.bytes_max
         sizes = {key: self._znodes.measure(after, key) for key in growth}
         for key, (path, size) in sizes.items():
-            # One that is too large already, by somebody else's hand, may become smaller.
+            # A znode that another client made too large may become smaller.
             if size > limit and size >= self._znodes.measure(self._image, key).bytes:
                 shown = path if len(path) <= PATH_SHOWN else f"{path[:PATH_SHOWN]}..."
                 why = (
@@ -112,7 +112,7 @@ def _replayed(image: Image, records: list[Record]) -> Image:
 
 
 def _key(record: Record) -> ZnodeKey | None:
-    """The znode that a record makes larger; None for one that no znode shows."""
+    """The znode that a record makes larger; None if no znode holds it."""
     match record:
         case r.TopicRecord() | r.PartitionRecord() | r.PartitionChangeRecord():
             return ZnodeKey("topics", record.topic_id)
@@ -134,7 +134,7 @@ def _key(record: Record) -> ZnodeKey | None:
 
 
 def _growth(record: Record) -> int:
-    """Bytes that a record adds to its znode, at most."""
+    """Maximum bytes that a record adds to its znode."""
     match record:
         case r.PartitionRecord() | r.PartitionChangeRecord():
             # A list of numbers is as long in Python as in JSON, or longer.

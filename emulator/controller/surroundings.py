@@ -1,4 +1,4 @@
-"""Makes the context of each handler call, and keeps what such calls leave behind for the next."""
+"""Makes the context of each handler call, and keeps state between calls."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from emulator.controller.result import Result
 
 
 class Surroundings:
-    """What handlers may know besides the image and the request.
+    """The input of handlers besides the image and the request.
 
-    Everything is the active controller's own and read where a call is made; only the buckets of the
-    quota on mutations live here.
+    The active controller owns everything here, and it is read at each call; only the buckets of the
+    mutation quota are kept in this class.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class Surroundings:
         self._quotas = MutationQuotas(config.mutation_quota)
 
     def of(self, call: Call, now_ms: int, leader_id: int) -> Context:
-        """What the handler of a call may know now."""
+        """The context for the handler of a call now."""
         tip = self._journal.tip
         return Context(
             config=self._config,
@@ -46,6 +46,6 @@ class Surroundings:
         )
 
     def performed(self, result: Result[object]) -> None:
-        """Keep what a call took, now that it counts."""
+        """Store the tokens that a call took from its quota, once it is performed."""
         if result.spent is not None:
             self._quotas.performed(result.spent)

@@ -1,4 +1,4 @@
-"""Every kind of periodic work there is; a new one is a line here."""
+"""The list of all sweeps (periodic work); add a new one here."""
 
 from __future__ import annotations
 

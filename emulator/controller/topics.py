@@ -16,7 +16,7 @@ from wire.errors import ErrorCode
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 TOPIC_DENIED: Final = ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
-"""To a caller who may not do this to the topic."""
+"""Text of TOPIC_AUTHORIZATION_FAILED."""
 NAME_LENGTH_MAX: Final = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -46,7 +46,7 @@ def name_error(name: str) -> str | None:
 
 
 def replica_list_error(image: Image, replicas: Sequence[int]) -> ApiError | None:
-    """Why no partition may have these replicas; None if one may.
+    """Why a replica list is invalid; None if it is valid.
 
     Source: ReplicationControlManager.validateManualPartitionAssignment, Kafka 3.9.
     """
@@ -74,10 +74,10 @@ def assignment_error(
     """Why the replica list of a new partition is refused; None if it is not.
 
     Args:
-        image: knows the brokers.
-        partition_id: named in the text only.
+        image: has the registered brokers.
+        partition_id: used in the text only.
         replicas: broker ids, preferred leader first.
-        replication_factor: what earlier partitions have, None for the first.
+        replication_factor: that of the earlier partitions, None for the first.
 
     Source: ReplicationControlManager.validateManualPartitionAssignment, Kafka 3.9.
     """

@@ -1,10 +1,10 @@
-"""Partitions without a leader get an unclean one, once their topic allows it.
+"""Periodic unclean election for partitions without a leader whose topic allows it.
 
-An operator may allow it after the last replica in sync is gone; until then nothing happens to such
-a partition that would make anybody look at it.
+An operator may allow it after the last in-sync replica is gone. No other event would start an
+election for such a partition.
 
 Source: ReplicationControlManager.maybeElectUncleanLeaders, Kafka 3.9 (KAFKA-12670); older releases
-have no such thing.
+do not do this.
 """
 
 from __future__ import annotations

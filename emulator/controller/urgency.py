@@ -1,17 +1,17 @@
-"""What of the work waits for a ZooKeeper that is behind, and at which of the two bounds.
+"""Which operations wait when ZooKeeper is behind, and at which of the two bounds.
 
-At the first bound, ``kraftbridge.zk.write.behind.max.records``, everything waits that can. Three
-kinds go on:
+At the first bound, ``kraftbridge.zk.write.behind.max.records``, all operations wait except three
+kinds:
 
-* what only takes away: every record removes a topic, a config value, a quota, a credential, an
-  access control entry or a token. It makes ZooKeeper's work smaller, and it is what removes a
-  change that ZooKeeper refuses for good, so it must not wait behind that change.
-* what brokers need of the controller while they serve: changes of ISRs, ends of reassignments,
-  blocks of producer ids.
-* what keeps the cluster alive: registrations, fencings, elections.
+* deletions: every record removes a topic, a config value, a quota, a credential, an access control
+  entry or a token. They make the data in ZooKeeper smaller. A deletion can also remove a change
+  that ZooKeeper refuses permanently, so it must not wait behind that change.
+* operations that brokers need to serve clients: ISR changes, ends of reassignments, blocks of
+  producer ids.
+* operations that keep the cluster available: registrations, fencings, elections.
 
-The first two wait at the second bound, ``kraftbridge.zk.write.behind.hard.max.records``; the last
-never does.
+The first two kinds wait at the second bound, ``kraftbridge.zk.write.behind.hard.max.records``; the
+third never waits.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Urgency(Enum):
     """Which bound an operation waits at."""
 
     ORDINARY = auto()
-    """The first."""
+    """Waits at the first bound."""
     URGENT = auto()
-    """The second."""
+    """Waits at the second bound."""
     VITAL = auto()
-    """None."""
+    """Never waits."""
 
 
 _REMOVALS: Final = (
@@ -43,7 +43,7 @@ _REMOVALS: Final = (
 
 
 def takes_away(record: object) -> bool:
-    """Whether a record leaves less in ZooKeeper than there was."""
+    """Whether a record only removes data from ZooKeeper."""
     match record:
         case r.ConfigRecord():
             return record.value is None
@@ -57,8 +57,8 @@ def urgency_of(declared: Urgency, records: Iterable[object]) -> Urgency:
     """The urgency of an operation.
 
     Args:
-        declared: what every operation of its kind has at least.
-        records: what it appends, at least one record.
+        declared: the lowest urgency of this kind of operation.
+        records: the records it appends, at least one.
     """
     if declared is Urgency.ORDINARY and all(takes_away(record) for record in records):
         return Urgency.URGENT

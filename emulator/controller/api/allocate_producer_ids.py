@@ -28,7 +28,7 @@ PRODUCER_ID_MAX: Final = 2**63 - 1
 def refused(
     _request: m.AllocateProducerIdsRequest, code: ErrorCode, _message: str | None
 ) -> Response:
-    """An error has no text on this wire."""
+    """The response with the error; it has no field for a text."""
     return Response(error_code=code)
 
 
@@ -41,7 +41,7 @@ def refused(
 def allocate_producer_ids(
     image: Image, request: m.AllocateProducerIdsRequest, _ctx: Context
 ) -> Result[Response]:
-    """Hand out the next block, going on from the block migrated from ZooKeeper."""
+    """Allocate the next block, after the block migrated from ZooKeeper."""
     broker = image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         return Result(refused(request, ErrorCode.STALE_BROKER_EPOCH, None))

@@ -1,13 +1,14 @@
-"""AlterClientQuotas (49): limits of users, client ids, both together, or ips. KIP-546.
+"""AlterClientQuotas (49): limits for users, client ids, pairs of both, or ips. KIP-546.
 
 Kafka: ControllerApis.handleAlterClientQuotas, ClientQuotaControlManager (3.9); KIP-612 (ip).
 
-Per entity, in order, INVALID_REQUEST for one given twice or with a key given twice, for none, an
-unknown type, a type given twice or an empty name, for ip with another type or not an address; then
-per key, for an unknown one or a limit that is not positive, too large, or not whole where it must
-be; POLICY_VIOLATION for more than a znode holds (``storable``). An entity changes as a whole or not
-at all; good ones of a mixed request are changed, all in one batch. Removing what is not set is no
-error. Needs ALTER_CONFIGS on CLUSTER.
+Per entity, in order, INVALID_REQUEST for an entity given twice or with a key given twice, an empty
+entity, an unknown type, a type given twice or an empty name, an ip together with another type or
+that is not an address; then per key, for an unknown key or a limit that is not positive, too large,
+or fractional where it must be whole; POLICY_VIOLATION if it would not fit into its znode
+(``storable``). An entity changes as a whole or not at all. The valid entities of a request are
+changed, all in one batch. Removing a limit that is not set is no error. Needs ALTER_CONFIGS on
+CLUSTER.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ Answer = m.AlterClientQuotasResponse.EntryData
 Entry = m.AlterClientQuotasRequest.EntryData
 
 FRACTION_MAX: Final = 1e-6
-"""A limit this close to a whole number is one (getErrorForIntegralQuotaValue)."""
+"""A limit this close to a whole number counts as whole (getErrorForIntegralQuotaValue)."""
 INT_MAX, LONG_MAX = float(2**31 - 1), float(2**63)
 WHOLE: Final[Mapping[str, tuple[str, float]]] = MappingProxyType(
     {
@@ -51,17 +52,17 @@ WHOLE: Final[Mapping[str, tuple[str, float]]] = MappingProxyType(
         "connection_creation_rate": ("INT", INT_MAX),
     }
 )
-"""Keys that take whole numbers, with the type's name in Kafka and its largest value."""
+"""Keys with integer values: the type's name in Kafka and its largest value."""
 KEYS: Final = frozenset(
     {"producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"}
 )
-"""What users and client ids can be limited in."""
+"""Quota keys of users and client ids."""
 IP_KEYS: Final = frozenset({"connection_creation_rate"})
 TYPES: Final = (CLIENT_ID, USER, IP)
 
 
 def refused(request: m.AlterClientQuotasRequest, code: ErrorCode, message: str | None) -> Response:
-    """Every entity with the error."""
+    """The response with the error for every entity."""
     error = ApiError(code, message)
     return Response(entries=[_answer(_parts(entry), error) for entry in request.entries])
 
@@ -146,7 +147,7 @@ def _entity_error(entity: Entity) -> str | None:
 
 
 def _is_address(name: str) -> bool:
-    """An address without a zone: a zone means something on one machine only."""
+    """Whether it is an address without a zone; a zone is only valid on one machine."""
     if name.startswith("[") and name.endswith("]"):
         name = name[1:-1]
     try:

@@ -2,11 +2,12 @@
 
 Kafka: ControllerApis.handleLegacyAlterConfigs, ConfigurationControlManager (3.9).
 
-Per resource, in order: UNSUPPORTED_VERSION for an unknown type; INVALID_REQUEST for one twice;
-TOPIC_AUTHORIZATION_FAILED or CLUSTER_AUTHORIZATION_FAILED without ALTER_CONFIGS on the topic, or
-CLUSTER for the others; INVALID_CONFIG for a null value; a bad name, an unknown config or a bad
-value; UNKNOWN_TOPIC_OR_PARTITION, BROKER_ID_NOT_REGISTERED; POLICY_VIOLATION for more than a znode
-holds (``storable``). Good resources of a mixed request are altered, all in one batch.
+Per resource, in order: UNSUPPORTED_VERSION for an unknown type; INVALID_REQUEST for a resource
+given twice; TOPIC_AUTHORIZATION_FAILED or CLUSTER_AUTHORIZATION_FAILED without ALTER_CONFIGS on the
+topic, or CLUSTER for the others; INVALID_CONFIG for a null value; a bad name, an unknown config or
+a bad value; UNKNOWN_TOPIC_OR_PARTITION, BROKER_ID_NOT_REGISTERED; POLICY_VIOLATION if the configs
+would not fit into their znode (``storable``). The valid resources of a request are altered, all in
+one batch.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ Resource = m.AlterConfigsRequest.AlterConfigsResource
 
 
 def refused(request: m.AlterConfigsRequest, code: ErrorCode, message: str | None) -> Response:
-    """Every resource with the error."""
+    """The response with the error for every resource."""
     error = ApiError(code, message)
     return Response(responses=[_answer(resource, error) for resource in request.resources])
 
 
 @handles(m.AlterConfigsRequest, refused=refused)
 def alter_configs(image: Image, request: m.AlterConfigsRequest, ctx: Context) -> Result[Response]:
-    """Set what is listed and unset what is not."""
+    """Set the listed configs and remove all others."""
     answers, records = altered(image, request.resources, ctx, _replace)
     response = Response(responses=[_answer(resource, error) for resource, error in answers])
     return Result(response, () if request.validate_only else tuple(records))

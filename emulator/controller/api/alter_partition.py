@@ -3,11 +3,11 @@
 Kafka: ReplicationControlManager.alterPartition (3.9).
 
 For the whole request STALE_BROKER_EPOCH. Per partition, in order: UNKNOWN_TOPIC_ID (v2+) or
-UNKNOWN_TOPIC_OR_PARTITION; NOT_CONTROLLER if the leader is ahead of us; FENCED_LEADER_EPOCH;
-INVALID_REQUEST if it does not lead; INVALID_UPDATE_VERSION; INVALID_REQUEST for a wrong ISR or
-recovery state; INELIGIBLE_REPLICA (v2+) or OPERATION_NOT_ATTEMPTED. NEW_LEADER_ELECTED (v2+) or
-FENCED_LEADER_EPOCH although the record is written, when it completed a reassignment and moved the
-leader. Needs CLUSTER_ACTION. Never forwarded.
+UNKNOWN_TOPIC_OR_PARTITION; NOT_CONTROLLER if the leader's epoch is above ours; FENCED_LEADER_EPOCH;
+INVALID_REQUEST if the broker does not lead the partition; INVALID_UPDATE_VERSION; INVALID_REQUEST
+for a wrong ISR or recovery state; INELIGIBLE_REPLICA (v2+) or OPERATION_NOT_ATTEMPTED.
+NEW_LEADER_ELECTED (v2+) or FENCED_LEADER_EPOCH although the record is written, if the change
+completed a reassignment and moved the leader. Needs CLUSTER_ACTION. Never forwarded.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TOPIC_IDS_SINCE = 2
 
 
 def refused(_request: m.AlterPartitionRequest, code: ErrorCode, _message: str | None) -> Response:
-    """One error for the whole request."""
+    """The response with one error for the whole request."""
     return Response(error_code=code)
 
 
@@ -49,7 +49,7 @@ def refused(_request: m.AlterPartitionRequest, code: ErrorCode, _message: str | 
 def alter_partition(
     image: Image, request: m.AlterPartitionRequest, ctx: Context
 ) -> Result[Response]:
-    """Judge each partition on its own; good ones go into one batch."""
+    """Check each partition separately; valid changes go into one batch."""
     broker = image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         return Result(refused(request, ErrorCode.STALE_BROKER_EPOCH, None))
@@ -127,7 +127,7 @@ def _answer(
 def check(
     image: Image, broker_id: int, partition: Partition, wanted: Wanted, api_version: int
 ) -> ErrorCode | None:
-    """Why a wanted ISR is refused, in Kafka's order of precedence; None if it is not.
+    """Why a requested ISR is refused, in Kafka's order of precedence; None if it is valid.
 
     Source: ReplicationControlManager.validateAlterPartitionData, Kafka 3.9.
     """
@@ -161,7 +161,7 @@ def check(
 
 
 def _eligible(image: Image, member: m.AlterPartitionRequest.BrokerState) -> bool:
-    """ZooKeeper-mode brokers send -1 for every member's epoch."""
+    """Whether a broker may join the ISR. ZooKeeper-mode brokers send -1 for every epoch."""
     broker = image.brokers.get(member.broker_id)
     return broker is not None and broker.active and member.broker_epoch in {ANY_EPOCH, broker.epoch}
 

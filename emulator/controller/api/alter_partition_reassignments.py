@@ -1,15 +1,15 @@
-"""AlterPartitionReassignments (45): move replicas to other brokers, or stop moving them. KIP-455.
+"""AlterPartitionReassignments (45): move replicas to other brokers, or cancel that. KIP-455.
 
 Kafka: ReplicationControlManager.alterPartitionReassignments (3.9).
 
 Per partition, in order: UNKNOWN_TOPIC_OR_PARTITION; without replicas (null: cancel)
-NO_REASSIGNMENT_IN_PROGRESS, and INVALID_REPLICA_ASSIGNMENT if going back would need an unclean
-election that the topic forbids; with replicas INVALID_REPLICA_ASSIGNMENT for none, unknown brokers
-and duplicates, POLICY_VIOLATION for more than the topic's znode holds (``storable``). Target
-brokers may be fenced. Needs ALTER on the cluster.
+NO_REASSIGNMENT_IN_PROGRESS, and INVALID_REPLICA_ASSIGNMENT if the cancel would need an unclean
+election that the topic forbids; with replicas INVALID_REPLICA_ASSIGNMENT for an empty list, unknown
+brokers and duplicates, POLICY_VIOLATION if the topic would not fit into its znode (``storable``).
+Target brokers may be fenced. Needs ALTER on the cluster.
 
-A reassignment whose replicas are in sync already is complete at once. See ``reassignment`` for one
-that replaces another.
+A reassignment whose replicas are all in sync completes at once. For one that replaces another, see
+``reassignment``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Wanted = m.AlterPartitionReassignmentsRequest.ReassignablePartition
 
 @dataclass(slots=True)
 class Changed:
-    """What earlier parts of the same request leave: partitions, and room in ZooKeeper."""
+    """State after the earlier parts of the same request: partitions, and room in ZooKeeper."""
 
     room: Room
     partitions: dict[tuple[bytes, int], Partition] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Changed:
 def refused(
     request: m.AlterPartitionReassignmentsRequest, code: ErrorCode, message: str | None
 ) -> Response:
-    """The error for the whole and for every partition."""
+    """The response with the error, for the request and for every partition."""
     return Response(
         error_code=code,
         error_message=message,
@@ -72,7 +72,7 @@ def refused(
 def alter_partition_reassignments(
     image: Image, request: m.AlterPartitionReassignmentsRequest, ctx: Context
 ) -> Result[Response]:
-    """Judge each partition on its own; all changes are one batch."""
+    """Check each partition separately; all changes are one batch."""
     records: list[Record] = []
     changed = Changed(Room(image, ctx))
     response = Response(error_message=None)
@@ -135,7 +135,7 @@ def _cancel(
     image: Image, ctx: Context, topic: Topic, index: int, partition: Partition
 ) -> r.PartitionChangeRecord | ApiError | None:
     if not reassignment.in_progress(partition):
-        # Without a text: ApiError.fromThrowable leaves out what the code says by itself.
+        # Without a text: ApiError.fromThrowable leaves out the default text of the code.
         return ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     try:
         reverted = reassignment.revert(partition)

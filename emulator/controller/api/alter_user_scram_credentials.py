@@ -3,10 +3,11 @@
 Kafka: ControllerApis.handleAlterUserScramCredentials, ScramControlManager (3.9).
 
 Per user, in order: UNSUPPORTED_VERSION below metadata.version 3.5-IV2; UNACCEPTABLE_CREDENTIAL for
-an empty name; UNSUPPORTED_SASL_MECHANISM; RESOURCE_NOT_FOUND for a deletion of what is not there,
-UNACCEPTABLE_CREDENTIAL for too few or too many iterations; DUPLICATE_RESOURCE for one named twice,
-whatever the mechanisms; UNACCEPTABLE_CREDENTIAL for more than a znode holds (``storable``). Good
-users of a mixed request are altered, all in one batch. Needs ALTER on CLUSTER.
+an empty name; UNSUPPORTED_SASL_MECHANISM; RESOURCE_NOT_FOUND for a deletion of a credential that
+does not exist, UNACCEPTABLE_CREDENTIAL for too few or too many iterations; DUPLICATE_RESOURCE for a
+user named twice, with any mechanisms; UNACCEPTABLE_CREDENTIAL if the user would not fit into its
+znode (``storable``). The valid users of a request are altered, all in one batch. Needs ALTER on
+CLUSTER.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ UNSUPPORTED: Final = ApiError(
 def refused(
     request: m.AlterUserScramCredentialsRequest, code: ErrorCode, message: str | None
 ) -> Response:
-    """Every user with the error, each name once."""
+    """The response with the error for every user, each name once."""
     names = {one.name for one in _asked(request)}
     return Response(results=[_answer(name, ApiError(code, message)) for name in sorted(names)])
 
@@ -60,8 +61,8 @@ def refused(
 def alter_user_scram_credentials(
     image: Image, request: m.AlterUserScramCredentialsRequest, ctx: Context
 ) -> Result[Response]:
-    """Alter each user once; of one named twice nothing is altered."""
-    # The first error of a user stays.
+    """Alter each user once; a user named twice is not altered."""
+    # The first error of a user is reported.
     judged: dict[str, Deletion | Upsertion | ApiError] = {}
     for asked in _asked(request):
         before = judged.get(asked.name)
@@ -106,7 +107,7 @@ def _change(asked: Deletion | Upsertion | ApiError) -> Change | ApiError:
     if isinstance(asked, Deletion):
         return r.RemoveUserScramCredentialRecord(name=asked.name, mechanism=asked.mechanism)
     if not asked.salted_password:
-        # Java's HMAC takes no empty key; Kafka then tells no more than this.
+        # Java's HMAC does not accept an empty key; Kafka then answers with this error.
         return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
     return record_of((asked.name, asked.mechanism), credential(asked))
 
@@ -117,7 +118,7 @@ def _stored(change: Change | ApiError, room: Room) -> Change | ApiError:
 
 
 def credential(asked: Upsertion) -> Credential:
-    """What is kept of a salted password (RFC 5802, section 3; ScramFormatter)."""
+    """The credential computed from a salted password (RFC 5802, section 3; ScramFormatter)."""
     hash_name = HASHES[asked.mechanism]
     client_key = hmac.digest(asked.salted_password, b"Client Key", hash_name)
     return Credential(

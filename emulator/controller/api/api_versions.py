@@ -1,9 +1,10 @@
-"""ApiVersions (18): what this listener answers. KIP-35, KIP-511 (v3), KIP-584 (features).
+"""ApiVersions (18): the APIs of this listener. KIP-35, KIP-511 (v3), KIP-584 (features).
 
 Kafka: ControllerApis.handleApiVersionsRequest, ApiVersionsResponse (3.9).
 
-INVALID_REQUEST for a malformed software name or version. A version this listener does not speak is
-answered by ``unsupported``, always in the body of version 0. Served before and without activation.
+INVALID_REQUEST for a malformed software name or version. A request in an unsupported version is
+answered by ``unsupported``, always in the format of version 0. Served before and without
+activation.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ _MIN_ZERO_FEATURES_SINCE_VERSION = 4
 
 
 def unsupported(release: str) -> m.ApiVersionsResponse:
-    """Answer to an ApiVersions request in a version that is not spoken here.
+    """Response to an ApiVersions request in an unsupported version.
 
-    To be encoded at **version 0** whatever was asked; it lists one key only, ApiVersions itself,
-    so that the client knows what to try next.
+    To be encoded at **version 0** whatever the version of the request; it lists only ApiVersions
+    itself, so that the client knows which version to use next.
 
     Source: ApiVersionsRequest.getErrorResponse, Kafka 3.9.
     """
@@ -45,7 +46,7 @@ def unsupported(release: str) -> m.ApiVersionsResponse:
 def refused(
     _request: m.ApiVersionsRequest, code: ErrorCode, _message: str | None
 ) -> m.ApiVersionsResponse:
-    """One error, no keys."""
+    """The response with one error and no API keys."""
     return m.ApiVersionsResponse(error_code=code)
 
 
@@ -53,7 +54,7 @@ def refused(
 def api_versions(
     image: Image, request: m.ApiVersionsRequest, ctx: Context
 ) -> Result[m.ApiVersionsResponse]:
-    """List APIs, supported features, and what is finalised as of the committed image."""
+    """List APIs, supported features, and the finalised features of the committed image."""
     release = ctx.config.release
     low, high = advertised(release)[_KEY]
     if not low <= ctx.api_version <= high:

@@ -1,11 +1,11 @@
-"""AssignReplicasToDirs (73): a KRaft-mode broker says in which folders its replicas are. KIP-858.
+"""AssignReplicasToDirs (73): a KRaft-mode broker reports its replicas' log directories. KIP-858.
 
 Kafka: ReplicationControlManager.handleAssignReplicasToDirs (3.9).
 
 For the whole request, in order: UNSUPPORTED_VERSION below metadata.version 3.7-IV2;
 STALE_BROKER_EPOCH. Per partition: UNKNOWN_TOPIC_ID; UNKNOWN_TOPIC_OR_PARTITION;
-NOT_LEADER_OR_FOLLOWER if the broker has no replica. A replica in a folder that is offline leaves
-the ISR. Needs CLUSTER_ACTION. Never forwarded.
+NOT_LEADER_OR_FOLLOWER if the broker has no replica. A replica in an offline directory leaves the
+ISR. Needs CLUSTER_ACTION. Never forwarded.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Response = m.AssignReplicasToDirsResponse
 
 
 def refused(_request: Request, code: ErrorCode, _message: str | None) -> Response:
-    """One error for the whole request."""
+    """The response with one error for the whole request."""
     return Response(error_code=code)
 
 
 @handles(Request, refused=refused, needs=Operation.CLUSTER_ACTION)
 def assign_replicas_to_dirs(image: Image, request: Request, ctx: Context) -> Result[Response]:
-    """Judge each partition on its own."""
+    """Check each partition separately."""
     if not image.metadata_version.supports(Feature.DIRECTORIES):
         return Result(refused(request, ErrorCode.UNSUPPORTED_VERSION, None))
     broker = image.brokers.get(request.broker_id)

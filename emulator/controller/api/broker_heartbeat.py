@@ -1,9 +1,9 @@
-"""BrokerHeartbeat (63): a broker is alive, wants to be unfenced, fenced or let go. KIP-631.
+"""BrokerHeartbeat (63): a broker is alive, and asks to be unfenced, fenced or shut down. KIP-631.
 
 Kafka: ReplicationControlManager.processBrokerHeartbeat, BrokerHeartbeatManager (3.9).
 
 STALE_BROKER_EPOCH unless the broker is registered with exactly this epoch. Needs CLUSTER_ACTION.
-Served before the metadata copy, else brokers could never become ready.
+Served before the metadata copy, because brokers become ready by heartbeats.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Response = m.BrokerHeartbeatResponse
 
 
 def refused(_request: m.BrokerHeartbeatRequest, code: ErrorCode, _message: str | None) -> Response:
-    """The response has no field for a message."""
+    """The response with the error; it has no field for a text."""
     return Response(error_code=code)
 
 
@@ -43,7 +43,7 @@ def broker_heartbeat(
     broker = image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         return Result(refused(request, ErrorCode.STALE_BROKER_EPOCH, None))
-    # ZooKeeper-mode brokers report one more than they hold at times: never compare for equality.
+    # ZooKeeper-mode brokers sometimes report one more than they hold: never compare for equality.
     caught_up = request.current_metadata_offset >= broker.epoch
     session = ctx.heartbeats.session(broker.id)
     shutdown_offset = -1 if session is None else session.controlled_shutdown_offset

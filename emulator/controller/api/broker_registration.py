@@ -4,11 +4,11 @@ Kafka: ClusterControlManager.registerBroker (3.9; differences of older releases 
 
 In order: INCONSISTENT_CLUSTER_ID; DUPLICATE_BROKER_REGISTRATION for the id of a controller (beyond
 Kafka) and while another incarnation has a live session; BROKER_ID_NOT_REGISTERED for a
-ZooKeeper-mode broker where no migration is on or for a KRaft-mode one before the copy;
+ZooKeeper-mode broker without migration, or for a KRaft-mode one before the copy;
 INVALID_REGISTRATION for listeners (UNKNOWN_SERVER_ERROR for an unknown security protocol; beyond
-Kafka, for a host that nobody can connect to) and log directories; UNSUPPORTED_VERSION for a feature
-range without the finalised level. Needs CLUSTER_ACTION.
-The broker epoch is the offset of the broker's own record.
+Kafka, for a host that is not a valid address) and log directories; UNSUPPORTED_VERSION for a
+feature range that does not contain the finalised level. Needs CLUSTER_ACTION. The broker epoch is
+the offset of the broker's own record.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from wire.text import uuid_text
 
 Response = m.BrokerRegistrationResponse
 SHOWN_CHARS = 64
-"""Of a text of the broker's that is shown in a refusal."""
+"""Maximum characters of a broker's text that are quoted in a refusal."""
 
 
 def refused(
     _request: m.BrokerRegistrationRequest, code: ErrorCode, _message: str | None
 ) -> Response:
-    """An error has no text on this wire; brokers log its name and try again."""
+    """The response with the error, without a text; brokers log the code and try again."""
     return Response(error_code=code)
 
 
@@ -60,7 +60,7 @@ def broker_registration(
 
 
 def check(image: Image, request: m.BrokerRegistrationRequest, ctx: Context) -> ApiError | None:
-    """Why a registration is refused, in Kafka's order of precedence; None if it is not."""
+    """Why a registration is refused, in Kafka's order of precedence; None if it is valid."""
     if request.cluster_id != ctx.config.cluster_id:
         return ApiError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
@@ -80,7 +80,7 @@ def _check_session(
 ) -> ApiError | None:
     if request.broker_id in ctx.config.voters:
         # KIP-866 "Misconfigurations" asks for it; Kafka has no such check for brokers that run in
-        # ZooKeeper mode. Of the codes for a refusal this is the one that every release knows.
+        # ZooKeeper mode. This is the only suitable error code that every release knows.
         return ApiError(
             ErrorCode.DUPLICATE_BROKER_REGISTRATION,
             f"A controller has that id: {request.broker_id}",
@@ -190,7 +190,7 @@ def _check_features(
 def _record(
     image: Image, request: m.BrokerRegistrationRequest, ctx: Context
 ) -> r.RegisterBrokerRecord:
-    """The registration; a known incarnation keeps what its release lets it keep."""
+    """The registration record; a known incarnation keeps what its release allows."""
     epoch, fenced, leaving = ctx.next_offset, True, False
     existing: Broker | None = image.brokers.get(request.broker_id)
     if (

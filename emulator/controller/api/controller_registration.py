@@ -1,10 +1,10 @@
-"""ControllerRegistration (70): a controller of the quorum makes itself known. KIP-919.
+"""ControllerRegistration (70): a controller of the quorum registers. KIP-919.
 
 Kafka: ClusterControlManager.registerController (3.9).
 
-UNSUPPORTED_VERSION below metadata.version 3.7-IV0, which cannot keep the record;
-UNKNOWN_SERVER_ERROR for an unknown security protocol. Needs CLUSTER_ACTION. Served
-before the copy: the migration waits for these.
+UNSUPPORTED_VERSION below metadata.version 3.7-IV0, which does not have the record;
+UNKNOWN_SERVER_ERROR for an unknown security protocol. Needs CLUSTER_ACTION. Served before the copy:
+the migration waits for these registrations.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Response = m.ControllerRegistrationResponse
 
 
 def refused(_request: Request, code: ErrorCode, message: str | None) -> Response:
-    """One error with its text."""
+    """The response with the error and its text."""
     return Response(error_code=code, error_message=message)
 
 
@@ -38,7 +38,7 @@ def refused(_request: Request, code: ErrorCode, message: str | None) -> Response
     needs=Operation.CLUSTER_ACTION,
 )
 def controller_registration(image: Image, request: Request, _ctx: Context) -> Result[Response]:
-    """Keep what the controller says of itself, in place of what it said before."""
+    """Replace the controller's registration."""
     if not image.metadata_version.supports(Feature.CONTROLLER_REGISTRATION):
         text = "The current MetadataVersion is too old to support controller registrations."
         return Result(refused(request, ErrorCode.UNSUPPORTED_VERSION, text))

@@ -5,11 +5,10 @@ Kafka: AclApis.handleCreateAcls, AclControlManager.createAcls (3.9).
 For everything: CLUSTER_AUTHORIZATION_FAILED without ALTER on CLUSTER; SECURITY_DISABLED without an
 authorizer. INVALID_REQUEST per entry, in order: a CLUSTER resource of another name; an empty name;
 an unknown or wildcard resource type, pattern type, operation, permission; a principal that is not
-``Type:name`` (Kafka takes it, and no authorizer can read it afterwards); a name no znode can have,
-while ZooKeeper has to hold it too (Kafka takes it, and its next failover never ends).
-POLICY_VIOLATION per entry, then too, for one more than its resource's znode has room for. An entry
-that is there already succeeds without a record. Good entries of a mixed request are added, all in
-one batch.
+``Type:name`` (Kafka takes it, and no authorizer can read it afterwards); a name that no znode can
+have, during a migration (Kafka takes it, and its next failover never ends). POLICY_VIOLATION per
+entry, during a migration, if the resource's znode has no room for it. An entry that exists already
+succeeds without a record. The valid entries of a request are added, all in one batch.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ Wanted = m.CreateAclsRequest.AclCreation
 
 
 def refused(request: m.CreateAclsRequest, code: ErrorCode, message: str | None) -> Response:
-    """Every entry with the error."""
+    """The response with the error for every entry."""
     answer = Answer(error_code=code, error_message=message)
     return Response(results=[answer for _ in request.creations])
 
 
 @handles(m.CreateAclsRequest, refused=refused, needs=Operation.ALTER)
 def create_acls(image: Image, request: m.CreateAclsRequest, ctx: Context) -> Result[Response]:
-    """Add what is new and can be added."""
+    """Add the valid entries that do not exist yet."""
     if ctx.config.authorizer is None:
         text = "No Authorizer is configured."
         return Result(refused(request, ErrorCode.SECURITY_DISABLED, text))
@@ -79,7 +78,7 @@ def create_acls(image: Image, request: m.CreateAclsRequest, ctx: Context) -> Res
 
 
 def problem(wanted: Wanted, state: MigrationState) -> str | None:
-    """Why an entry is refused, in Kafka's order of precedence; None if it is not."""
+    """Why an entry is refused, in Kafka's order of precedence; None if it is valid."""
     name = wanted.resource_name
     if wanted.resource_type == ResourceType.CLUSTER and name != CLUSTER_NAME:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"

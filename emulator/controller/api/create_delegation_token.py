@@ -5,8 +5,8 @@ Kafka: ControllerApis.handleCreateDelegationTokenRequest, DelegationTokenControl
 In order: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, DELEGATION_TOKEN_AUTHORIZATION_FAILED for another
 owner without CREATE_TOKENS on that user, DELEGATION_TOKEN_AUTH_DISABLED, UNSUPPORTED_VERSION,
 INVALID_PRINCIPAL_TYPE for a renewer that is no User (and for an owner without type);
-INVALID_REQUEST for a principal that no record holds; POLICY_VIOLATION for more than a znode holds
-(``storable``).
+INVALID_REQUEST for a principal too long for a record; POLICY_VIOLATION if the token would not fit
+into its znode (``storable``).
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ Request = m.CreateDelegationTokenRequest
 Response = m.CreateDelegationTokenResponse
 USER: Final = "User"
 REQUESTER_SINCE: Final = 3
-"""First version whose answer names who asked, besides the owner."""
+"""First version whose response names the requester besides the owner."""
 TIMESTAMP_MAX: Final = 2**63 - 1
 PRINCIPAL_BYTES_MAX: Final = 32_767
-"""What a string of a record can hold."""
+"""Maximum bytes of a string in a record."""
 
 
 def refused(_request: Request, code: ErrorCode, _message: str | None) -> Response:
-    """The error, with the anonymous principal."""
+    """The response with the error and the anonymous principal."""
     return _response(code, ANONYMOUS, timestamp_ms=NO_TIMESTAMP)
 
 
 @handles(Request, refused=refused)
 def create_delegation_token(image: Image, request: Request, ctx: Context) -> Result[Response]:
-    """Make a token for the caller, or for the owner it names."""
+    """Make a token for the caller, or for the owner that the caller names."""
     requester = ctx.call.principal
     owner = requester
     if request.owner_principal_name:

@@ -5,10 +5,10 @@ Kafka: ControllerApis.createPartitions, ReplicationControlManager.createPartitio
 POLICY_VIOLATION for more than 10,000 new partitions in all.
 Per topic, in order: INVALID_REQUEST for a name given twice; TOPIC_AUTHORIZATION_FAILED without
 ALTER on the topic; UNKNOWN_TOPIC_OR_PARTITION; INVALID_PARTITIONS unless the count grows;
-INVALID_PARTITIONS if the ids the topic has are not 0 to n - 1 (Kafka then fails with
+INVALID_PARTITIONS if the topic's partition ids are not 0 to n - 1 (Kafka then fails with
 UNKNOWN_SERVER_ERROR, or writes a new partition over an old one);
 THROTTLING_QUOTA_EXCEEDED (v3+, KIP-599); INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR;
-POLICY_VIOLATION for more than the topic's znode holds (``storable``).
+POLICY_VIOLATION if the topic would not fit into its znode (``storable``).
 New partitions have the replication factor of partition 0.
 """
 
@@ -39,7 +39,7 @@ STRICT_SINCE = 3
 
 
 def refused(request: m.CreatePartitionsRequest, code: ErrorCode, message: str | None) -> Response:
-    """Every topic with the error, each name once."""
+    """The response with the error for every topic, each name once."""
     names = dict.fromkeys(topic.name for topic in request.topics)
     return Response(
         results=[Answer(name=name, error_code=code, error_message=message) for name in names]
@@ -50,7 +50,7 @@ def refused(request: m.CreatePartitionsRequest, code: ErrorCode, message: str | 
 def create_partitions(
     image: Image, request: m.CreatePartitionsRequest, ctx: Context
 ) -> Result[Response]:
-    """Grow what can grow; with validate_only say what would."""
+    """Add partitions to the valid topics; with validate_only only check."""
     if sum(_added(image, topic) for topic in request.topics) > BATCH_RECORDS_MAX:
         return Result(refused(request, ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS))
     times = Counter(topic.name for topic in request.topics)

@@ -3,13 +3,13 @@
 Kafka: ControllerApis.createTopics, ReplicationControlManager.createTopics (3.9); KIP-599 (v6).
 
 POLICY_VIOLATION for more than 10,000 partitions in all. Per topic, in order: INVALID_REQUEST for a
-name given twice (all its entries dropped, answered last) and for the metadata topic;
+name given twice (none of its entries is used, answered last) and for the metadata topic;
 TOPIC_AUTHORIZATION_FAILED without CREATE on CLUSTER or the topic; INVALID_TOPIC_EXCEPTION;
 TOPIC_ALREADY_EXISTS; INVALID_CONFIG; INVALID_REQUEST, INVALID_REPLICA_ASSIGNMENT for a manual
-assignment; INVALID_REPLICATION_FACTOR, INVALID_PARTITIONS otherwise; POLICY_VIOLATION for more than
-a znode holds (``storable``); THROTTLING_QUOTA_EXCEEDED (v6+). Good topics of a mixed request are
-created, all in one batch. Whoever lacks DESCRIBE_CONFIGS on the topic gets that code in place of
-its configs and size.
+assignment; INVALID_REPLICATION_FACTOR, INVALID_PARTITIONS otherwise; POLICY_VIOLATION if the topic
+would not fit into its znodes (``storable``); THROTTLING_QUOTA_EXCEEDED (v6+). The valid topics of a
+request are created, all in one batch. A caller without DESCRIBE_CONFIGS on the topic gets
+TOPIC_AUTHORIZATION_FAILED in place of its configs and size.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ STRICT_SINCE = 6
 
 
 def refused(request: m.CreateTopicsRequest, code: ErrorCode, message: str | None) -> Response:
-    """Every topic with the error, each name once."""
+    """The response with the error for every topic, each name once."""
     names = dict.fromkeys(topic.name for topic in request.topics)
     return Response(topics=[_error(name, ApiError(code, message)) for name in names])
 
 
 @handles(m.CreateTopicsRequest, refused=refused)
 def create_topics(image: Image, request: m.CreateTopicsRequest, ctx: Context) -> Result[Response]:
-    """Create what can be created; with validate_only say what would be."""
+    """Create the valid topics; with validate_only only check."""
     if sum(_count(topic, ctx) for topic in request.topics) > BATCH_RECORDS_MAX:
         return Result(refused(request, ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS))
     times = Counter(topic.name for topic in request.topics)
@@ -88,7 +88,7 @@ def _may_create(image: Image, wanted: Wanted, ctx: Context) -> bool:
 
 
 def _count(wanted: Wanted, ctx: Context) -> int:
-    """Partitions a topic would have; none if the number is a wrong one."""
+    """Number of partitions a topic would have; 0 if the number is invalid."""
     if wanted.assignments:
         return len(wanted.assignments)
     if wanted.num_partitions == FROM_CONTROLLER:
@@ -148,7 +148,7 @@ def _check_name(
         return ApiError(ErrorCode.INVALID_REQUEST, text)
     why = name_error(name)
     if why is None:
-        # Two names of one request collide as well: the later one is refused.
+        # Two names of one request can collide too: the later one is refused.
         other = ctx.index.colliding(name) or new_names.get(name.replace(".", "_"))
         if other is not None:
             why = f"Topic '{name}' collides with existing topic: {other}"
@@ -226,7 +226,7 @@ def _answer(
     ctx: Context,
 ) -> Answer:
     if not ctx.allowed(image, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name):
-        # The topic is there, but neither its configs nor its size are told.
+        # The topic is created, but its configs and its size are not shown.
         return Answer(
             name=topic.name,
             topic_id=topic.topic_id,

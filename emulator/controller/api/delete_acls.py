@@ -3,8 +3,8 @@
 Kafka: AclApis.handleDeleteAcls, AclControlManager.deleteAcls (3.9).
 
 For everything: CLUSTER_AUTHORIZATION_FAILED without ALTER on CLUSTER; SECURITY_DISABLED without an
-authorizer; POLICY_VIOLATION for more than 10,000 entries. INVALID_REQUEST per filter that nothing
-can match. An entry that two filters match is told twice and removed once; all in one batch.
+authorizer; POLICY_VIOLATION for more than 10,000 entries. INVALID_REQUEST per invalid filter. An
+entry that two filters match is listed twice and removed once; all in one batch.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Answer = m.DeleteAclsResponse.DeleteAclsFilterResult
 
 
 def refused(request: m.DeleteAclsRequest, code: ErrorCode, message: str | None) -> Response:
-    """Every filter with the error."""
+    """The response with the error for every filter."""
     answer = Answer(error_code=code, error_message=message)
     return Response(filter_results=[answer for _ in request.filters])
 
 
 @handles(m.DeleteAclsRequest, refused=refused, needs=Operation.ALTER)
 def delete_acls(image: Image, request: m.DeleteAclsRequest, ctx: Context) -> Result[Response]:
-    """Remove whatever any filter matches."""
+    """Remove every entry that a filter matches."""
     if ctx.config.authorizer is None:
         text = "No Authorizer is configured."
         return Result(refused(request, ErrorCode.SECURITY_DISABLED, text))

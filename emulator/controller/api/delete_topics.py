@@ -8,7 +8,7 @@ per name or id) and for a topic given by name and by id, which is not deleted;
 UNKNOWN_TOPIC_OR_PARTITION for a name, UNKNOWN_TOPIC_ID for an id; TOPIC_AUTHORIZATION_FAILED
 without DELETE on CLUSTER or the topic, and without DESCRIBE also for a name that does not exist;
 THROTTLING_QUOTA_EXCEEDED (v5+, KIP-599).
-One RemoveTopic record; configs go with it.
+One RemoveTopic record per topic; it also removes the topic's configs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NO_SUCH_ID = "This server does not host this topic ID."
 
 
 def refused(request: m.DeleteTopicsRequest, code: ErrorCode, message: str | None) -> Response:
-    """Every name and id with the error."""
+    """The response with the error for every name and id."""
     error = ApiError(code, message)
     return Response(
         responses=[
@@ -49,7 +49,7 @@ def refused(request: m.DeleteTopicsRequest, code: ErrorCode, message: str | None
 
 @handles(m.DeleteTopicsRequest, refused=refused)
 def delete_topics(image: Image, request: m.DeleteTopicsRequest, ctx: Context) -> Result[Response]:
-    """Remove what exists; the rest is answered one by one."""
+    """Remove the topics that exist; every other entry gets its own error."""
     if not ctx.config.delete_topic_enable:
         text = "Topic deletion is disabled."
         if ctx.api_version < DISABLED_SINCE:
@@ -91,7 +91,7 @@ def delete_topics(image: Image, request: m.DeleteTopicsRequest, ctx: Context) ->
 
 
 def _delete(topic: Topic, ctx: Context, records: list[Record]) -> ApiError:
-    """Add what removes the topic, unless the caller has to wait."""
+    """Add the record that removes the topic, unless the quota throttles the caller."""
     count = len(topic.partitions)
     error = ctx.mutation_quota.take(count, strict=ctx.api_version >= STRICT_SINCE)
     if error is None:
@@ -106,7 +106,7 @@ def _may(image: Image, operation: Operation, name: str, ctx: Context) -> bool:
 def _sorted_out(
     request: m.DeleteTopicsRequest,
 ) -> tuple[list[Answer], list[str], Counter[bytes]]:
-    """(answers to malformed entries, names to delete, how often which id was given)."""
+    """(answers to malformed entries, names to delete, count of each id given)."""
     answers: list[Answer] = []
     names: Counter[str] = Counter(request.topic_names)
     ids: Counter[bytes] = Counter()

@@ -3,7 +3,7 @@
 Kafka: AclApis.handleDescribeAcls, StandardAuthorizerData.acls (3.9).
 
 For everything: CLUSTER_AUTHORIZATION_FAILED without DESCRIBE on CLUSTER; SECURITY_DISABLED without
-an authorizer; INVALID_REQUEST for a filter that nothing can match (Kafka closes the connection or
+an authorizer; INVALID_REQUEST for an invalid filter (Kafka closes the connection or
 finds nothing). Version 0 knows literal patterns only. A read: served before the copy and on a
 standby.
 """
@@ -23,7 +23,7 @@ Response = m.DescribeAclsResponse
 
 
 def refused(_request: m.DescribeAclsRequest, code: ErrorCode, message: str | None) -> Response:
-    """One error with its text."""
+    """The response with the error and its text."""
     return Response(error_code=code, error_message=message)
 
 
@@ -35,7 +35,7 @@ def refused(_request: m.DescribeAclsRequest, code: ErrorCode, message: str | Non
     needs=Operation.DESCRIBE,
 )
 def describe_acls(image: Image, request: m.DescribeAclsRequest, ctx: Context) -> Result[Response]:
-    """Find entries, together with others of their resource."""
+    """List the matching entries, grouped by resource."""
     if ctx.config.authorizer is None:
         text = "No Authorizer is configured on the broker"
         return Result(refused(request, ErrorCode.SECURITY_DISABLED, text))

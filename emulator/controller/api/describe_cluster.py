@@ -1,11 +1,11 @@
-"""DescribeCluster (60): the controllers, as seen from a controller listener. KIP-700, KIP-919 (v1).
+"""DescribeCluster (60): the controllers, on a controller listener. KIP-700, KIP-919 (v1).
 
 Kafka: ControllerApis.handleDescribeCluster, AuthHelper.computeDescribeClusterResponse (3.9).
 
 In order: UNSUPPORTED_VERSION below metadata.version 3.7-IV0; CLUSTER_AUTHORIZATION_FAILED without
 ALTER on CLUSTER; INVALID_REQUEST (v0), UNSUPPORTED_ENDPOINT_TYPE or MISMATCHED_ENDPOINT_TYPE (v1)
-unless controllers are asked for. What the caller may do to the cluster (KIP-430) is told to those
-who may DESCRIBE it. A read: served before the copy and on a standby.
+unless controllers are asked for. The operations that the caller may do on the cluster (KIP-430) are
+shown to callers who may DESCRIBE it. A read: served before the copy and on a standby.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ ON_CLUSTER: Final = (
     Operation.ALTER_CONFIGS,
     Operation.IDEMPOTENT_WRITE,
 )
-"""What can be done to the cluster (AclEntry.supportedOperations)."""
+"""The operations of the cluster resource (AclEntry.supportedOperations)."""
 
 
 def refused(request: m.DescribeClusterRequest, code: ErrorCode, message: str | None) -> Response:
-    """One error with its text."""
+    """The response with the error and its text."""
     return Response(error_code=code, error_message=message, endpoint_type=request.endpoint_type)
 
 
@@ -64,7 +64,7 @@ def describe_cluster(
         Response(
             endpoint_type=CONTROLLERS,
             cluster_id=ctx.config.cluster_id,
-            # One that is not registered has no address to tell.
+            # A controller that is not registered has no known address.
             controller_id=ctx.leader_id if ctx.leader_id in known else -1,
             brokers=nodes,
             cluster_authorized_operations=_operations(image, request, ctx),
@@ -73,7 +73,7 @@ def describe_cluster(
 
 
 def _operations(image: Image, request: m.DescribeClusterRequest, ctx: Context) -> int:
-    """One bit per operation the caller may do to the cluster; the default if that is not asked."""
+    """One bit per operation the caller may do on the cluster; the default if not requested."""
     if not request.include_cluster_authorized_operations:
         return NOT_ASKED
     cluster = ResourceType.CLUSTER
@@ -83,7 +83,7 @@ def _operations(image: Image, request: m.DescribeClusterRequest, ctx: Context) -
 
 
 def check(image: Image, request: m.DescribeClusterRequest, ctx: Context) -> ApiError | None:
-    """Why the question is refused, in Kafka's order of precedence; None if it is not."""
+    """Why the request is refused, in Kafka's order of precedence; None if it is valid."""
     if not image.metadata_version.supports(Feature.CONTROLLER_REGISTRATION):
         return ApiError(
             ErrorCode.UNSUPPORTED_VERSION,

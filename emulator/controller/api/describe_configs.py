@@ -1,12 +1,13 @@
-"""DescribeConfigs (32): what is set, and by whom. KIP-133, KIP-226 (v1), KIP-569 (v3), KIP-919.
+"""DescribeConfigs (32): values, sources. KIP-133, KIP-226 (v1), KIP-569 (v3), KIP-919.
 
 Kafka: ControllerApis.handleDescribeConfigsRequest, ConfigHelper (3.9).
 
 INVALID_REQUEST for everything if a type is unknown. Per resource, in order:
 TOPIC_AUTHORIZATION_FAILED or CLUSTER_AUTHORIZATION_FAILED without DESCRIBE_CONFIGS;
-INVALID_TOPIC_EXCEPTION, UNKNOWN_TOPIC_OR_PARTITION; INVALID_REQUEST for another node than this one
-and a subscription without name. Of a node its own properties are told, of the nameless broker only
-what is set for all. A read: served before the copy and on a standby. There are no descriptions.
+INVALID_TOPIC_EXCEPTION, UNKNOWN_TOPIC_OR_PARTITION; INVALID_REQUEST for a node other than this one
+and a subscription without name. For a node its own properties are listed, for the empty broker name
+only the dynamic configs of all brokers. A read: served before the copy and on a standby.
+Documentation texts are not included.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ CLUSTER_DENIED: Final = ApiError(
 
 
 def refused(request: m.DescribeConfigsRequest, code: ErrorCode, message: str | None) -> Response:
-    """Every resource with the error."""
+    """The response with the error for every resource."""
     error = ApiError(code, message)
     return Response(results=[_answer(resource, error) for resource in request.resources])
 
@@ -67,7 +68,7 @@ def refused(request: m.DescribeConfigsRequest, code: ErrorCode, message: str | N
 def describe_configs(
     image: Image, request: m.DescribeConfigsRequest, ctx: Context
 ) -> Result[Response]:
-    """Tell the configs of each resource, or of the keys that were asked for."""
+    """List the configs of each resource, or those of the requested keys."""
     known = {TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS}
     if any(one.resource_type not in known for one in request.resources):
         return Result(refused(request, ErrorCode.INVALID_REQUEST, MALFORMED))

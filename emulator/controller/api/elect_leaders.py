@@ -5,13 +5,13 @@ Kafka: ControllerApis.handleElectLeaders, ReplicationControlManager.electLeaders
 For the whole request, and then for each of its partitions too: INVALID_REQUEST for an unknown
 election type; POLICY_VIOLATION for more than 10,000 changes. Per partition, in order:
 UNKNOWN_TOPIC_OR_PARTITION; ELECTION_NOT_NEEDED if the preferred replica leads already (preferred)
-or anybody does (unclean); PREFERRED_LEADER_NOT_AVAILABLE or ELIGIBLE_LEADERS_NOT_AVAILABLE if
-nothing can be changed. Needs ALTER on the cluster.
+or there is a leader (unclean); PREFERRED_LEADER_NOT_AVAILABLE or ELIGIBLE_LEADERS_NOT_AVAILABLE if
+no replica can be elected. Needs ALTER on the cluster.
 
-No list of partitions (null) means every one there is: those that need no election are left out,
-their topics stay with an empty list. As in Kafka, a preferred election of a partition without
+A null list means every partition. Those that need no election are left out of the response; their
+topics stay in it with an empty list. As in Kafka, a preferred election of a partition without
 leader whose preferred replica cannot lead elects another member of the ISR, and answers NONE. A
-partition named twice is elected, and answered, once; Kafka writes two records, which raises its
+partition named twice is elected and answered once; Kafka writes two records, which raises its
 leader epoch twice.
 """
 
@@ -54,7 +54,7 @@ NOBODY: Final = {
 
 
 def refused(request: m.ElectLeadersRequest, code: ErrorCode, message: str | None) -> Response:
-    """The error for the whole (v1+) and for every partition named."""
+    """The response with the error, for the request (v1+) and for every partition."""
     return Response(
         error_code=code,
         replica_election_results=[
@@ -72,7 +72,7 @@ def refused(request: m.ElectLeadersRequest, code: ErrorCode, message: str | None
 
 @handles(m.ElectLeadersRequest, refused=refused, urgency=Urgency.VITAL, needs=Operation.ALTER)
 def elect_leaders(image: Image, request: m.ElectLeadersRequest, ctx: Context) -> Result[Response]:
-    """Judge each partition on its own; the answer waits until the changes are committed."""
+    """Elect for each partition separately; the response waits for the commit."""
     election = ELECTIONS.get(request.election_type)
     if election is None:
         text = f"Unknown election type {request.election_type}"
@@ -99,7 +99,7 @@ def elect_leaders(image: Image, request: m.ElectLeadersRequest, ctx: Context) ->
 
 
 def _wanted(image: Image, request: m.ElectLeadersRequest) -> Iterable[tuple[str, Iterable[int]]]:
-    """Topic names with partitions, each once."""
+    """The requested topics and partitions, each once."""
     if request.topic_partitions is None:
         return [(topic.name, topic.partitions) for topic in image.topics.values()]
     wanted: dict[str, dict[int, None]] = {}

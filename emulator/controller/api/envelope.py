@@ -5,8 +5,8 @@ Kafka: ControllerApis.handleEnvelopeRequest, EnvelopeUtils (3.9).
 CLUSTER_AUTHORIZATION_FAILED for a forwarder without CLUSTER_ACTION;
 PRINCIPAL_DESERIALIZATION_FAILURE, INVALID_REQUEST for a bad address or an API that is not
 forwardable, UNSUPPORTED_VERSION for an inner request that cannot be read; NOT_CONTROLLER without
-data if the inner answer says so. Every other inner error stays inside: the inner request is judged
-by the principal and the address in the Envelope.
+data if the inner response has that error. Every other inner error stays in the inner response. The
+inner request is authorized by the principal and the address in the Envelope.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from wire.errors import ErrorCode
 def refused(
     _request: m.EnvelopeRequest, code: ErrorCode, _message: str | None
 ) -> m.EnvelopeResponse:
-    """An error has no data and no text."""
+    """The response with the error, without data and text."""
     return m.EnvelopeResponse(response_data=None, error_code=code)
 
 
@@ -38,7 +38,7 @@ def refused(
 def envelope(
     _image: Image, request: m.EnvelopeRequest, ctx: Context
 ) -> Result[m.EnvelopeResponse | Call]:
-    """Open the Envelope; the machine answers the Call it finds in place of a response."""
+    """Open the Envelope; returns the inner Call, which the machine then answers."""
     inner = opened(ctx.call, ctx.config.release)
     if isinstance(inner, Call):
         return Result(inner)

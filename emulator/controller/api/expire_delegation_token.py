@@ -1,10 +1,10 @@
-"""ExpireDelegationToken (40): end a token now, or at a time. KIP-48, KIP-900.
+"""ExpireDelegationToken (40): expire a token now, or at a given time. KIP-48, KIP-900.
 
 Kafka: ControllerApis.handleExpireDelegationTokenRequest, DelegationTokenControlManager (3.9).
 
-In order: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, DELEGATION_TOKEN_AUTH_DISABLED,
-UNSUPPORTED_VERSION, DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_OWNER_MISMATCH for who is neither
-owner nor renewer; DELEGATION_TOKEN_EXPIRED unless it is to end now.
+In order: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, DELEGATION_TOKEN_AUTH_DISABLED, UNSUPPORTED_VERSION,
+DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_OWNER_MISMATCH for a caller that is neither owner nor
+renewer; DELEGATION_TOKEN_EXPIRED unless the token is to expire now.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Response = m.ExpireDelegationTokenResponse
 
 
 def refused(_request: Request, code: ErrorCode, _message: str | None) -> Response:
-    """One error."""
+    """The response with the error."""
     return Response(error_code=code)
 
 
 @handles(Request, refused=refused)
 def expire_delegation_token(image: Image, request: Request, ctx: Context) -> Result[Response]:
-    """Remove a token when the period is negative, else move its expiry to then."""
+    """Remove a token if the period is negative, else set its expiry to now plus the period."""
     token = token_of(image, ctx, request.hmac)
     if isinstance(token, TokenRefusal):
         return Result(Response(error_code=token.code, expiry_timestamp_ms=token.expiry_ms))

@@ -2,12 +2,12 @@
 
 Kafka: ControllerApis.handleIncrementalAlterConfigs, ConfigurationControlManager (3.9).
 
-Per resource, in order: UNSUPPORTED_VERSION for an unknown type; INVALID_REQUEST for one given twice
-and an unknown operation; TOPIC_AUTHORIZATION_FAILED or CLUSTER_AUTHORIZATION_FAILED without
-ALTER_CONFIGS on the topic, or CLUSTER for the others; INVALID_CONFIG for APPEND or SUBTRACT on what
-is no list; a bad name, an unknown config or a bad value; UNKNOWN_TOPIC_OR_PARTITION,
-BROKER_ID_NOT_REGISTERED; POLICY_VIOLATION for more than a znode holds (``storable``). Good
-resources of a mixed request are altered, all in one batch.
+Per resource, in order: UNSUPPORTED_VERSION for an unknown type; INVALID_REQUEST for a resource
+given twice and an unknown operation; TOPIC_AUTHORIZATION_FAILED or CLUSTER_AUTHORIZATION_FAILED
+without ALTER_CONFIGS on the topic, or CLUSTER for the others; INVALID_CONFIG for APPEND or SUBTRACT
+on a config that is not a list; a bad name, an unknown config or a bad value;
+UNKNOWN_TOPIC_OR_PARTITION, BROKER_ID_NOT_REGISTERED; POLICY_VIOLATION if the configs would not fit
+into their znode (``storable``). The valid resources of a request are altered, all in one batch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Resource = m.IncrementalAlterConfigsRequest.AlterConfigsResource
 
 
 class ConfigOperation(IntEnum):
-    """What to do with one config (AlterConfigOp.OpType)."""
+    """An operation on one config (AlterConfigOp.OpType)."""
 
     SET = 0
     DELETE = 1
@@ -39,7 +39,7 @@ class ConfigOperation(IntEnum):
 def refused(
     request: m.IncrementalAlterConfigsRequest, code: ErrorCode, message: str | None
 ) -> Response:
-    """Every resource with the error."""
+    """The response with the error for every resource."""
     error = ApiError(code, message)
     return Response(responses=[_answer(resource, error) for resource in request.resources])
 
@@ -86,7 +86,7 @@ def _apply(image: Image, resource: Resource, ctx: Context) -> list[Record] | Api
 
 
 def _edited(base: str, value: str, operation: ConfigOperation) -> str:
-    """A comma separated list with entries added, once each, or taken away."""
+    """A comma separated list with entries added, each once, or removed."""
     parts = [part.strip() for part in base.split(",") if part.strip()]
     for entry in (part.strip() for part in value.split(",") if part.strip()):
         if operation is ConfigOperation.APPEND and entry not in parts:

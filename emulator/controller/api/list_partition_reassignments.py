@@ -1,9 +1,9 @@
-"""ListPartitionReassignments (46): which partitions are moving, and from where to where. KIP-455.
+"""ListPartitionReassignments (46): the reassignments in progress. KIP-455.
 
 Kafka: ReplicationControlManager.listPartitionReassignments (3.9).
 
-Unknown topics and partitions, and those that stand still, are left out; there is no error of its
-own. Null means all. Needs DESCRIBE on the cluster. Shows what is committed, on a standby too.
+Unknown partitions and those without a reassignment are left out; they are no error. Null means all.
+Needs DESCRIBE on the cluster. Shows what is committed, on a standby too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Answer = Response.OngoingPartitionReassignment
 def refused(
     request: m.ListPartitionReassignmentsRequest, code: ErrorCode, message: str | None
 ) -> Response:
-    """One error; the partitions asked for are named, without their replicas."""
+    """The response with one error; it lists the requested partitions without their replicas."""
     return Response(
         error_code=code,
         error_message=message,
@@ -52,7 +52,7 @@ def refused(
 def list_partition_reassignments(
     image: Image, request: m.ListPartitionReassignmentsRequest, _ctx: Context
 ) -> Result[Response]:
-    """Look at the partitions named, or at all."""
+    """List the reassignments of the requested partitions, or of all."""
     wanted: Iterable[tuple[Topic | None, Iterable[int]]]
     if request.topics is None:
         wanted = ((topic, topic.partitions) for topic in image.topics.values())

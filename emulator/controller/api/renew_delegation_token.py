@@ -1,10 +1,10 @@
-"""RenewDelegationToken (39): let a token live on, up to its longest life. KIP-48, KIP-900.
+"""RenewDelegationToken (39): extend a token, up to its maximum lifetime. KIP-48, KIP-900.
 
 Kafka: ControllerApis.handleRenewDelegationTokenRequest, DelegationTokenControlManager (3.9).
 
 In order: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, DELEGATION_TOKEN_AUTH_DISABLED,
 UNSUPPORTED_VERSION, DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_EXPIRED,
-DELEGATION_TOKEN_OWNER_MISMATCH for who is neither owner nor renewer.
+DELEGATION_TOKEN_OWNER_MISMATCH for a caller that is neither owner nor renewer.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Response = m.RenewDelegationTokenResponse
 
 
 def refused(_request: Request, code: ErrorCode, _message: str | None) -> Response:
-    """One error."""
+    """The response with the error."""
     return Response(error_code=code)
 
 
 @handles(Request, refused=refused)
 def renew_delegation_token(image: Image, request: Request, ctx: Context) -> Result[Response]:
-    """Move the expiry of a token to the time asked for, counted from now."""
+    """Set the expiry of a token to now plus the requested period."""
     token = token_of(image, ctx, request.hmac)
     if isinstance(token, TokenRefusal):
         return Result(Response(error_code=token.code, expiry_timestamp_ms=token.expiry_ms))

@@ -1,4 +1,4 @@
-"""UnregisterBroker (64): forget a broker that will not come back. KIP-500.
+"""UnregisterBroker (64): remove the registration of a broker. KIP-500.
 
 Kafka: ReplicationControlManager.unregisterBroker (3.9).
 
@@ -21,7 +21,7 @@ Response = m.UnregisterBrokerResponse
 
 
 def refused(_request: m.UnregisterBrokerRequest, code: ErrorCode, message: str | None) -> Response:
-    """One error with its text."""
+    """The response with the error and its text."""
     return Response(error_code=code, error_message=message)
 
 
@@ -35,7 +35,7 @@ def refused(_request: m.UnregisterBrokerRequest, code: ErrorCode, message: str |
 def unregister_broker(
     image: Image, request: m.UnregisterBrokerRequest, ctx: Context
 ) -> Result[Response]:
-    """Take the broker out of every ISR, then drop its registration."""
+    """Remove the broker from every ISR, then remove its registration."""
     broker = image.brokers.get(request.broker_id)
     if broker is None:
         message = f"Broker ID {request.broker_id} is not currently registered"

@@ -4,12 +4,12 @@ Kafka: FeatureControlManager.updateFeatures, QuorumFeatures (3.9; differences of
 ``release``).
 
 Every refusal of a feature is INVALID_UPDATE_VERSION with Kafka's text, in this order: an unknown
-upgrade type; a level below 0; one that this controller, a registered broker or, from
+upgrade type; a level below 0; a level that this controller, a registered broker or, from
 metadata.version 3.7-IV0 on, another controller does not support; a direction that the upgrade type
 does not allow; then for metadata.version a migration under way (3.5+), a level below 3.3-IV0, a
-downgrade that would lose metadata. Good features of a request are written although others are not.
-Needs ALTER on CLUSTER. A refusal is answered before the copy too, where Kafka lets clients retry
-until they give up; a change is NOT_CONTROLLER there.
+downgrade that would lose metadata. The valid features of a request are written even if others are
+refused. Needs ALTER on CLUSTER. Before the copy a refusal is answered as usual (Kafka lets clients
+retry until they give up); a valid change is answered NOT_CONTROLLER then.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ Response = m.UpdateFeaturesResponse
 Range = tuple[int, int]
 
 _DISABLED: Final[Range] = (0, 0)
-"""What a node supports of a feature it does not name."""
+"""The range that a node supports of a feature it does not list."""
 _UNBOUNDED: Final = 2**15 - 1
 _BEFORE_3_7: Final = frozenset({"3.4", "3.5", "3.6"})
 
 
 def refused(_request: m.UpdateFeaturesRequest, code: ErrorCode, message: str | None) -> Response:
-    """One error for all, without results."""
+    """The response with one error, without results."""
     return Response(error_code=code, error_message=message)
 
 
@@ -53,13 +53,13 @@ def refused(_request: m.UpdateFeaturesRequest, code: ErrorCode, message: str | N
 def update_features(
     image: Image, request: m.UpdateFeaturesRequest, ctx: Context
 ) -> Result[Response]:
-    """Check each feature by itself and finalise those that passed, all in one batch."""
-    # A feature named twice counts as it was named last.
+    """Check each feature separately and finalise the valid ones, all in one batch."""
+    # Of a feature named twice the last entry counts.
     updates = {update.feature: update for update in request.feature_updates}
     results: list[Response.UpdatableFeatureResult] = []
     records: list[Record] = []
     for name, update in sorted(updates.items()):
-        # KIP-778 took the meaning from v0's allowDowngrade: with it one can only upgrade.
+        # Since KIP-778 v0's allowDowngrade has no meaning: v0 requests can only upgrade.
         kind = update.upgrade_type if ctx.api_version else UPGRADE
         error = check(image, name, update.max_version_level, kind, ctx)
         if error is None and name != KRAFT_VERSION:
@@ -77,7 +77,7 @@ def update_features(
 
 
 def check(image: Image, name: str, level: int, upgrade_type: int, ctx: Context) -> ApiError | None:
-    """Why a feature cannot have that level, in Kafka's order of precedence; None if it can."""
+    """Why a feature cannot have this level, in Kafka's order of precedence; None if it can."""
     why = _why_no_update(image, name, level, upgrade_type, ctx)
     if why is not None:
         return _invalid(f"Invalid update version {level} for feature {name}. {why}")
@@ -131,7 +131,7 @@ def _why_unsupported(image: Image, name: str, level: int, ctx: Context) -> str |
         if why is not None:
             return why
     if not image.metadata_version.supports(Feature.CONTROLLER_REGISTRATION):
-        return None  # below this level controllers do not register what they support
+        return None  # below this level controllers do not register their supported features
     others = {one.id: one for one in image.controllers.values() if one.id != config.node_id}
     for other in others.values():
         why = _outside(f"Controller {other.id}", level, other.features.get(name, _DISABLED))
@@ -187,9 +187,9 @@ def _why_no_version(image: Image, level: int, upgrade_type: int, release: str) -
 
 
 def _records(image: Image, name: str, level: int, ctx: Context) -> list[Record]:
-    """The level; and this controller's own registration with the first level that keeps one.
+    """The level; and this controller's registration, with the first level that has that record.
 
-    Kafka's controller registers itself by a request, when it sees the level committed.
+    Kafka's controller registers itself by a request when it sees the level committed.
     """
     records: list[Record] = [r.FeatureLevelRecord(name=name, feature_level=level)]
     registers = Feature.CONTROLLER_REGISTRATION
