@@ -21,8 +21,8 @@ from emulator.controller.registry import advertised
 from emulator.controller.supported import supported_features
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.driver import MigrationDriver
-from emulator.migration.dual_write.modes import Mode
 from emulator.migration.settings import Settings
+from emulator.migration.side import MigrationSide, NoMigration
 from emulator.migration.telling.channels import Channels
 from emulator.net.accepted import Connections
 from emulator.net.population import Population
@@ -59,16 +59,11 @@ from emulator.seam import (
 from emulator.trace.distribution import Distribution
 from emulator.trace.rows import RangeRow, Stage
 from emulator.zookeeper.client import ZkClient
-from emulator.zookeeper.states import ZkState
 
 ROUNDS_MAX: Final = 100
 """Rounds of one step; what still moves then goes on in the next step, so no step is endless."""
 DRAIN_MS_MAX: Final = 60_000
 """How long an orderly stop waits for ZooKeeper before it gives up and says so."""
-_OUT_OF_CHARGE: Final = {
-    Mode.STOPPED: "nothing was compared since the start",
-    Mode.DEPOSED: "this controller is no longer in charge;",
-}
 
 
 class Node:
@@ -113,18 +108,18 @@ class Node:
             stamp,
             Population(config.connections, descriptors),
         )
-        self.zk: ZkClient | None = None
-        self.driver: MigrationDriver | None = None
+        self.migration: MigrationSide | NoMigration = NoMigration()
         if config.migration_enabled:
-            self.zk = zk_client(config, new_conn, rng)
-            self.driver = MigrationDriver(
+            zk = zk_client(config, new_conn, rng)
+            driver = MigrationDriver(
                 Settings.of(config, identity.cluster_id, settings.incarnation_id),
-                self.zk,
+                zk,
                 self.controller,
                 self.raft,
                 Channels(config.node_id, new_conn),
                 stamp,
             )
+            self.migration = MigrationSide(zk, driver)
         self.counters = NodeCounters()
         self.blocking_ms = Distribution()
         self._causes = Causes()
@@ -132,10 +127,19 @@ class Node:
         self._tracing = bool(config.trace_dir)
         self._seen_end = self.raft.log_end_offset
         self._seen_high_watermark = -1
-        self._seen_generation = 0
         self._snapshots = SnapshotSchedule(config, self.raft, self.history, now_ms)
         self._stopping_since_ms: int | None = None
         self._halted = False
+
+    @property
+    def zk(self) -> ZkClient | None:
+        """The client of ZooKeeper; None without a migration."""
+        return self.migration.zk
+
+    @property
+    def driver(self) -> MigrationDriver | None:
+        """The driver of the migration; None without one."""
+        return self.migration.driver
 
     @property
     def active(self) -> bool:
@@ -147,9 +151,8 @@ class Node:
         """When ``step`` is due even if nothing happens."""
         if self._unfinished:
             return 0
-        times = [self.raft.deadline_ms, self.controller.deadline_ms, self.connections.deadline_ms]
-        if self.zk is not None and self.driver is not None:
-            times += [self.zk.deadline_ms, self.driver.deadline_ms]
+        machines = (self.raft, self.controller, self.connections, self.migration)
+        times = [machine.deadline_ms for machine in machines]
         if self._stopping_since_ms is not None:
             times.append(self._stopping_since_ms + DRAIN_MS_MAX)
         return min((t for t in times if t is not None), default=None)
@@ -158,7 +161,7 @@ class Node:
         """Why this node should get no traffic yet; empty when it should."""
         if not self.active:
             return "not the active controller yet"
-        if self.zk is not None and not self.zk.connected:
+        if not self.migration.connected:
             return "no ZooKeeper session"
         return ""
 
@@ -168,10 +171,7 @@ class Node:
         start = self.raft.epoch_start_offset
         self.history.skip(start, start, self.raft.leader_epoch)
         effects.append(Log("info", "active", {"migration": self.controller.activate(now_ms)}))
-        if self.zk is not None and self.driver is not None:
-            effects += self.driver.start(now_ms)
-            effects += self.zk.start(now_ms)
-            effects += self.driver.became_leader(self.raft.leader_epoch, now_ms)
+        effects += self.migration.start(self.raft.leader_epoch, now_ms)
         return effects + self._run_path(now_ms)
 
     def step(self, events: list[Event], now_ms: int) -> list[Effect]:
@@ -200,8 +200,7 @@ class Node:
         effects: list[Effect] = [Log("info", "stopping: writing what is left to ZooKeeper", {})]
         effects += self.raft.shutdown(now_ms)
         self.controller.end()
-        if self.driver is not None:
-            effects += self.driver.drain(now_ms)
+        effects += self.migration.drain(now_ms)
         effects += self._run_path(now_ms)
         return effects + self._stop_if_drained(now_ms)
 
@@ -217,18 +216,11 @@ class Node:
                 self._left(conn, now_ms)
                 return []
             case Received(conn=conn) | Closed(conn=conn) | Connected(conn=conn):
-                return self._outbound(conn, event, now_ms)
+                return self.migration.handle(conn, event, now_ms)
             case Synced(token=token):
                 return self.raft.synced(token, now_ms)
             case DiskFailed(why=why):
                 return self._halt(f"the disk failed: {why}", 1)
-
-    def _outbound(self, conn: int, event: Event, now_ms: int) -> list[Effect]:
-        if self.zk is not None and self.zk.owns(conn):
-            return self.zk.handle(event, now_ms)
-        if self.driver is not None and self.driver.owns(conn):
-            return self.driver.handle(event, now_ms)
-        return []
 
     def _requests(self, conn: int, data: bytes, now_ms: int) -> list[Effect]:
         requests, effects = self.connections.received(conn, data, now_ms)
@@ -262,16 +254,12 @@ class Node:
     # ---------------------------------------------------------------- the path, in order
     def _timers(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
-        if self.driver is not None:
-            self.raft.keep_from(self.driver.write_behind.keep_from(self.controller.stable))
+        self.raft.keep_from(self.migration.keep_from(self.controller.stable))
         if _due(self.raft.deadline_ms, now_ms):
             effects += self.raft.tick(now_ms)
         if _due(self.controller.deadline_ms, now_ms):
             self.controller.tick(now_ms)
-        if self.zk is not None and _due(self.zk.deadline_ms, now_ms):
-            effects += self.zk.tick(now_ms)
-        if self.driver is not None and _due(self.driver.deadline_ms, now_ms):
-            effects += self.driver.tick(now_ms)
+        effects += self.migration.tick(now_ms)
         if _due(self.connections.deadline_ms, now_ms):
             for conn in self.connections.tick(now_ms):
                 self._left(conn, now_ms)
@@ -280,10 +268,9 @@ class Node:
 
     def _run_path(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
-        if self.driver is not None:
-            self._causes.note(self.driver.write_behind.mode, now_ms)
+        self._causes.note(self.migration.mode, now_ms)
         for _round in range(ROUNDS_MAX):
-            moved = self._zookeeper(now_ms)
+            moved = self.migration.exchange(now_ms)
             moved += self._appended(now_ms)
             moved += self._committed(now_ms)
             moved += self._answers(now_ms)
@@ -291,18 +278,6 @@ class Node:
             self._unfinished = bool(moved)
             if not moved:
                 break
-        return effects
-
-    def _zookeeper(self, now_ms: int) -> list[Effect]:
-        if self.zk is None or self.driver is None:
-            return []
-        effects: list[Effect] = []
-        results = self.zk.take_results()
-        if results:
-            effects += self.driver.zk_results(results, now_ms)
-        if self.zk.connected and self.zk.generation != self._seen_generation:
-            self._seen_generation = self.zk.generation
-            effects += self.driver.zk_connected(now_ms)
         return effects
 
     def _appended(self, now_ms: int) -> list[Effect]:
@@ -327,9 +302,7 @@ class Node:
             no_ops = sum(d.last_offset - d.first_offset + 1 for d in deltas if not d.touched)
             row = RangeRow(Stage.COMMITTED, first, high_watermark - 1, self._stamp(), no_ops)
             effects.append(Row(row))
-        if self.driver is not None:
-            effects += self.driver.metadata(deltas, now_ms)
-        return effects
+        return effects + self.migration.metadata(deltas, now_ms)
 
     def _answers(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
@@ -364,24 +337,21 @@ class Node:
         if self._stopping_since_ms is None or self._halted:
             return []
         late = now_ms >= self._stopping_since_ms + DRAIN_MS_MAX
-        drained = self.driver is None or self.driver.drained
-        if not late and (self.raft.dirty or not drained):
+        if not late and (self.raft.dirty or not self.migration.drained):
             # What is not committed yet must still go to ZooKeeper.
             return []
-        if not drained:
+        if not self.migration.drained:
             return self._halt("stopped, but changes are missing in ZooKeeper: it did not answer", 1)
-        effects = [] if self.zk is None else self.zk.close(now_ms)
-        closing = self.zk is not None and self.zk.state is ZkState.CLOSING
+        effects, closing = self.migration.close(now_ms)
         if closing and not late:
             return effects
-        behind = None if self.driver is None else self.driver.write_behind
-        if behind is None or self.controller.stable.migration_state != MigrationState.MIGRATION:
+        dual_write = self.controller.stable.migration_state == MigrationState.MIGRATION
+        if self.driver is None or not dual_write:
             return effects + self._halt("stopped", 0)
-        why = _OUT_OF_CHARGE.get(behind.mode)
-        if why is None:
+        why = self.migration.out_of_charge()
+        if not why:
             return effects + self._halt("everything committed is in ZooKeeper", 0)
-        text = f"stopped; changes may be missing in ZooKeeper: {why} {behind.why}".rstrip()
-        return effects + self._halt(text, 1)
+        return effects + self._halt(f"stopped; changes may be missing in ZooKeeper: {why}", 1)
 
     def _halt(self, why: str, exit_code: int) -> list[Effect]:
         self._halted = True

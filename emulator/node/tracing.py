@@ -47,9 +47,11 @@ class Causes:
     def __init__(self) -> None:
         self._since: deque[tuple[int, BlockCause]] = deque([(0, BlockCause.LAG_RECORDS)], 1000)
 
-    def note(self, mode: Mode, now_ms: int) -> None:
+    def note(self, mode: Mode | None, now_ms: int) -> None:
         """Note the state from now on."""
-        cause = _CAUSES.get(mode, BlockCause.LAG_RECORDS)
+        cause = (
+            BlockCause.LAG_RECORDS if mode is None else _CAUSES.get(mode, BlockCause.LAG_RECORDS)
+        )
         if cause is not self._since[-1][1]:
             self._since.append((now_ms, cause))
 

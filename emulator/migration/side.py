@@ -1,0 +1,150 @@
+"""What a node does for a migration, as one object: a client of ZooKeeper and the driver on it.
+
+A node that has none to do holds :class:`NoMigration` in its place, which answers the same calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from emulator.metadata.delta import Delta
+from emulator.metadata.image import Image
+from emulator.migration.driver import MigrationDriver
+from emulator.migration.dual_write.modes import Mode
+from emulator.seam import Closed, Connected, Effect, Received
+from emulator.zookeeper.client import ZkClient
+from emulator.zookeeper.states import ZkState
+
+_OUT_OF_CHARGE: Final = {
+    Mode.STOPPED: "nothing was compared since the start",
+    Mode.DEPOSED: "this controller is no longer in charge;",
+}
+
+
+class MigrationSide:
+    """Every call may return effects, to be performed in order."""
+
+    def __init__(self, zk: ZkClient, driver: MigrationDriver) -> None:
+        self.zk = zk
+        self.driver = driver
+        self._seen_generation = 0
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When ``tick`` has something to do."""
+        times = (self.zk.deadline_ms, self.driver.deadline_ms)
+        return min((one for one in times if one is not None), default=None)
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a session with ZooKeeper, if one is needed."""
+        return self.zk.connected
+
+    @property
+    def mode(self) -> Mode:
+        """What the writer is at."""
+        return self.driver.write_behind.mode
+
+    @property
+    def drained(self) -> bool:
+        """Whether nothing committed is missing in ZooKeeper, or nothing is written there."""
+        return self.driver.drained
+
+    def start(self, leader_epoch: int, now_ms: int) -> list[Effect]:
+        """Begin, as the leader of this epoch; its activation records are appended."""
+        effects = self.driver.start(now_ms)
+        effects += self.zk.start(now_ms)
+        return effects + self.driver.became_leader(leader_epoch, now_ms)
+
+    def handle(self, conn: int, event: Received | Closed | Connected, now_ms: int) -> list[Effect]:
+        """Take an event of a connection; one that neither of the two has opened changes nothing."""
+        if self.zk.owns(conn):
+            return self.zk.handle(event, now_ms)
+        return self.driver.handle(event, now_ms) if self.driver.owns(conn) else []
+
+    def tick(self, now_ms: int) -> list[Effect]:
+        """Do what is due."""
+        effects: list[Effect] = []
+        for machine in (self.zk, self.driver):
+            due_ms = machine.deadline_ms
+            if due_ms is not None and due_ms <= now_ms:
+                effects += machine.tick(now_ms)
+        return effects
+
+    def exchange(self, now_ms: int) -> list[Effect]:
+        """Hand on to the driver what ZooKeeper has answered, and a session that is new."""
+        effects: list[Effect] = []
+        results = self.zk.take_results()
+        if results:
+            effects += self.driver.zk_results(results, now_ms)
+        if self.zk.connected and self.zk.generation != self._seen_generation:
+            self._seen_generation = self.zk.generation
+            effects += self.driver.zk_connected(now_ms)
+        return effects
+
+    def metadata(self, deltas: Sequence[Delta], now_ms: int) -> list[Effect]:
+        """Take what became stable, oldest first; to be called when the high watermark has moved."""
+        return self.driver.metadata(deltas, now_ms)
+
+    def keep_from(self, stable: Image) -> int | None:
+        """From which offset on the log is kept for the next claim; None: nothing has to be."""
+        return self.driver.write_behind.keep_from(stable)
+
+    def drain(self, now_ms: int) -> list[Effect]:
+        """Clean shutdown: write what is left at once."""
+        return self.driver.drain(now_ms)
+
+    def close(self, now_ms: int) -> tuple[list[Effect], bool]:
+        """Take leave of ZooKeeper; whether its answer is still to come."""
+        effects = self.zk.close(now_ms)
+        return effects, self.zk.state is ZkState.CLOSING
+
+    def out_of_charge(self) -> str:
+        """Why ZooKeeper may miss something although it is drained; empty if it does not."""
+        behind = self.driver.write_behind
+        why = _OUT_OF_CHARGE.get(behind.mode)
+        return "" if why is None else f"{why} {behind.why}".rstrip()
+
+
+class NoMigration:
+    """There is no ZooKeeper: nothing is ever due, nothing is missing."""
+
+    zk: None = None
+    driver: None = None
+    deadline_ms: None = None
+    mode: None = None
+    connected = True
+    drained = True
+
+    def start(self, _leader_epoch: int, _now_ms: int) -> list[Effect]:
+        """Nothing."""
+        return []
+
+    def handle(
+        self, _conn: int, _event: Received | Closed | Connected, _now_ms: int
+    ) -> list[Effect]:
+        """Nothing."""
+        return []
+
+    def tick(self, _now_ms: int) -> list[Effect]:
+        """Nothing."""
+        return []
+
+    exchange = drain = tick
+
+    def metadata(self, _deltas: Sequence[Delta], _now_ms: int) -> list[Effect]:
+        """Nothing."""
+        return []
+
+    def keep_from(self, _stable: Image) -> int | None:
+        """Nothing has to be."""
+        return None
+
+    def close(self, _now_ms: int) -> tuple[list[Effect], bool]:
+        """Nothing."""
+        return [], False
+
+    def out_of_charge(self) -> str:
+        """Nothing is missing."""
+        return ""
