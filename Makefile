@@ -8,11 +8,12 @@ ENV    := $(VENV)/.installed
 JARS   := .cache/jars/.verified
 MATRIX := .cache/jars/.matrix
 JOBS   ?= 2
+SEEDS  ?= 1000
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup
 QUICK  := not jars and not jvm and not spark and not slow
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick fmt lint type laws mutants bench matrix requirements docs jars clean
+.PHONY: help demo test quick fmt lint type laws sim mutants bench matrix requirements docs jars clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r t d; \
@@ -43,6 +44,9 @@ type: $(ENV) ## mypy --strict
 
 laws: $(ENV) ## the algebraic laws, with more examples than in a test run
 	HYPOTHESIS_PROFILE=thorough LAWS_FACTOR=20 $(PYTEST) --timeout 3600 tests/laws
+
+sim: $(ENV) ## SEEDS fresh simulated clusters (1000), on both cores; exit 1 names the seed that failed
+	$(VENV)/bin/kraft-bridge simulate --kind swarm --count $(SEEDS) --jobs $(JOBS) --record .cache/sim.json
 
 mutants: $(ENV) $(JARS) ## plant known faults; every one must turn its test red
 	$(PY) -m tools.mutants

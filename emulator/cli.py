@@ -22,6 +22,7 @@ from emulator.commands.elect_leaders.command import elect_leaders
 from emulator.commands.format import format_command
 from emulator.commands.plan.command import plan
 from emulator.commands.preflight.command import preflight
+from emulator.commands.simulate import simulate
 from emulator.commands.status import status
 from emulator.commands.zk import diff as zk_diff
 from emulator.commands.zk import dump as zk_dump
@@ -43,6 +44,7 @@ app.command()(plan)
 app.command(name="elect-leaders")(elect_leaders)
 app.command()(demo)
 app.command()(analyze)
+app.command()(simulate)
 zk_app = typer.Typer(help="ZooKeeper: start one, dump a tree, compare it with a controller.")
 zk_app.command(name="start")(zk_start.start)
 zk_app.command(name="dump")(zk_dump.dump)

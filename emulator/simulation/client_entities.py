@@ -67,8 +67,13 @@ def _scram(text: str) -> tuple[bytes, bytes, bytes, int]:
     return salt, stored, server, int(found["iterations"])
 
 
+def _quoted(name: str) -> str:
+    """A name as a part of a path; dots alone would be a path's own."""
+    return name.replace(".", "%2E") if name in (".", "..") else quote(name, safe="")
+
+
 def _path(entity: Iterable[tuple[str, str | None]]) -> str:
-    names = {kind: "<default>" if name is None else quote(name, safe="") for kind, name in entity}
+    names = {kind: "<default>" if name is None else _quoted(name) for kind, name in entity}
     match names:
         case {"user": user, "client-id": client}:
             return f"/config/users/{user}/clients/{client}"

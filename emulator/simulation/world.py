@@ -315,7 +315,12 @@ class World:
             fetched=self._fetched,
         )
         self.brokers[broker_id] = broker
-        self.after_ms(self._lives.randint(0, 200), broker.start)
+
+        def start() -> None:
+            if broker.alive:
+                broker.start()
+
+        self.after_ms(self._lives.randint(0, 200), start)
 
     def _fetched(self, offset: int, epoch: int, value: bytes) -> None:
         self.ledger.fetched(offset, epoch, value)

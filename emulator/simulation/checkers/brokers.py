@@ -62,7 +62,7 @@ class ToldCommitted(Checker):
 
     def told(self, broker: SimulatedBroker, request: ControlRequest) -> None:
         """Hold each partition's epochs against the log."""
-        if isinstance(request, m.StopReplicaRequest):
+        if isinstance(request, m.StopReplicaRequest) or not self.world.main.leads_alone:
             return
         facts = self.world.facts
         for topic in request.topic_states:

@@ -78,18 +78,16 @@ def epoch_bumped(strike: Strike) -> None:
     epoch = int(world.tree.nodes["/controller_epoch"].data or b"0")
     world.epochs_raised += 1
     world.foreign_write(SetData("/controller_epoch", b"%d" % (epoch + 1)))
-
-    def restart() -> None:
-        world.process.crash()
-
-    strike.after_ms(strike.rng.randint(100, 3_000), restart)
+    _restart_later(strike)
 
 
 def controller_deleted(strike: Strike) -> None:
-    """Somebody deletes ``/controller``."""
+    """Somebody deletes ``/controller``, as a rollback begins; the controller is started again."""
     world = strike.world
-    if "/controller" in world.tree.nodes and not world.zookeeper.frozen:
-        world.foreign_write(Delete("/controller"))
+    if "/controller" not in world.tree.nodes or world.zookeeper.frozen:
+        return
+    world.foreign_write(Delete("/controller"))
+    _restart_later(strike)
 
 
 def foreign_znodes(strike: Strike) -> None:
@@ -141,3 +139,12 @@ def stale_server(strike: Strike) -> None:
 
     strike.after_ms(strike.rng.randint(50, 1_000), reconnect)
     strike.after_ms(strike.rng.randint(1_000, 5_000), model.catch_up)
+
+
+def _restart_later(strike: Strike) -> None:
+    """An operator sees a controller that was deposed, and starts it again."""
+
+    def restart() -> None:
+        strike.world.process.kill()
+
+    strike.after_ms(strike.rng.randint(100, 3_000), restart)

@@ -1,0 +1,145 @@
+"""``kraft-bridge simulate``."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from itertools import count as numbers
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from emulator.simulation.run import Report
+
+AT_ONCE = 5
+"""Seeds a process takes at a time."""
+KINDS = ("quick", "long", "swarm")
+
+
+def simulate(  # noqa: PLR0917  # one option each
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="The first seed; a fresh one when not given.")
+    ] = None,
+    count: Annotated[int, typer.Option(min=1, help="How many seeds from there.")] = 1,
+    hours: Annotated[
+        float | None, typer.Option(min=0, help="Seeds for so long, however many that is.")
+    ] = None,
+    kind: Annotated[str, typer.Option(help="How clusters are drawn: quick, long or swarm.")] = (
+        "swarm"
+    ),
+    jobs: Annotated[int, typer.Option(min=1, help="Processes to run seeds in.")] = 1,
+    record: Annotated[
+        Path | None, typer.Option(help="A file for a JSON record of all runs.")
+    ] = None,
+    *,
+    shrink: Annotated[
+        bool, typer.Option("--shrink", help="Make failing runs small and print them as tests.")
+    ] = False,
+    story: Annotated[
+        bool, typer.Option("--story", help="Print every line of a run, also of one that held.")
+    ] = False,
+) -> None:
+    """Run simulated clusters, each decided by its seed; exit 1 when a promise was broken."""
+    if kind not in KINDS:
+        typer.echo(f"kraft-bridge: --kind is one of {', '.join(KINDS)}, not {kind}", err=True)
+        raise typer.Exit(2)
+    first = int.from_bytes(os.urandom(5), "big") if seed is None else seed
+    began = time.monotonic()
+    end = None if hours is None else began + hours * 3_600
+    seeds = numbers(first) if hours is not None else iter(range(first, first + count))
+    done, failed = 0, []
+    for reports in _batches(seeds, kind, jobs, end):
+        for report in reports:
+            done += 1
+            if report.failure:
+                failed.append(report)
+                _show_failure(report, small=shrink)
+            elif story or (count == 1 and hours is None):
+                typer.echo("\n".join(report.lines) if story else str(report))
+    seconds = time.monotonic() - began
+    rate = done / seconds * 60
+    typer.echo(
+        f"{done} seeds of kind {kind} from {first} in {seconds:.1f} s: {rate:.0f} seeds/min, "
+        f"{len(failed)} failed"
+    )
+    if record is not None:
+        _keep(record, kind, first, done, failed, seconds)
+    raise typer.Exit(1 if failed else 0)
+
+
+def _run(seeds: list[int], kind: str) -> list[Report]:
+    from emulator.simulation.run import simulate as run
+
+    return [run(seed, kind=kind) for seed in seeds]
+
+
+def _batches(
+    seeds: Iterator[int], kind: str, jobs: int, end: float | None
+) -> Iterator[list[Report]]:
+    """Run seeds, a few at a time, until there are no more or the time is over."""
+    if jobs == 1:
+        for seed in seeds:
+            yield _run([seed], kind)
+            if end is not None and time.monotonic() >= end:
+                return
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        while wave := [some for _ in range(jobs * 4) if (some := list(islice(seeds, AT_ONCE)))]:
+            yield from pool.map(_run, wave, [kind] * len(wave))
+            if end is not None and time.monotonic() >= end:
+                return
+
+
+def _show_failure(report: Report, *, small: bool) -> None:
+    from emulator.simulation.shrink import as_test
+    from emulator.simulation.shrink import shrink as make_small
+
+    if small:
+        typer.echo(as_test(make_small(report)))
+    else:
+        typer.echo(str(report))
+    typer.echo(f"again: kraft-bridge simulate --kind {report.kind} --seed {report.seed} --shrink")
+
+
+def _keep(  # noqa: PLR0917  # the columns of a record
+    path: Path, kind: str, first: int, done: int, failed: list[Report], seconds: float
+) -> None:
+    """Write what was run, on which commit, and what came of it."""
+    content = {
+        "commit": _git("rev-parse", "HEAD"),
+        "dirty": bool(_git("status", "--porcelain")),
+        "kind": kind,
+        "first_seed": first,
+        "seeds": done,
+        "failures": [{"seed": one.seed, "failure": one.failure} for one in failed],
+        "seconds": round(seconds, 1),
+        "seeds_per_minute": round(done / seconds * 60, 1),
+    }
+    table = path.with_name("sim-effects.json")
+    if table.exists():
+        content["effects"] = json.loads(table.read_text(encoding="utf-8"))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def _git(*arguments: str) -> str:
+    """What git says of this source; empty outside a checkout."""
+    folder = Path(__file__).parent
+    try:
+        done = subprocess.run(  # noqa: S603  # fixed arguments
+            ["git", *arguments],  # noqa: S607  # whichever git is there
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
