@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from emulator.simulation.disk import SimulatedDisk
-from emulator.simulation.ledger import Ledger
+from emulator.simulation.ledger import Ledger, end_of_log
 from emulator.simulation.process import Process
 
 
@@ -44,5 +44,5 @@ class Copy:
 
     @property
     def end_offset(self) -> int:
-        """First offset that was not committed then."""
-        return self.ledger.end_offset
+        """First offset that the files do not hold, synced or not."""
+        return end_of_log(self.files)

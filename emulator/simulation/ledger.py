@@ -253,6 +253,17 @@ class Ledger:
                 self.legit.setdefault(path, set()).add(means)
 
 
+def end_of_log(files: Mapping[str, bytes]) -> int:
+    """First offset behind all batches in the segments of a folder."""
+    ends = [
+        batch.last_offset + 1
+        for path, data in files.items()
+        if layout.segment_base(path) is not None
+        for batch, _ in _batches(data)
+    ]
+    return max(ends, default=0)
+
+
 def _batches(data: bytes) -> Iterator[tuple[Batch, int]]:
     """Batches with their sizes from the beginning of some bytes, as far as they are sound."""
     at = 0

@@ -19,6 +19,8 @@ class ToldOnlyRegistered(Checker):
 
     def told(self, broker: SimulatedBroker, request: ControlRequest) -> None:
         """Judge a request as it arrives."""
+        if not self.world.main.leads_alone:
+            return
         points = self.world.ledger.points
         known = next(
             (

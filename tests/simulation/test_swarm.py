@@ -1,0 +1,87 @@
+"""Clusters of the swarm: anything may be on or off, and nothing promised may break."""
+
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from emulator.cli import app
+from emulator.simulation.disk import SimulatedDisk
+from emulator.simulation.faults import RECIPES
+from emulator.simulation.scenario import Scenario
+from emulator.simulation.shrink import as_test, shrink
+from emulator.simulation.swarm import swarm
+
+FIRST = 100
+SEEDS = range(FIRST, FIRST + 60, 12)
+
+
+@pytest.mark.requirement("G06", "W07", "Z02", "Z03")
+@pytest.mark.parametrize("first", SEEDS)
+def test_no_promise_breaks(simulate, first):
+    for seed in range(first, first + 12):
+        report = simulate(seed, kind="swarm")
+        assert not report.failure, str(report)
+
+
+def test_the_swarm_draws_every_fault_and_every_class_of_requests():
+    drawn = [swarm(seed) for seed in range(600)]
+    names = {re.split("[@/]", fault)[0] for scenario in drawn for fault in scenario.faults}
+    assert names == set(RECIPES)
+    paces = [name for name in Scenario.__dataclass_fields__ if name.endswith("_every_ms")]
+    for name in paces[1:]:
+        assert {bool(getattr(scenario, name)) for scenario in drawn} == {True, False}, name
+
+
+def test_a_fault_does_the_same_whatever_other_faults_there_are(simulate):
+    """Leaving one out changes no other, as far as they do not act on each other."""
+
+    def story(*faults):
+        report = simulate(3, Scenario(faults=faults, changes=4))
+        return [line for line in report.lines if " disk-slow" in line and "syncs" in line]
+
+    assert story("disk-slow/b") == story("session-expiry/a", "disk-slow/b")
+
+
+def test_a_failing_run_is_made_small_and_printed_as_a_test(simulate, monkeypatch):
+    monkeypatch.setattr(SimulatedDisk, "synced", lambda *_: None)
+    failed = next(
+        report
+        for seed in range(40)
+        if (report := simulate(seed)).failure and len(report.scenario.faults) > 2
+    )
+    small = shrink(failed, 60)
+    assert small.invariant == failed.invariant
+    assert len(small.scenario.faults) < len(failed.scenario.faults)
+    assert failed.invariant in as_test(small)
+
+
+@pytest.mark.parametrize("fault", ["disk-restored", "controller-cloned", "both-counters"])
+def test_another_log_and_another_hand_are_noticed(simulate, fault):
+    held = [simulate(seed, Scenario(faults=(f"{fault}/0",), changes=30)) for seed in range(4)]
+    assert any("fault" in line and fault in line for report in held for line in report.lines)
+    assert not [str(report) for report in held if report.failure]
+
+
+def test_the_verb_runs_seeds_in_two_processes_and_keeps_a_record(tmp_path):
+    record = tmp_path / "sim.json"
+    arguments = ["simulate", "--kind", "quick", "--seed", "3", "--count", "6", "--jobs", "2"]
+    done = CliRunner().invoke(app, [*arguments, "--record", str(record)])
+    assert done.exit_code == 0, done.output
+    found = json.loads(record.read_text())
+    assert (found["seeds"], found["failures"], found["first_seed"]) == (6, [], 3)
+    assert re.search(r"6 seeds of kind quick from 3 in .* seeds/min, 0 failed", done.output)
+
+
+def test_the_verb_names_the_seed_that_failed(monkeypatch):
+    monkeypatch.setattr(SimulatedDisk, "synced", lambda *_: None)
+    done = CliRunner().invoke(app, ["simulate", "--kind", "quick", "--seed", "0", "--count", "20"])
+    assert done.exit_code == 1
+    assert "again: kraft-bridge simulate --kind quick --seed" in done.output
+
+
+def test_the_verb_refuses_a_kind_it_does_not_know():
+    done = CliRunner().invoke(app, ["simulate", "--kind", "odd"])
+    assert done.exit_code == 2
+    assert "--kind is one of" in done.output
