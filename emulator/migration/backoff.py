@@ -1,7 +1,7 @@
-"""When to try again: 100 ms, doubled each time up to a cap, from the start again after progress.
+"""Retry times: 100 ms, doubled each time up to a maximum, and 100 ms again after progress.
 
-Source: KRaftMigrationDriver.PollTimeSupplier, Kafka 3.9, whose cap is 60 s; ours is lower since a
-poll is a fraction of a second even on a large tree, and an operator is waiting.
+Source: KRaftMigrationDriver.PollTimeSupplier, Kafka 3.9, whose maximum is 60 s. Here it is lower: a
+poll takes less than a second even on a large tree, and an operator waits.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ CAP_MS: Final = 5_000
 
 
 class Backoff:
-    """The next time to poll.
+    """Computes the next time to poll.
 
     >>> backoff = Backoff()
     >>> [backoff.next(0) for _ in range(3)]
@@ -24,11 +24,11 @@ class Backoff:
         self._tries = 0
 
     def next(self, now_ms: int) -> int:
-        """Return when to try again, and wait longer the time after."""
+        """Return when to try again; the wait after that is longer."""
         delay_ms = min(FIRST_MS << min(self._tries, 16), CAP_MS)
         self._tries += 1
         return now_ms + delay_ms
 
     def reset(self) -> None:
-        """Something changed: be quick again."""
+        """Something changed: begin with the shortest wait again."""
         self._tries = 0

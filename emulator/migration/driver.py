@@ -1,21 +1,21 @@
-"""The migration driver: from a controller that waits to dual write, one state after the other.
+"""The migration driver: leads a controller through the migration states up to dual write.
 
-The states and what may follow what stand in ``states.py``. What each one does:
+The states and the allowed changes are in ``states.py``. What the driver does in each state:
 
 * UNINITIALIZED: make ZooKeeper's top-level znodes and ``/migration`` (all -1) if they are missing.
 * WAIT_FOR_CONTROLLER_QUORUM: until the image holds this term's first records and every controller
   is ready.
-* WAIT_FOR_BROKERS: read the tree, ask ``preconditions`` and the guards of ``claim``; nothing is
+* WAIT_FOR_BROKERS: read the tree, check ``preconditions`` and the guards of ``claim``; nothing is
   written (T07).
 * BECOME_CONTROLLER: claim, then take over the chain of multis.
-* ZK_MIGRATION: read the whole tree (nobody else writes now), append it to the log.
-* SYNC_KRAFT_TO_ZK: compare ZooKeeper with the image, write what differs, pending deletions
-  included.
+* ZK_MIGRATION: read the whole tree (no other client writes now), append it to the log.
+* SYNC_KRAFT_TO_ZK: compare ZooKeeper with the image and write the differences, including pending
+  deletions.
 * KRAFT_CONTROLLER_TO_BROKER_COMM: full requests to every ZooKeeper-mode broker.
 * DUAL_WRITE: each change to ZooKeeper, then to them; old notifications are purged.
 
-ZooKeeper errors that time can heal are retried with back-off in every state; what an operator must
-heal stands in the status. Source: KIP-866; KRaftMigrationDriver, Kafka 3.9.
+Temporary ZooKeeper errors are retried with back-off in every state; errors that an operator must
+repair are shown in the status. Source: KIP-866; KRaftMigrationDriver, Kafka 3.9.
 """
 
 from __future__ import annotations
@@ -128,11 +128,11 @@ class MigrationDriver:
 
     @property
     def drained(self) -> bool:
-        """Nothing that is committed is missing in ZooKeeper, or the driver does not write there."""
+        """Whether ZooKeeper has everything committed, or the driver does not write there."""
         return self.write_behind.mode in (Mode.STOPPED, Mode.DEPOSED) or self.write_behind.idle
 
     def status(self, now_ms: int) -> Status:
-        """Describe where the migration stands, for ``/status`` and ``kraft-bridge status``."""
+        """Describe the state of the migration, for ``/status`` and ``kraft-bridge status``."""
         image = self._controller.stable
         lag = self.write_behind.lag
         return Status(
@@ -159,7 +159,7 @@ class MigrationDriver:
         )
 
     def start(self, now_ms: int) -> list[Effect]:
-        """The process is up; ZooKeeper may not be connected yet."""
+        """The process has started; ZooKeeper may not be connected yet."""
         self._retry_ms = now_ms
         return self._proceed([], now_ms)
 
@@ -196,14 +196,14 @@ class MigrationDriver:
         return self._proceed(effects, now_ms)
 
     def zk_connected(self, now_ms: int) -> list[Effect]:
-        """A ZooKeeper session is there and nothing of an older one can be applied any more."""
+        """A session is open; no request of an older one can be applied any more."""
         self._backoff.reset()
         if self._retry_ms is not None:
             self._retry_ms = now_ms
         return self._proceed(self.write_behind.zk_connected(now_ms), now_ms)
 
     def tick(self, now_ms: int) -> list[Effect]:
-        """Timers, and the next piece of work that was cut."""
+        """Run timers, and continue work that was split into pieces."""
         effects = self.channels.tick(now_ms) + self.write_behind.tick(now_ms)
         return self._proceed(effects, now_ms)
 
@@ -220,7 +220,7 @@ class MigrationDriver:
         return self._proceed(self.write_behind.drain(now_ms), now_ms)
 
     def _proceed(self, effects: list[Effect], now_ms: int) -> list[Effect]:
-        """Take the next steps that the state just reached allows, in a fixed order."""
+        """Take the next steps that the current state allows, in a fixed order."""
         self._now_ms = now_ms
         effects += self._work(now_ms)
         effects += self._follow_writes(now_ms)
@@ -381,7 +381,7 @@ class MigrationDriver:
         return effects + self.teller.clear()
 
     def _give_up(self, now_ms: int) -> list[Effect]:
-        """The claim is no longer ours: nothing more is written, and callers stop at the bound."""
+        """The claim is lost: nothing more is written, and callers wait at the bound."""
         if isinstance(self._task, CopyTask):
             self._task.abort(now_ms)
         effects = self._enter(State.INACTIVE, now_ms) + self.teller.clear()
@@ -392,7 +392,7 @@ class MigrationDriver:
         return effects
 
     def _wait_for(self, reasons: Sequence[Reason], now_ms: int) -> list[Effect]:
-        """Remember what is missing and since when; log what is new."""
+        """Record what is missing and since when; log new reasons."""
         effects = self._waits.stand(reasons, now_ms)
         self._retry_ms = self._backoff.next(now_ms)
         return effects

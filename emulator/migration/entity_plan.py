@@ -1,8 +1,8 @@
-"""Writes of the entity classes beside topics: what differs, one znode after the other.
+"""Writes of the entity classes beside topics: the differences, znode by znode.
 
-A znode of these classes may outlive its entity (a removed quota leaves an empty config), so what an
-image says does not tell whether a write makes a znode or sets it. ``PlannedPaths`` does: it keeps
-which znodes are there, from the last reading of the tree on.
+A znode of these classes may outlive its entity (a removed quota leaves an empty config), so the
+image alone does not say whether a write must create or set the znode. ``PlannedPaths`` does: it
+tracks which znodes exist, since the last read of the tree.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ LISTED_PER_PIECE: Final = 500
 
 
 class PlannedPaths:
-    """Paths that are in ZooKeeper once all that was planned is written.
+    """The paths that exist in ZooKeeper when everything planned so far is written.
 
-    It is right as long as plans are drawn in the order they are written in. A plan that is given up
-    makes it wrong, so a comparison with the tree, which begins it anew, must follow.
+    It is correct as long as plans are made in the order in which they are written. After a plan is
+    dropped it is wrong, so a comparison with the tree, which rebuilds it, must follow.
     """
 
     def __init__(self, paths: Iterable[str] = ()) -> None:
@@ -47,33 +47,34 @@ class PlannedPaths:
         self._paths = {""}
 
     def add(self, paths: Iterable[str]) -> None:
-        """These are there."""
+        """These paths exist."""
         self._paths.update(paths)
 
     def remove(self, path: str) -> None:
-        """It is not there any more."""
+        """The path does not exist any more."""
         self._paths.discard(path)
 
 
 def entity_changes(
     entities: Entities, before: Image, after: Image, touched: Touched, known: PlannedPaths
 ) -> Iterator[Piece]:
-    """Writes that carry a tree from one image to a later one, looking only at what was touched.
+    """Writes that change a tree from one image to a later one, for touched entities only.
 
     Args:
         entities: the classes, in order.
-        before: what the tree holds.
-        after: what it shall hold.
+        before: the image that the tree holds.
+        after: the image that it shall hold.
         touched: everything the records between the two name.
-        known: of the tree; kept up to date.
+        known: the paths of the tree; updated.
 
     Yields:
-        Pieces of some 25 entities.
+        Pieces of about 25 entities.
     """
     for entity in entities:
         for keys in _batches(entity.touched(touched), ENTITIES_PER_PIECE):
             have, want = _nodes(entity, before, keys), _nodes(entity, after, keys)
-            # Both are ours: what says the same is the same, and long lists need not be read back.
+            # Both values are rendered by us: equal bytes suffice, and long lists need not be
+            # parsed.
             alike = {path for path in have if path in want and have[path] == want[path]}
             yield _piece(entity, have, want, known, alike)
 
@@ -81,16 +82,16 @@ def entity_changes(
 def entity_compare(
     entities: Entities, tree: Tree, image: Image, known: PlannedPaths
 ) -> Iterator[Piece]:
-    """Writes that make a tree what an image says: missing, changed, malformed, surplus znodes.
+    """Writes that make a tree equal to an image: missing, changed, malformed, surplus znodes.
 
     Args:
         entities: the classes, in order.
         tree: read after the claim.
-        image: it is right wherever the two differ.
-        known: begun anew from the tree.
+        image: it takes precedence over the tree.
+        known: rebuilt from the tree.
 
     Yields:
-        Pieces of some 25 entities, possibly empty.
+        Pieces of about 25 entities, possibly empty.
     """
     known.restart()
     known.add(path for path in TOP_LEVEL if tree.exists(path) or path != producer_id.PATH)
@@ -116,7 +117,7 @@ def entity_compare(
 def _surplus(
     entity: EntityClass[Any], tree: Tree, listed: list[str], wanted: set[str], known: PlannedPaths
 ) -> Iterator[Piece]:
-    """What the image lacks goes, and with a znode that is deleted whatever stands below it."""
+    """Delete znodes that the image lacks, and everything below them."""
     doomed: set[str] = set()
     surplus: list[tuple[str, bool]] = []
     for paths in _batches(listed, LISTED_PER_PIECE):
@@ -177,7 +178,7 @@ def _piece(
 
 
 def _put(piece: Piece, entity: EntityClass[Any], op: ZkOp, known: PlannedPaths) -> None:
-    """Add an op with what goes into one multi with it, behind the parents it lacks."""
+    """Add an op with the others of its multi, after the creation of missing parents."""
     group = (op, *entity.notifications(op))
     for one in group:
         if isinstance(one, Create):

@@ -1,14 +1,13 @@
-"""Writes that turn one tree into another, and the differences they come from.
+"""Plans the writes that turn one tree into another.
 
 ``plan`` orders the writes of two small maps. ``changes`` (image to image, by what records touched)
-and ``compare`` (tree to image, everything) cut the work into pieces of some 50 znodes and plan
-each, so that no step is long. Pieces come in an order of which every prefix leaves a tree from
-which comparing again reaches the same end; equal arguments give equal pieces, so a position in them
-survives a restart of the connection.
+and ``compare`` (tree to image, everything) split the work into pieces of about 50 znodes and plan
+each, so that no step is long. After every prefix of the pieces a new comparison leads to the same
+result. Equal arguments give equal pieces, so a position in them is still valid after a reconnect.
 
 A topic that was deleted and made again under its name is deleted first, with everything below it:
-otherwise the new topic would wear the old one's partition states. (Kafka 3.9 creates first and then
-deletes both.)
+otherwise the new topic would have the old topic's partition states. (Kafka 3.9 creates first and
+then deletes both.)
 
 Source: KIP-866 "Dual Metadata Writes"; KRaftMigrationZkWriter.{handleSnapshot,handleDelta}, Kafka
 3.9.
@@ -54,11 +53,11 @@ def plan(before: Mapping[str, bytes | None], after: Mapping[str, bytes | None]) 
     """Order the writes that turn one set of znodes into another.
 
     Deletes come first, children before parents; then creates, parents before children; then sets.
-    Cutting the plan anywhere leaves a tree from which planning again reaches ``after``.
+    If only a prefix of the plan is applied, planning again still leads to ``after``.
 
     Args:
         before: data by path, as read or as last written; every path absolute.
-        after: data by path, as wanted. Values that mean the same (``projection.same``) are left
+        after: the wanted data by path. Values that mean the same (``projection.same``) are left
             alone.
 
     >>> plan({"/a": b"1", "/b": None}, {"/a": b"2", "/c": None})
@@ -98,16 +97,16 @@ def _topic_id(path: str, data: bytes | None) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """A topic as one side of a comparison has it, whole or as far as it is looked at."""
+    """A topic on one side of a comparison, complete or the part that is compared."""
 
     topic_id: bytes
     head: Nodes
     indexes: Sequence[str]
     partition: Callable[[str], Nodes]
     odd: Nodes = field(default_factory=dict)
-    """Znodes below the topic that are none of Kafka's: left alone, unless the topic goes."""
+    """Znodes below the topic that are not Kafka's: kept, unless the topic is deleted."""
     odd_below: Callable[[str], Nodes] = field(default=lambda _index: {})
-    """The same below one partition, as far as they were looked for."""
+    """The same below one partition, if they were read."""
 
 
 def _topic_pieces(have: _Side | None, want: _Side | None) -> Iterator[Piece]:
@@ -146,7 +145,7 @@ def _chunks(indexes: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _groups(ops: list[ZkOp]) -> Piece:
-    """Put the notification of a config change behind the change, in one multi with it."""
+    """Put the notification of a config change after the change, in the same multi."""
     return [(op, configs.notification(op.path)) if _notifies(op) else (op,) for op in ops]
 
 
@@ -167,18 +166,18 @@ def changes(
     known: PlannedPaths,
     entities: Entities = ENTITIES,
 ) -> Iterator[Piece]:
-    """Writes that carry a tree from one image to a later one, looking only at what records touched.
+    """Writes that carry a tree from one image to a later one, only for what records touched.
 
     Args:
-        before: what the tree holds.
-        after: what it shall hold.
+        before: the image that the tree holds.
+        after: the image that it shall hold.
         touched: everything the records between the two name.
         controller_epoch: KRaft leader epoch, written into partition states.
-        known: which znodes of the other classes are there; kept up to date.
+        known: the existing znodes of the other classes; updated.
         entities: the classes beside topics.
 
     Yields:
-        Pieces of some 50 znodes, possibly empty: topics by name, then the other classes in order.
+        Pieces of about 50 znodes, possibly empty: topics by name, then the other classes in order.
     """
     indexes: dict[bytes, set[int]] = {}
     for topic_id, index in touched.partitions:
@@ -214,7 +213,7 @@ def _whole(image: Image, topic: Topic, controller_epoch: int) -> _Side:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What records touched of a topic that stays the same topic."""
+    """The parts that records touched, of a topic with an unchanged id."""
 
     assignment: bool
     config: bool
@@ -250,22 +249,22 @@ def compare(
     known: PlannedPaths | None = None,
     entities: Entities = ENTITIES,
 ) -> Iterator[Piece]:
-    """Writes that make a tree what an image says, whatever the tree is like: the full reconcile.
+    """Writes that make any tree equal to an image: the full reconcile.
 
-    Missing, extra, changed and malformed znodes, missing and surplus partitions, topics made again
-    with another id, topics whose deletion is pending.
+    Missing, extra, changed and malformed znodes, missing and surplus partitions, topics created
+    again with another id, topics with a pending deletion.
 
     Args:
         tree: read after the claim.
-        image: stable; it is right wherever the two differ.
+        image: stable; it takes precedence over the tree.
         controller_epoch: KRaft leader epoch, written into partition states.
-        known: begun anew from the tree, for the changes that follow.
+        known: rebuilt from the tree, for the changes that follow.
         entities: the classes beside topics.
 
     Yields:
-        Pieces of some 50 znodes, possibly empty: top-level znodes, topics and their
-        configs by name, the other classes in order, pending deletions last: their topic must be
-        gone before its mark is.
+        Pieces of about 50 znodes, possibly empty: top-level znodes, topics and their configs by
+        name, the other classes in order, pending deletions last: the topic must be deleted before
+        its entry in ``/admin/delete_topics``.
     """
     missing = [path for path in TOP_LEVEL if not tree.exists(path) and path != producer_id.PATH]
     yield [(Create(path, None),) for path in missing]
@@ -285,7 +284,7 @@ def _existing(tree: Tree, paths: Sequence[str]) -> Nodes:
 
 
 def _found_topic(tree: Tree, name: str) -> _Side | None:
-    """A topic as the tree has it; what is left of one counts too, such as its config alone."""
+    """A topic in the tree, even if only a part of it exists, such as its config."""
     path, folder = topics.topic_path(name), topics.partitions_path(name)
     head = _existing(tree, [path, configs.topic_config_path(name)])
     if folder in tree.lists:

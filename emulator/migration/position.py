@@ -1,4 +1,4 @@
-"""Who claims, which claim writes, what ZooKeeper holds, and where the two counters stand."""
+"""Value types: who claims, a claim, the position that ZooKeeper holds, the two counters."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Claimer:
-    """Who asks for the claim. A copy of our disk has the same id, and may have the same epoch."""
+    """The controller that claims. A copy of its disk has the same id, maybe the same epoch."""
 
     node_id: int
     kraft_epoch: int
     incarnation: str
-    """Of this process, random: nobody else can have written it."""
+    """Random id of this process: no other process can have written it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Term:
     epoch_version: int
     """The znode version of ``/controller_epoch`` since our claim: every other claim changes it."""
     incarnation: str
-    """Of the process that made the claim."""
+    """Incarnation of the process that made the claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,11 @@ class Position:
     """What ZooKeeper holds after a multi."""
 
     offset: int
-    """Last record wholly contained; -1: nothing yet."""
+    """Offset of the last record that is completely contained; -1: none yet."""
     metadata_epoch: int
     """Leader epoch of that record; -1 with offset -1."""
     part: int = 0
-    """Multis of the change after ``offset`` that are applied; not 0 only inside a split change."""
+    """Applied multis of the change after ``offset``; not 0 only inside a split change."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from emulator.zookeeper.ops import ZkFailed, ZkLost, ZkOutcome, ZkResult
 
 
 class Reading:
-    """Ends with a ``tree``, with a ``failure`` (a znode that cannot be read), or ``lost``.
+    """Reads the tree; ends with ``tree``, ``failure`` (a znode cannot be read), or ``lost``.
 
     Args:
         zk: submits requests.
@@ -41,7 +41,7 @@ class Reading:
         return self._ask(now_ms)
 
     def outcome(self, outcome: ZkOutcome, now_ms: int) -> list[Effect]:
-        """Take one answer and send what it leads to."""
+        """Take one answer and send the next requests."""
         match outcome:
             case ZkResult():
                 self._reader.outcome(outcome)

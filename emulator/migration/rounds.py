@@ -21,9 +21,9 @@ class RoundTag:
 
 @dataclass(slots=True, eq=False)
 class Round:
-    """Requests that are pipelined; complete when each has an outcome.
+    """Pipelined requests; complete when each has an outcome.
 
-    A round is used once. Outcomes of an abandoned round find nobody who asks for them.
+    A round is used once. Outcomes of an abandoned round are ignored.
     """
 
     requests: Sequence[ZkRequest]
@@ -37,7 +37,7 @@ class Round:
         return effects
 
     def take(self, outcome: ZkOutcome) -> bool:
-        """Take an outcome if it is one of ours; whether the round is complete now."""
+        """Take an outcome if it belongs to this round; returns whether the round is complete."""
         if not isinstance(outcome.tag, RoundTag) or outcome.tag.of is not self:
             return False
         self.outcomes.append(outcome)
@@ -45,7 +45,7 @@ class Round:
 
     @property
     def lost(self) -> bool:
-        """Whether the connection was lost under the round."""
+        """Whether the connection was lost during the round."""
         return any(isinstance(outcome, ZkLost) for outcome in self.outcomes)
 
     @property
@@ -59,7 +59,7 @@ class Round:
 
     @property
     def values(self) -> list[ReadValue]:
-        """What the last request, a ``MultiRead``, has read."""
+        """The results of the last request, a ``MultiRead``."""
         last = self.outcomes[-1]
         assert isinstance(last, ZkResult)
         return cast("list[ReadValue]", last.value)

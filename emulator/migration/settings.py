@@ -1,4 +1,4 @@
-"""What the migration needs of the node's configuration, with the defaults and why they are so."""
+"""The configuration of the migration, with the defaults and their reasons."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from emulator.migration.position import Claimer
 from wire.text import uuid_text
 
 HARD_FACTOR: Final = 2
-"""The second bound is so many times the first one unless it is configured."""
+"""Factor from the first bound to the second, unless the second is configured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +20,13 @@ class Settings:
 
     ``write_behind_max_records``: 10,000 is one metadata batch of the largest size, about a second
     of ZooKeeper's time (13,000 to 50,000 partitions a second measured): a caller never waits long
-    behind a healthy ZooKeeper, and what a crash leaves to reconcile stays small. 0 is no bound, as
-    in Kafka.
+    while ZooKeeper is healthy, and little is left to reconcile after a crash. 0 is no bound, as in
+    Kafka.
 
-    ``write_behind_hard_max_records``: where what heals and what brokers need waits too. Twice the
-    other leaves as much room for them as for everybody; 0 is no bound.
+    ``write_behind_hard_max_records``: the bound at which deletions and operations that brokers need
+    wait too. At twice the first bound they have as much room as all others; 0 is no bound.
 
-    ``incarnation``: of the process, random for each.
+    ``incarnation``: random id of the process.
     """
 
     node_id: int
@@ -42,12 +42,12 @@ class Settings:
     incarnation: str = field(kw_only=True)
 
     def claimer(self, kraft_epoch: int) -> Claimer:
-        """Who claims in a leader epoch."""
+        """The claimer for a leader epoch."""
         return Claimer(self.node_id, kraft_epoch, self.incarnation)
 
     @classmethod
     def of(cls, config: Config, cluster_id: str, incarnation_id: bytes) -> Settings:
-        """Take what concerns migration from configuration, folder and process."""
+        """The settings from configuration, folder and process."""
         bound, hard = config.write_behind_max_records, config.write_behind_hard_max_records
         return cls(
             node_id=config.node_id,

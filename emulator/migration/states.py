@@ -1,4 +1,4 @@
-"""The driver's states as a table, from which the guard and the diagram are both made.
+"""The driver's states as a table, used by the guard and for the diagram.
 
 Source: KIP-866 "Migration Overview" and "Controller Migration"; MigrationDriverState and
 KRaftMigrationDriver.isValidStateChange, Kafka 3.9, whose diagram (a comment) and guard (a switch)
@@ -16,22 +16,22 @@ from typing import Final
 
 
 class State(Enum):
-    """Where the migration driver stands; values are Kafka's MigrationDriverState names."""
+    """State of the migration driver; values are Kafka's MigrationDriverState names."""
 
     UNINITIALIZED = "UNINITIALIZED"
     """Started; ``/migration`` has not been read or created yet."""
     INACTIVE = "INACTIVE"
-    """Not the active controller, or a reason that only an operator can remove."""
+    """Not the active controller, or blocked by a reason that only an operator can remove."""
     WAIT_FOR_CONTROLLER_QUORUM = "WAIT_FOR_CONTROLLER_QUORUM"
     """Active; waits for the image and for every controller of the quorum to be ready."""
     WAIT_FOR_BROKERS = "WAIT_FOR_BROKERS"
-    """Waits until no precondition is left unmet."""
+    """Waits until all preconditions are met."""
     BECOME_CONTROLLER = "BECOME_CONTROLLER"
     """Claims ``/controller`` and ``/controller_epoch``."""
     ZK_MIGRATION = "ZK_MIGRATION"
     """Copies ZooKeeper into the metadata log."""
     SYNC_KRAFT_TO_ZK = "SYNC_KRAFT_TO_ZK"
-    """Compares ZooKeeper with the image and writes what differs."""
+    """Compares ZooKeeper with the image and writes the differences."""
     KRAFT_CONTROLLER_TO_BROKER_COMM = "KRAFT_CONTROLLER_TO_BROKER_COMM"
     """Sends the full metadata to every ZooKeeper-mode broker."""
     DUAL_WRITE = "DUAL_WRITE"

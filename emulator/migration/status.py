@@ -1,4 +1,4 @@
-"""Where the migration stands, as an operator asks for it."""
+"""The state of the migration, for operators."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from emulator.seam import Effect, Log
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """One reason why it does not go on, and since when it stands."""
+    """One reason why the migration waits, and since when."""
 
     reason: Reason
     since_ms: int
 
 
 class Waits:
-    """Every reason that stands now; says which are new."""
+    """All current reasons to wait; returns which are new."""
 
     def __init__(self) -> None:
         self._standing: dict[tuple[Why, str], Waiting] = {}
 
     @property
     def reasons(self) -> tuple[Waiting, ...]:
-        """In the order they were given."""
+        """The reasons in the order in which they were given."""
         return tuple(self._standing.values())
 
     def clear(self) -> None:
-        """It goes on."""
+        """Remove all reasons."""
         self._standing.clear()
 
     def stand(self, reasons: Iterable[Reason], now_ms: int) -> list[Effect]:
-        """These are all there are; one that stood before keeps its time."""
+        """Set all current reasons; a reason that was there before keeps its time."""
         before, self._standing = self._standing, {}
         effects: list[Effect] = []
         for reason in reasons:
@@ -52,7 +52,7 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A snapshot of the driver; every time in ms, every lag in records unless it says otherwise."""
+    """A snapshot of the driver; times in ms, lags in records unless stated otherwise."""
 
     state: str
     """A name of ``states.State``."""
@@ -67,16 +67,16 @@ class Status:
     """Without NoOp records: 0 means that the two stores agree."""
     lag_ms: int
     counted_records: int
-    """Appended and not confirmed, without NoOps: what is held against the bounds."""
+    """Records appended and not confirmed, without NoOps: compared with the bounds."""
     bound_records: int
     hard_bound_records: int
     blocked: bool
-    """Callers wait because the counted records have reached the bound."""
+    """Whether callers wait because the counted records have reached the first bound."""
     hard_blocked: bool
-    """They have reached the second bound: changes of ISRs and deletions wait too."""
+    """Whether they have reached the second bound: ISR changes and deletions wait too."""
     committed_offset: int
     confirmed_offset: int
-    """What ``/migration`` is known to hold."""
+    """The offset that ``/migration`` is known to hold."""
     zk_epoch: int
     """Value of ``/controller_epoch`` as claimed; -1 before."""
     write_behind: str
@@ -86,10 +86,10 @@ class Status:
 
 
 def phase_of(image: Image, state: State) -> str:
-    """Name the phase in the words of Kafka's operations guide.
+    """The phase, named as in Kafka's operations guide.
 
-    hybrid: in charge of ZooKeeper-mode brokers; dual write: every broker is in KRaft mode, and
-    ZooKeeper is still kept.
+    hybrid: active, with brokers in ZooKeeper mode; dual write: every broker is in KRaft mode, and
+    ZooKeeper is still written.
     """
     match image.migration_state:
         case MigrationState.NONE:

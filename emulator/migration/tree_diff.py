@@ -1,7 +1,7 @@
-"""Where a tree differs from a controller's image: every znode by name, for people.
+"""Lists the znodes that differ from a controller's image, for operators.
 
-The same comparison that a reconcile writes from, so the two cannot disagree; and the znodes of the
-claim beside it.
+It uses the same comparison as a reconcile, so both always agree; it also compares the znodes of the
+claim.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Who should be in charge."""
+    """The expected claim."""
 
     node_id: int
     kraft_epoch: int
@@ -39,17 +39,17 @@ class Claim:
 
 
 def differences(tree: Tree, image: Image, claim: Claim | None) -> Iterator[Difference]:
-    """Name every znode of ``tree`` that is not what ``image`` and ``claim`` say.
+    """List every znode of ``tree`` that differs from ``image`` and ``claim``.
 
     Args:
-        tree: read at a moment of no lag.
+        tree: read while there is no lag.
         image: the controller's.
-        claim: the controller's; None: its znodes are not looked at.
+        claim: the controller's; None: its znodes are not compared.
     """
     epoch = 0 if claim is None else claim.kraft_epoch
     for piece in compare(tree, image, controller_epoch=epoch):
         ops = [op for group in piece for op in group if not _notifies(op)]
-        # A place for notifications is made with the first one: it says nothing of an entity.
+        # A folder for notifications is created with the first one; it holds no entity.
         ops = [op for op in ops if op.path not in FOLDERS]
         made = {op.path for op in ops if isinstance(op, Create)}
         for op in ops:

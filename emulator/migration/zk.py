@@ -13,10 +13,10 @@ class Zk(Protocol):
 
     @property
     def connected(self) -> bool:
-        """Requests are taken, and nothing older of ours can overtake them."""
+        """Whether requests are accepted; no older request of ours can be applied after them."""
 
     def submit(self, tag: object, request: ZkRequest, now_ms: int) -> list[Effect]:
-        """Send; the outcome comes back under ``tag``."""
+        """Send a request; the outcome is returned with ``tag``."""
 
     def op_size(self, op: ZkOp) -> int:
-        """Bytes that one op adds to a multi as it is sent."""
+        """Bytes that one op adds to a multi."""

@@ -1,1 +1,1 @@
-"""What is committed goes to ZooKeeper: in order, in a chain of multis, within a bound."""
+"""Writes committed changes to ZooKeeper: in order, in a chain of multis, within a bound."""

@@ -1,8 +1,9 @@
-"""What is committed and not yet on its way to ZooKeeper, and the units that are made of it.
+"""Committed changes that are not yet sent to ZooKeeper, and the units made of them.
 
-Four points of the log: ``target``, the newest stable image; ``planned``, where the last unit ends;
-``confirmed``, what ZooKeeper is known to hold; and what brokers have been told, which trails
-``confirmed``. Between two points counts what records touched, never a difference of images.
+There are four positions of the log: ``target``, the newest stable image; ``planned``, the end of
+the last unit; ``confirmed``, what ZooKeeper is known to hold; and what brokers have been told,
+which is never beyond ``confirmed``. The changes between two positions are what the records touched,
+never the difference of two images.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ class Written:
 
 
 class Backlog:
-    """Deltas in, units out.
+    """Collects deltas and makes units of them.
 
     Args:
-        keep: leaves out of a piece of work what must not be written.
+        keep: filters operations that must not be written.
         entities: the classes beside topics.
     """
 
@@ -51,7 +52,7 @@ class Backlog:
         self._untold = Touched()
 
     def begin(self, image: Image, position: Position) -> None:
-        """A claim succeeded: ZooKeeper holds what ``position`` says, whatever that is."""
+        """A claim succeeded: ZooKeeper holds what ``position`` says."""
         self.target = image
         self.planned = EMPTY
         self.confirmed = self._base = position
@@ -64,16 +65,16 @@ class Backlog:
 
     @property
     def waiting(self) -> bool:
-        """Something is committed that no unit covers."""
+        """Whether something is committed that no unit covers."""
         return self.target.offset > self.planned.offset
 
     @property
     def changed(self) -> bool:
-        """Whether any of it changes anything."""
+        """Whether any uncovered delta changes the metadata."""
         return bool(self._pending)
 
     def delta_unit(self, kraft_epoch: int, begun_ns: int) -> Unit:
-        """Make a unit of everything that waits."""
+        """Make a unit of all waiting deltas."""
         source = plan.changes(
             self.planned,
             self.target,
@@ -85,7 +86,7 @@ class Backlog:
         return self._unit(self._base, source, begun_ns)
 
     def full_unit(self, tree: Tree, kraft_epoch: int, begun_ns: int) -> Unit:
-        """Make a unit that turns ``tree``, whatever it holds, into the newest stable image."""
+        """Make a unit that turns ``tree``, with any content, into the newest stable image."""
         source = plan.compare(
             tree,
             self.target,
@@ -98,12 +99,12 @@ class Backlog:
         return unit
 
     def take_back(self, units: Iterable[Unit]) -> None:
-        """Units that cannot be finished as planned wait again; a full one must follow."""
+        """Return units that cannot be finished to the backlog; a full unit must follow."""
         for unit in units:
             self._pending.merge(unit.touched)
 
     def confirm(self, unit: Unit, *, tell: bool) -> Written | None:
-        """ZooKeeper holds the unit; returns what brokers may be told, if ``tell``."""
+        """ZooKeeper holds the unit; if ``tell``, returns what brokers may be told."""
         self.confirmed = Position(unit.after.offset, unit.after.epoch)
         self._untold.merge(unit.touched)
         if not tell:

@@ -1,14 +1,14 @@
-"""The two bounds on what the log may be ahead of ZooKeeper.
+"""The two bounds on the number of records by which the log may be ahead of ZooKeeper.
 
-At the first one callers wait, except for what heals and what brokers need; at the second that
-waits too (``controller/urgency.py``). Both count what was appended and is not confirmed in
-``/migration``, committed or not, without records that change nothing: an idle log never comes near
-a bound.
+At the first bound callers wait, except for deletions and operations that brokers need; at the
+second bound these wait too (``controller/urgency.py``). Both count the records appended and not
+confirmed in ``/migration``, committed or not, without records that change nothing. So an idle log
+never reaches a bound.
 
-They bind in dual write, and from the start of a term whose log says MIGRATION: until the claim
-shows where ``/migration`` stands, only what this term appends counts. Of records that came in a
-snapshot nobody knows how many are NoOps. They count in full for the first bound, and for the second
-only as many as the first one lets in: else a restart could close it although nothing was changed.
+They apply in dual write, and from the start of a term whose log says MIGRATION: until the claim has
+read ``/migration``, only records of this term count. The number of NoOps among records in a
+snapshot is unknown. All of them count for the first bound. For the second bound at most as many as
+the first bound allows count: else a restart could reach it although nothing was changed.
 
 Source: KIP-866 "Unavailable ZooKeeper" and "Dual Metadata Writes"; no Kafka release has it.
 """
@@ -23,14 +23,14 @@ from emulator.seam import Effect, Log
 
 
 class Holder(Protocol):
-    """The part of the controller that stops appending."""
+    """The part of the controller that limits appending."""
 
     @property
     def tip(self) -> Image:
-        """Through the last appended record."""
+        """The image through the last appended record."""
 
     def changes_after(self, offset: int) -> ChangeCount:
-        """Records appended above an offset, but for those known to change nothing."""
+        """Number of records appended above an offset, without those known to change nothing."""
 
     def hold(self, *, now_ms: int, room: int | None = None, hard_room: int | None = None) -> None:
         """Bound what is appended for callers until the next call of this method."""
@@ -40,9 +40,9 @@ class Bound:
     """Tells the controller how many records it may append, after every step.
 
     Args:
-        controller: is told.
-        records: the first bound; 0 for none, then there is no second one either.
-        hard_records: the second, not below the first; 0 for none.
+        controller: gets the limits.
+        records: the first bound; 0 for none, then the second does not apply either.
+        hard_records: the second bound, not below the first; 0 for none.
     """
 
     def __init__(self, controller: Holder, records: int, hard_records: int) -> None:
@@ -56,7 +56,7 @@ class Bound:
         """Records that count for the first bound."""
 
     def apply(self, confirmed: int, now_ms: int) -> list[Effect]:
-        """Tell the controller what ``confirmed``, the offset ZooKeeper has, leaves room for."""
+        """Tell the controller how much it may append; ``confirmed`` is the offset in ZooKeeper."""
         if not self.active or not self._records:
             if self._told:
                 self._told = self.blocked = self.hard_blocked = False

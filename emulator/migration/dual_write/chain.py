@@ -1,16 +1,17 @@
-"""The two-counter chain: what makes a row of multis one story in ZooKeeper.
+"""The two-counter chain, which makes ZooKeeper apply a sequence of multis in order, without gaps.
 
 Every multi checks ``/controller_epoch`` at the version of our claim, writes data, then sets our own
-znode and ``/migration``, both at the version the multi before it left. Whatever moves one of the
-two counters alone (any foreign write of ``/migration``) makes every multi in flight fail, so
-``/migration``'s offset never covers a hole; with ``/migration`` alone one foreign write makes
-exactly one multi fail and all later ones succeed (measured: 39 of 90 racing runs left a hole with
+znode and ``/migration``, both at the version that the previous multi produced. A write that changes
+only one of the two counters (any foreign write of ``/migration``) makes every multi in flight fail,
+so ``/migration``'s offset never covers a gap; with ``/migration`` alone one foreign write makes
+exactly one multi fail and all later ones succeed (measured: 39 of 90 racing runs left a gap with
 one counter, none with two).
 
-Pure value logic: builds multis, and tells from what was read back how many of them were applied.
-That is what our own znode's content says, which only this process can have written; the counters
-must agree, or another hand wrote them. Source: KIP-866 "Dual Metadata Writes", "Controller
-Leadership"; Kafka 3.9 KafkaZkClient.wrapMigrationRequest has one counter and one data op per multi.
+Pure: builds multis, and computes from the values read back how many of them were applied. The
+content of our own znode gives that number, because only this process can have written it. The
+counters must agree with it, else another client wrote them. Source: KIP-866 "Dual Metadata Writes",
+"Controller Leadership"; Kafka 3.9 KafkaZkClient.wrapMigrationRequest has one counter and one data
+op per multi.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ from emulator.zookeeper.jute import FRAME_BYTES_MAX, MULTI_OVERHEAD_BYTES
 from emulator.zookeeper.ops import Check, Create, Multi, OpValue, SetData, Stat, ZkOp
 
 ABSENT: Final = None
-"""In place of a znode version: the znode is not there and the next multi makes it."""
+"""In place of a znode version: the znode does not exist and the next multi creates it."""
 LARGEST: Final = 2**31 - 1
 INCARNATION_CHARS: Final = 22
-"""Of an id of 16 bytes as Kafka writes it."""
+"""Characters of a 16 byte id as Kafka writes it."""
 ROOM_LEFT_BYTES: Final = 1_000
-"""For what only a term knows, such as its number of multis."""
+"""Bytes reserved for values that only a term knows, such as its number of multis."""
 
 
 def room_for_one(op_size: Callable[[ZkOp], int]) -> int:
-    """Bytes that the operations of one change may have at most, in whatever term it is written."""
+    """Maximum bytes of the operations of one change, valid in every term."""
     longest = Term(
         node_id=LARGEST,
         kraft_epoch=LARGEST,
@@ -50,23 +51,22 @@ def room_for_one(op_size: Callable[[ZkOp], int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where the chain stands, as read back."""
+    """The state of the chain, as read back."""
 
     counters: Counters
     sequence: int | None
-    """What our own znode's content says was our last multi; None: the content is not ours."""
+    """Number of the last multi according to our own znode; None: the content is not ours."""
 
 
 class Chain:
-    """Builds the multis of one term, one after the other.
+    """Builds the multis of one term in order.
 
     Invariants: multi ``i`` expects both counters exactly one above multi ``i - 1``; a multi is
-    built once, so its place in the chain is fixed when it is built. No sequence number is used
-    twice.
+    built once, so its place in the chain is fixed then. No sequence number is used twice.
 
     Args:
         term: the claim, which has written sequence 0.
-        counters: versions read after it.
+        counters: versions read after the claim.
         digest_at: digest of the batch of our log that holds an offset.
     """
 
@@ -85,12 +85,12 @@ class Chain:
         return len(self._in_flight)
 
     def overhead_bytes(self, op_size: Callable[[ZkOp], int]) -> int:
-        """Bytes of a multi that carries no data op; ``op_size`` says those of each op."""
+        """Bytes of a multi that carries no data op; ``op_size`` gives those of each op."""
         ops = self._wrap((), Position(2**62, 2**30, 2**30), "f" * DIGEST_CHARS)
         return MULTI_OVERHEAD_BYTES + sum(op_size(op) for op in ops)
 
     def build(self, data: Sequence[ZkOp], position: Position) -> Multi:
-        """Make the next multi: ``data`` between the check and counters that say ``position``."""
+        """Build the next multi: the check, ``data``, then the counters with ``position``."""
         self._sequence += 1
         self._in_flight.append(self._sequence)
         if self._digest[0] != position.offset:
@@ -103,8 +103,7 @@ class Chain:
         """Take the results of the oldest multi in flight.
 
         Raises:
-            AssertionError: a counter is not where the chain put it, which a conditional write
-                excludes.
+            AssertionError: a counter has an unexpected version, which a conditional write excludes.
         """
         expected = _after(self._acked.counters)
         stats = values[-2:]
@@ -117,7 +116,7 @@ class Chain:
         """How many multis in flight were applied if the last one was ``sequence``.
 
         Returns:
-            0 to the number in flight; None: it is none of them, nor the one before them.
+            0 to the number in flight; None: ``sequence`` is neither one of them nor the one before.
         """
         if sequence == self._acked.sequence:
             return 0
@@ -127,10 +126,10 @@ class Chain:
         return None
 
     def applied(self, read: Standing) -> int | None:
-        """How many multis in flight were applied, judged by what was read after the fence.
+        """How many multis in flight were applied, according to the values read after the fence.
 
         Returns:
-            0 to the number in flight; None: somebody else wrote one of the two znodes.
+            0 to the number in flight; None: another client wrote one of the two znodes.
         """
         count = self.written(read.sequence)
         at = self._acked.counters
@@ -139,7 +138,7 @@ class Chain:
         return count if at == read.counters else None
 
     def resume(self, read: Standing) -> None:
-        """Continue from what was read; everything in flight is forgotten."""
+        """Continue from the values read; multis in flight are dropped."""
         self._acked, self._next = read, read.counters
         self._in_flight.clear()
 

@@ -1,4 +1,4 @@
-"""What ZooKeeper is known to hold: lag, durations, and what brokers may be told of."""
+"""Changes confirmed in ZooKeeper: lag, durations, and the changes that brokers may be told."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from emulator.trace.rows import RangeRow, Stage
 class Confirmations:
     """Units in the order in which their last multi was confirmed.
 
-    ``reconciled``: a comparison of the whole tree has been confirmed in this term; nothing is told
-    to brokers before. ``records``: offsets confirmed since the process began.
+    ``reconciled``: a comparison of the whole tree has been confirmed in this term; before that
+    nothing is told to brokers. ``records``: offsets confirmed since the process began.
     """
 
     def __init__(self, backlog: Backlog) -> None:
@@ -25,13 +25,13 @@ class Confirmations:
         self.delta_time_ms, self.snapshot_time_ms = Distribution(), Distribution()
 
     def restart(self, committed: int, confirmed: int) -> None:
-        """Begin or end a term: nothing of an earlier one is told any more."""
+        """Begin or end a term: changes of an earlier term are not told any more."""
         self._written.clear()
         self.reconciled = False
         self.lag.restart(committed, confirmed)
 
     def confirm(self, unit: Unit, stamp_ns: int) -> RangeRow:
-        """Take a unit that is wholly in ZooKeeper; returns the row for the trace."""
+        """Take a unit that ZooKeeper holds completely; returns the row for the trace."""
         self.lag.confirm(unit.last_offset)
         self.records += max(0, unit.last_offset - unit.first_offset + 1)
         duration_ms = (stamp_ns - unit.begun_ns) / 1e6
@@ -46,6 +46,6 @@ class Confirmations:
         return RangeRow(Stage.ZK_ACKED, unit.first_offset, unit.last_offset, stamp_ns)
 
     def take(self) -> list[Written]:
-        """Return what brokers may be told since the last call, oldest first."""
+        """Return the changes that brokers may be told, since the last call, oldest first."""
         written, self._written = self._written, []
         return written

@@ -1,8 +1,8 @@
 """How far ZooKeeper is behind the log: records, records that change something, and milliseconds.
 
 Source: KIP-866 "Metrics" (ZkWriteBehindLag) and "Unavailable ZooKeeper". Unlike Kafka 3.9, whose
-gauge reads 0 while ``/migration`` stands still, lag is derived from nothing but offsets that
-ZooKeeper has confirmed.
+gauge reads 0 while ``/migration`` stands still, lag is computed only from offsets that ZooKeeper
+has confirmed.
 """
 
 from __future__ import annotations

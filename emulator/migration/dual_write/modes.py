@@ -1,8 +1,8 @@
-"""What the write-behind can be doing, as a table from which guard and diagram are both made.
+"""The modes of the write-behind as a table, used by the guard and for the diagram.
 
 ``migration/states.py`` does the same for the driver's states, which are Kafka's; these modes are
-ours. Where a row lists the mode itself, the mode is entered anew: the connection is lost once more
-while the chain is to be read back, or the chain has to be read back once more.
+not in Kafka. A row that lists its own mode means that the mode is entered again: the connection is
+lost again before the chain is read back, or the chain must be read back again.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Final
 
 
 class Mode(Enum):
-    """What the write-behind is doing; the values stand in ``status --json``."""
+    """A mode of the write-behind; ``status --json`` shows the values."""
 
     STOPPED = "stopped"
     """Not the active controller, or no claim yet."""
     STARTING = "starting"
-    """The chain's first multi, which carries no data, is on its way or has to be sent."""
+    """The chain's first multi, which carries no data, is in flight or must be sent."""
     CLAIMED = "claimed"
     """The chain is ours; nothing is written before the copy is complete."""
     RECONCILING = "reconciling"
@@ -30,15 +30,15 @@ class Mode(Enum):
     DOUBT = "doubt"
     """The connection is lost: nothing is sent until the old session is fenced."""
     SETTLING = "settling"
-    """Nothing of ours can be applied any more, or soon: the chain is read back."""
+    """No multi of ours is in flight any more, or soon: the chain is read back."""
     POISONED = "poisoned"
-    """ZooKeeper refuses a znode for good: tried again with back-off."""
+    """ZooKeeper refuses a znode permanently: it is retried with back-off."""
     DEPOSED = "deposed"
-    """The claim is no longer ours: nothing is written until the next term."""
+    """The claim is lost: nothing is written until the next term."""
 
 
 _ANY_DOUBT: Final = frozenset({Mode.STOPPED, Mode.DOUBT, Mode.SETTLING})
-"""What may follow any mode in which the claim is ours."""
+"""Modes that may follow any mode in which we hold the claim."""
 
 NEXT: Final[Mapping[Mode, AbstractSet[Mode]]] = MappingProxyType(
     {
@@ -64,7 +64,7 @@ NEXT: Final[Mapping[Mode, AbstractSet[Mode]]] = MappingProxyType(
 """Mode -> the modes that may follow it. A change not listed here is a bug and stops the node."""
 
 ORDERLY: Final = frozenset({Mode.STARTING, Mode.CLAIMED, Mode.RECONCILING, Mode.RUNNING})
-"""Modes that a doubt interrupts and that are gone back to after it."""
+"""Modes that a doubt interrupts and that continue after it."""
 
 
 def check_mode(before: Mode, after: Mode) -> None:
@@ -81,7 +81,7 @@ def check_mode(before: Mode, after: Mode) -> None:
 def mermaid() -> str:
     """Draw :data:`NEXT` as a Mermaid state diagram, one edge per line, in the order of declaration.
 
-    That every mode may end in STOPPED is not drawn, nor a mode that follows itself.
+    Changes to STOPPED, which every mode allows, and from a mode to itself are not drawn.
 
     >>> mermaid().splitlines()[:3]
     ['stateDiagram-v2', '    [*] --> stopped', '    stopped --> starting']

@@ -1,7 +1,7 @@
-"""Multis on their way: cut from units, sent along the chain, acknowledged or taken back.
+"""The multis in flight: made from units, sent in the chain, acknowledged or taken back.
 
-Two are in flight, one after any doubt until an answer has come; each result is looked at. Decides
-nothing about what went wrong: reports it to ``write_behind.py``.
+At most two are in flight; after a doubt one, until it is answered. Each result is checked. A
+failure is reported to ``write_behind.py``, which decides what to do.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Acknowledged:
 class Refused:
     """A multi was refused as a whole.
 
-    ``op``: the refused operation, unless it is one of the chain's and only shows another version.
+    ``op``: the refused operation; None if it is one of the chain's with another version.
     """
 
     code: int
@@ -68,11 +68,11 @@ class InDoubt:
 
 
 DEPTH: Final = 2
-"""Multis in flight; after any doubt one, until it has been answered."""
+"""Maximum multis in flight; one after a doubt, until it is answered."""
 Report = Acknowledged | Refused | InDoubt
 _RACES: Final = frozenset({ZkCode.BAD_VERSION, ZkCode.NO_NODE, ZkCode.NODE_EXISTS})
 MULTI_TOO_LARGE: Final = -1_000
-"""In place of a ZooKeeper code: an operation that fits into no frame."""
+"""In place of a ZooKeeper code: an operation that is too large for a frame."""
 
 
 @dataclass(slots=True, eq=False)
@@ -89,10 +89,10 @@ class _Flight:
 
 
 class Pipeline:
-    """Units in order, the multis in flight, and the chain they follow.
+    """The units in order, the multis in flight, and the chain they belong to.
 
     Invariants: a unit leaves the queue when its last multi is acknowledged; multis are acknowledged
-    in the order they were sent; what is taken back is sent again in the same order.
+    in the order they were sent; operations that are taken back are sent again in the same order.
     """
 
     def __init__(
@@ -134,12 +134,12 @@ class Pipeline:
 
     @property
     def full(self) -> bool:
-        """Nothing more may be sent before something in flight is answered."""
+        """Whether no multi may be sent before one in flight is answered."""
         return len(self._flights) >= (1 if self._careful else DEPTH)
 
     @property
     def open_unit(self) -> Unit | None:
-        """The first unit of which something has not been sent."""
+        """The first unit that is not sent completely."""
         return next((unit for unit in self.units if not unit.packed), None)
 
     def begin(self, term: Term, counters: Counters) -> None:
@@ -149,14 +149,14 @@ class Pipeline:
         self.chain = Chain(term, counters, self._digest_at)
 
     def clear(self) -> list[Unit]:
-        """Drop what is queued and in flight; returns the units that were not finished."""
+        """Drop the queue and the multis in flight; returns the units that were not finished."""
         units = list(self.units)
         self.units.clear()
         self._flights.clear()
         return units
 
     def start_over(self, read: Standing) -> list[Unit]:
-        """Go on with the chain from where it stands, with nothing; returns what was queued."""
+        """Empty the queue and continue the chain; returns the queued units."""
         assert self.chain is not None
         self.chain.resume(read)
         self._careful = True
@@ -174,8 +174,8 @@ class Pipeline:
         """Send the next multi of a unit.
 
         Returns:
-            Effects; None when more of the unit must be planned first; Refused when an operation
-            fits into no frame.
+            Effects; None when more of the unit must be planned first; Refused when an operation is
+            too large for a frame.
         """
         assert self.chain is not None
         groups = unit.pack(self._ops_max, MULTI_BYTES_MAX)
@@ -192,10 +192,10 @@ class Pipeline:
         return self._send(unit, groups, position, now_ms, closes=unit.packed)
 
     def outcome(self, outcome: ZkOutcome) -> tuple[Report | None, list[Effect]]:
-        """Take the outcome of a multi; None for one that is not in flight any more.
+        """Take the outcome of a multi; None if it is not in flight any more.
 
-        After the first refusal or loss nothing is taken for applied until :meth:`resume`: the
-        chain read back decides.
+        After the first refusal or loss no multi counts as applied until :meth:`resume`: the chain
+        read back decides.
         """
         flight = next((f for f in self._flights if f.tag == outcome.tag), None)
         if flight is None:
@@ -215,17 +215,17 @@ class Pipeline:
                 flight.refused = True
                 ops = flight.multi.ops
                 data = 0 < index < len(ops) - 2
-                # A version that moved is the chain's own matter; anything else an operator's.
+                # The chain handles a changed version; any other refusal needs an operator.
                 op = ops[index] if data or (index >= 0 and code not in _RACES) else None
                 return Refused(code, op), self._count(flight, MultiResult.REFUSED)
             case ZkLost():
                 return InDoubt(), self._count(flight, MultiResult.LOST)
 
     def resume(self, applied: int, read: Standing) -> list[Unit]:
-        """Continue after ``applied`` of the multis in doubt; the others are taken back.
+        """Continue: the first ``applied`` multis in doubt were applied, the others are taken back.
 
         Returns:
-            The units of which the last multi turned out to be applied.
+            The units whose last multi was applied.
         """
         assert self.chain is not None
         closed = []

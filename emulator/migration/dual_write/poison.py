@@ -1,11 +1,11 @@
-"""Operations ZooKeeper refuses for good, and what the operator wants done about them.
+"""Operations that ZooKeeper refuses permanently, and the configured reaction.
 
-A refusal that a full comparison repairs (the znode is missing, or there already) is no poison
-unless it comes back. Anything else (no permission, too large for a frame) is: with
-``kraftbridge.zk.write.behind.poison=block`` nothing after it is written, and it is tried again with
-back-off; with ``skip`` the znode is left as it is. Never silently: the path and the cause stand in
-the status, a metric and the log. The chain's own znodes are never skipped, and one that cannot be
-read when it must be is named in the same way.
+A refusal that a full comparison repairs (the znode is missing, or exists already) is not poison
+unless it is repeated. Every other refusal (no permission, too large for a frame) is poison. With
+``kraftbridge.zk.write.behind.poison=block`` nothing after it is written, and it is retried with
+back-off; with ``skip`` the znode is left as it is. The path and the cause are always shown in the
+status, a metric and the log. The chain's own znodes are never skipped. A znode that must be read
+and cannot be is reported in the same way.
 """
 
 from __future__ import annotations
@@ -57,20 +57,20 @@ class Poisoned:
 
 
 class Poison:
-    """Which znodes cannot be written, and until when to wait before trying again."""
+    """The znodes that cannot be written, and the time of the next retry."""
 
     def __init__(self, skip: bool) -> None:
         self._skip = skip
         self._refusals: dict[str, int] = {}
         self.not_empty: set[str] = set()
-        """What could not be deleted as there is something below: to be looked at."""
+        """Znodes that could not be deleted because they have children, which must be read."""
         self._blocked: Poisoned | None = None
         self._unreadable: Poisoned | None = None
         self._skipped: dict[str, Poisoned] = {}
         self._retries = 0
         self.retry_ms = 0
         self.since_ms: int | None = None
-        """Since when nothing is written because of one znode; None: nothing is in the way."""
+        """Since when a znode blocks all writing; None: no znode does."""
 
     @property
     def znodes(self) -> tuple[Poisoned, ...]:
@@ -79,7 +79,7 @@ class Poison:
         return (*blocked, *self._skipped.values())
 
     def refused(self, refusal: Refused, now_ms: int) -> Verdict:
-        """Judge a refused data operation."""
+        """Decide what to do about a refused data operation."""
         assert refusal.op is not None
         path = refusal.op.path
         self._refusals[path] = self._refusals.get(path, 0) + 1
@@ -110,13 +110,13 @@ class Poison:
         return Verdict.BLOCK
 
     def unreadable(self, path: str, cause: str, now_ms: int) -> None:
-        """Nothing more is written until ``path`` has been read: try again at ``retry_ms``."""
+        """Write nothing more until ``path`` has been read: try again at ``retry_ms``."""
         how = "let the controller read it; it tries again within 30 s"
         self._unreadable = Poisoned(path, cause, skipped=False, remedy=how)
         self._back_off(now_ms)
 
     def readable(self) -> None:
-        """What had to be read has been."""
+        """The unreadable znode has been read."""
         self._unreadable = None
         if self._blocked is None:
             self.since_ms = None
@@ -144,7 +144,7 @@ class Poison:
     def filter(self, groups: list[Group]) -> list[Group]:
         """Leave out operations on skipped znodes and below them.
 
-        What tells brokers of a change goes with it, but not the change with what tells of it.
+        A skipped change is left out with its notification; a skipped notification alone is not.
         """
         if not self._skipped:
             return groups
@@ -159,7 +159,7 @@ class Poison:
 
 
 def _lacks(op: ZkOp) -> str:
-    """What the ACL that refused an operation does not give us, and whose ACL that is."""
+    """The permission we lack for a refused operation, and the znode whose ACL refuses it."""
     parent = op.path.rpartition("/")[0] or "/"
     match op:
         case Create():

@@ -1,4 +1,4 @@
-"""What an operator does about a znode that ZooKeeper refuses, as one sentence."""
+"""The instruction to the operator for a znode that ZooKeeper refuses, as one sentence."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ SUBTREES: Final = (
     ("/kafka-acl", "access control entries of resource"),
     ("/delegation_token/tokens/", "delegation token"),
 )
-"""Prefix of a path -> what stands there; the name is what follows, to the next slash."""
+"""Prefix of a path -> what the znode holds; the name follows the prefix, up to the next slash."""
 SKIP: Final = (
     "or restart with kraftbridge.zk.write.behind.poison=skip, which leaves the znode as it is"
 )
 
 
 def remedy(path: str, *, forbidden: bool, skippable: bool) -> str:
-    """Say what to do.
+    """The instruction for one znode.
 
     Args:
         path: of the znode.

@@ -1,7 +1,6 @@
-"""What is sent next, and when: units from the backlog, cut into multis while there is room.
+"""Decides what is sent next: units from the backlog, split into multis while there is room.
 
-A step plans no longer than 5 ms; what is left goes on in the next one. Progress that changes
-nothing is written rarely.
+A step plans for at most 5 ms; the next step continues. Progress without changes is written rarely.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from emulator.seam import Effect, Row
 from emulator.trace.rows import RangeRow, Stage
 
 NO_OP_WRITE_MS: Final = 500
-"""At most one write of ``/migration`` in this time for progress that changes nothing."""
+"""Minimum time between writes of ``/migration`` for progress without changes."""
 
 
 class Sending:
     """Fills the pipeline from the backlog while the write-behind runs.
 
-    ``busy``: work was cut and goes on at once. ``draining``: progress is written without waiting
-    for more of it.
+    ``busy``: work was split and continues at once. ``draining``: progress is written without
+    waiting for more of it.
     """
 
     def __init__(self, pipeline: Pipeline, backlog: Backlog, stamp: Callable[[], int]) -> None:
@@ -34,7 +33,7 @@ class Sending:
         self.busy = self.draining = False
 
     def deadline_ms(self, now_ms: int) -> int | None:
-        """When mere progress is to be written."""
+        """When progress without changes is to be written."""
         # While the pipeline is full, the next answer continues it.
         room = not self._pipeline.in_flight and self._pipeline.open_unit is None
         if room and self._backlog.waiting:
@@ -42,18 +41,18 @@ class Sending:
         return None
 
     def first(self, now_ms: int) -> list[Effect]:
-        """Send a multi that says what ZooKeeper holds already, unless it is on its way."""
+        """Send the first multi of a chain, which changes no data, unless it is in flight."""
         if self._pipeline.in_flight:
             return []
         self._last_write_ms = now_ms
         return self._pipeline.send_bare(self._backlog.confirmed, now_ms)
 
     def fill(self, kraft_epoch: int, now_ms: int) -> tuple[list[Effect], Refused | None]:
-        """Send what there is room for.
+        """Send multis while there is room.
 
         Returns:
-            Effects; and a refusal when nothing is in flight and the next operation fits into no
-            frame.
+            Effects; and a refusal when nothing is in flight and the next operation is too large for
+            a frame.
         """
         effects: list[Effect] = []
         while not self._pipeline.full and not self.busy:
@@ -65,9 +64,9 @@ class Sending:
                 effects.append(Row(row))
             sent = self._pipeline.send_part(unit, now_ms)
             if isinstance(sent, Refused):
-                # What is in flight must be answered first.
+                # The multis in flight must be answered first.
                 return effects, None if self._pipeline.in_flight else sent
-            # What is not planned yet is for the next step.
+            # The next step plans the rest.
             self.busy = not unit.planned
             if sent is not None:
                 self._last_write_ms = now_ms

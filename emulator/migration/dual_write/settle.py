@@ -1,11 +1,11 @@
-"""Settling a doubt: read the chain back and say what it means.
+"""Settling a doubt: read the chain back and decide what was applied.
 
-What is remembered from the doubt on (where to go on, what was refused) stands in :class:`Settling`;
-what is concluded from the four znodes read is a function, :func:`judge`.
+:class:`Settling` keeps the state since the doubt (the mode to return to, the refusal). The function
+:func:`judge` draws the conclusion from the four znodes read.
 
-Runs only when nothing of ours can still be applied: after the ZooKeeper client has fenced the old
-session, or when every multi in flight has been answered. A read alone is no fence (measured: multis
-delayed in the network were applied after it).
+Runs only when no multi of ours can still be applied: after the ZooKeeper client has fenced the old
+session, or when every multi in flight has been answered. A read alone does not fence (measured:
+multis delayed in the network were applied after it).
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from emulator.zookeeper.ops import (
 )
 
 RESTART: Final = "restart this controller to see whether it may claim again"
-"""The way out of being deposed: the guards of a claim look at what has become of the cluster."""
+"""What to do when deposed: after a restart the guards of the claim check the cluster."""
 PATHS: Final = (controller.EPOCH_PATH, controller.PATH, own.PATH, migration.PATH)
 
 
 REQUESTS: Final[Sequence[ZkRequest]] = (Sync("/"), MultiRead(tuple(GetData(p) for p in PATHS)))
-"""The four znodes, after a sync: the server at hand may lag behind the leader."""
+"""Read the four znodes after a sync, because the connected server may lag behind the leader."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadLost:
-    """The connection was lost under the reading: ask again."""
+    """The connection was lost during the read: read again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A read failed for another reason than absence: it proves nothing."""
+    """A read failed with an error other than a missing znode, so there is no conclusion."""
 
     path: str
     cause: str
@@ -65,12 +65,12 @@ class Deposed:
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """The claim is ours, but a foreign write changed one of our two znodes: compare the tree."""
+    """We hold the claim, but another client changed one of our two znodes: compare the tree."""
 
     read: Standing
     why: str
     position: Position | None
-    """What a multi in doubt, known to be applied, says ZooKeeper holds; None: nothing new."""
+    """The position of the last multi in doubt that was applied; None: none was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +85,10 @@ Conclusion: TypeAlias = ReadLost | Unreadable | Deposed | Foreign | Applied
 
 
 class Settling:
-    """One doubt after the other: what is remembered of each, and the reading that ends it.
+    """Keeps the state of the current doubt, and reads the chain back to end it.
 
-    ``resume``: the mode that was interrupted. ``refusal``: the first refused multi; what follows it
-    in flight is refused because of it.
+    ``resume``: the mode that was interrupted. ``refusal``: the first refused multi; the multis
+    after it are refused because of it.
     """
 
     def __init__(self, zk: Zk) -> None:
@@ -103,24 +103,24 @@ class Settling:
         self.resume = Mode.STARTING
 
     def interrupt(self, mode: Mode) -> None:
-        """Remember what a doubt interrupts; a doubt within a doubt interrupts nothing."""
+        """Record the mode that a doubt interrupts; a second doubt does not change it."""
         if mode in ORDERLY:
             self.resume = mode
 
     def refused(self, refusal: Refused) -> list[Effect]:
-        """Remember and log the first refusal; the others say nothing new."""
+        """Record and log the first refusal; the others follow from it."""
         if self.refusal is not None:
             return []
         self.refusal = refusal
         return [refusal.log()]
 
     def ask(self, now_ms: int) -> list[Effect]:
-        """Ask for the four znodes; an earlier question is forgotten."""
+        """Read the four znodes; an earlier read is dropped."""
         self._round = Round(REQUESTS)
         return self._round.begin(self._zk, now_ms)
 
     def answered(self, outcome: ZkOutcome) -> Round | None:
-        """Take an outcome; returns the round if it was the last one of it."""
+        """Take an outcome; returns the round if this completes it."""
         read = self._round
         if read is None or not read.take(outcome):
             return None
@@ -129,7 +129,7 @@ class Settling:
 
 
 def conclude(chain: Chain, read: Round, unrefused: int) -> Conclusion:
-    """Say what a complete reading means for the chain; see :func:`judge`."""
+    """Draw the conclusion from a complete read; see :func:`judge`."""
     if read.lost:
         return ReadLost()
     for _, code in read.failures:
@@ -141,10 +141,10 @@ def conclude(chain: Chain, read: Round, unrefused: int) -> Conclusion:
 
 
 def judge(chain: Chain, values: Sequence[ReadValue], unrefused: int) -> Deposed | Foreign | Applied:
-    """Say what the four znodes, in the order of :data:`PATHS`, mean for the chain.
+    """Conclude from the four znodes, in the order of :data:`PATHS`, what was applied.
 
-    What was applied is what our own znode's content says. Versions alone would count a refused
-    multi as applied when another hand has written both znodes once.
+    The content of our own znode says what was applied. Versions alone would count a refused multi
+    as applied when another client has written both znodes once.
 
     Args:
         chain: its multis in flight are in doubt.

@@ -1,8 +1,8 @@
 """A unit of writing: the znode operations that carry ZooKeeper from one image to a later one.
 
 Operations come from a plan that is made piece by piece, since no step may take longer than 5 ms,
-and leave in multis bounded by count and bytes. All multis of a unit but the last carry the offset
-the unit starts from, and their place in it; the last carries the new offset.
+and are sent in multis bounded by count and bytes. The last multi of a unit carries the new offset.
+All others carry the offset at which the unit starts, and their index in the unit.
 """
 
 from __future__ import annotations
@@ -20,16 +20,18 @@ from emulator.trace.rows import MultiOperation
 from emulator.zookeeper.ops import Create, Delete, ZkOp
 
 MULTI_BYTES_MAX: Final = 250_000
-"""A multi of this size is a few ms for ZooKeeper; its frame limit is four times as much."""
+"""A multi of this size takes ZooKeeper a few ms; its frame limit is four times as large."""
 PLAN_OPS_PER_STEP: Final = 1_000
 PIECES_PER_STEP: Final = 80
-"""Pieces of a delta hold operations, which :data:`PLAN_OPS_PER_STEP` limits; a few hold none."""
+"""Most pieces of a delta hold operations, which :data:`PLAN_OPS_PER_STEP` limits; a few hold
+none.
+"""
 COMPARED_PIECES_PER_STEP: Final = 6
-"""A piece is some 50 znodes at most; comparing equal ones yields no operation, yet takes time."""
+"""A piece is about 50 znodes at most; comparing equal znodes takes time but yields no operation."""
 
 
 OpSize: TypeAlias = Callable[[ZkOp], int]
-"""Bytes an operation adds to a multi: the session knows, it has a chroot and ACLs."""
+"""Bytes an operation adds to a multi; the session computes it, with chroot and ACLs."""
 
 
 class SizedGroup(NamedTuple):
@@ -44,9 +46,9 @@ class SizedGroup(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Unit:
-    """What is written between two positions of the log.
+    """The operations between two positions of the log.
 
-    Invariant: ``source`` yields operations in an order of which every prefix can be applied and
+    Invariant: ``source`` yields operations in an order in which every prefix can be applied and
     completed later.
     """
 
@@ -56,7 +58,7 @@ class Unit:
     touched: Touched
     source: Iterator[Sequence[Group]]
     full: bool = False
-    """A reconcile of the whole tree, not a delta."""
+    """Whether it is a reconcile of the whole tree, not a delta."""
     begun_ns: int = 0
     groups: deque[SizedGroup] = field(default_factory=deque)
     """Planned and not sent."""
@@ -84,7 +86,7 @@ class Unit:
 
     @property
     def position(self) -> Position:
-        """What the next multi says, after :meth:`pack`: the new offset if nothing is left."""
+        """The position for the next multi, after :meth:`pack`: new offset if nothing is left."""
         if self.packed:
             return Position(self.after.offset, self.after.epoch)
         return Position(self.base.offset, self.base.metadata_epoch, self.parts_sent + 1)
@@ -95,7 +97,7 @@ class Unit:
         """Draw pieces from the source until about ``ops_max`` operations are waiting.
 
         Args:
-            op_size: bytes of each operation; asked once for each.
+            op_size: bytes of each operation; called once for each.
             ops_max: waiting operations at which to stop.
             pieces_max: pieces drawn at most; None: what takes a step some milliseconds.
 
@@ -141,7 +143,7 @@ class Unit:
             size += group.bytes
             taken.append(self.groups.popleft())
         if not self.groups and not self.planned:
-            # One group larger than a multi: what follows it is not known yet.
+            # One group is larger than a multi; the next group is not planned yet.
             self.groups.extend(taken)
             return None
         self.packed = not self.groups and self.planned
@@ -164,7 +166,7 @@ class Unit:
 
 
 def operations(groups: Sequence[SizedGroup], multi_bytes: int) -> tuple[MultiOperation, ...]:
-    """Count a multi's operations by kind of work; the chain's three, the rest, come last."""
+    """Count a multi's operations by kind of work; the chain's three operations come last."""
     counts: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
     for group in groups:
@@ -177,7 +179,7 @@ def operations(groups: Sequence[SizedGroup], multi_bytes: int) -> tuple[MultiOpe
 
 
 def operation_kind(op: ZkOp) -> str:
-    """Name the kind of work a data operation belongs to.
+    """The kind of work that a data operation belongs to.
 
     >>> from emulator.zookeeper.ops import SetData
     >>> operation_kind(SetData("/brokers/topics/t/partitions/0/state", b"{}"))

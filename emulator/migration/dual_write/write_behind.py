@@ -1,8 +1,8 @@
-"""Dual write: committed changes to ZooKeeper, exactly once, in order, later than their commit.
+"""Dual write: writes committed changes to ZooKeeper, exactly once, in order, after their commit.
 
 ``target`` is the newest stable image, ``planned`` the image the last unit ends at; a unit is made
-from all that was committed in between, so changes to one znode coalesce while earlier multis are on
-their way. What follows what stands in ``modes.py``; each change of mode goes through ``_enter``.
+of all changes committed in between, so changes to one znode coalesce while earlier multis are in
+flight. ``modes.py`` lists the allowed changes of mode; each goes through ``_enter``.
 
 Source: KIP-866 "Dual Metadata Writes", "Unavailable ZooKeeper". Kafka 3.9 (KRaftMigrationDriver,
 KRaftMigrationZkWriter) drops a failed delta and stops for good after one lost reply.
@@ -40,14 +40,15 @@ from emulator.zookeeper.ops import ZkOutcome
 
 
 class WriteBehind:
-    """Units to multis, outcomes to conclusions; see the module's docstring.
+    """The write-behind; see the module's docstring.
 
     Args:
         zk: submits requests; outcomes come back by :meth:`outcome`.
         stamp: monotonic clock in ns, for trace rows and durations only.
         digest_at: digest of the batch of our log that holds an offset.
         ops_max: data operations in one multi.
-        skip_poison: leave out operations ZooKeeper refuses for good instead of stopping at them.
+        skip_poison: leave out operations that ZooKeeper refuses permanently instead of stopping at
+            them.
         entities: the classes beside topics.
     """
 
@@ -78,13 +79,13 @@ class WriteBehind:
 
     @property
     def started(self) -> bool:
-        """The chain is ours and confirmed, though nothing may have been written yet."""
+        """Whether the chain is taken over and confirmed; data may not have been written yet."""
         return self.mode in (Mode.CLAIMED, Mode.RECONCILING, Mode.RUNNING)
 
     def keep_from(self, image: Image) -> int | None:
-        """Say from which offset on the log is kept, so that the next claim can compare.
+        """The offset from which the log must be kept, so that the next claim can compare.
 
-        None: nothing has to be kept, as ``image`` says that no migration is under way.
+        None: nothing must be kept, because in ``image`` no migration is in progress.
         """
         if image.migration_state is not MigrationState.MIGRATION:
             return None
@@ -92,7 +93,7 @@ class WriteBehind:
 
     @property
     def idle(self) -> bool:
-        """The whole tree is reconciled and nothing is on its way or waiting to be."""
+        """Whether the whole tree is reconciled and nothing is in flight or waiting."""
         return (
             self.mode is Mode.RUNNING
             and self.confirmations.reconciled
@@ -121,12 +122,12 @@ class WriteBehind:
     def begin(
         self, term: Term, counters: Counters, position: Position, image: Image, now_ms: int
     ) -> list[Effect]:
-        """A claim succeeded: take over the chain, first with a multi that only says so.
+        """A claim succeeded: take over the chain, first with a multi without data.
 
         Args:
             term: the claim.
             counters: versions read after the claim, which fences every older writer.
-            position: what ``/migration`` said then.
+            position: what ``/migration`` held at the claim.
             image: the newest stable image.
             now_ms: now.
         """
@@ -139,17 +140,17 @@ class WriteBehind:
         return self._pump(now_ms)
 
     def reconcile(self, now_ms: int) -> list[Effect]:
-        """Read the whole tree, compare it with the newest stable image, write what differs."""
+        """Read the whole tree, compare it with the newest stable image, write the differences."""
         assert self.started, self.mode
         return self._begin_reconcile(now_ms)
 
     def verify(self, now_ms: int) -> list[Effect]:
-        """See whether the claim still stands: ``verified`` says so, or the mode is DEPOSED."""
+        """Check whether the claim is still ours: sets ``verified``, or the mode becomes DEPOSED."""
         self.verified = False
         return self._begin_settle(now_ms) if self.mode is Mode.CLAIMED else []
 
     def stop(self) -> None:
-        """Leadership is lost: drop everything; the next claim fences what is in flight."""
+        """Leadership is lost: drop everything; the next claim fences the multis in flight."""
         self.pipeline.clear()
         self.pipeline.chain = None
         self._reading = None
@@ -160,12 +161,12 @@ class WriteBehind:
         self._enter(Mode.STOPPED)
 
     def drain(self, now_ms: int) -> list[Effect]:
-        """Write what is left without waiting for more of it; done when :attr:`idle`."""
+        """Write the remaining changes without waiting for more; done when :attr:`idle`."""
         self._sending.draining = True
         return self._pump(now_ms)
 
     def metadata(self, deltas: Sequence[Delta], now_ms: int) -> list[Effect]:
-        """Take stable deltas, oldest first; nothing is ever written that is not in one (G06)."""
+        """Take stable deltas, oldest first; only changes in stable deltas are written (G06)."""
         for delta in deltas:
             first, last = delta.first_offset, delta.last_offset
             self.lag.commit(first, last, now_ms, changes=bool(delta.touched))
@@ -186,11 +187,11 @@ class WriteBehind:
                 return []
 
     def zk_connected(self, now_ms: int) -> list[Effect]:
-        """A new session is there and the one before it is dead: read the chain back."""
+        """A new session is open and the previous one is fenced: read the chain back."""
         return self._begin_settle(now_ms) if self.mode is Mode.DOUBT else []
 
     def tick(self, now_ms: int) -> list[Effect]:
-        """Go on with work that was cut, retry what is poisoned, write mere progress."""
+        """Continue split work, retry poisoned znodes, write progress without changes."""
         if self.mode is Mode.POISONED and self.poison.retry_ms <= now_ms:
             return self._begin_settle(now_ms)
         return self._pump(now_ms)
@@ -219,7 +220,7 @@ class WriteBehind:
                 effects += self._settling.refused(report)
                 if not self.pipeline.unanswered:
                     return effects + self._begin_settle(now_ms)
-                # Nothing more is sent until what is in flight has been answered.
+                # Nothing more is sent until the multis in flight are answered.
                 self._settling.interrupt(self.mode)
                 self._enter(Mode.SETTLING)
                 return effects
@@ -246,7 +247,7 @@ class WriteBehind:
         return effects + self._begin_settle(now_ms)
 
     def _begin_settle(self, now_ms: int) -> list[Effect]:
-        """Read the chain back; nothing of ours can be applied any more."""
+        """Read the chain back; no multi of ours can be applied any more."""
         self._settling.interrupt(self.mode)
         if not self._zk.connected:
             self._enter(Mode.DOUBT)
@@ -289,8 +290,8 @@ class WriteBehind:
     def _touched(self, found: settle.Foreign, now_ms: int) -> list[Effect]:
         """A foreign write changed one of our znodes: compare the whole tree with the image."""
         self._backlog.take_back(self.pipeline.start_over(found.read))
-        # A multi in doubt may have been applied before the foreign write: without this /migration
-        # would go back to what was confirmed before it.
+        # A multi in doubt may have been applied before the foreign write: without this, /migration
+        # would go back to the position confirmed before it.
         self._backlog.confirmed = found.position or self._backlog.confirmed
         effects: list[Effect] = [Log("warning", "the chain was touched", {"why": found.why})]
         if self._settling.resume in (Mode.STARTING, Mode.CLAIMED):
@@ -299,7 +300,7 @@ class WriteBehind:
         return effects + self._begin_reconcile(now_ms)
 
     def _continue(self, applied: int, now_ms: int) -> list[Effect]:
-        """Go back to where the doubt began."""
+        """Return to the mode that the doubt interrupted."""
         mode = self._settling.resume
         if mode is Mode.RECONCILING:
             return self._begin_reconcile(now_ms)
@@ -318,7 +319,7 @@ class WriteBehind:
         return self._wait()
 
     def _untell(self) -> None:
-        """Units that cannot be finished as planned go back to pending: a reconcile covers them."""
+        """Return unfinished units to the backlog: a reconcile covers them."""
         self._backlog.take_back(self.pipeline.clear())
 
     def _begin_reconcile(self, now_ms: int) -> list[Effect]:
@@ -331,7 +332,7 @@ class WriteBehind:
         return self._reading.begin(now_ms)
 
     def _read(self, reading: Reading, now_ms: int) -> list[Effect]:
-        """See whether the tree is there; then all that is committed by now is compared with it."""
+        """If the tree is read completely, compare it with everything committed so far."""
         if reading.lost:
             return self._doubt("reading the tree", now_ms)
         if reading.failure is not None:

@@ -1,15 +1,15 @@
 """Claiming ``/controller`` and ``/controller_epoch``, and the guards before it.
 
-One multi, a compare-and-set: ``/controller_epoch`` + 1 at the version read, ``/controller`` deleted
-at the version read if it is there, and made anew, persistent, with our id and KRaft epoch; and our
-own znode at the version read, with the incarnation of our process. Its success fences every write
-an earlier controller of either kind may still have on the way; only then are the two counters read
-that our chain goes on from.
+The claim is one multi, a compare-and-set. It sets ``/controller_epoch`` + 1 at the version read,
+deletes ``/controller`` at the version read if it exists, creates it again, persistent, with our id
+and KRaft epoch, and writes our own znode at the version read, with the incarnation of our process.
+Its success fences every write of an earlier controller of either kind that is still in flight. Only
+then the two counters are read from which our chain continues.
 
 A claim in doubt is not repeated but recognised, so the epoch rises by exactly one per claim (E06):
-by our own znode, which then holds our incarnation and epochs. Id and KRaft epoch alone prove
-nothing: a restored or cloned folder comes to the same. What must not be written over is asked
-whether the claim was recognised or not, and whatever the epochs say.
+if it was applied, our own znode holds our incarnation and epochs. Id and KRaft epoch alone prove
+nothing: a restored or cloned folder can have the same. The guards are checked whether or not the
+claim was recognised, and for all epochs.
 
 Source: KIP-866 "Controller Leadership"; KafkaZkClient.tryRegisterKRaftControllerAsActiveController,
 Kafka 3.9. The guards are not in Kafka, which deletes what the other controller wrote.
@@ -105,13 +105,13 @@ def _repair(path: str) -> str:
 
 
 def guard(found: Found, image: Image, log: LogView, who: Claimer) -> list[Reason]:
-    """Return why a claim would do damage; empty: it may be made, or kept.
+    """The reasons why a claim would do damage; empty: it may be made, or kept.
 
     Args:
-        found: what is in ZooKeeper.
+        found: the four znodes in ZooKeeper.
         image: the newest stable image.
         log: our log.
-        who: we.
+        who: this controller.
     """
     if not already_ours(found, who) and (held := _held(found, who)) is not None:
         return [held]
@@ -134,7 +134,7 @@ def guard(found: Found, image: Image, log: LogView, who: Claimer) -> list[Reason
 
 
 def _held(found: Found, who: Claimer) -> Reason | None:
-    """Say that another KRaft controller holds the claim, in an epoch that is not below ours."""
+    """Refuse if another KRaft controller holds the claim in an epoch not below ours."""
     holder = found.controller
     if holder is None or holder.kraft_epoch < who.kraft_epoch:
         return None
@@ -176,7 +176,7 @@ def _taken_over(found: Found) -> list[Reason]:
 
 
 def already_ours(found: Found, who: Claimer) -> bool:
-    """Whether an earlier try of this very claim was applied although its answer was lost."""
+    """Whether an earlier attempt of this same claim was applied although its answer was lost."""
     holder, mine = found.controller, found.own
     if holder is None or mine is None or not mine.incarnation:
         return False
@@ -186,10 +186,10 @@ def already_ours(found: Found, who: Claimer) -> bool:
 
 
 def multi(found: Found, log: LogView, who: Claimer, now_ms: int) -> Multi:
-    """Return the claim: all or nothing, at the versions found.
+    """The multi of the claim: atomic, at the versions found.
 
-    What ZooKeeper holds does not change with it, so our own znode says the same position as before
-    if it was of the same multi as ``/migration``, else that of ``/migration``.
+    It does not change the position. So our own znode keeps its position if the same multi wrote it
+    and ``/migration``; else it takes the position of ``/migration``.
     """
     ops: list[ZkOp] = [
         SetData(
@@ -219,7 +219,7 @@ def multi(found: Found, log: LogView, who: Claimer, now_ms: int) -> Multi:
 
 
 def refused(outcome: ZkFailed, sent: Multi) -> Reason:
-    """Say what ZooKeeper does not let us write."""
+    """The reason for a claim that ZooKeeper refused."""
     path = sent.ops[max(0, outcome.index)].path
     text = f"{path}: ZooKeeper answers {code_name(outcome.code)} to the claim"
     if outcome.code == ZkCode.NO_AUTH:
@@ -228,7 +228,7 @@ def refused(outcome: ZkFailed, sent: Multi) -> Reason:
 
 
 def claimed(found: Found, who: Claimer) -> tuple[Term, Counters, Position]:
-    """Return what the chain starts from, of the znodes as read after the claim."""
+    """The start of the chain, from the znodes read after the claim."""
     term = Term(who.node_id, who.kraft_epoch, found.zk_epoch, found.epoch_version, who.incarnation)
     said = found.migration
     part = found.own.part if found.own is not None else 0

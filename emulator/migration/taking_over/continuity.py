@@ -1,12 +1,12 @@
-"""Whether our log continues what ZooKeeper says: the offset, its epoch, and the batch itself.
+"""Checks that our log continues ZooKeeper's: the offset, its epoch, and the batch.
 
 ZooKeeper follows one log. A folder restored from a backup, or a clone of a disk, has the same
-cluster, the same id and, after a start or two, any epoch; only its records tell. What ZooKeeper
-has last followed must be in our log, whatever the epochs say, or a comparison would delete what the
-other log has acknowledged.
+cluster id and node id and, after some starts, may have any epoch. Only its records differ. The last
+batch that ZooKeeper followed must be in our log, for all epochs, or a comparison would delete
+changes that the other log has acknowledged.
 
 The controller's log is never trimmed beyond what ZooKeeper has confirmed (``Raft.keep_from``), so
-what must be compared is there. Not in Kafka, which compares nothing.
+the batch to compare is in it. Not in Kafka, which compares nothing.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ WAY_OUT = (
     f"newest metadata: roll back to ZooKeeper mode, delete {migration.PATH} and {own.PATH}, format "
     "the controllers anew and migrate again"
 )
-"""What an operator does about a folder that another one has gone on without."""
+"""The instruction for a folder whose log is not the one that ZooKeeper follows."""
 
 
 class LogView(Protocol):
-    """What the guards ask about our own log."""
+    """The part of our log that the guards use."""
 
     @property
     def log_start_offset(self) -> int:
-        """First offset that is not covered by a snapshot alone."""
+        """First offset of the log after the snapshot it begins with."""
 
     def epoch_at(self, offset: int) -> int | None:
-        """Leader epoch of the record at ``offset``; None for one that the log does not hold."""
+        """Leader epoch of the record at ``offset``; None if the log does not hold it."""
 
     def digest_at(self, offset: int) -> str:
         """Digest of the batch that holds ``offset``; empty when the log does not hold it."""
 
 
 def current(said: migration.MigrationZnode, mine: own.OwnZnode | None) -> bool:
-    """Whether our own znode was written by the same multi as ``/migration``."""
+    """Whether the same multi wrote our own znode and ``/migration``."""
     if mine is None:
         return False
     at = (said.kraft_metadata_offset, said.kraft_metadata_epoch)
@@ -47,12 +47,12 @@ def current(said: migration.MigrationZnode, mine: own.OwnZnode | None) -> bool:
 
 
 def broken(said: migration.MigrationZnode, mine: own.OwnZnode | None, log: LogView) -> list[Reason]:
-    """Return why our log is not the one that ZooKeeper follows; empty: nothing says so.
+    """Why our log is not the one that ZooKeeper follows; empty if it is not excluded.
 
     Args:
         said: ``/migration``.
-        mine: our own znode. One that is not of the same multi is compared as far as the log goes
-            back: a Kafka controller may have written ``/migration`` since.
+        mine: our own znode. If another multi wrote it, it is compared as far back as the log goes:
+            a Kafka controller may have written ``/migration`` since.
         log: our log.
     """
     offset, epoch = said.kraft_metadata_offset, said.kraft_metadata_epoch

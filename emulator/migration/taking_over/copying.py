@@ -17,7 +17,7 @@ from emulator.seam import Effect
 from emulator.zookeeper.ops import ZkOutcome
 
 APPEND_AHEAD_RECORDS: Final = 20_000
-"""The copy waits when so many records are not committed."""
+"""The copy waits while this many records are not committed."""
 
 
 class Appender(Protocol):
@@ -25,27 +25,27 @@ class Appender(Protocol):
 
     @property
     def tip(self) -> Image:
-        """Through the last appended record."""
+        """The image through the last appended record."""
 
     @property
     def stable(self) -> Image:
-        """Through the last record that may be shown."""
+        """The image through the last record that may be shown."""
 
     def append(self, records: Sequence[object], now_ms: int, *, atomic: bool = True) -> int:
         """Append; returns the last offset."""
 
 
 class Claimant(Protocol):
-    """Who knows whether the claim still stands."""
+    """Checks whether the claim is still ours."""
 
     verified: bool
 
     def verify(self, now_ms: int) -> list[Effect]:
-        """Look; ``verified`` becomes true if it does."""
+        """Start the check; ``verified`` becomes true if the claim is ours."""
 
 
 class CopyTask(Task):
-    """Read the whole tree and append it; the log says MIGRATION only if the claim stands."""
+    """Read the whole tree and append it; the log says MIGRATION only if the claim is still ours."""
 
     def __init__(  # noqa: PLR0917  # what a copy needs to know
         self,
@@ -72,7 +72,7 @@ class CopyTask(Task):
 
     @property
     def busy(self) -> bool:
-        """While pages are being appended and not too many wait for their commit."""
+        """Whether pages are being appended and not too many wait for their commit."""
         if self._checks is not None:
             return True
         return self._pages is not None and not self._asked and not self._too_far_ahead
@@ -82,7 +82,7 @@ class CopyTask(Task):
         return self._controller.tip.offset - self._log.high_watermark >= APPEND_AHEAD_RECORDS
 
     def begin(self, now_ms: int) -> list[Effect]:
-        """Begin to read."""
+        """Begin to read the tree."""
         return self._reading.begin(now_ms)
 
     def outcome(self, outcome: ZkOutcome, now_ms: int) -> list[Effect]:
@@ -129,14 +129,14 @@ class CopyTask(Task):
         return []
 
     def abort(self, now_ms: int) -> None:
-        """The claim is lost: take back what was appended, from metadata.version 13 on."""
+        """The claim is lost: abort the transaction with the copy, from metadata.version 13 on."""
         version = self._controller.stable.metadata_version
         if self._pages is not None and not self._complete and importer.begin(version):
             self._controller.append(importer.abort("the claim of /controller was lost"), now_ms)
         self._pages = None
 
     def _check(self, now_ms: int) -> None:
-        """See once more that all can be copied, before the first record is appended."""
+        """Check again that everything can be copied, before the first record is appended."""
         assert self._checks is not None
         assert self._reading.tree is not None
         pieces = list(islice(self._checks, CHECKS_PER_STEP))

@@ -1,10 +1,10 @@
-"""What a migration would copy from a tree, and what it would refuse: counts, without any log.
+"""What a migration would copy from a tree, and what it would refuse, without a log.
 
-The same checks and the same copy as the real one, on a log that was just formatted. Pure and in one
-go: for a command that works offline, not for the controller's loop.
+It runs the checks and the copy of a migration on a log that was just formatted. It is pure and runs
+in one call: for an offline command, not for the controller's event loop.
 
-A dump may lack its secrets. What was left out is replaced by something well formed, so that it is
-counted, and named as not looked at.
+A dump may lack its secrets. A missing secret is replaced by a well-formed value, so that it is
+counted, and reported as not checked.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class CopyRefusal:
-    """A znode for which the migration would not start; ``code`` is one of ``Why``."""
+    """A znode that prevents the migration; ``code`` is one of ``Why``."""
 
     code: str
     znode: str
@@ -55,21 +55,21 @@ class CopyRefusal:
 
 @dataclass(slots=True)
 class DryRun:
-    """What a migration that begins now would do."""
+    """The result of a migration that would begin now."""
 
     metadata_version: MetadataVersion
     records: dict[str, int] = field(default_factory=dict)
-    """How many records of which type, under Kafka's names, in the order of the copy."""
+    """Number of records by type, under Kafka's names, in the order of the copy."""
     refusals: list[CopyRefusal] = field(default_factory=list)
-    """While there is one, nothing at all would be copied."""
+    """If there is one, nothing would be copied."""
     left: list[Note] = field(default_factory=list)
-    """Znodes that stand for something and are not copied, as in Kafka."""
+    """Znodes with data that are not copied, as in Kafka."""
     unchecked: list[Note] = field(default_factory=list)
-    """What the dump does not show."""
+    """Znodes whose secrets are left out of the dump."""
 
 
 def dry_run(tree: Tree, version: MetadataVersion, entities: Entities = ENTITIES) -> DryRun:
-    """Say what would be copied.
+    """Compute what would be copied.
 
     Args:
         tree: a whole one, as dumped.
@@ -110,7 +110,7 @@ def _refusal(reason: Reason) -> CopyRefusal:
 
 
 def _claim(tree: Tree, image: Image) -> Iterator[Reason]:
-    """What would keep a controller from claiming the cluster, as far as a tree tells."""
+    """Reasons against a claim of the cluster that can be found in a tree."""
     version = image.metadata_version
     if not version.supports(Feature.MIGRATION):
         text = (
@@ -127,7 +127,7 @@ def _claim(tree: Tree, image: Image) -> Iterator[Reason]:
     if isinstance(read, Reason):
         yield read
     else:
-        # A log without a migration is not asked about its offsets.
+        # The offsets of a log without a migration are not checked.
         yield from claim.guard(read, image, _NoLog(), Claimer(-1, FIRST_EPOCH, ""))
 
 
@@ -153,7 +153,7 @@ def _left(tree: Tree) -> Iterator[Note]:
 
 
 def _without(tree: Tree, refused: set[str]) -> Tree:
-    """The tree as if some znodes were not there."""
+    """The tree without some znodes."""
     kept = Tree()
     kept.nodes = {path: node for path, node in tree.nodes.items() if path not in refused}
     kept.lists = {
@@ -164,7 +164,7 @@ def _without(tree: Tree, refused: set[str]) -> Tree:
 
 
 def _without_gaps(tree: Tree) -> tuple[Tree, list[Note]]:
-    """Fill in something well formed for secrets left out, and say where they were."""
+    """Put well-formed values in place of missing secrets, and return their paths."""
     filled = Tree()
     filled.nodes, filled.lists = dict(tree.nodes), tree.lists
     notes = []
@@ -191,6 +191,6 @@ def _without_gaps(tree: Tree) -> tuple[Tree, list[Note]]:
 
 
 def _scram(mechanism: str) -> str:
-    """A credential that is one; a password would not decode whatever stood here."""
+    """A well-formed credential; for a password no replacement could be decoded."""
     key = base64.b64encode(bytes(64 if mechanism.endswith("512") else 32)).decode()
     return f"salt={key},stored_key={key},server_key={key},iterations=4096"

@@ -1,12 +1,12 @@
 """The initial copy: a ZooKeeper tree as metadata records.
 
 Pure: a tree in, pages of records out. Pages are made one by one, since no step may take longer than
-5 ms; ``driver.py`` appends them inside one metadata transaction where metadata.version has those
-(13 and above). Below, what an unfinished copy has left in the log is removed first, so that the
-copy can be started over (Kafka 3.4-3.6 duplicates records then).
+5 ms. They are appended inside one metadata transaction where metadata.version has transactions (13
+and above). Below that level, the records of an unfinished copy are removed from the log first, so
+that the copy can start again (Kafka 3.4-3.6 duplicates records then).
 
-A broker that is not registered can neither be told anything nor be fenced, so it is copied as gone:
-out of the ISRs, and what it led is led by another member (:func:`without_the_gone`).
+A broker that is not registered can neither be sent requests nor be fenced. So the copy removes it
+from ISRs and elects another member for the partitions it leads (:func:`without_the_gone`).
 
 Order, as in Kafka: per topic its TopicRecord, ConfigRecords, PartitionRecords; then the other
 classes in the order of ``zk_tree.entities``. Source: KIP-866 "Initial Data Migration";
@@ -43,18 +43,18 @@ def pages(
     entities: Entities = ENTITIES,
     brokers: Callable[[], Brokers] | None = None,
 ) -> Iterator[list[Record]]:
-    """Yield the records that bring ``image`` to what ``tree`` holds, cut into pages.
+    """Yield the records that change ``image`` to the content of ``tree``, in pages.
 
     Args:
-        tree: read after the claim, so that nobody else writes to it; every entity in it is
-            supported and well formed (``preconditions.reasons`` said so).
-        image: the newest stable image; not empty only when an unfinished copy below
-            metadata.version 13 left something.
-        min_batch_size: ``zookeeper.metadata.migration.min.batch.size``: a page holds at least so
-            many records, the last one excepted.
+        tree: read after the claim, so that no other client writes to it; every entity in it is
+            supported and well formed (checked by ``preconditions``).
+        image: the newest stable image; not empty only after an unfinished copy below
+            metadata.version 13.
+        min_batch_size: ``zookeeper.metadata.migration.min.batch.size``: minimum records of a page,
+            except the last one.
         entities: the classes beside topics.
-        brokers: those registered when a page is made: who leaves later is taken out of what has
-            been copied as out of any other log. None: nobody is taken for gone.
+        brokers: those registered when a page is made; a broker that leaves later is handled by
+            fencing as usual. None: no broker is treated as gone.
 
     Yields:
         Pages of at least ``min_batch_size`` and, inside one topic, at most :data:`PAGE_RECORDS_MAX`
@@ -78,14 +78,14 @@ def pages(
 
 
 def begin(version: MetadataVersion) -> list[Record]:
-    """Return the batch that opens the copy; empty below metadata.version 13."""
+    """The batch that begins the copy; empty below metadata.version 13."""
     if not version.supports(Feature.TRANSACTIONS):
         return []
     return [r.BeginTransactionRecord(name=TRANSACTION_NAME)]
 
 
 def complete(version: MetadataVersion) -> list[Record]:
-    """Return the last batch of the copy: from here on the log says MIGRATION."""
+    """The last batch of the copy: from it on the log says MIGRATION."""
     state: list[Record] = [r.ZkMigrationStateRecord(zk_migration_state=1)]
     if version.supports(Feature.TRANSACTIONS):
         state.append(r.EndTransactionRecord())
@@ -93,12 +93,12 @@ def complete(version: MetadataVersion) -> list[Record]:
 
 
 def abort(reason: str) -> list[Record]:
-    """Return the batch that takes everything since :func:`begin` back."""
+    """The batch that aborts everything since :func:`begin`."""
     return [r.AbortTransactionRecord(reason=reason)]
 
 
 def leftovers(image: Image, entities: Entities = ENTITIES) -> Iterator[Record]:
-    """Yield what removes an unfinished copy from the log; nothing on a log where none was begun."""
+    """Yield the records that remove an unfinished copy from the log; none if there is none."""
     for topic_id in image.topics:
         yield r.RemoveTopicRecord(topic_id=topic_id)
     for (resource_type, name), config in image.configs.items():
@@ -117,7 +117,7 @@ def topic_records(
     version: MetadataVersion,
     brokers: Callable[[], Brokers] | None = None,
 ) -> Iterator[Record]:
-    """Yield one topic: itself, its configs, its partitions.
+    """Yield the records of one topic: the topic, its configs, its partitions.
 
     A missing state znode stands for a partition that no controller has seen yet: all replicas in
     sync, led by the first, epochs 0 (ZkTopicMigrationClient logs the same as a warning).
@@ -148,10 +148,11 @@ def topic_records(
 
 
 def without_the_gone(partition: Partition, brokers: Brokers, version: MetadataVersion) -> Partition:
-    """A partition of which no broker that is not registered leads or is in sync.
+    """The partition with unregistered brokers removed from leadership and ISR.
 
-    Both epochs rise with the change, so that its brokers notice. If nobody else is in sync, the ISR
-    stays and nobody leads: who is gone may come back, and nobody else has all of the data.
+    Both epochs rise with the change, so that its brokers notice. If no other replica is in sync,
+    the ISR stays and there is no leader: the missing broker may come back, and no other has all of
+    the data.
     """
     named = {*partition.isr, partition.leader} - {NO_LEADER}
     if all(member in brokers for member in named):
@@ -192,7 +193,7 @@ def config_records(
 
 
 def migrated_topics(tree: Tree) -> list[str]:
-    """Names of the topics to copy; those pending deletion are left out (D01)."""
+    """Names of the topics to copy, without those pending deletion (D01)."""
     pending = set(tree.children("/admin/delete_topics"))
     return [name for name in sorted(tree.children("/brokers/topics")) if name not in pending]
 

@@ -1,13 +1,13 @@
-"""Why the migration cannot begin yet, as reasons an operator can act on.
+"""The preconditions of the migration; unmet ones are reasons that an operator can act on.
 
-Pure: the tree, the image and the configuration in, reasons out; no reasons means that the claim may
-be made. A reason that waiting cannot remove is ``fatal``: the driver says so and does not touch
-ZooKeeper.
+Pure: computes reasons from the tree, the image and the configuration. Without reasons the claim may
+be made. A reason that waiting cannot remove is ``fatal``: the driver reports it and does not write
+to ZooKeeper.
 
 Source: KIP-866 "Migration Trigger", "ZK Broker Presence", "Incompatible Brokers";
 KRaftMigrationDriver .areZkBrokersReadyForMigration, Kafka 3.9. Beyond Kafka: brokers known only
-from dynamic configs count (Q03), an assigned broker that is absent blocks (T04), and what cannot be
-copied is refused before the claim, not by killing controllers one after the other.
+from dynamic configs count (Q03), an assigned broker that is absent blocks (T04), and a tree that
+cannot be copied is refused before the claim; in Kafka each controller that tries the copy ends.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from emulator.migration.zk_tree.znode_json import number_of
 
 
 class Why(Enum):
-    """Kinds of reasons; the values stand in ``status --json``."""
+    """Kinds of reasons; ``status --json`` shows the values."""
 
     NO_SESSION = "no_session"
     METADATA_VERSION = "metadata_version"
@@ -51,7 +51,7 @@ class Why(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One thing that is missing; ``why`` and ``subject`` (a broker id, a path) identify it."""
+    """One unmet precondition; ``why`` and ``subject`` (a broker id, a path) identify it."""
 
     why: Why
     subject: str
@@ -60,10 +60,10 @@ class Reason:
 
 
 def check(tree: Tree, image: Image, entities: Entities = ENTITIES) -> Iterator[Reason | None]:
-    """Yield why the copy cannot begin, and None after each piece of work that found nothing.
+    """Yield why the copy cannot begin, and None after each piece of work without a reason.
 
     Args:
-        tree: everything the copy would read.
+        tree: all znodes that the copy would read.
         image: the newest stable image.
         entities: the classes beside topics.
     """
@@ -76,15 +76,15 @@ def check(tree: Tree, image: Image, entities: Entities = ENTITIES) -> Iterator[R
 
 
 def check_copy(tree: Tree, image: Image, entities: Entities = ENTITIES) -> Iterator[Reason | None]:
-    """Yield why what was read behind the claim cannot be copied, and None as :func:`check` does.
+    """Yield why a tree read after the claim cannot be copied, and None as :func:`check` does.
 
-    A broker that runs and is not registered goes on leading, and nobody could tell it of another
-    leader. One that is neither registered nor in ``/brokers/ids`` holds nothing up any more, since
-    ZooKeeper has no controller from the claim on that could elect without it: the copy does.
+    A broker that runs but is not registered continues to lead, and could not be told of another
+    leader. A broker that is neither registered nor in ``/brokers/ids`` is no reason to wait: after
+    the claim no ZooKeeper-mode controller can elect other leaders, so the copy does.
 
     Args:
         tree: what will be copied.
-        image: the newest one; who is registered in it can be told.
+        image: the newest image; the brokers registered in it can be sent requests.
         entities: the classes beside topics.
     """
     yield from unreadable(tree, image.metadata_version, entities=entities)
@@ -92,7 +92,7 @@ def check_copy(tree: Tree, image: Image, entities: Entities = ENTITIES) -> Itera
 
 
 def reasons(tree: Tree, image: Image) -> list[Reason]:
-    """Return what :func:`check` finds: an empty list means that the claim may be made."""
+    """All reasons of :func:`check`; if the list is empty, the claim may be made."""
     return [reason for reason in check(tree, image) if reason is not None]
 
 
@@ -102,12 +102,12 @@ def unreadable(
     assigned: dict[int, list[str]] | None = None,
     entities: Entities = ENTITIES,
 ) -> Iterator[Reason | None]:
-    """Yield what in the tree cannot be copied, and None after each piece that can.
+    """Yield the znodes that cannot be copied, and None after each piece that can.
 
     Args:
-        tree: everything the copy would read.
-        version: metadata.version, not every one of which can record every entity.
-        assigned: takes, per broker, the names of the topics it has replicas of.
+        tree: all znodes that the copy would read.
+        version: metadata.version; low levels cannot record every entity.
+        assigned: filled with the topics that each broker has replicas of.
         entities: the classes beside topics.
     """
     yield from _topics(tree, {} if assigned is None else assigned)
@@ -117,7 +117,7 @@ def unreadable(
 
 
 def unwritable(image: Image, entities: Entities = ENTITIES) -> list[Reason]:
-    """Return what of an image cannot be written to ZooKeeper, so that a claim would do damage."""
+    """Parts of an image that cannot be written to ZooKeeper, so that a claim would do damage."""
     return [
         reason_of(refusal)
         for entity in entities
@@ -127,7 +127,7 @@ def unwritable(image: Image, entities: Entities = ENTITIES) -> list[Reason]:
 
 
 def reason_of(refusal: Refusal) -> Reason:
-    """A znode that cannot be copied, as a reason."""
+    """The reason for a znode that cannot be copied."""
     return Reason(Why(refusal.kind.value), refusal.path, f"{refusal.path}: {refusal.why}")
 
 
@@ -193,7 +193,7 @@ def _broker_ids(names: Iterable[str]) -> set[int]:
 
 
 def _topics(tree: Tree, assigned: dict[int, list[str]]) -> Iterator[Reason | None]:
-    """Check every topic that would be copied, and collect which broker is assigned what."""
+    """Check every topic to copy, and collect the assigned topics of each broker."""
     pending = set(tree.children("/admin/delete_topics"))
     names: dict[bytes, str] = {}
     for name in sorted(tree.children("/brokers/topics")):
@@ -214,7 +214,7 @@ def _topics(tree: Tree, assigned: dict[int, list[str]]) -> Iterator[Reason | Non
 
 
 def _read(tree: Tree, name: str) -> tuple[topics.ZkTopic | None, list[ZnodeError]]:
-    """One topic with its config and its states, and whatever of them cannot be read."""
+    """One topic with its config and its states, and the znodes of it that cannot be read."""
     topic, errors = None, []
     try:
         topic = topics.read_topic(tree, name)

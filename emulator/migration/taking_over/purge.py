@@ -1,14 +1,14 @@
-"""Notifications that everybody has seen: deleted when they are older than 15 minutes.
+"""Deletes notifications in ZooKeeper that are older than 15 minutes.
 
-ZooKeeper-mode brokers do that themselves, whenever they process one. Who has none of them left, be
-it that all run in KRaft mode or that none has an authorizer, would keep every notification of the
-dual write for ever; so the controller does it too, whoever made them.
+ZooKeeper-mode brokers delete old ones whenever they process one. If there are no such brokers,
+because all run in KRaft mode or none has an authorizer, the notifications of the dual write would
+never be deleted. So the controller deletes them too, its own and those of others.
 
-Runs in DUAL_WRITE, outside the counted chain: a purge that is lost or refused harms nothing and is
-made up for later. It is fenced like every write, by a check of ``/controller_epoch``. One request
-is on its way at a time, of 100 znodes, oldest first, until one is too young.
+Runs in DUAL_WRITE, outside the counted chain: a purge that is lost or refused does no harm and is
+repeated later. It is fenced like every write, by a check of ``/controller_epoch``. One request is
+in flight at a time, for 100 znodes, oldest first, until one is too young.
 
-Age goes by the znode's ctime against our clock, as in Kafka. Source:
+The age is our clock minus the znode's ctime, as in Kafka. Source:
 ZkNodeChangeNotificationListener.purgeObsoleteNotifications, Kafka 3.9.
 """
 
@@ -41,25 +41,24 @@ from emulator.zookeeper.ops import (
 
 AGE_MS: Final = 15 * 60_000
 LOOK_MS_MIN: Final = 60_000
-"""Between two looks, however much there is."""
+"""Time between two purges."""
 BATCH: Final = 100
 """Znodes read, or deleted, in one request."""
 LISTED_MAX: Final = 1_000
-"""Above so many notifications in one folder their names are not listed but counted off: a list
-comes in one answer, and no step may take long."""
+"""Above this many notifications in a folder their names are computed, not listed in one answer."""
 PREFIXES: Final = {
     configs.CHANGES: "config_change_",
     acls.CHANGES: acls.CHANGE,
     acls.EXTENDED_CHANGES: acls.CHANGE,
     delegation_tokens.CHANGES: "token_change_",
 }
-"""Folders of notifications, and what the names in each begin with."""
+"""Folders of notifications, and the prefix of the names in each."""
 
 Script: TypeAlias = Generator[ZkRequest, tuple[ZkOutcome, int], None]
 
 
 class PurgeTask(Task):
-    """Look through the four folders once; see the module's docstring.
+    """Purge the four folders once; see the module's docstring.
 
     Args:
         zk: the client.
@@ -73,7 +72,7 @@ class PurgeTask(Task):
         self._failure: str | None = None
         self.purged = 0
         self.due_ms = 0
-        """When to look again; known once the task has its result."""
+        """When to purge again; set once the task has its result."""
 
     def begin(self, now_ms: int) -> list[Effect]:
         """Ask how many notifications there are."""
@@ -145,7 +144,7 @@ class PurgeTask(Task):
         return Multi((check, *(Delete(path) for path in paths)))
 
     def _refused(self, outcome: ZkOutcome) -> None:
-        """A znode that a broker deleted first is no failure; anything else is, and is retried."""
+        """A znode that a broker deleted first is no failure; other errors are, and are retried."""
         self.due_ms = 0
         if isinstance(outcome, ZkFailed) and outcome.code != ZkCode.NO_NODE:
             self._failure = code_name(outcome.code)
@@ -158,10 +157,10 @@ def _ours(prefix: str, names: Sequence[str]) -> list[str]:
 
 
 def _counted_off(prefix: str, head: Stat) -> Iterator[str]:
-    """The names that as many notifications have if all older ones are gone, oldest first.
+    """Names of the notifications if all older ones are deleted, oldest first.
 
-    The number of a notification is how many were made before it. What a gap hides here is found
-    by name when fewer are left.
+    The number of a notification is how many were created before it. Notifications that gaps hide
+    here are found by name when fewer are left.
 
     >>> head = Stat(0, 0, 0, 0, 0, 17, 0, 0, 0, 3, 0)
     >>> list(_counted_off("config_change_", head))[0]

@@ -1,4 +1,4 @@
-"""What the log of the quorum says about the migration, at the start of a term.
+"""Decides from the quorum's log, at the start of a term, how the migration continues.
 
 Source: KRaftMigrationDriver.WaitForControllerQuorumEvent,
 QuorumFeatures.reasonAllControllersZkMigrationNotReady, Kafka 3.9.
@@ -16,7 +16,7 @@ from emulator.migration.taking_over.preconditions import Reason, Why
 
 
 def next_state(image: Image, voters: Iterable[int]) -> tuple[State, list[Reason]]:
-    """Return where to go from WAIT_FOR_CONTROLLER_QUORUM, and why not on if it is not on."""
+    """The state after WAIT_FOR_CONTROLLER_QUORUM, and the reasons to wait if it stays there."""
     match image.migration_state:
         case MigrationState.PRE_MIGRATION:
             missing = _not_ready(image, voters)
@@ -32,7 +32,7 @@ def next_state(image: Image, voters: Iterable[int]) -> tuple[State, list[Reason]
 
 
 def _not_ready(image: Image, voters: Iterable[int]) -> list[Reason]:
-    """Every voter must have registered as ready; below metadata.version 15 none does."""
+    """Every voter must have registered as ready; below metadata.version 15 none registers."""
     if not image.metadata_version.supports(Feature.CONTROLLER_REGISTRATION):
         return []
     result = []

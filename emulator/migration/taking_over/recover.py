@@ -1,8 +1,8 @@
-"""Before anything else: ZooKeeper's top-level znodes and ``/migration``.
+"""Creates ZooKeeper's top-level znodes and ``/migration``, before anything else.
 
 Source: ZkMigrationClient.getOrCreateMigrationRecoveryState, KafkaZkClient.createTopLevelPaths,
 Kafka 3.9: a controller with the migration flag writes these before any migration begins. Each may
-be there already. Beyond Kafka: nothing at all is written into the ZooKeeper of another cluster.
+exist already. Beyond Kafka: nothing is written into the ZooKeeper of another cluster.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ REQUESTS: Final[Sequence[ZkRequest]] = (
     Sync("/"),
     GetData(migration.PATH),
 )
-"""Creates of what may be missing; the last one reads ``/migration`` back."""
+"""Creates of znodes that may be missing; the last request reads ``/migration``."""
 PATHS: Final = (*TOP_LEVEL, migration.PATH, "/", migration.PATH)
-"""What each request is about, for messages."""
+"""The path of each request, for messages."""
 
 
 def other_cluster(answer: ZkOutcome, cluster_id: str) -> Reason | None:
-    """Say why this ZooKeeper must be left alone; None when it is ours, or nobody's yet (C12).
+    """Why this ZooKeeper must not be written; None if it has our cluster id or none (C12).
 
     Args:
         answer: the result of reading ``/cluster/id``.
-        cluster_id: what our folder was formatted with.
+        cluster_id: the id our folder was formatted with.
     """
     if isinstance(answer, ZkFailed) and answer.code != ZkCode.NO_NODE:
         text = f"{cluster.PATH}: ZooKeeper answers {code_name(answer.code)}"

@@ -1,8 +1,8 @@
 """The ZooKeeper conversations of the driver's states: recover, check, claim; copy is `copying`.
 
 A task is begun once, takes the outcomes of its own requests, and ends with a result: done, reasons
-to wait for, or lost (the connection went; begin anew). None of them knows what comes after it: that
-is the driver's table.
+to wait, or lost (the connection was lost; begin again). The driver's table decides which task comes
+next.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from emulator.zookeeper.ops import (
 )
 
 CHECKS_PER_STEP = 20
-"""Topics looked at in one step."""
+"""Topics checked in one step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +46,19 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Something must change before the task can succeed."""
+    """The task cannot succeed until the reasons are removed."""
 
     reasons: tuple[Reason, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The connection was lost, or a concurrent write came first: begin anew."""
+    """The connection was lost, or a concurrent write came first: begin again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """The claim stands; what the chain of multis starts from."""
+    """The claim succeeded; holds the start of the chain of multis."""
 
     term: Term
     counters: Counters
@@ -69,7 +69,7 @@ TaskResult: TypeAlias = Done | Missing | Lost | Claimed
 
 
 class TaskLog(continuity.LogView, Protocol):
-    """The part of the log that tasks look at."""
+    """The part of the log that tasks use."""
 
     @property
     def high_watermark(self) -> int:
@@ -116,7 +116,7 @@ class Task:
 
 
 class RecoverTask(Task):
-    """Make the top-level znodes and ``/migration``, and see that ``/migration`` can be read."""
+    """Create the top-level znodes and ``/migration``, and check that ``/migration`` parses."""
 
     def __init__(self, zk: Zk, cluster_id: str) -> None:
         super().__init__(zk)
@@ -150,9 +150,9 @@ class RecoverTask(Task):
 
 
 class CheckTask(Task):
-    """Read everything, write nothing, and say what is missing for a migration."""
+    """Read everything, write nothing, and report the unmet preconditions of a migration."""
 
-    def __init__(  # what a check needs to know
+    def __init__(  # the input of a check
         self,
         zk: Zk,
         image: Image,
@@ -171,7 +171,7 @@ class CheckTask(Task):
 
     @property
     def busy(self) -> bool:
-        """While the tree that was read is being checked."""
+        """Whether the tree that was read is being checked."""
         return self._checks is not None
 
     def begin(self, now_ms: int) -> list[Effect]:
@@ -204,7 +204,8 @@ class CheckTask(Task):
         else:
             self._reasons += claim.guard(found, self._image, self._log, self._who)
             if not self._reasons and claim.already_ours(found, self._who):
-                # The claim was applied though its answer was lost: the copy looks for itself.
+                # The claim was applied although its answer was lost: the copy checks the tree
+                # itself.
                 self.result = Done()
                 return []
         self._reading = Reading(self._zk)
@@ -220,13 +221,13 @@ class CheckTask(Task):
 
 
 class ClaimTask(Task):
-    """Claim ``/controller`` and ``/controller_epoch``, or find out that it must not be done.
+    """Claim ``/controller`` and ``/controller_epoch``, unless a guard refuses.
 
-    Before a first copy everything is checked again: the claim may have been refused for hours,
-    and once it stands there is no controller in ZooKeeper mode any more.
+    Before a first copy everything is checked again: the claim may have been refused for hours, and
+    after it there is no ZooKeeper-mode controller any more.
     """
 
-    def __init__(  # what a check needs to know
+    def __init__(  # the input of a check
         self,
         zk: Zk,
         image: Image,
@@ -244,21 +245,21 @@ class ClaimTask(Task):
             self._check = CheckTask(zk, image, log, who, entities)
         self._claim: Multi | None = None
         self.raised = False
-        """The epoch was raised by us in this task."""
+        """Whether this task has raised the epoch."""
 
     @property
     def busy(self) -> bool:
-        """While the tree that was read is being checked."""
+        """Whether the tree that was read is being checked."""
         return self._check is not None and self._check.busy
 
     def begin(self, now_ms: int) -> list[Effect]:
-        """Check, or read what there is to claim."""
+        """Begin the check, or read the znodes to claim."""
         if self._check is not None:
             return self._check.begin(now_ms)
         return self._ask(claim.READ, now_ms)
 
     def tick(self, now_ms: int) -> list[Effect]:
-        """Go on with the check."""
+        """Continue the check."""
         if self._check is None:
             return []
         return self._check.tick(now_ms) + self._checked(self._check, now_ms)

@@ -1,15 +1,15 @@
 """One connection and one queue per ZooKeeper-mode broker, over bytes.
 
-Owns: the outbound connections to brokers, their queues, reconnects, replies. Knows nothing of
-images: what to send and to whom is decided by ``propagation.py``.
+Owns the outbound connections to brokers, their queues, reconnects, replies. Does not use images:
+``propagation.py`` decides what to send and to which broker.
 
 Source: ControllerChannelManager.RequestSendThread, Kafka 3.9. As there: no ApiVersions is sent
 (versions follow metadata.version), one request is in flight per broker, a socket failure is retried
 after 100 ms for as long as the broker is registered and unfenced, and a reply with an error is
 logged and counted, not retried: the next change or the next registration repairs it. One case is
-ours: a broker that was killed while it made a partition holds a log folder without a topic id, and
-such a broker (LogManager.findStrayReplicas, Kafka 3.6-3.9) fails a whole FULL LeaderAndIsr; it is
-sent the same once more as INCREMENTAL, which looks for no strays.
+not in Kafka: a broker that was killed while it created a partition has a log folder without a topic
+id, and then (LogManager.findStrayReplicas, Kafka 3.6-3.9) fails a FULL LeaderAndIsr as a whole. It
+is sent the same request again as INCREMENTAL, which does not search for stray replicas.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from wire.errors import ErrorCode
 
 RECONNECT_MS: Final = 100
 CONNECT_TIMEOUT_MS: Final = 10_000
-"""``socket.connection.setup.timeout.ms``. Without it a broker whose network swallows packets
-would be tried again only when the kernel gives up, minutes after the network is whole again."""
+"""``socket.connection.setup.timeout.ms``. Without it, while a network drops packets, the
+next attempt would wait until the kernel gives up, minutes after the network works again."""
 REPLY_TIMEOUT_MS: Final = 30_000
 """``controller.socket.timeout.ms``: after this time without a reply we reconnect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Where a broker listens for its controller, and which life of it that is.
+    """The address on which a broker listens for its controller, and its broker epoch.
 
-    A change of any field makes a new connection and drops what was queued for the former one.
+    A change of any field opens a new connection and drops the queue of the former one.
     """
 
     broker_id: int
@@ -60,7 +60,7 @@ class _Line:
     peer: Peer
     channel: OutboundChannel[ControlRequest]
     conn: int | None = None
-    """What it is found by in the events."""
+    """The id of the connection in events."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""What ZooKeeper-mode brokers are told, as LeaderAndIsr, UpdateMetadata, StopReplica.
+"""Builds LeaderAndIsr, UpdateMetadata and StopReplica for ZooKeeper-mode brokers.
 
-Pure functions from images to requests; ``propagator.py`` decides when and in which order they
-leave.
+Pure functions from images to requests; ``propagator.py`` decides when and in which order they are
+sent.
 
 Source: KIP-866 "Controller RPCs"; MigrationPropagator, ControllerBrokerRequestBatch and
 AbstractControllerBrokerRequestBatch, Kafka 3.9; versions at metadata.version 8 and above:
@@ -56,10 +56,9 @@ class PartitionAt:
 
 
 def peers(image: Image, listener: str) -> dict[int, Peer]:
-    """Return who gets requests: registered, migrating, unfenced brokers (U05).
+    """The brokers that get requests: registered, migrating, unfenced (U05).
 
-    A broker that does not listen on ``listener`` gets none: registration refuses such a broker
-    already.
+    A broker without the listener ``listener`` gets none; registration refuses such a broker.
     """
     result = {}
     for broker_id, broker in image.brokers.items():
@@ -74,8 +73,8 @@ def peers(image: Image, listener: str) -> dict[int, Peer]:
 def live_brokers(image: Image) -> list[m.UpdateMetadataRequest.UpdateMetadataBroker]:
     """List every registered broker, fenced or not, with all its listeners.
 
-    The list replaces what a broker knew, so leaving one out once hides it from clients until the
-    next request.
+    The list replaces the list that a broker has, so a broker left out of it is hidden from clients
+    until the next request.
     """
     request = m.UpdateMetadataRequest
     return [
@@ -106,7 +105,7 @@ def all_partitions(image: Image) -> Iterator[PartitionAt]:
 def update_metadata_topics(
     image: Image, partitions: Iterable[PartitionAt]
 ) -> Iterator[list[UpdateTopic] | None]:
-    """Make the topic states of an UpdateMetadata that names ``partitions`` of ``image``.
+    """Build the topic states of an UpdateMetadata that names ``partitions`` of ``image``.
 
     Yields:
         None after each :data:`PARTITIONS_PER_STEP` partitions, the states at the end.
@@ -141,7 +140,7 @@ def update_metadata_topics(
 def deleted_topics(
     sender: Sender, image: Image, topics: Iterable[Topic]
 ) -> list[m.UpdateMetadataRequest.UpdateMetadataTopicState]:
-    """Return topic states that make brokers forget ``topics``: zero id, leader -2."""
+    """Topic states that make brokers remove ``topics``: zero id, leader -2."""
     request = m.UpdateMetadataRequest
     return [
         request.UpdateMetadataTopicState(
@@ -198,8 +197,9 @@ def leader_and_isr(
 
     Yields:
         None after each :data:`PARTITIONS_PER_STEP` partitions; the request at the end, unless no
-        partition is on ``peer``. A FULL one goes even then: the broker may have been away when its
-        last topic was deleted, and gives up only what a FULL one does not name.
+        partition is on ``peer``. A FULL request is sent even then: the broker may have been offline
+        when its last topic was deleted, and removes only replicas that a FULL request does not
+        name.
     """
     request = m.LeaderAndIsrRequest
     by_topic: dict[bytes, m.LeaderAndIsrRequest.LeaderAndIsrTopicState] = {}
@@ -251,9 +251,9 @@ def stop_replica(
     """Build one StopReplica that deletes replicas on ``peer``.
 
     Args:
-        sender: who asks.
-        peer: who deletes.
-        stopped: topic name, partition, leader epoch (-2: the topic is gone).
+        sender: the values of this controller.
+        peer: the broker that deletes.
+        stopped: topic name, partition, leader epoch (-2: the topic is deleted).
     """
     request = m.StopReplicaRequest
     by_topic: dict[str, m.StopReplicaRequest.StopReplicaTopicState] = {}

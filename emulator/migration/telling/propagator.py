@@ -1,9 +1,9 @@
-"""When ZooKeeper-mode brokers are told, and in which order, some requests per step.
+"""Decides when ZooKeeper-mode brokers are told, and in which order; a few requests per step.
 
 Order within one change, per broker: UpdateMetadata with the live brokers first (a broker starts a
 follower only if the leader is in its live set, and nothing retries it), then LeaderAndIsr,
-UpdateMetadata, StopReplica. A topic that was deleted and made anew under its name is deleted on the
-brokers before the new one is announced.
+UpdateMetadata, StopReplica. A topic that was deleted and created again under its name is deleted on
+the brokers before the new one is announced.
 
 Source: KIP-866 "Controller RPCs"; MigrationPropagator.sendRPCsToBrokersFromMetadataDelta and
 ...FromMetadataImage, Kafka 3.9.
@@ -26,11 +26,11 @@ from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL, TYPE_UNKNOWN, Cont
 from emulator.seam import Effect
 
 WORK_PER_STEP: Final = 500
-"""In partitions looked at or named: some 3 ms. A step ends with the piece that reaches it."""
+"""Limit of a step in partitions visited or named, about 3 ms; the last piece may exceed it."""
 WORK_PER_REQUEST: Final = 25
-"""What a request costs beside the partitions it names, in partitions."""
+"""Cost of a request besides its partitions, in partitions."""
 Work = Iterator[ControlRequest | None]
-"""A request being built: None while it goes on, then the request, if one is needed."""
+"""A request being built: yields None until it is done, then the request, if one is needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,12 @@ class Propagator:
         return bool(self._jobs)
 
     def clear(self) -> list[Effect]:
-        """Leadership is lost: drop all work and close all channels."""
+        """Leadership is lost: drop all work, close all channels."""
         self._jobs.clear()
         return self._channels.close()
 
     def step(self, now_ms: int) -> list[Effect]:
-        """Go on building requests, for :data:`WORK_PER_STEP`; queue those that are done."""
+        """Continue to build requests, for :data:`WORK_PER_STEP`; queue those that are done."""
         effects: list[Effect] = []
         work = 0
         while self._jobs and work < WORK_PER_STEP:
@@ -100,7 +100,7 @@ class Propagator:
         return effects
 
     def delta(self, before: Image, after: Image, touched: Touched, zk_epoch: int) -> list[Effect]:
-        """Tell brokers what changed between two images, as far as ``touched`` names it.
+        """Tell brokers the changes between two images, limited to ``touched``.
 
         Returns:
             The effects of opening and closing channels; the requests follow from :meth:`step`.
@@ -117,10 +117,11 @@ class Propagator:
             everything = _Shared(after)
             for peer in joined:
                 self._put_update(sender, peer, everything, TYPE_UNKNOWN)
-                # FULL where Kafka sends INCREMENTAL: it was away when topics were deleted, and only
-                # a request that names everything makes it give up the replicas of those.
+                # FULL where Kafka sends INCREMENTAL: topics may have been deleted while the broker
+                # was offline, and only a request that names everything makes it remove their
+                # replicas.
                 self._put_leaders(sender, peer, everything, TYPE_FULL)
-                # Nor would it forget their metadata, if it is the same process that was fenced.
+                # A process that was only fenced would also keep their metadata.
                 self._put_update(sender, peer, everything, TYPE_FULL)
             live = build.live_brokers(after)
             for peer in stayed:
@@ -143,7 +144,7 @@ class Propagator:
             self._put_stops(sender, peer, [*_deleted_on(peer, gone), *changes.dropped_on(peer)])
 
     def _remade(self, sender: Sender, peers: Sequence[Peer], changes: _Changes) -> None:
-        """Delete topics that were created again under one name before the new ones are sent."""
+        """Delete topics that were created again by name, before the new ones are sent."""
         topics = [t for t in changes.deleted if changes.after.topic(t.name) is not None]
         if not topics:
             return
@@ -179,7 +180,7 @@ class Propagator:
 
 
 class _Shared:
-    """What requests to several brokers have in common, built once, piece by piece, when needed."""
+    """The parts that requests to several brokers share, built once, in pieces, when needed."""
 
     def __init__(
         self,
@@ -195,7 +196,7 @@ class _Shared:
         self._work = build.update_metadata_topics(image, self.partitions())
 
     def partitions(self) -> Iterable[PartitionAt]:
-        """What is told of: everything, unless it was said what."""
+        """The partitions to tell: all, unless a selection was given."""
         everything = self._partitions is None
         return build.all_partitions(self.image) if everything else self._partitions or ()
 
@@ -208,7 +209,7 @@ class _Shared:
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """What touched names come to between two images, seen by a broker that knows ``before``."""
+    """The changes to touched entities between two images, for a broker that knows ``before``."""
 
     after: Image
     changed: tuple[PartitionAt, ...]

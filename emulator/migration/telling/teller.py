@@ -1,17 +1,17 @@
-"""What ZooKeeper-mode brokers may be told by now.
+"""Decides which changes ZooKeeper-mode brokers may be told.
 
-A change is told once ZooKeeper holds it, as brokers read the rest of it there themselves:
+A change is told once ZooKeeper holds it, because brokers read other parts of it from there:
 
 * the config of a topic, when LeaderAndIsr gives a broker a replica it did not have;
 * changes of configs, quotas, users, access control entries and tokens, when a notification appears,
   which is written together with the change.
 
-While ZooKeeper refuses a znode for good nothing behind it is written. After
-:data:`TELL_AHEAD_MS` of that, brokers are told what they need not look up: registrations and
-fencings, leaders, ISRs, replicas and topics that are gone, and replicas new to a broker if the
-config of their topic stands in ZooKeeper as it is committed. What waits on: topics that ZooKeeper
-may not hold yet, whole, and a partition with a replica new to a broker while its topic's config has
-changes that are not written. Notifications are znodes, so they keep their order by themselves.
+While ZooKeeper refuses a znode permanently, nothing after it is written. After
+:data:`TELL_AHEAD_MS`, brokers are told the changes that they need not read from ZooKeeper:
+registrations and fencings, leaders, ISRs, removed replicas and topics, and replicas new to a broker
+if ZooKeeper holds the committed config of their topic. Other changes wait: topics that ZooKeeper
+may not hold yet, and partitions with a replica new to a broker while changes of the topic's config
+are not written. Notifications are znodes, so they keep their order.
 
 Source: KIP-866 "Controller RPCs"; ZkConfigRepository and ZkConfigManager, Kafka 3.9. Kafka's
 controller has no such case: it drops the change that ZooKeeper refuses.
@@ -34,25 +34,25 @@ from emulator.migration.telling.propagator import Propagator
 from emulator.seam import Effect
 
 TELL_AHEAD_MS: Final = 10_000
-"""So long brokers wait for a znode that ZooKeeper refuses: above a broker's session timeout, so a
-passing trouble changes nothing, and below the time in which clients give up."""
+"""How long brokers wait for a refused znode: above a broker's session timeout, so a short failure
+changes nothing, and below the time in which clients give up."""
 
 
 class Teller:
-    """Hands the propagator pairs of images: what brokers know, and what they may know.
+    """Passes the propagator pairs of images: what brokers know, and what they may know.
 
-    Invariant: what brokers have been told never goes back, whichever confirmation comes later.
+    Invariant: the image that brokers have been told never goes back, whatever is confirmed later.
     """
 
     def __init__(self, propagator: Propagator) -> None:
         self._propagator = propagator
         self._told = EMPTY
         self._unwritten: deque[tuple[int, Touched]] = deque()
-        """Last offset of each change that is committed and not confirmed, and what it touches."""
+        """Last offset and touched entities of each committed, unconfirmed change."""
         self._handed: list[Written] = []
 
     def clear(self) -> list[Effect]:
-        """Forget everything and close all channels: leadership or the claim is lost."""
+        """Drop all state and close all channels: leadership or the claim is lost."""
         self._told = EMPTY
         self._unwritten.clear()
         self._handed.clear()
@@ -63,21 +63,21 @@ class Teller:
         self._unwritten += ((d.last_offset, d.touched) for d in deltas if d.touched)
 
     def take_handed(self) -> list[Written]:
-        """What was confirmed and handed to the propagator since the last call."""
+        """Changes confirmed and passed to the propagator since the last call."""
         handed, self._handed = self._handed, []
         return handed
 
     def full(self, written: Written, zk_epoch: int) -> list[Effect]:
-        """ZooKeeper holds everything for the first time in this term: tell every broker all."""
+        """ZooKeeper holds everything for the first time in this term: send full requests."""
         self._confirm(written)
         self._told = written.after
         return self._propagator.full(written.after, zk_epoch)
 
     def written(self, written: Written, newest: Image, zk_epoch: int) -> list[Effect]:
-        """ZooKeeper holds more: tell brokers that, and nothing older than what they know.
+        """ZooKeeper confirmed changes: tell them to brokers, unless they know newer ones.
 
         Args:
-            written: what is confirmed now.
+            written: the units confirmed now.
             newest: the newest stable image.
             zk_epoch: see ``Sender``.
         """
@@ -88,15 +88,15 @@ class Teller:
         return self._tell(self._ahead(newest), touched, zk_epoch)
 
     def tell_ahead(self, newest: Image, zk_epoch: int) -> list[Effect]:
-        """Tell brokers what they need not look up in ZooKeeper."""
+        """Tell brokers the changes that they need not read from ZooKeeper."""
         new = self._new()
         return self._tell(self._ahead(newest), _union(new), zk_epoch) if new else []
 
     def ahead_ms(self, refused_since_ms: int | None) -> int | None:
-        """When there is something to tell ahead of ZooKeeper.
+        """When changes may be told ahead of ZooKeeper.
 
-        None while there is nothing, while it refuses nothing, and before brokers were told all in
-        this term: what they know from an earlier one is not known.
+        None if there are none, if ZooKeeper refuses nothing, and before the full requests of this
+        term: what brokers know from an earlier term is unknown.
 
         Args:
             refused_since_ms: since when a znode has been refused for good.
@@ -115,13 +115,13 @@ class Teller:
         self._handed.append(written)
 
     def _new(self) -> Sequence[Touched]:
-        """What no broker has been asked to look at, whether told or held back then."""
+        """The committed changes that were not considered yet, told or held back."""
         if not self._unwritten or self._unwritten[-1][0] <= self._told.offset:
             return ()
         return [touched for offset, touched in self._unwritten if offset > self._told.offset]
 
     def _ahead(self, newest: Image) -> Image:
-        """``newest`` without what brokers would have to look up in ZooKeeper, which it may lack."""
+        """``newest`` without the changes that brokers would have to read from ZooKeeper."""
         unwritten = _union([touched for _offset, touched in self._unwritten])
         topics, topic_ids = newest.topics, newest.topic_ids
         for topic_id, name in unwritten.topics.items():
@@ -136,7 +136,7 @@ class Teller:
 
 
 def _without_new_replicas(now: Topic, known: Topic) -> Topic:
-    """A topic whose partitions stay as they are known where a broker would get a new replica."""
+    """The topic, without the changes of partitions that would give a broker a new replica."""
     partitions = now.partitions
     for number, partition in now.partitions.items():
         before: Partition | None = known.partitions.get(number)

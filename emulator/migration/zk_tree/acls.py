@@ -1,14 +1,14 @@
 """``/kafka-acl`` and ``/kafka-acl-extended``: access control entries, and their notifications.
 
 One znode per resource holds all its entries: ``/kafka-acl/<Type>/<name>`` for literal names (``*``
-is the wildcard), ``/kafka-acl-extended/prefixed/<Type>/<name>`` for prefixes. The name stands in
-the path as it is, so not every name can: :func:`storable`; entries of others, which a log may
-hold, are left out. Entries are a set; their order means
-nothing. The znode goes with its last entry.
+is the wildcard), ``/kafka-acl-extended/prefixed/<Type>/<name>`` for prefixes. The name is in the
+path without encoding, so not every name is possible: :func:`storable`. A log may hold entries for
+impossible names; they are left out. Entries are a set; their order has no meaning. The znode is
+deleted with its last entry.
 
-A ZooKeeper-mode broker looks at ``/kafka-acl-changes`` and ``/kafka-acl-extended-changes``, so
-every change of a resource comes with a notification. Folders are made where no AclAuthorizer has
-ever run (Kafka 3.9 drops the change then, and its next failover never ends).
+A ZooKeeper-mode broker watches ``/kafka-acl-changes`` and ``/kafka-acl-extended-changes``, so every
+change of a resource comes with a notification. Missing folders, where no AclAuthorizer has ever
+run, are created (Kafka 3.9 drops the change then, and its next failover never ends).
 
 Folders of other resource types and pattern types are left alone: no broker reads them.
 
@@ -46,7 +46,7 @@ CHANGES: Final = "/kafka-acl-changes"
 EXTENDED_CHANGES: Final = "/kafka-acl-extended-changes"
 CHANGE: Final = "acl_changes_"
 TEXT_BYTES_MAX: Final = 32_767
-"""What a string of a record can hold; a znode can hold more."""
+"""Maximum bytes of a string in a record; a znode can hold more."""
 
 _ROOTS: Final = {PatternType.LITERAL: LITERAL, PatternType.PREFIXED: PREFIXED}
 
@@ -58,7 +58,7 @@ def _pascal(name: str) -> str:
 
 
 def _names(kind: type[_Enum], lowest: int) -> dict[str, _Enum]:
-    """Names as Kafka reads them: PascalCase, or the same in capitals; only what is ever stored."""
+    """Names as Kafka reads them: PascalCase, or the same in capitals; only stored values."""
     pairs = [(_pascal(one.name), one) for one in kind if one >= lowest]
     return {name: one for pascal, one in pairs for name in (pascal.upper(), pascal)}
 
@@ -100,7 +100,7 @@ def path_of(resource: Resource) -> str:
 
 
 def resource_of(path: str) -> Resource | None:
-    """The resource whose znode stands at a path; None for a folder and a path no broker reads.
+    """The resource of a znode path; None for a folder and a path that no broker reads.
 
     >>> resource_of("/kafka-acl/Group/*")
     Resource(resource_type=3, pattern_type=3, name='*')
@@ -114,7 +114,7 @@ def resource_of(path: str) -> Resource | None:
 
 
 def storable(resource: Resource) -> str | None:
-    """Say why ZooKeeper cannot hold a resource's entries; None when it can.
+    """Why ZooKeeper cannot hold a resource's entries; None if it can.
 
     Kafka accepts such a resource and then fails to write it, at that and at every later failover.
 
@@ -128,10 +128,10 @@ def storable(resource: Resource) -> str | None:
 
 
 def left_out(image: Image) -> Iterator[tuple[str, str]]:
-    """Resources whose entries are in the log and in no znode: the path it would have, and why.
+    """Resources with entries in the log but no possible znode: the path it would have, and why.
 
-    A log that a controller of Kafka's began may hold them. Brokers that read their entries in
-    ZooKeeper have not known them there either.
+    A log begun by a Kafka controller may hold them. Brokers that read ACLs from ZooKeeper never had
+    these entries.
     """
     for resource in image.acls_by_resource:
         why = storable(resource)
@@ -143,8 +143,8 @@ def parse(path: str, data: bytes | None) -> frozenset[Acl]:
     """Read the entries of one resource; no data is no entry.
 
     Raises:
-        ZnodeError: malformed, a version other than 1, an operation or a permission that no entry
-            has, a principal without a type, or more than a record holds.
+        ZnodeError: malformed, a version other than 1, an invalid operation or permission, a
+            principal without a type, or a string too long for a record.
     """
     resource = resource_of(path)
     if resource is None:
@@ -174,7 +174,7 @@ def _entry(path: str, resource: Resource, entry: _EntryJson) -> Acl:
 
 
 def entries_data(entries: Iterable[Acl]) -> bytes:
-    """Render the entries of one resource; each stands once, in an order of their own."""
+    """Render the entries of one resource, each once, sorted."""
     ordered = sorted({(a.principal, a.permission, a.operation, a.host) for a in entries})
     shown = [
         _EntryJson(principal, _PERMISSION_NAMES[permission], _OPERATION_NAMES[operation], host)
@@ -221,11 +221,11 @@ def resource_records(tree: Tree, resource: Resource) -> Iterator[r.AccessControl
 
 
 def entry_id(acl: Acl) -> bytes:
-    """The id of an entry that is copied: ZooKeeper's entries have none.
+    """The id for a copied entry; entries in ZooKeeper have none.
 
-    Kafka draws one at random; here it follows from the entry, so that a copy begun anew gives the
-    same records. It looks like a random one (RFC 9562 version 4), and like those Kafka draws it
-    never begins with ``-``.
+    Kafka draws one at random; here it is derived from the entry, so that a repeated copy gives the
+    same records. It has the format of a random one (RFC 9562 version 4) and, as in Kafka, never
+    begins with ``-``.
     """
     parts = (acl.principal, acl.host, acl.operation, acl.permission, *acl.resource)
     seed = msgspec.json.encode(parts)
@@ -248,7 +248,7 @@ def same(path: str, one: bytes | None, other: bytes | None) -> bool:
 
 
 def notification(path: str) -> Create:
-    """Tell ZooKeeper-mode brokers to read a resource's znode again, be it gone or changed.
+    """Tell ZooKeeper-mode brokers to read a resource's znode again, deleted or changed.
 
     >>> notification("/kafka-acl/TransactionalId/*").data
     b'TRANSACTIONAL_ID:*'
@@ -267,7 +267,7 @@ def notification(path: str) -> Create:
 
 
 class AccessControlEntries:
-    """Access control entries. A key is the resource they guard."""
+    """Access control entries. A key is their resource."""
 
     name = "acls"
     roots = (LITERAL, EXTENDED)
@@ -320,5 +320,5 @@ class AccessControlEntries:
         return Delete(path)
 
     def notifications(self, op: ZkOp) -> Sequence[ZkOp]:
-        """Every write of a resource is told, its removal too."""
+        """One notification per write of a resource, removals included."""
         return (notification(op.path),) if self.owns(op.path) else ()

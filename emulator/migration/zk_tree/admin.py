@@ -19,7 +19,7 @@ PREFERRED_REPLICA_ELECTION: Final = "/admin/preferred_replica_election"
 
 
 class PartitionJson(msgspec.Struct, frozen=True):
-    """One partition an old tool asks something for; ``replicas`` only in a reassignment."""
+    """One partition in an old tool's request; ``replicas`` only in a reassignment."""
 
     topic: str
     partition: int
@@ -32,12 +32,12 @@ class _RequestJson(msgspec.Struct):
 
 
 def pending_deletions(tree: Tree) -> list[str]:
-    """Names of the topics whose deletion has been asked for and not finished."""
+    """Names of the topics whose deletion was requested and is not finished."""
     return sorted(tree.children(DELETE_TOPICS))
 
 
 def pending_requests(tree: Tree, path: str) -> list[PartitionJson]:
-    """Partitions an old tool's znode names; none when it is absent or empty.
+    """Partitions in an old tool's znode; none if it is absent or empty.
 
     Raises:
         ZnodeError: malformed.

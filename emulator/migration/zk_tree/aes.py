@@ -27,13 +27,13 @@ def cbc_decrypt(key: bytes, iv: bytes, encrypted: bytes) -> bytes:
 
 
 def gcm_encrypt(key: bytes, iv: bytes, plain: bytes) -> bytes:
-    """AES/GCM/NoPadding; a tag of 16 bytes stands behind."""
+    """AES/GCM/NoPadding; with a tag of 16 bytes at the end."""
     cipher = Cipher(algorithms.AES(key), modes.GCM(iv)).encryptor()
     return cipher.update(plain) + cipher.finalize() + cipher.tag
 
 
 def gcm_decrypt(key: bytes, iv: bytes, encrypted: bytes, tag_bytes: int) -> bytes:
-    """AES/GCM/NoPadding, with the tag behind."""
+    """AES/GCM/NoPadding, with the tag at the end."""
     body, tag = encrypted[:-tag_bytes], encrypted[-tag_bytes:]
     mode = modes.GCM(iv, tag, min_tag_length=tag_bytes)
     cipher = Cipher(algorithms.AES(key), mode).decryptor()

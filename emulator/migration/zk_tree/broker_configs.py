@@ -1,4 +1,4 @@
-"""``/config/brokers``: dynamic configs of brokers, of one or of all.
+"""``/config/brokers``: dynamic configs of single brokers and of all brokers.
 
 Passwords are encoded in ZooKeeper. When the controller has no secret, Kafka 3.9 copies the encoded
 text as if it were the password; here that is refused.
@@ -31,7 +31,7 @@ class BrokerConfigs:
 
     Args:
         passwords: encodes and decodes. Without a secret, passwords in ZooKeeper are neither
-            compared nor written; :meth:`unwritable` says when that must not be.
+            compared nor written; :meth:`unwritable` reports when that would do damage.
     """
 
     name = "broker_configs"
@@ -113,7 +113,7 @@ class BrokerConfigs:
         return {path: configs.config_data(config)} if config else {}
 
     def same(self, path: str, one: bytes | None, other: bytes | None) -> bool:
-        """Keys stand in any order; passwords are compared, not what they are encoded as."""
+        """Keys may be in any order; passwords are compared decoded."""
         return self._decoded(path, one) == self._decoded(path, other)
 
     def _decoded(self, path: str, data: bytes | None) -> dict[str, str]:
@@ -124,15 +124,15 @@ class BrokerConfigs:
         }
 
     def gone(self, path: str, data: bytes | None) -> Delete | SetData | None:
-        """Deleted, unless it says nothing."""
+        """Deleted, unless it is empty."""
         return None if configs.is_empty(path, data) else Delete(path)
 
     def notifications(self, op: ZkOp) -> Sequence[ZkOp]:
-        """Every write of a broker's config is told."""
+        """One notification per write of a broker's config."""
         return (configs.notification(op.path),) if self.owns(op.path) else ()
 
     def unwritable(self, image: Image) -> Iterator[Refusal]:
-        """Brokers whose configs cannot be written: without a secret passwords would be lost."""
+        """Brokers whose configs cannot be written: without a secret, passwords would be lost."""
         if self._passwords.can_encode:
             return
         for (kind, name), config in image.configs.items():

@@ -50,7 +50,7 @@ def parse(path: str, data: bytes | None, epoch: int = -1) -> ZkBroker:
     """Read a broker's znode. Before version 4 a listener is named as its security protocol.
 
     Raises:
-        ZnodeError: malformed, an unknown version, or an endpoint that is none.
+        ZnodeError: malformed, an unknown version, or an invalid endpoint.
     """
     found = decode(path, data, _BrokerJson)
     broker_id = number_of(path.rsplit("/", 1)[1])

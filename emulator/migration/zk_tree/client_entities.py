@@ -1,8 +1,8 @@
 """``/config/users``, ``/config/clients``, ``/config/ips``: client quotas and SCRAM credentials.
 
-A user's quotas and credentials share one znode, so either is written with the other. What is left
-when all is removed is an empty config; the znode stays, as in Kafka. Names are percent-encoded; the
-default of a kind is the znode ``<default>``, which no name can be.
+A user's quotas and credentials share one znode, so either is written with the other. When all of
+them are removed, the znode stays with an empty config, as in Kafka. Names are percent-encoded; the
+default entity is the znode ``<default>``, which no encoded name equals.
 
 Kafka 3.9 loses the removal of the last quota of an ip, a client id or a user with a client id: its
 writer fails on the entity that is not in the image any more, and the quota stays in force in
@@ -44,14 +44,14 @@ _BROKEN_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _ROOTS: Final = {USER: USERS, CLIENT_ID: CLIENTS, IP: IPS}
 T = TypeVar("T")
 Parts: TypeAlias = tuple[EntityPart, ...]
-"""Parts of an entity in the order they stand in the path, which is that of Kafka's records."""
+"""Parts of an entity in the order of the path, which is also the order in Kafka's records."""
 
 
 def znode_name(part: EntityPart) -> str:
     """Name of the znode of one part.
 
-    ``.`` and ``..`` are escaped too, which Kafka leaves as they are and ZooKeeper then refuses.
-    An IPv6 address stands as it is: brokers do not decode names of ips, and one that meets Kafka's
+    ``.`` and ``..`` are escaped too, which Kafka leaves as they are and ZooKeeper then refuses. An
+    IPv6 address is not encoded: brokers do not decode names of ips, and a broker that reads Kafka's
     ``%3A%3A1`` does not start (IpConfigHandler).
 
     >>> znode_name(EntityPart("user", False, "CN=a *")), znode_name(EntityPart("ip", True, ""))
@@ -80,7 +80,7 @@ def _part(path: str, kind: str, name: str) -> EntityPart:
 
 
 def entity_path(entity: Parts) -> str | None:
-    """Path of an entity's znode; None for what Kafka has no znode for.
+    """Path of an entity's znode; None for entities without a znode in Kafka.
 
     >>> entity_path(client_quotas.entity([("client-id", "c"), ("user", None)]))
     '/config/users/<default>/clients/c'
@@ -98,7 +98,7 @@ def entity_path(entity: Parts) -> str | None:
 
 
 def parts_of(path: str) -> Parts | None:
-    """The entity whose znode stands at a path; None for a folder and for what is none of Kafka's.
+    """The entity of a znode path; None for a folder and for znodes that are not Kafka's.
 
     Raises:
         ZnodeError: a name that cannot be decoded.
@@ -117,7 +117,7 @@ def parts_of(path: str) -> Parts | None:
 
 
 def _usual(path: str) -> str | None:
-    """Where Kafka looks for the entity of a znode; None for a name that cannot be decoded.
+    """The path at which Kafka reads the entity of a znode; None for an undecodable name.
 
     >>> _usual("/config/users/a+b"), _usual("/config/users/%c3%a9/clients/c")
     ('/config/users/a%20b', '/config/users/%C3%A9/clients/c')
@@ -130,7 +130,7 @@ def _usual(path: str) -> str | None:
 
 
 class EntityProperties(NamedTuple):
-    """What the config of one entity says."""
+    """The parsed config of one entity."""
 
     quotas: dict[str, float]
     credentials: dict[Mechanism, Credential]
@@ -247,16 +247,17 @@ class ClientEntities:
         return parse(path, one) == parse(path, other)
 
     def gone(self, path: str, data: bytes | None) -> Delete | SetData | None:
-        """An empty config is left, as Kafka leaves it.
+        """An empty config stays, as in Kafka.
 
-        But not under a name that Kafka writes in another way: brokers take it for the same entity.
+        But a znode whose name Kafka encodes differently is deleted: brokers take both for one
+        entity.
         """
         if _usual(path) != path:
             return Delete(path)
         return None if configs.is_empty(path, data) else SetData(path, EMPTY)
 
     def notifications(self, op: ZkOp) -> Sequence[ZkOp]:
-        """Every write of an entity is told, but not a folder without data."""
+        """One notification per write of an entity; none for a folder without data."""
         told = self.owns(op.path) and not (isinstance(op, Create) and op.data is None)
         path = _usual(op.path) if told else None
         return () if path is None else (configs.notification(path),)
@@ -280,7 +281,7 @@ def _user(name: str) -> Entity:
 
 
 def _ascending(some: Iterable[T]) -> Iterator[T]:
-    """Sort as far as it is asked for: a heap is made in a fraction of the time."""
+    """Sort lazily: building a heap takes a fraction of the time."""
     heap: list[Any] = list(some)
     heapify(heap)
     while heap:
@@ -288,7 +289,7 @@ def _ascending(some: Iterable[T]) -> Iterator[T]:
 
 
 def _each_once(*ascending: Iterable[Entity]) -> Iterator[Entity]:
-    """Merge, one by one: there may be many, and no step may take long."""
+    """Merge lazily: there may be many, and no step may take long."""
     return (entity for entity, _ in groupby(merge(*ascending)))
 
 

@@ -1,9 +1,9 @@
 """``/config/topics``, ``/config/brokers`` and the notifications in ``/config/changes``.
 
-A topic has a config znode from its creation on, be it empty; a broker has one only when it has, or
-once had, a config, so an empty one and none are the same. The cluster-wide default of brokers is
-the znode ``<default>`` and the resource named ``""``. Values are text, kept verbatim (passwords as
-the broker encoded them).
+A topic has a config znode from its creation on, possibly empty. A broker has one only if it has or
+had a config, so an empty one and none mean the same. The cluster-wide default of brokers is the
+znode ``<default>`` and the resource named ``""``. Values are text, kept verbatim (passwords as the
+broker encoded them).
 
 Source: kafka.zk.ConfigEntityZNode, ConfigEntityChangeNotificationSequenceZNode;
 ZkConfigMigrationClient, Kafka 3.9.
@@ -27,7 +27,7 @@ BROKERS: Final = "/config/brokers"
 CHANGES: Final = "/config/changes"
 DEFAULT: Final = "<default>"
 TEXT_BYTES_MAX: Final = 32_767
-"""What a ConfigRecord can hold; a znode can hold more."""
+"""Maximum bytes of a string in a ConfigRecord; a znode can hold more."""
 
 
 class _ConfigJson(msgspec.Struct):
@@ -80,7 +80,7 @@ def config_data(config: Mapping[str, str]) -> bytes:
 
 
 def is_empty(path: str, data: bytes | None) -> bool:
-    """Whether a config znode holds nothing; a malformed one does hold something."""
+    """Whether a config znode is empty; a malformed one is not."""
     try:
         return not parse(path, data)
     except ZnodeError:
@@ -91,7 +91,7 @@ def read_topic_config(tree: Tree, name: str) -> ItemsView[str, str]:
     """Keys and values of a topic's config; none when the znode is absent.
 
     Raises:
-        ZnodeError: malformed, or more than a record holds.
+        ZnodeError: malformed, or too long for a record.
     """
     return _read(tree, topic_config_path(name))
 
@@ -100,7 +100,7 @@ def read_broker_config(tree: Tree, entity: str) -> ItemsView[str, str]:
     """Keys and values of a broker's config, by the name of its znode.
 
     Raises:
-        ZnodeError: malformed, more than a record holds, or the name is neither a broker id nor
+        ZnodeError: malformed, too long for a record, or the name is neither a broker id nor
             ``<default>``.
     """
     path = f"{BROKERS}/{entity}"
@@ -120,7 +120,7 @@ def _read(tree: Tree, path: str) -> ItemsView[str, str]:
 
 
 def same(path: str, one: bytes | None, other: bytes | None) -> bool:
-    """Whether two config znodes say the same.
+    """Whether two config znodes have the same content.
 
     Raises:
         ZnodeError: one of them is malformed.
@@ -129,7 +129,7 @@ def same(path: str, one: bytes | None, other: bytes | None) -> bool:
 
 
 def sanitise(name: str) -> str:
-    """Percent-encode a name as Kafka's Sanitizer does; ``<default>`` stands for itself.
+    """Percent-encode a name as Kafka's Sanitizer does; ``<default>`` is not encoded.
 
     >>> sanitise("CN=a b*"), sanitise("<default>")
     ('CN%3Da%20b%2A', '<default>')

@@ -1,4 +1,4 @@
-"""``/controller`` and ``/controller_epoch``: who is in charge, and the fencing token.
+"""``/controller`` and ``/controller_epoch``: the active controller, and the fencing epoch.
 
 Source: kafka.zk.{ControllerZNode,ControllerEpochZNode}, Kafka 3.9. Version 2 carries the KRaft
 epoch, -1 when a ZooKeeper-mode broker is the controller; an ``isKRaft`` of the older draft is

@@ -1,12 +1,12 @@
 """``/delegation_token/tokens``: delegation tokens, and the notifications of their changes.
 
-A token's HMAC is nowhere stored: it follows from the id and the secret key. Principals are
-percent-encoded inside the JSON. Version 3 is written; 1 and 2, which know no requester but the
-owner, are read as well.
+A token's HMAC is not stored: it is computed from the id and the secret key. Principals are
+percent-encoded inside the JSON. Version 3 is written; versions 1 and 2, which have no requester
+besides the owner, are read too.
 
 A ZooKeeper-mode broker learns of a token from ``/delegation_token/token_changes`` (the id as text).
-Kafka's KRaft controller forgets to write there, so such brokers refuse new tokens and accept
-removed ones until they restart; here every change comes with its notification.
+Kafka's KRaft controller does not write there, so such brokers refuse new tokens and accept removed
+ones until they restart. Here every change has a notification.
 
 Source: kafka.server.DelegationTokenManagerZk, kafka.zk.{DelegationTokenInfoZNode,
 DelegationTokenChangeNotificationSequenceZNode}, Kafka 3.9; KIP-48, KIP-373.
@@ -40,7 +40,7 @@ VERSION: Final = 3
 LEAST_VERSION: Final = MetadataVersion.from_level(14)
 """The first level with a record for tokens."""
 TEXT_BYTES_MAX: Final = 32_767
-"""What a string of a record can hold; a znode can hold more."""
+"""Maximum bytes of a string in a record; a znode can hold more."""
 
 _Time = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
@@ -66,7 +66,7 @@ def parse(path: str, data: bytes | None) -> DelegationToken:
 
     Raises:
         ZnodeError: no data, malformed, an unknown version, a principal without a type, another
-            token's id, or more than a record holds.
+            token's id, or a string too long for a record.
     """
     found = decode(path, data, _TokenJson)
     if not 1 <= found.version <= VERSION:
@@ -132,7 +132,7 @@ def same(path: str, one: bytes | None, other: bytes | None) -> bool:
 
 
 def notification(path: str) -> Create:
-    """Tell ZooKeeper-mode brokers to read a token again, be it gone or changed.
+    """Tell ZooKeeper-mode brokers to read a token again, deleted or changed.
 
     >>> notification("/delegation_token/tokens/abc").data
     b'abc'
@@ -153,7 +153,7 @@ class DelegationTokens:
         return path.startswith(f"{TOKENS}/") and path.count("/") == 3
 
     def refusals(self, tree: Tree, version: MetadataVersion) -> Iterator[Refusal | None]:
-        """Malformed znodes, and every token below the first level that has a record for it."""
+        """Malformed znodes, and every token below the first level with a record for tokens."""
         least = LEAST_VERSION
         for token_id in tree.children(TOKENS):
             path = token_path(token_id)
@@ -202,5 +202,5 @@ class DelegationTokens:
         return Delete(path)
 
     def notifications(self, op: ZkOp) -> Sequence[ZkOp]:
-        """Every write of a token is told, its removal too."""
+        """One notification per write of a token, removals included."""
         return (notification(op.path),) if self.owns(op.path) else ()

@@ -1,8 +1,8 @@
 """A tree from a dump: the JSON that ``kraft-bridge zk dump`` prints, read back.
 
 One object; ``nodes`` holds, per absolute path, the data as ``text`` (UTF-8) or ``b64``, or ``null``
-(made without data), and ``version``, ``czxid``, ``ephemeralOwner``; whatever else a dump says
-(times, access rules, a note) is left unread. Secrets may have been left out: values that read
+(created without data), and ``version``, ``czxid``, ``ephemeralOwner``; other fields of a dump
+(times, access rules, a note) are ignored. Secrets may have been left out: values that read
 ``<redacted>``.
 
 Pure: ``emulator.commands.tree_file`` reads the file.
@@ -19,7 +19,7 @@ import msgspec
 from emulator.migration.zk_tree.reader import Tree, TreeNode
 
 REDACTED: Final = "<redacted>"
-"""What a dump shows in place of a secret."""
+"""The text in place of a secret in a dump."""
 
 
 class DumpError(ValueError):
@@ -40,17 +40,17 @@ class _DumpJson(msgspec.Struct):
 
 
 def parse(document: bytes) -> Tree:
-    """Build the tree a dump shows.
+    """Build the tree from a dump.
 
-    Every znode of the dump is in it as if it had been read, with its children; a parent that the
-    dump does not hold is listed all the same, without data. Differs from a tree read live only in
-    that folders are in ``nodes`` too, and that paths no migration looks at are there.
+    Every znode of the dump is in it as if it had been read, with its children; a parent that is
+    missing in the dump is listed too, without data. It differs from a tree read live only in two
+    points: folders are in ``nodes`` too, and so are paths that a migration does not read.
 
     Args:
         document: the file as it is.
 
     Raises:
-        DumpError: not JSON, of another shape, or a path that is none.
+        DumpError: not JSON, an unexpected structure, or an invalid path.
     """
     try:
         found = msgspec.json.decode(document, type=_DumpJson)

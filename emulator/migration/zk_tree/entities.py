@@ -18,7 +18,7 @@ from emulator.migration.zk_tree.producer_id import ProducerIdBlock
 
 
 def entities(passwords: Passwords) -> Entities:
-    """The classes, with what they need of the configuration.
+    """The classes, with their configuration.
 
     Args:
         passwords: for configs of brokers.
@@ -33,4 +33,4 @@ def entities(passwords: Passwords) -> Entities:
 
 
 ENTITIES: Final = entities(Passwords(PasswordSettings()))
-"""The classes as they are without any configuration."""
+"""The classes without any configuration."""

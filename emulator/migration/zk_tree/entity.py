@@ -1,8 +1,8 @@
-"""What a class of entities says about itself; ``entities.ENTITIES`` lists the classes.
+"""The interface of a class of entities; ``entities.ENTITIES`` lists the classes.
 
 A class is one module of this package. The reader, the copy, the preconditions, both kinds of plan,
-the comparison for people and the laws ask it; none of them knows a class by name. Topics are not
-among them: their znodes nest, and come in pieces of partitions.
+the comparison for operators and the laws use it; none of them names a class. Topics are not among
+the classes: their znodes are nested, and are processed in pieces of partitions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Record: TypeAlias = object
 
 
 class RefusalKind(Enum):
-    """Why a znode cannot be copied; the values stand in reports."""
+    """Kinds of refusals; reports show the values."""
 
     MALFORMED = "malformed_znode"
     METADATA_VERSION = "metadata_version"
@@ -53,25 +53,25 @@ class EntityClass(Protocol[K]):
 
     @property
     def name(self) -> str:
-        """For people and the trace, as ``broker_configs``."""
+        """Name for operators and the trace, such as ``broker_configs``."""
         ...
 
     @property
     def roots(self) -> tuple[str, ...]:
-        """Read whole, whatever is below; none inside another."""
+        """Paths that are read with everything below them; none is inside another."""
         ...
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """Other znodes whose presence must be known: those that notifications go below."""
+        """Other znodes whose existence must be known: the parents of notifications."""
         ...
 
     def owns(self, path: str) -> bool:
-        """Whether a path (below one of ``roots``) is an entity's, so that it may be surplus."""
+        """Whether a path below one of ``roots`` is an entity's, so that it may be deleted."""
         ...
 
     def refusals(self, tree: Tree, version: MetadataVersion) -> Iterator[Refusal | None]:
-        """Yield what :meth:`records` could not copy, and None after each piece of work."""
+        """Yield znodes that :meth:`records` cannot copy, and None after each piece of work."""
         ...
 
     def records(self, tree: Tree, image: Image) -> Iterator[Iterable[Record]]:
@@ -87,7 +87,7 @@ class EntityClass(Protocol[K]):
         ...
 
     def leftovers(self, image: Image) -> Iterator[Record]:
-        """Yield what removes an unfinished copy from the log."""
+        """Yield the records that remove an unfinished copy from the log."""
         ...
 
     def keys(self, image: Image) -> Iterable[K]:
@@ -111,11 +111,11 @@ class EntityClass(Protocol[K]):
         ...
 
     def gone(self, path: str, data: bytes | None) -> Delete | SetData | None:
-        """What is written to a znode whose entity was removed; None: it may stay as it is."""
+        """The write for a znode whose entity was removed; None: it stays as it is."""
         ...
 
     def notifications(self, op: ZkOp) -> Sequence[ZkOp]:
-        """What tells ZooKeeper-mode brokers of a write of ours; goes into one multi with it."""
+        """The notifications to ZooKeeper-mode brokers of a write, sent in the same multi."""
         ...
 
 
@@ -125,7 +125,7 @@ NO_FOLDERS: Final[tuple[str, ...]] = ()
 
 
 def equal(entity: EntityClass[Any], path: str, one: bytes | None, other: bytes | None) -> bool:
-    """Whether two values mean the same; a malformed one is the same as nothing but itself."""
+    """Whether two values mean the same; a malformed value only equals itself."""
     if one == other:
         return True
     try:

@@ -1,4 +1,4 @@
-"""``/migration``: how far ZooKeeper has followed which log.
+"""``/migration``: the log that ZooKeeper follows, and up to which offset.
 
 Source: kafka.zk.MigrationZNode, Kafka 3.9. Any version but 0 is refused.
 """
@@ -16,7 +16,7 @@ PATH: Final = "/migration"
 
 
 class MigrationZnode(msgspec.Struct, frozen=True):
-    """Kafka's five keys. ``kraft_metadata_offset``: last record wholly in ZooKeeper.
+    """Kafka's five keys. ``kraft_metadata_offset``: of the last record in ZooKeeper.
 
     -1 before the copy.
     """

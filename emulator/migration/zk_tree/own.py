@@ -1,12 +1,12 @@
 """``/kraft_bridge``: our own znode, second counter of the chain of multis.
 
-The claim writes it, and then every multi. Its version counts our multis, since nobody else writes
-it; its content says which process wrote, which multi of it was the last, and which batch of which
-log ZooKeeper has followed last. Kafka has no such znode and leaves it alone. It stays after a
-rollback, as ``/migration`` does; delete both before another migration.
+The claim writes it, and then every multi. Its version counts our multis, since no other client
+writes it. Its content holds the process that wrote it, the number of its last multi, and the last
+batch of the log that ZooKeeper has followed. Kafka has no such znode and leaves it alone. It stays
+after a rollback, as ``/migration`` does; delete both before another migration.
 
-Written without ``incarnation`` and ``digest`` by releases before them: both are then empty, and
-nothing is concluded from them.
+Older releases wrote it without ``incarnation`` and ``digest``: both are then empty and are not
+checked.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FORMAT: Final = 1
 
 
 class OwnZnode(msgspec.Struct, frozen=True):
-    """What the last multi of ours says."""
+    """The content that our last multi wrote."""
 
     node_id: int
     kraft_epoch: int
@@ -32,17 +32,17 @@ class OwnZnode(msgspec.Struct, frozen=True):
     sequence: int
     """Number of the multi in this claim, never used twice; 0: the claim itself."""
     offset: int
-    """Last record wholly in ZooKeeper, as in ``/migration``."""
+    """Offset of the last record completely in ZooKeeper, as in ``/migration``."""
     metadata_epoch: int
     """Leader epoch of that record."""
     part: int = 0
     """Multis of the change after ``offset`` that are already applied."""
     reconciling: bool = False
-    """A full reconcile is under way: one that was cut must be repeated in full."""
+    """Whether a full reconcile is in progress: an interrupted one must be repeated in full."""
     incarnation: str = ""
-    """Of the process whose claim this is, random for each; empty: not recorded."""
+    """Random id of the process that made the claim; empty: not recorded."""
     digest: str = ""
-    """Of the batch that holds ``offset``, see ``Raft.digest_at``; empty: not recorded."""
+    """Digest of the batch that holds ``offset``, see ``Raft.digest_at``; empty: not recorded."""
     format: int = FORMAT
     writer: str = "kraft-bridge"
 
@@ -60,7 +60,7 @@ def parse(data: bytes | None) -> OwnZnode:
 
 
 def try_parse(data: bytes | None) -> OwnZnode | None:
-    """Read our znode; None when it is not ours to understand."""
+    """Read our znode; None if it is malformed or of another format."""
     try:
         return parse(data)
     except ZnodeError:
@@ -68,7 +68,7 @@ def try_parse(data: bytes | None) -> OwnZnode | None:
 
 
 def of_term(znode: OwnZnode) -> tuple[int, int, int, str]:
-    """Whose claim it is: id, KRaft epoch, ZooKeeper epoch, incarnation."""
+    """Whether it belongs to a claim: same id, KRaft epoch, ZooKeeper epoch, incarnation."""
     return znode.node_id, znode.kraft_epoch, znode.zk_epoch, znode.incarnation
 
 

@@ -1,12 +1,12 @@
 """Passwords in configs of brokers: encoded in ZooKeeper, plain in the metadata log, as in Kafka.
 
 An encoded password is a comma-separated map that names its own parameters: key factory, cipher, key
-length, iterations, salt, initialization vector. Kafka draws salt and vector at random for each
-write. Here they follow from the secret, the place and the password, by HMAC: a plan made twice is
-the same plan, and a password that did not change is not written again. Whoever lacks the secret
-can tell from that only that a broker's password is what it was before.
+length, iterations, salt, initialization vector. In Kafka salt and vector are random for each write.
+Here they are derived from the secret, the place and the password, by HMAC: so a plan can be
+repeated, and an unchanged password is not written again. A reader without the secret only learns
+whether a broker's password has changed.
 
-Deriving a key takes some milliseconds, so what was decoded or encoded is remembered.
+Deriving a key takes some milliseconds, so results are cached.
 
 Source: EncryptingPasswordEncoder, CipherParamsEncoder, Kafka 3.9.
 """
@@ -36,7 +36,7 @@ class Passwords:
     """Encodes and decodes by one configuration.
 
     Args:
-        settings: without a secret, nothing is decoded and nothing may be encoded.
+        settings: without a secret nothing can be decoded or encoded.
     """
 
     def __init__(self, settings: PasswordSettings) -> None:
@@ -53,8 +53,8 @@ class Passwords:
         """Decode a password.
 
         Raises:
-            ValueError: not encoded, by another secret, or by means not supported; the text is not
-                quoted.
+            ValueError: not encoded, encoded with another secret, or with unsupported parameters;
+                the text does not quote it.
         """
         return self._decoded(text)
 
@@ -62,7 +62,7 @@ class Passwords:
         """Encode a password; the same for the same place and password.
 
         Args:
-            place: path and key, so that equal passwords do not look equal.
+            place: path and key, so that equal passwords are encoded differently.
             password: plain.
         """
         return self._encoded(place, password)
@@ -113,7 +113,7 @@ def _stretched(seed: bytes, label: bytes, size: int) -> bytes:
 
 
 class _Parameters:
-    """An encoded password, or what one will be encoded with."""
+    """An encoded password, or the parameters for one."""
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ class _Parameters:
 
 
 def _aes() -> ModuleType:
-    """The one user of ``cryptography``, which is there only if a secret is configured."""
+    """Imports ``cryptography``, which is only needed if a secret is configured."""
     return import_module("emulator.migration.zk_tree.aes")
 
 
@@ -190,10 +190,10 @@ def _java_length(text: str) -> int:
 
 
 def _parameters(text: str) -> _Parameters:
-    """Take an encoded password apart.
+    """Parse an encoded password.
 
     Raises:
-        ValueError: none, or means not supported.
+        ValueError: not an encoded password, or unsupported parameters.
     """
     pairs = {}
     for part in text.split(","):

@@ -1,9 +1,9 @@
-"""``/latest_producer_id_block``: the block of producer ids handed out last, both bounds included.
+"""``/latest_producer_id_block``: the last allocated block of producer ids, both bounds included.
 
-Kafka's KRaft controller writes the *next* block there as if it were handed out, so that its own
-comparison never finds it equal, and reads it as the last one. Here the znode keeps ZooKeeper's
-meaning in both directions: a ZooKeeper controller after a rollback goes on with ``block_end`` + 1,
-which is the next id of the image, so no id is issued twice and none is skipped.
+Kafka's KRaft controller writes the *next* block there as if it were allocated, and reads the znode
+as the last block, so its own comparison never finds it equal. Here reading and writing keep
+ZooKeeper's meaning: after a rollback a ZooKeeper controller continues with ``block_end`` + 1, the
+next id of the image, so no id is issued twice or skipped.
 
 Source: kafka.zk.ProducerIdBlockZNode, ZkMigrationClient.{migrateProducerId,writeProducerId}, Kafka
 3.9.
@@ -47,10 +47,10 @@ class _BlockJson(msgspec.Struct):
 
 
 def parse(data: bytes | None) -> Block | None:
-    """Read the znode; None when it has no data: no block was ever handed out.
+    """Read the znode; None if it has no data: no block was ever allocated.
 
     Raises:
-        ZnodeError: malformed, a version other than 1, or bounds that are no block.
+        ZnodeError: malformed, a version other than 1, or invalid bounds.
     """
     if not data:
         return None
@@ -67,7 +67,7 @@ def parse(data: bytes | None) -> Block | None:
 
 
 def read(tree: Tree) -> Block | None:
-    """The block in a tree; None when none was handed out.
+    """The block in a tree; None if none was allocated.
 
     Raises:
         ZnodeError: malformed.
@@ -90,7 +90,7 @@ def block_data(producer_ids: ProducerIds) -> bytes | None:
 
 
 def same(one: bytes | None, other: bytes | None) -> bool:
-    """Whether two znodes let the same id be handed out next.
+    """Whether two znodes have the same next id.
 
     Raises:
         ZnodeError: one of them is malformed.
@@ -102,7 +102,7 @@ def same(one: bytes | None, other: bytes | None) -> bool:
 
 
 class ProducerIdBlock:
-    """The one znode of producer ids, there from the beginning. Its key is its path."""
+    """The znode of producer ids, which always exists. Its key is its path."""
 
     name = "producer_ids"
     roots = ()
@@ -120,7 +120,7 @@ class ProducerIdBlock:
             yield Refusal.of(error)
 
     def records(self, tree: Tree, image: Image) -> Iterator[Iterable[Record]]:
-        """The next id to hand out, unless the log is further."""
+        """The record of the next id, unless the log already has a higher one."""
         block = read(tree)
         if block is not None and block.block_end + 1 > image.producer_ids.next_producer_id:
             yield (
@@ -138,19 +138,19 @@ class ProducerIdBlock:
         return (PATH,)
 
     def touched(self, touched: Touched) -> Iterable[str]:
-        """The path, if ids were handed out."""
+        """The path, if ids were allocated."""
         return (PATH,) if touched.producer_ids else ()
 
     def nodes(self, image: Image, _key: str) -> Nodes:
-        """The block handed out last."""
+        """The last allocated block."""
         return {PATH: block_data(image.producer_ids)}
 
     def same(self, _path: str, one: bytes | None, other: bytes | None) -> bool:
-        """Whether the same id would be handed out next."""
+        """Whether both have the same next id."""
         return same(one, other)
 
     def gone(self, _path: str, _data: bytes | None) -> Delete | SetData | None:
-        """It never goes."""
+        """None: the znode is never removed."""
         return None
 
     def notifications(self, _op: ZkOp) -> Sequence[ZkOp]:

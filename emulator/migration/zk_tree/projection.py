@@ -1,6 +1,6 @@
-"""The znodes an image stands for, and when two values of a znode are the same.
+"""The znodes of an image, and when two values of a znode are the same.
 
-Only what follows the image is here: topics, their configs, and the classes of ``entities``.
+Only znodes derived from the image: topics, their configs, and the classes of ``entities``.
 ``/controller``, ``/migration`` and our own znode belong to a claim, not to an image.
 """
 
@@ -16,7 +16,7 @@ from emulator.migration.zk_tree.errors import ZnodeError
 
 
 def topic_head(image: Image, topic: Topic) -> Nodes:
-    """A topic's znodes without those of its partitions: itself, its config, its folder."""
+    """A topic's znodes without its partitions: the topic, its config, its partitions folder."""
     return {
         topics.topic_path(topic.name): topics.topic_data(topic),
         configs.topic_config_path(topic.name): topic_config(image, topic.name),
@@ -40,7 +40,7 @@ def partition_nodes(
 
 
 def znodes(image: Image, *, controller_epoch: int, entities: Entities = ENTITIES) -> Nodes:
-    """Every znode that follows from an image, without the folders of its classes.
+    """Every znode derived from an image, without the folders of its classes.
 
     Args:
         image: any image.
@@ -61,9 +61,8 @@ def znodes(image: Image, *, controller_epoch: int, entities: Entities = ENTITIES
 def same(path: str, one: bytes | None, other: bytes | None, entities: Entities = ENTITIES) -> bool:
     """Whether two values of a znode mean the same to Kafka.
 
-    Keys may stand in any order, unknown ones are ignored, and so are the ``controller_epoch`` in a
-    partition's state and whatever data a folder has. A malformed value is the same as nothing but
-    itself.
+    Keys may be in any order. Unknown keys, the ``controller_epoch`` in a partition's state and data
+    of folders are ignored. A malformed value only equals itself.
     """
     if one == other:
         return True

@@ -1,4 +1,4 @@
-"""Quotas as text: which keys there are, how Kafka's brokers read their values and we write them.
+"""Quotas as text: the keys, how Kafka's brokers parse their values, and how we write them.
 
 Source: QuotaConfigs.{scramMechanismsPlusUserAndClientQuotaConfigs,ipConfigs};
 ZkAdminManager.clientQuotaPropsToDoubleMap; ZkConfigMigrationClient.writeClientQuotas, Kafka 3.9.
@@ -13,7 +13,7 @@ from typing import Final
 
 
 class NumberType(Enum):
-    """How a value is written."""
+    """Number format of a value."""
 
     INT = 2**31 - 1
     LONG = 2**63 - 1
@@ -30,9 +30,10 @@ IP_KEYS: Final = {"connection_creation_rate": NumberType.INT}
 TYPES: Final = USER_AND_CLIENT_KEYS | IP_KEYS
 
 EPSILON: Final = 1e-6
-"""How far from a whole number a value may be that stands for it."""
+"""Maximum distance of a value from the whole number that it means."""
 
-# Double.valueOf: blanks around, a suffix, no underscores. Java's hexadecimal form is left out.
+# Double.valueOf: surrounding blanks and a suffix are allowed, underscores are not. Java's
+# hexadecimal form is not supported.
 _NUMBER: Final = re.compile(
     r"[\x00-\x20]*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?[\x00-\x20]*"
 )
@@ -42,7 +43,7 @@ def parse(text: str) -> float:
     """Read a number as a broker does.
 
     Raises:
-        ValueError: no number, or one that is not finite.
+        ValueError: not a number, or not finite.
     """
     found = _NUMBER.fullmatch(text)
     number = float(found[1]) if found else math.nan
@@ -55,7 +56,7 @@ def checked(key: str, text: str) -> float:
     """Read the value of a known key, as :func:`render` can write it again.
 
     Raises:
-        ValueError: no number, or none of the key's type.
+        ValueError: not a number, or not of the key's type.
     """
     number, kind = parse(text), TYPES[key]
     if kind is not NumberType.DOUBLE and _whole(number, kind) is None:
@@ -68,8 +69,8 @@ def checked(key: str, text: str) -> float:
 def render(key: str, number: float) -> str:
     """Write a value: whole numbers without a point where Kafka declares them so.
 
-    What does not fit its type, or belongs to a key unknown here, is written as Java writes a
-    double, where Kafka 3.9 gives the whole change up.
+    A value that does not fit its type, or of an unknown key, is written as a Java double; Kafka 3.9
+    drops the whole change then.
 
     >>> render("producer_byte_rate", 1024.0), render("request_percentage", 3.0)
     ('1024', '3.0')
@@ -100,7 +101,7 @@ def java_double(number: float) -> str:
     sign = "-" if math.copysign(1.0, number) < 0 else ""
     if number == 0:
         return sign + "0.0"
-    # The shortest digits that read back, and where the point stands before them.
+    # The shortest digits that parse to the same number, and the position of the point.
     digits, exponent = _digits(abs(number))
     if 1e-3 <= abs(number) < 1e7:
         if exponent <= 0:

@@ -1,8 +1,8 @@
-"""Reading the whole tree by multiRead: a cursor that never waits and never works long.
+"""Reading the whole tree by multiRead: an incremental reader without long steps.
 
-Levels follow from what is known of the tree: children of ``/brokers/topics`` first, then per topic
-its data and its partitions, then the states; folders of partitions have no data and are not read.
-20,000 partitions are some 26,000 reads. The tree is one moment's only if nobody else writes: claim
+The tree is read level by level: children of ``/brokers/topics`` first, then per topic its data and
+its partitions, then the states; folders of partitions have no data and are not read. 20,000
+partitions take about 26,000 reads. The result is consistent only if no other client writes: claim
 first.
 """
 
@@ -28,9 +28,9 @@ from emulator.zookeeper.ops import (
 )
 
 READS_MAX: Final = 500
-"""Reads in one request: more would hold up other clients of the server."""
+"""Reads in one request: more would delay other clients of the server."""
 PATH_BYTES_MAX: Final = 250_000
-"""Paths in one request: ZooKeeper takes four times as much, and a chroot may stand before each."""
+"""Paths in one request: ZooKeeper accepts four times as many; each may have a chroot."""
 TOP_LEVEL: Final = (
     "/admin",
     "/admin/delete_topics",
@@ -50,7 +50,7 @@ TOP_LEVEL: Final = (
     "/latest_producer_id_block",
     "/log_dir_event_notification",
 )
-"""Znodes that Kafka makes before anything else, without data. Parents stand before children."""
+"""Znodes that Kafka creates first, without data. Parents are before children."""
 SINGLE: Final = (
     "/admin/preferred_replica_election",
     "/admin/reassign_partitions",
@@ -68,7 +68,7 @@ LISTED: Final = (
     "/config/topics",
 )
 WALKED: Final = tuple(root for entity in ENTITIES for root in entity.roots)
-"""Read whole, whatever is there."""
+"""Paths that are read with everything below them."""
 FOLDERS: Final = tuple(dict.fromkeys(path for entity in ENTITIES for path in entity.folders))
 
 __all__ = ["TOP_LEVEL", "Tree", "TreeNode", "TreeReader", "TreeTag"]
@@ -83,13 +83,13 @@ class TreeTag:
 
 
 class TreeReader:
-    """Asks for the tree piece by piece; after a lost or failed request begin again with another.
+    """Reads the tree in pieces; after a lost or failed request begin with a new reader.
 
     Args:
-        reads_max: reads in one request; one answer of 500 takes about 2 ms to take apart.
-        in_flight_max: requests on their way at a time.
-        below: paths to look below, whatever they are: znodes that could not be deleted, since
-            somebody put others there.
+        reads_max: reads in one request; parsing an answer of 500 takes about 2 ms.
+        in_flight_max: maximum requests in flight.
+        below: other paths whose children are read too: znodes that could not be deleted because
+            another client created children there.
     """
 
     def __init__(
@@ -107,15 +107,15 @@ class TreeReader:
 
     @property
     def complete(self) -> bool:
-        """Everything has been read: ``tree`` may be used."""
+        """Whether everything has been read, so ``tree`` may be used."""
         return not self._todo and not self._in_flight
 
     def owns(self, tag: object) -> bool:
-        """Whether an outcome is for us."""
+        """Whether an outcome is for this reader."""
         return isinstance(tag, TreeTag) and tag.reader is self
 
     def requests(self) -> list[tuple[TreeTag, MultiRead]]:
-        """What to submit now; call again after every outcome."""
+        """The requests to submit now; call again after every outcome."""
         out = []
         while self._todo and self._in_flight < self._in_flight_max:
             reads = tuple(self._next_reads())

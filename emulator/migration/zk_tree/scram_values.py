@@ -12,7 +12,7 @@ from typing import Final
 from emulator.metadata.scram import Credential, Mechanism
 
 NAMES: Final = {mechanism.mechanism_name: mechanism for mechanism in Mechanism}
-"""Config keys that are no quotas."""
+"""Config keys that are not quotas."""
 
 _FIELDS: Final = ("salt", "stored_key", "server_key", "iterations")
 

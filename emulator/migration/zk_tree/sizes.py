@@ -1,8 +1,7 @@
-"""How many bytes of a request to ZooKeeper a znode of an image takes, as it will be written.
+"""The size of a znode of an image, in bytes of the ZooKeeper request that writes it.
 
-With its notification, which goes into one multi with it; paths stand below the chroot, and a znode
-may have to be made, with ACLs. A partition's state is left out: it names the ISR, of which all are
-among the replicas that its topic's znode names.
+It includes the notification in the same multi, the chroot in paths, and the ACLs of a create. A
+partition's state is not measured: the ISR it names is a part of the replicas in the topic's znode.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from emulator.zookeeper.ops import Create, ZkOp
 
 ABSENT: Final = ZnodeSize("", 0)
 SHOWN_BYTES: Final = 1_000
-"""Of a znode and its notification, at most: fixed parts of paths, versions, brackets."""
+"""Maximum bytes of the fixed parts of a znode and its notification: paths, versions, brackets."""
 
 
 class ZnodeSizes:
@@ -28,7 +27,7 @@ class ZnodeSizes:
     Args:
         entities: the classes beside topics.
         op_size: bytes that one operation adds to a multi.
-        bytes_max: what all operations of one group may have.
+        bytes_max: maximum bytes of all operations of one group.
     """
 
     def __init__(self, entities: Entities, op_size: Callable[[ZkOp], int], bytes_max: int) -> None:
@@ -38,7 +37,7 @@ class ZnodeSizes:
         self.bytes_new = SHOWN_BYTES + 2 * op_size(Create("/", None))
 
     def measure(self, image: Image, key: ZnodeKey) -> ZnodeSize:
-        """Path and bytes of a znode; no bytes when the image does not have it."""
+        """Path and bytes of a znode; 0 bytes if the image does not have it."""
         group: list[ZkOp]
         match key:
             case ZnodeKey(entities="topics", of=bytes(topic_id)):

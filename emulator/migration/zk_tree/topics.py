@@ -3,7 +3,7 @@
 Source: kafka.zk.TopicZNode (versions 1 to 3), TopicPartitionStateZNode, Kafka 3.9. A topic has its
 znode, a folder ``partitions``, in it a folder per partition and in that ``state``; the folders have
 null data. The ``controller_epoch`` inside a state is the epoch of the KRaft leader that wrote it,
-as Kafka does it; readers do not look at it, so two states that differ in it alone are the same.
+as Kafka does it; readers ignore it, so two states that differ only in it are the same.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROOT: Final = "/brokers/topics"
 NO_ID: Final = bytes(16)
 
 Number = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-"""What a record has an int32 for; more could be read, and then not be copied."""
+"""Maximum of an int32 in a record; larger numbers could be parsed but not be copied."""
 Replicas = dict[Number, tuple[Number, ...]]
 
 
@@ -95,7 +95,7 @@ def parse_topic(path: str, data: bytes | None) -> ZkTopic:
     """Read a topic znode of version 1, 2 or 3.
 
     Raises:
-        ZnodeError: malformed, a negative partition or broker, or a topic id that is none.
+        ZnodeError: malformed, a negative partition or broker, or an invalid topic id.
     """
     found = decode(path, data, _TopicJson)
     return ZkTopic(
@@ -110,7 +110,7 @@ def parse_topic_id(path: str, data: bytes | None) -> bytes:
     """Read the id alone: a tenth of the time for a topic of thousands of partitions.
 
     Raises:
-        ZnodeError: malformed as JSON, or a topic id that is none.
+        ZnodeError: malformed as JSON, or an invalid topic id.
     """
     return _topic_id(path, decode(path, data, _IdJson).topic_id)
 
@@ -140,11 +140,12 @@ def parse_state(path: str, data: bytes | None, version: int = 0) -> ZkPartitionS
 
 
 def read_topic(tree: Tree, name: str) -> ZkTopic:
-    """The topic ``name`` of a tree, fit for import.
+    """The topic ``name`` of a tree, checked for import.
 
     Raises:
         ZnodeError: absent, malformed, without id, a partition without replicas, or ids of
-            partitions other than 0 to n - 1: a controller counts partitions to number the next.
+            partitions other than 0 to n - 1: a controller numbers a new partition by the count of
+            partitions.
     """
     path = topic_path(name)
     node = tree.node(path)
@@ -176,7 +177,7 @@ def read_state(tree: Tree, name: str, index: int) -> ZkPartitionState | None:
 def topic_data(topic: Topic) -> bytes:
     """Render a topic's znode.
 
-    Version 3, ``adding_replicas`` and ``removing_replicas`` always there.
+    Version 3, always with ``adding_replicas`` and ``removing_replicas``.
     """
     partitions = topic.partitions.items()
     return encode(
@@ -194,7 +195,7 @@ def topic_data(topic: Topic) -> bytes:
 
 
 def state_data(partition: Partition, controller_epoch: int) -> bytes:
-    """Render a partition's state; ``leader_recovery_state`` stands only when it is not 0."""
+    """Render a partition's state; ``leader_recovery_state`` is included only if it is not 0."""
     return encode(
         _StateJson(
             controller_epoch=controller_epoch,
@@ -208,7 +209,7 @@ def state_data(partition: Partition, controller_epoch: int) -> bytes:
 
 
 def same_assignment(one: Partition, other: Partition) -> bool:
-    """Whether a topic's znode shows no difference between two values of a partition."""
+    """Whether two values of a partition are equal in the topic's znode."""
     return (
         one.replicas == other.replicas
         and one.adding_replicas == other.adding_replicas
@@ -217,7 +218,7 @@ def same_assignment(one: Partition, other: Partition) -> bool:
 
 
 def same_topic(path: str, one: bytes | None, other: bytes | None) -> bool:
-    """Whether two topic znodes say the same.
+    """Whether two topic znodes have the same content.
 
     Raises:
         ZnodeError: one of them is malformed.
@@ -226,7 +227,7 @@ def same_topic(path: str, one: bytes | None, other: bytes | None) -> bool:
 
 
 def same_state(path: str, one: bytes | None, other: bytes | None) -> bool:
-    """Whether two states say the same, whoever wrote them.
+    """Whether two states have the same content, whatever leader epoch wrote them.
 
     Raises:
         ZnodeError: one of them is malformed.

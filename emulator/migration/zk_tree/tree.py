@@ -1,4 +1,4 @@
-"""A ZooKeeper tree as far as it was read."""
+"""The part of a ZooKeeper tree that was read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class TreeNode(msgspec.Struct, frozen=True, gc=False):
 
 
 class Tree:
-    """Znodes by path and children by parent, as far as they were read."""
+    """The znodes read, by path, and the children by parent."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, TreeNode] = {}
@@ -30,7 +30,7 @@ class Tree:
         return self.nodes.get(path)
 
     def data(self, path: str) -> bytes | None:
-        """Data at ``path``; None as well when there is none."""
+        """Data at ``path``; None if there is none."""
         node = self.nodes.get(path)
         return None if node is None else node.data
 
@@ -39,7 +39,7 @@ class Tree:
         return self.lists.get(path, ())
 
     def exists(self, path: str) -> bool:
-        """Whether the znode was there, read or only listed."""
+        """Whether the znode existed, read or only listed."""
         if path in self.nodes or path in self.lists:
             return True
         parent, _, name = path.rpartition("/")

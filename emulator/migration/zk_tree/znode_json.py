@@ -1,6 +1,6 @@
-"""JSON of znodes: typed in, compact out. Unknown keys are ignored, as Kafka's readers do.
+"""JSON of znodes: typed decoding, compact output. Unknown keys are ignored, as Kafka's readers do.
 
-And the numbers that stand in paths.
+Also parses the numbers in paths.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def decode(path: str, data: bytes | None, kind: type[T]) -> T:
     """Read a znode's data as ``kind``.
 
     Raises:
-        ZnodeError: no data, no JSON, or another shape.
+        ZnodeError: no data, not JSON, or another structure.
     """
     if not data:
         raise ZnodeError(path, "no data")
@@ -39,10 +39,10 @@ _NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 def number_of(name: str) -> int | None:
-    """The id of a broker or a partition that a znode is named for; None when it is none.
+    """The broker or partition id in a znode's name; None if the name is not an id.
 
-    Others may make znodes of any name: ``int`` reads some that are not Kafka's, such as ``007``,
-    and refuses some that ``str.isdigit`` lets through.
+    Other clients may create znodes of any name: ``int`` parses names that are not Kafka's, such as
+    ``007``, and refuses some that ``str.isdigit`` accepts.
 
     >>> number_of("17"), number_of("007"), number_of("²"), number_of("9" * 5_000)
     (17, None, None, None)
