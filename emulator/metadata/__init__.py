@@ -1,6 +1,6 @@
-"""metadata: all the log says about the cluster, as one immutable image, and how it changes.
+"""metadata: the cluster's metadata as one immutable image, and how records change it.
 
-Knows records, not the log that holds them, nor ZooKeeper, nor requests.
+Depends on records only, not on the log, ZooKeeper or requests.
 """
 
 from emulator.metadata.brokers import Broker, Endpoint

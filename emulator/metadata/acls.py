@@ -1,4 +1,4 @@
-"""Access control entries, by id and by the resource they guard.
+"""Access control entries, by id and by resource.
 
 Source: AccessControlEntryRecord, RemoveAccessControlEntryRecord; AclControlManager.replay,
 Kafka 3.9; KIP-290, KIP-801.
@@ -74,7 +74,7 @@ WILDCARD: Final = "*"
 
 
 class Resource(NamedTuple):
-    """What an entry guards: numbers of ResourceType and PatternType, and the name."""
+    """The resource of an entry: numbers of ResourceType and PatternType, and the name."""
 
     resource_type: int
     pattern_type: int

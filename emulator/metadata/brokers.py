@@ -1,4 +1,4 @@
-"""Broker registrations: the entity, and what each of its records does to all of them.
+"""Broker registrations: the entity, and how each of its records changes the map of all brokers.
 
 Source: RegisterBrokerRecord, UnregisterBrokerRecord, FenceBrokerRecord, UnfenceBrokerRecord,
 BrokerRegistrationChangeRecord; ClusterControlManager.replay, Kafka 3.9.
@@ -36,7 +36,8 @@ class Endpoint(msgspec.Struct, frozen=True, gc=False):
 class Broker(msgspec.Struct, frozen=True, gc=False):
     """One registration.
 
-    ``features``: lowest and highest level by name; ``log_dirs``: directory ids, empty if not told.
+    ``features``: lowest and highest level by name; ``log_dirs``: directory ids, empty if not
+    reported.
     """
 
     id: int
@@ -56,7 +57,7 @@ class Broker(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def active(self) -> bool:
-        """Whether it may lead: unfenced and not on its way out."""
+        """Whether it may lead: unfenced and not in controlled shutdown."""
         return not self.fenced and not self.in_controlled_shutdown
 
 
@@ -64,7 +65,7 @@ Brokers = PMap[int, Broker]
 
 
 def registration(broker: Broker) -> r.RegisterBrokerRecord:
-    """Return the record that :func:`register` makes such a broker of."""
+    """The record from which :func:`register` makes this broker."""
     record = r.RegisterBrokerRecord
     return record(
         broker_id=broker.id,
@@ -92,7 +93,7 @@ def registration(broker: Broker) -> r.RegisterBrokerRecord:
 
 
 def register(brokers: Brokers, record: r.RegisterBrokerRecord) -> Brokers:
-    """A registration takes the place of any before it under the same id."""
+    """A registration replaces an earlier one with the same id."""
     return brokers.set(
         record.broker_id,
         Broker(
@@ -122,13 +123,13 @@ def unregister(brokers: Brokers, record: r.UnregisterBrokerRecord) -> Brokers:
 
 
 def fence(brokers: Brokers, record: r.FenceBrokerRecord) -> Brokers:
-    """Fence a broker as written below metadata.version 6."""
+    """Fence a broker by the record used below metadata.version 6."""
     broker = _registered(brokers, record.id, record.epoch)
     return brokers.set(broker.id, replace(broker, fenced=True))
 
 
 def unfence(brokers: Brokers, record: r.UnfenceBrokerRecord) -> Brokers:
-    """Unfence a broker as written below metadata.version 6."""
+    """Unfence a broker by the record used below metadata.version 6."""
     broker = _registered(brokers, record.id, record.epoch)
     return brokers.set(broker.id, replace(broker, fenced=False))
 

@@ -17,7 +17,7 @@ IP: Final = "ip"
 
 
 class EntityPart(NamedTuple):
-    """One half of an entity, or all of it; the default of its type has no name."""
+    """One part of an entity: a type and a name; the default of its type has no name."""
 
     type: str
     is_default: bool
@@ -25,7 +25,7 @@ class EntityPart(NamedTuple):
 
     @classmethod
     def of(cls, entity_type: str, name: str | None) -> EntityPart:
-        """Make one from the form of the records: the name is null for the default."""
+        """Make a part from the fields of a record: the name is null for the default."""
         return cls(entity_type, name is None, name or "")
 
     @property

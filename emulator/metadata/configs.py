@@ -1,4 +1,4 @@
-"""Dynamic configs of topics and brokers, and of the metrics that clients push.
+"""Dynamic configs of topics and brokers, and subscriptions of client metrics.
 
 Source: ConfigRecord; ConfigurationControlManager.replay, Kafka 3.9; ConfigResource.Type.
 """
@@ -14,8 +14,8 @@ from wire import records as r
 TOPIC: Final = 2
 BROKER: Final = 4
 CLIENT_METRICS: Final = 16
-"""Resource types. The broker named ``""`` stands for all brokers of the cluster; what clients are
-to measure (KIP-714) is in the log alone, ZooKeeper has no place for it."""
+"""Resource types. The broker named ``""`` means all brokers of the cluster. Client metrics
+(KIP-714) are in the log only; ZooKeeper has no znode for them."""
 
 Config: TypeAlias = PMap[str, str]
 Configs: TypeAlias = PMap[tuple[int, str], Config]

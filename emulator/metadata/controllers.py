@@ -1,4 +1,4 @@
-"""Controller registrations (KIP-919): which are there, and whether each is ready to migrate.
+"""Controller registrations (KIP-919), and whether each controller is ready to migrate.
 
 Source: RegisterControllerRecord; ClusterControlManager.replay, Kafka 3.9.
 """
@@ -26,7 +26,7 @@ Controllers = PMap[int, ControllerRegistration]
 
 
 def registration(controller: ControllerRegistration) -> r.RegisterControllerRecord:
-    """Return the record that :func:`register` makes such a controller of."""
+    """The record from which :func:`register` makes this controller."""
     record = r.RegisterControllerRecord
     return record(
         controller_id=controller.id,
@@ -51,7 +51,7 @@ def registration(controller: ControllerRegistration) -> r.RegisterControllerReco
 
 
 def register(controllers: Controllers, record: r.RegisterControllerRecord) -> Controllers:
-    """A registration takes the place of any before it under the same id."""
+    """A registration replaces an earlier one with the same id."""
     return controllers.set(
         record.controller_id,
         ControllerRegistration(

@@ -1,4 +1,4 @@
-"""Delegation tokens, without their HMAC: that follows from the id and the secret key.
+"""Delegation tokens, without the HMAC, which is computed from the id and the secret key.
 
 Source: DelegationTokenRecord, RemoveDelegationTokenRecord; DelegationTokenControlManager.replay,
 Kafka 3.9; KIP-48, KIP-900.
@@ -47,7 +47,7 @@ def put(tokens: DelegationTokens, record: r.DelegationTokenRecord) -> Delegation
 
 
 def remove(tokens: DelegationTokens, record: r.RemoveDelegationTokenRecord) -> DelegationTokens:
-    """Remove a token; one that is gone already stays gone."""
+    """Remove a token; no error if it does not exist."""
     return tokens.delete(record.token_id) if record.token_id in tokens else tokens
 
 

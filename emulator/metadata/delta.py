@@ -1,4 +1,4 @@
-"""Deltas: what the records between two offsets touched, with its values at both ends.
+"""Deltas: what the records between two offsets touched, with the images before and after.
 
 A delta is never the difference of two images: a topic created, half written to ZooKeeper and
 deleted again is in neither image, and must still be cleaned up.
@@ -27,7 +27,7 @@ class Touched:
     """
 
     topics: dict[bytes, str] = field(default_factory=dict)
-    """Name by id: a name that was deleted and created again stands under both ids."""
+    """Name by id: a name that was deleted and created again is listed under both ids."""
     created_topics: set[bytes] = field(default_factory=set)
     deleted_topics: set[bytes] = field(default_factory=set)
     """Ids; a topic created and then deleted is in both."""
@@ -48,14 +48,14 @@ class Touched:
     migration_state: bool = False
 
     def merge(self, later: Touched) -> None:
-        """Add what later records touched."""
+        """Add the entities that later records touched."""
         for name in _COLLECTIONS:
             getattr(self, name).update(getattr(later, name))
         self.producer_ids |= later.producer_ids
         self.migration_state |= later.migration_state
 
     def __bool__(self) -> bool:
-        """Whether anything is touched at all."""
+        """Whether anything is touched."""
         return any(getattr(self, one.name) for one in fields(self))
 
 
@@ -77,7 +77,7 @@ _COLLECTIONS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What records ``first_offset`` to ``last_offset`` did; ``before`` and ``after`` are stable.
+    """The changes of records ``first_offset`` to ``last_offset``, between two stable images.
 
     ``touched`` is empty where the records changed nothing: NoOp, a control batch, an aborted
     transaction.
@@ -99,7 +99,7 @@ class Delta:
 
 
 def touch(touched: Touched, image: Image, record: object) -> None:
-    """Collect what a record names.
+    """Collect the entities that a record names.
 
     Args:
         touched: collects.

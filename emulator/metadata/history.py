@@ -1,8 +1,8 @@
-"""History: the images a node stands on while its log grows, and the deltas that become visible.
+"""History: a node's images at three positions of its log, and the deltas that become stable.
 
 ``tip`` has every appended record, ``committed`` those below the high watermark, ``stable`` those
 that may be shown: inside a metadata transaction nothing is stable until its End is committed, and
-Abort takes everything since Begin back.
+Abort removes everything since Begin.
 
 Source: KIP-868; OffsetControlManager and MetadataBatchLoader, Kafka 3.9.
 """
@@ -30,26 +30,26 @@ class _Segment:
     first_offset: int
     image: Image
     begin: Image | None
-    """Where an Abort would return to, if a transaction is open after this segment."""
+    """The image to which an Abort returns, if a transaction is open after this segment."""
     touched: Touched
     aborts: bool = False
-    """The segment takes back what the transaction touched in earlier ones."""
+    """Whether the segment aborts what the transaction touched in earlier segments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A batch replayed onto the tip ``follows``, not taken for appended yet."""
+    """A batch replayed onto the tip ``follows``; not accepted as appended yet."""
 
     follows: Image
     segments: tuple[_Segment, ...]
     idle: bool
-    """It holds NoOps only."""
+    """Whether it holds only NoOps."""
 
 
 class History:
-    """Images at named offsets of one log, and nothing that is not replayed from its records.
+    """Images at named offsets of one log, all replayed from its records.
 
-    A batch is atomic: no high watermark lies inside one.
+    A batch is atomic: the high watermark is never inside one.
     """
 
     def __init__(self, image: Image = EMPTY) -> None:
@@ -63,17 +63,17 @@ class History:
 
     @property
     def tip(self) -> Image:
-        """Through the last appended record."""
+        """The image through the last appended record."""
         return self._tip
 
     @property
     def committed(self) -> Image:
-        """Through the high watermark; the records of an open transaction are in it too."""
+        """The image through the high watermark, including records of an open transaction."""
         return self._open[-1].image if self._open else self._stable
 
     @property
     def stable(self) -> Image:
-        """Through the last record that may be shown."""
+        """The image through the last record that may be shown."""
         return self._stable
 
     @property
@@ -83,7 +83,7 @@ class History:
 
     @property
     def begin(self) -> Image | None:
-        """What the transaction open at the tip began with, or None."""
+        """The image before the transaction that is open at the tip, or None."""
         return self._begin
 
     @property
@@ -92,7 +92,7 @@ class History:
         return self._begin is not None
 
     def changes_after(self, offset: int) -> ChangeCount:
-        """Count the appended records above an offset, but for those known to change nothing."""
+        """Count the appended records above an offset, without those known to change nothing."""
         return self._idle.changes(offset, self._tip.offset)
 
     def append(self, records: Sequence[object], base_offset: int, epoch: int) -> None:
@@ -103,10 +103,10 @@ class History:
         self.accept(self.replayed(records, base_offset, epoch))
 
     def replayed(self, records: Sequence[object], base_offset: int, epoch: int) -> Replayed:
-        """What the tip would be with one more batch; nothing changes before :meth:`accept`.
+        """Compute the tip with one more batch; nothing changes before :meth:`accept`.
 
         Args:
-            records: the batch, whole.
+            records: all records of the batch.
             base_offset: offset of the first; above the tip's. Offsets between may be control
                 batches.
             epoch: leader epoch of the batch.
@@ -120,7 +120,7 @@ class History:
         segments = [_Segment(base_offset, image, begin, Touched())]
         for offset, record in enumerate(records, base_offset):
             if isinstance(record, r.AbortTransactionRecord):
-                # Back to the offset of the record, never to an earlier one: offsets only grow.
+                # Keep the offset of this record, not the earlier one: offsets only grow.
                 image = replace(self._opened(begin, offset, record), offset=offset, epoch=epoch)
                 begin = None
                 segments[-1].touched, segments[-1].aborts = Touched(), True
@@ -145,7 +145,7 @@ class History:
         return Replayed(self._tip, tuple(segments), idle)
 
     def accept(self, batch: Replayed) -> None:
-        """Take a replayed batch for appended; nothing else may have moved the tip meanwhile."""
+        """Accept a replayed batch as appended; the tip must not have changed since."""
         assert batch.follows is self._tip, "replayed onto another tip"
         self._appended.extend(batch.segments)
         last = batch.segments[-1]
@@ -183,7 +183,7 @@ class History:
         return deltas
 
     def rewind(self) -> None:
-        """Drop every record that is not committed, as a leader does that was deposed."""
+        """Drop every record that is not committed, as a deposed leader does."""
         self._appended.clear()
         self._tip = self.committed
         self._idle.rewind(self._tip.offset)

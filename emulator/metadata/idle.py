@@ -1,4 +1,4 @@
-"""Which offsets of a log hold nothing that changes metadata: NoOp records and control batches."""
+"""The offsets of a log that change no metadata: NoOp records and control batches."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ RUNS_MAX: Final = 65_536
 
 
 class ChangeCount(NamedTuple):
-    """Records behind an offset; NoOps and control records that are known to be such do not count.
+    """Number of records after an offset, without known NoOps and control records.
 
-    ``unknown`` are those of which nobody knows which they are, as they came in a snapshot.
+    ``unknown`` counts records in a snapshot, whose types are not known.
     """
 
     known: int
@@ -19,9 +19,9 @@ class ChangeCount(NamedTuple):
 
 
 class IdleOffsets:
-    """Offsets without a change, as runs; everything after ``since`` is known.
+    """Offsets without a change, as runs; complete for offsets after ``since``.
 
-    Of a long log the oldest runs are forgotten, which moves ``since``.
+    In a long log the oldest runs are dropped, which moves ``since``.
     """
 
     def __init__(self, since: int) -> None:
@@ -31,10 +31,10 @@ class IdleOffsets:
         """Idle offsets before each run."""
         self._total = 0
         self._last = -1
-        """Of the last run."""
+        """End of the last run."""
 
     def add(self, first: int, last: int) -> None:
-        """Note a batch that changes nothing; offsets only grow."""
+        """Add a batch that changes nothing; offsets only grow."""
         if not self._firsts or first > self._last + 1:
             if len(self._firsts) >= RUNS_MAX:
                 self._forget(RUNS_MAX // 2)
@@ -44,7 +44,7 @@ class IdleOffsets:
         self._last = last
 
     def rewind(self, last: int) -> None:
-        """Forget what lies above ``last``: it is no longer in the log."""
+        """Drop the offsets above ``last``, which are no longer in the log."""
         while self._firsts and self._firsts[-1] > last:
             self._firsts.pop()
             self._total = self._before.pop()

@@ -1,4 +1,4 @@
-"""The image: all metadata at one offset of the log. Only ``replay`` makes another."""
+"""The image: all metadata at one offset of the log. Only ``replay`` makes a new one."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Image(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def metadata_version(self) -> MetadataVersion:
-        """The level in force: the floor while no record has set one."""
+        """The current level; the lowest one while no record has set it."""
         return MetadataVersion.from_level(self.features.get(FEATURE_NAME, MINIMUM.level))
 
     @property

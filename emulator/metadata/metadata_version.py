@@ -1,7 +1,7 @@
 """The table of metadata.version: levels, their names, and the features of each.
 
-Record versions to write are looked up here, and code asks ``supports``; nothing else compares
-levels.
+This table gives the record versions to write, and ``supports`` says what a level has; no other code
+compares levels.
 
 Source: KIP-778; MetadataVersion, Kafka 3.9.
 """
@@ -20,12 +20,12 @@ FEATURE_NAME: Final = "metadata.version"
 
 
 class Feature(Enum):
-    """What a level of metadata.version can switch on."""
+    """A feature that a level of metadata.version enables."""
 
     LEADER_RECOVERY_STATE = auto()
     NO_OP_RECORD = auto()
     REGISTRATION_CHANGE = auto()
-    """BrokerRegistrationChange takes the place of FenceBroker and UnfenceBroker."""
+    """BrokerRegistrationChange replaces FenceBroker and UnfenceBroker."""
     CONTROLLED_SHUTDOWN_STATE = auto()
     MIGRATION = auto()
     SCRAM = auto()
@@ -177,9 +177,8 @@ _ROWS: Final = (
 class MetadataVersion:
     """One level. There is one object per level, so ``is`` and ``==`` agree.
 
-    ``kip`` is the KIP that asked for the level, None for reserved levels and those of a plain fix.
-    ``wall`` is Kafka's flag "metadata changed": a cluster may not go back below a level that has
-    it.
+    ``kip`` is the KIP that introduced the level, None for reserved levels and bug fixes. ``wall``
+    is Kafka's flag "metadata changed": a cluster cannot be downgraded below a level that has it.
     """
 
     level: int
@@ -195,7 +194,7 @@ class MetadataVersion:
         """The version with this feature level.
 
         Raises:
-            ValueError: Kafka 3.9 has no such level, or has it only as unstable.
+            ValueError: Kafka 3.9 does not have this level, or only as unstable.
 
         >>> MetadataVersion.from_level(8).name
         '3.4-IV0'
@@ -209,7 +208,7 @@ class MetadataVersion:
 
     @staticmethod
     def from_ibp(text: str) -> MetadataVersion:
-        """The version an ``inter.broker.protocol.version`` stands for.
+        """The version for an ``inter.broker.protocol.version``.
 
         Args:
             text: a full name as ``3.4-IV0``, or a release as ``3.4`` or ``3.4.1``, which means its
@@ -232,13 +231,13 @@ class MetadataVersion:
             ) from None
 
     def supports(self, feature: Feature) -> bool:
-        """Whether this level, or one below it, switches ``feature`` on."""
+        """Whether this level, or one below it, enables ``feature``."""
         return feature in self.features
 
     def may_become(self, other: MetadataVersion) -> bool:
-        """Whether going from this level to another loses no metadata.
+        """Whether a change from this level to another loses no metadata.
 
-        Up always; down as long as no level that is left has a wall.
+        An upgrade never does; a downgrade does if one of the levels left has ``wall``.
 
         Source: MetadataVersion.checkIfMetadataChanged, Kafka 3.9.
 
@@ -251,7 +250,7 @@ class MetadataVersion:
         """The version in which this level writes a record class.
 
         Raises:
-            ValueError: this level does not write such records: an older reader would end on one.
+            ValueError: this level does not write such records: an older reader would fail on one.
         """
         try:
             return self.record_versions[record]
@@ -279,9 +278,9 @@ VERSIONS: Final[Mapping[int, MetadataVersion]] = MappingProxyType(_cumulative())
 """Every level by number, ascending."""
 
 MINIMUM: Final = VERSIONS[1]
-"""The floor, and what a log without a FeatureLevel record stands at (KIP-778)."""
+"""The lowest level, and the level of a log without a FeatureLevel record (KIP-778)."""
 MINIMUM_BOOTSTRAP: Final = VERSIONS[4]
-"""The lowest level that is kept in the log and in snapshots."""
+"""The lowest level that is written to the log and to snapshots."""
 LATEST: Final = VERSIONS[len(VERSIONS)]
 
 _BY_IBP: Final = {

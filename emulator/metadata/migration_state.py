@@ -1,7 +1,7 @@
 """The state of the ZooKeeper migration, as its record stores it.
 
 The numbers are those of Kafka 3.5 and later. Kafka 3.4 counts PRE_MIGRATION 1 and MIGRATION 2, but
-the only one it ever writes is 1, at the start of its copy, so reading it as MIGRATION is right.
+it only writes 1, at the start of its copy, so 1 is correctly read as MIGRATION.
 
 Source: ZkMigrationStateRecord; ZkMigrationState, Kafka 3.9; KIP-866.
 """

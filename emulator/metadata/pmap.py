@@ -1,8 +1,8 @@
-"""A persistent map: an older version stays as it was, and a new one shares nearly all of it.
+"""A persistent map: a change returns a new version that shares most data with the old one.
 
-Entries lie in small dicts over consecutive ranges of keys, so a change copies one dict and the list
-of dicts. Iteration goes by ascending key, whatever the history and the hash seed: a plan, a
-snapshot and a simulated run made from equal maps are equal, entry by entry.
+Entries are stored in small dicts over consecutive ranges of keys, so a change copies one dict and
+the list of dicts. Iteration is by ascending key, independent of the history and the hash seed:
+plans, snapshots and simulated runs made from equal maps are equal.
 
 Keys of one map must be of one type and ordered. Values are not copied and should be immutable.
 """
@@ -18,7 +18,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 D = TypeVar("D")
 
-# Keys are ordered, which no type says; a cast would cost a call in each look-up.
+# Keys are ordered, which the type does not express; a cast would cost a call in each look-up.
 _bisect_right: Final[Callable[[list[Any], object, int], int]] = bisect.bisect_right
 
 CHUNK: Final = 128

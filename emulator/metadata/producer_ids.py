@@ -1,4 +1,4 @@
-"""The next producer id to hand out.
+"""The next producer id to allocate.
 
 Source: ProducerIdsRecord; ProducerIdControlManager.replay, Kafka 3.9.
 """
@@ -12,7 +12,7 @@ from wire import records as r
 
 
 class ProducerIds(msgspec.Struct, frozen=True, gc=False):
-    """``next_producer_id`` 0 means that no block was given out; else who asked for the last one."""
+    """``next_producer_id`` (0: no block was allocated), and the broker of the last block."""
 
     next_producer_id: int = 0
     broker_id: int = -1
@@ -20,10 +20,10 @@ class ProducerIds(msgspec.Struct, frozen=True, gc=False):
 
 
 def allocate(before: ProducerIds, record: r.ProducerIdsRecord) -> ProducerIds:
-    """The state after a block was given out.
+    """The state after a block was allocated.
 
     Raises:
-        ReplayError: ids would be handed out twice. An equal next id is refused too, as by a Kafka
+        ReplayError: ids would be allocated twice. An equal next id is refused too, as by a Kafka
             controller.
     """
     # Kafka 3.4 copies a first block from ZooKeeper as next id 0.

@@ -33,8 +33,8 @@ Apply: TypeAlias = Callable[[Image, Any], Image]
 def replay(image: Image, record: object, offset: int, epoch: int) -> Image:
     """Return the image after one record.
 
-    Begin and End of a transaction only move the offset; who may see what is between them is
-    History's to say.
+    Begin and End of a transaction only move the offset; History decides what is visible between
+    them.
 
     Args:
         image: all records before this one, replayed.

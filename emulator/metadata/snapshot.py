@@ -1,4 +1,4 @@
-"""A snapshot is the records of an image: those that replay from nothing to the same image."""
+"""A snapshot is the records of an image: replayed from an empty image they give the same image."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ from wire import records as r
 
 
 def to_records(image: Image) -> Iterator[tuple[object, int]]:
-    """Write an image as records, each with the version its metadata.version asks for.
+    """Write an image as records, each in the version for its metadata.version.
 
-    metadata.version comes first, as it says how to read the rest; then by entity, by ascending key.
+    metadata.version comes first, because the rest is read by it; then by entity, by ascending key.
 
     Yields:
         (record, record version).
 
     Raises:
-        ValueError: the image holds something its own metadata.version cannot express; nothing is
-            dropped silently.
+        ValueError: the image holds something that its metadata.version cannot express.
 
     Source: MetadataImage.write, Kafka 3.9.
     """

@@ -1,4 +1,4 @@
-"""Topics and partitions: the entities, and what each of their records does to one.
+"""Topics and partitions: the entities, and how each of their records changes one.
 
 Source: TopicRecord, PartitionRecord, PartitionChangeRecord, RemoveTopicRecord;
 PartitionRegistration and DirectoryId, Kafka 3.9.
@@ -22,10 +22,10 @@ NO_LEADER_CHANGE: Final = -2
 NO_RECOVERY_CHANGE: Final = -1
 RECOVERED: Final = 0
 RECOVERING: Final = 1
-"""The leader was elected from outside the ISR and has not caught up with itself yet (KIP-704)."""
+"""The leader was elected from outside the ISR and has not recovered yet (KIP-704)."""
 
 MIGRATING: Final = bytes(16)
-"""Directory of a replica whose broker has not said where it lies; also what a v0 record means."""
+"""Directory id while the broker has not reported the directory; also the value of v0 records."""
 UNASSIGNED: Final = bytes(15) + b"\x01"
 LOST: Final = bytes(15) + b"\x02"
 
@@ -36,7 +36,7 @@ _SHARED_MAX: Final = 1 << 18
 
 
 def shared(values: Sequence[T]) -> tuple[T, ...]:
-    """One tuple object for all equal ones: 159 bytes a partition instead of 480."""
+    """The same tuple object for equal tuples: 159 bytes a partition instead of 480."""
     key = tuple(values)
     if len(_SHARED) >= _SHARED_MAX:
         _SHARED.clear()
@@ -74,7 +74,7 @@ class Topic(msgspec.Struct, frozen=True, gc=False):
 
 
 def new_partition(record: r.PartitionRecord) -> Partition:
-    """The partition a PartitionRecord states.
+    """The partition of a PartitionRecord.
 
     Raises:
         ReplayError: directories do not match the replicas, the recovery state is unknown, or the
@@ -98,7 +98,7 @@ def new_partition(record: r.PartitionRecord) -> Partition:
 def changed_partition(partition: Partition, record: r.PartitionChangeRecord) -> Partition:
     """The partition after a PartitionChangeRecord.
 
-    Every change raises the partition epoch. One that carries a leader, be it the same, raises the
+    Every change raises the partition epoch. A record with a leader, even the same one, raises the
     leader epoch too.
 
     Raises:
@@ -131,11 +131,11 @@ def changed_partition(partition: Partition, record: r.PartitionChangeRecord) -> 
 
 
 class _Numbers(Sized, Container[int], Protocol):
-    """What is asked which numbers it has: partitions by number."""
+    """A mapping with partition numbers as keys."""
 
 
 def first_gap(numbers: _Numbers) -> int | None:
-    """The lowest number missing in 0 to n - 1; None when none is, and 0 for no partitions at all.
+    """The lowest number missing in 0 to n - 1; None if none is, 0 if there are no partitions.
 
     Controllers count partitions to number the next one and take the replication factor of number
     0, so a topic with a gap cannot grow.
@@ -166,7 +166,7 @@ def _without_elr(record: r.PartitionRecord | r.PartitionChangeRecord) -> None:
 def _directories(known: Sequence[bytes], replicas: tuple[int, ...]) -> tuple[bytes, ...]:
     if len(known) == len(replicas):
         return shared(known)
-    # A cluster below metadata.version 17 names none, however the replicas change.
+    # Below metadata.version 17 records have no directories, however the replicas change.
     if all(directory == MIGRATING for directory in known):
         return shared((MIGRATING,) * len(replicas))
     raise ReplayError(f"{len(known)} directories for the {len(replicas)} replicas {replicas}")

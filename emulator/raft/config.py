@@ -1,4 +1,4 @@
-"""What the Raft machine of one node must know; nothing here changes while it runs."""
+"""The configuration of the Raft machine of one node; constant while it runs."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 PARK_MS_MAX = 500
-"""Longest a Fetch is held back; observers give up at 2 s (controller.quorum.fetch.timeout.ms)."""
+"""Longest wait of a Fetch; observers time out at 2 s (controller.quorum.fetch.timeout.ms)."""
 
 WOKEN_PER_STEP_MAX = 100
-"""Parked fetches answered in one step; the rest go on in the next, so a fleet stalls nobody."""
+"""Parked fetches answered in one step; the next step continues, so no step is long."""
 
 OBSERVER_SESSION_MS = 300_000
-"""How long an observer that stopped fetching is still described (Kafka: LeaderState, 3.9)."""
+"""How long an observer that stopped fetching is still listed (Kafka: LeaderState, 3.9)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,18 +20,17 @@ class RaftConfig:
     """Identity and bounds of one voter.
 
     Invariant: ``voters`` holds ``node_id`` alone. Several voters need elections and replication to
-    voters, which this version does not have; it refuses such a quorum instead of playing along.
+    voters, which this version does not have; such a quorum is refused.
 
-    Attributes:
-        voters: id -> (host, port) under ``listener_name``, as other nodes reach them.
-        directory_id: 16 raw bytes of ``directory.id``; zeros when the folder has none (before 3.7).
-        segment_bytes: size at which a new log segment begins (``metadata.log.segment.bytes``).
-        batch_bytes_max: largest batch (KafkaRaftClient.MAX_BATCH_SIZE_BYTES, 3.9).
-        fetch_bytes_max: most bytes one Fetch or FetchSnapshot answer carries, whatever is asked:
-            an observer that is far behind costs many short steps instead of one long one.
-        snapshot_slice_records: records encoded per step while a snapshot is written.
-        snapshots_retained: snapshots kept; the log is kept from the oldest of them on, so an
-            observer that lags by less than one snapshot still catches up by Fetch.
+    Attributes: voters: id -> (host, port) under ``listener_name``, as other nodes reach them.
+    directory_id: 16 raw bytes of ``directory.id``; zeros when the folder has none (before 3.7).
+    segment_bytes: size at which a new log segment begins (``metadata.log.segment.bytes``).
+    batch_bytes_max: largest batch (KafkaRaftClient.MAX_BATCH_SIZE_BYTES, 3.9). fetch_bytes_max:
+    maximum bytes of one Fetch or FetchSnapshot answer, whatever the request allows: an observer
+    that is far behind takes many short steps instead of one long one. snapshot_slice_records:
+    records encoded per step while a snapshot is written. snapshots_retained: snapshots kept; the
+    log is kept from the oldest of them on, so an observer that lags by less than one snapshot still
+    catches up by Fetch.
     """
 
     node_id: int
@@ -47,7 +46,7 @@ class RaftConfig:
     snapshots_retained: int = 2
 
     def __post_init__(self) -> None:
-        """Refuse what this machine cannot be.
+        """Refuse an unsupported configuration.
 
         Raises:
             ValueError: not exactly this node as the only voter, or a bound below one.

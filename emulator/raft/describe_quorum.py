@@ -1,4 +1,4 @@
-"""DescribeQuorum (55): leader, voters and observers, and how far each of them is.
+"""DescribeQuorum (55): leader, voters and observers, and the log end of each.
 
 KIP-595, KIP-836 (v1: timestamps), KIP-853 (v2: directories, nodes, messages). Kafka:
 KafkaRaftClient.handleDescribeQuorumRequest (3.9). Needs DESCRIBE on CLUSTER. Partition:
@@ -19,7 +19,7 @@ _DIRECTORIES_FROM = 2
 def describe_quorum(
     replica: Replica, request: m.DescribeQuorumRequest, version: int, now_ms: int
 ) -> m.DescribeQuorumResponse:
-    """Describe the one partition there is; any other one is unknown."""
+    """Describe the metadata partition; any other one is unknown."""
     known = (
         len(request.topics) == 1
         and request.topics[0].topic_name == TOPIC
@@ -71,7 +71,7 @@ def _row(observer: Observer, version: int) -> m.DescribeQuorumResponse.ReplicaSt
 
 
 def _refused(request: m.DescribeQuorumRequest, error: ErrorCode) -> m.DescribeQuorumResponse:
-    """The request's own list with one error everywhere."""
+    """The requested partitions, each with the same error."""
     return m.DescribeQuorumResponse(
         topics=[
             m.DescribeQuorumResponse.TopicData(

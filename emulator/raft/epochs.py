@@ -1,4 +1,4 @@
-"""Where each leader epoch begins in the log, and what that says about a follower's end."""
+"""The start offset of each leader epoch, and the end offset of an epoch for a follower."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class LeaderEpochs:
         return self._epochs[-1] if self._epochs else 0
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Note the epoch of a batch at ``start_offset``; True when it opened a new epoch."""
+        """Record the epoch of a batch at ``start_offset``; True if it is a new epoch."""
         if self._epochs and epoch <= self._epochs[-1]:
             assert epoch == self._epochs[-1], f"epoch {epoch} after {self._epochs[-1]}"
             return False
@@ -45,9 +45,9 @@ class LeaderEpochs:
     def end_offset(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """Largest known epoch not above ``epoch``, with the offset where it ends.
 
-        Never (-1, -1), which on the wire means "not diverging" and would let a diverged follower
-        run on. An epoch older than all known ones is answered by itself and the start of the
-        first known one; no epoch at all by (``epoch``, ``log_end_offset``).
+        Never (-1, -1), which on the wire means "not diverging", so a diverged follower would
+        continue. For an epoch older than all known ones: that epoch and the start of the first
+        known one. Without any known epoch: (``epoch``, ``log_end_offset``).
         """
         index = bisect_right(self._epochs, epoch)
         if index == len(self._epochs):
@@ -61,7 +61,7 @@ class LeaderEpochs:
         return None if index == 0 else self._epochs[index - 1]
 
     def truncate_from_start(self, log_start_offset: int) -> None:
-        """Drop epochs that end at or below ``log_start_offset``; the one in force there stays."""
+        """Drop epochs that end at or below ``log_start_offset``; the epoch at that offset stays."""
         keep = bisect_right(self._starts, log_start_offset) - 1
         if keep >= 0:
             del self._epochs[:keep]

@@ -1,12 +1,12 @@
-"""The two ways the metadata log refuses to go on."""
+"""The two errors of the metadata log."""
 
 from __future__ import annotations
 
 
 class RecoveryError(Exception):
-    """The files on disk are damaged; the node must not start.
+    """Files on disk are damaged; the node must not start.
 
-    Cutting the file here could drop records that were acknowledged, so an operator decides.
+    Truncating the file here could drop acknowledged records, so an operator must decide.
 
     Attributes:
         path: the file, relative to the node's folder.
@@ -23,4 +23,4 @@ class RecoveryError(Exception):
 
 
 class AppendRefusedError(ValueError):
-    """A batch that would harm readers of the log; nothing was appended, nothing changed."""
+    """A batch is invalid for readers of the log; nothing was appended."""

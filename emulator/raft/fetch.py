@@ -1,16 +1,16 @@
-"""Fetch (1) of the metadata log by observers: answer, or hold back until there is something.
+"""Fetch (1) of the metadata log by observers: answer at once, or wait for new records.
 
 KIP-595, KIP-630 (snapshot id), KIP-853 (v17). Kafka: KafkaRaftClient.handleFetchRequest and
 tryCompleteFetchRequest (3.9). Top level: INCONSISTENT_CLUSTER_ID, INVALID_REQUEST. Partition:
 INVALID_REQUEST, FENCED_LEADER_EPOCH (also the discovery answer to an observer that knows no epoch),
 UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER, BROKER_NOT_AVAILABLE.
 
-Served is what is durable here, not, as Kafka does, all that is appended. With one voter no other
-copy exists: an observer that held a record which a crash took from us would meet a different
-record at that offset, and what a real broker published it cannot take back. Nothing is lost by it:
-observers may publish only what is below the high watermark, which is the same offset.
+Only durable records are served; Kafka serves all appended ones. With one voter no other copy
+exists: if a crash lost a record that an observer already has, a different record would follow at
+that offset, and a real broker cannot take back what it published. This has no disadvantage:
+observers may publish only records below the high watermark, which is the same offset.
 
-The sizes a consumer would set (MinBytes 0, PartitionMaxBytes 0) are no limits here; the answer is
+The sizes that a consumer sets (MinBytes 0, PartitionMaxBytes 0) are ignored; the answer is
 whole batches within MaxBytes, and at least one.
 """
 
@@ -35,7 +35,7 @@ _ENDPOINTS_FROM = 17
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """A fetch that found nothing new."""
+    """A fetch that waits for new records."""
 
     ticket: Ticket
     request: m.FetchRequest
@@ -43,9 +43,9 @@ class Parked:
 
 
 class Fetches:
-    """Answers fetches at once or later: a parked one by ``wake`` or when its time is up.
+    """Answers fetches at once or later: parked ones after ``wake`` or when they time out.
 
-    Woken ones are answered some per step, oldest first, each as things stand at that step.
+    Woken ones are answered a few per step, oldest first, each with the state at that step.
     """
 
     def __init__(self, replica: Replica) -> None:
@@ -75,13 +75,13 @@ class Fetches:
         return None
 
     def wake(self, now_ms: int) -> list[Reply]:
-        """Complete every parked fetch: the high watermark moved, or this node stops leading."""
+        """Wake every parked fetch: the high watermark moved, or this node stops leading."""
         self._woken.extend(parked for _, _, parked in sorted(self._parked))
         self._parked.clear()
         return self._woken_replies(now_ms)
 
     def tick(self, now_ms: int) -> list[Reply]:
-        """Answer woken fetches, and those whose time is up, as a rule without records."""
+        """Answer woken fetches, and those that timed out, usually without records."""
         while self._parked and self._parked[0][0] <= now_ms:
             self._woken.append(heapq.heappop(self._parked)[2])
         return self._woken_replies(now_ms)
@@ -97,7 +97,7 @@ class Fetches:
     def _answer(
         self, request: m.FetchRequest, version: int, now_ms: int
     ) -> tuple[m.FetchResponse, bool]:
-        """The response as of now, and whether a caller that may wait should."""
+        """The response now, and whether the fetch should wait if it may."""
         replica = self._replica
         if replica.wrong_cluster(request.cluster_id):
             return m.FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID), False
@@ -176,7 +176,7 @@ class Fetches:
 
 
 def _partition(request: m.FetchRequest, version: int) -> m.FetchRequest.FetchPartition | None:
-    """The one partition there is, or None when anything else is asked for."""
+    """The metadata partition of the request, or None if it asks for another."""
     if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
         return None
     topic = request.topics[0]

@@ -2,7 +2,8 @@
 
 KIP-630, KIP-853 (v1). Kafka: KafkaRaftClient.handleFetchSnapshotRequest (3.9). Top level:
 INCONSISTENT_CLUSTER_ID, INVALID_REQUEST. Partition: UNKNOWN_TOPIC_OR_PARTITION, the leader checks
-of Fetch, SNAPSHOT_NOT_FOUND (the observer drops it and fetches anew), POSITION_OUT_OF_RANGE.
+of Fetch, SNAPSHOT_NOT_FOUND (the observer drops the snapshot and fetches again),
+POSITION_OUT_OF_RANGE.
 """
 
 from __future__ import annotations

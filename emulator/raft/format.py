@@ -1,4 +1,4 @@
-"""What ``format`` puts into an empty folder, and reading it back: ``kafka-storage``'s files.
+"""Writes and reads the files that ``format`` creates in an empty folder, as ``kafka-storage``.
 
 Pure text and bytes. Source: MetaProperties, PropertiesUtils, BootstrapDirectory (Kafka 3.9).
 """
@@ -14,12 +14,12 @@ from emulator.raft.verify import read_back
 from wire.text import uuid_from_text, uuid_text
 
 _RESERVED_IDS = 100
-"""Directory ids below this number have a meaning of their own (DirectoryId, Kafka 3.9)."""
+"""Directory ids below this number are reserved (DirectoryId, Kafka 3.9)."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """Whose folder this is. ``directory_id`` is None in folders made before 3.7."""
+    """The identity of a folder. ``directory_id`` is None in folders made before 3.7."""
 
     cluster_id: str
     node_id: int
@@ -29,8 +29,8 @@ class MetaProperties:
 def usable_directory_id(candidate: bytes) -> bool:
     """Whether 16 random bytes may name a directory.
 
-    Kafka draws again for the reserved low numbers and for texts that begin with a dash, which
-    would read as a flag on a command line.
+    Kafka draws again for reserved low numbers and for texts that begin with a dash, which a command
+    line would read as a flag.
     """
     return int.from_bytes(candidate, "big") >= _RESERVED_IDS and not uuid_text(
         candidate
@@ -57,8 +57,8 @@ def parse_meta_properties(data: bytes) -> MetaProperties:
     """Read ``meta.properties`` version 1.
 
     Raises:
-        RecoveryError: another version (0 belongs to ZooKeeper-mode brokers), a missing key, or a
-            value that is none.
+        RecoveryError: another version (0 belongs to ZooKeeper-mode brokers), a missing key, or an
+            invalid value.
     """
     found: dict[str, str] = {}
     for line in data.decode("latin-1").splitlines():
@@ -96,7 +96,7 @@ def parse_bootstrap_checkpoint(files: Mapping[str, bytes]) -> list[bytes]:
     """Encoded records of ``bootstrap.checkpoint``; none when the folder has no such file.
 
     Raises:
-        RecoveryError: the file is there but not sound.
+        RecoveryError: the file exists but is damaged.
     """
     data = files.get(layout.BOOTSTRAP_CHECKPOINT)
     return [] if data is None else list(snapshots.values_of(layout.BOOTSTRAP_CHECKPOINT, data))

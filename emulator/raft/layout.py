@@ -32,7 +32,7 @@ _WRITTEN: Final = (
 )
 _LEFTOVER: Final = re.compile(
     rf"{_WRITTEN}\.part"
-    # Kafka's: a name drawn for a snapshot in the making, and what it renames before it deletes.
+    # Kafka's names: a snapshot that is being written, and files renamed before deletion.
     rf"|{FOLDER}/\d{{20}}-\d{{10}}-\d+\.checkpoint\.part"
     rf"|{FOLDER}/\d{{20}}(-\d{{10}}\.checkpoint|\.(log|index|timeindex|txnindex|snapshot))\.deleted"
 )
@@ -40,14 +40,14 @@ _LEFTOVER: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, order=True)
 class SnapshotId:
-    """What a snapshot contains: all below ``end_offset``; ``epoch`` is that of the last record."""
+    """Id of a snapshot of all records below ``end_offset``; ``epoch``: of the last record."""
 
     end_offset: int
     epoch: int
 
 
 BOOTSTRAP_SNAPSHOT_ID: Final = SnapshotId(0, 0)
-"""Only ever local, never served (Kafka: Snapshots.BOOTSTRAP_SNAPSHOT_ID)."""
+"""Local only, never served (Kafka: Snapshots.BOOTSTRAP_SNAPSHOT_ID)."""
 
 
 def segment_path(base_offset: int) -> str:
@@ -60,7 +60,7 @@ def segment_path(base_offset: int) -> str:
 
 
 def segment_base(path: str) -> int | None:
-    """Base offset a segment's file name tells, or None for any other file."""
+    """Base offset in a segment's file name, or None for any other file."""
     match = _SEGMENT.fullmatch(path)
     return None if match is None else int(match[1])
 
@@ -75,13 +75,13 @@ def snapshot_path(snapshot: SnapshotId) -> str:
 
 
 def snapshot_id(path: str) -> SnapshotId | None:
-    """Id a snapshot's file name tells, or None for any other file."""
+    """Id in a snapshot's file name, or None for any other file."""
     match = _SNAPSHOT.fullmatch(path)
     return None if match is None else SnapshotId(int(match[1]), int(match[2]))
 
 
 def is_leftover(path: str) -> bool:
-    """Whether a file is half of a creation or deletion, by us or a Kafka controller before us.
+    """Whether a file is left from an unfinished creation or deletion, by us or by Kafka.
 
     Safe to remove at start. A file of any other name is left alone.
     """
@@ -110,7 +110,7 @@ def render_recovery_point(offset: int) -> bytes:
 
 
 def parse_recovery_point(data: bytes) -> int | None:
-    """The offset a ``recovery-point`` holds, None when it is no such text."""
+    """The offset in a ``recovery-point``, None if the text is invalid."""
     match = _RECOVERY_POINT.fullmatch(data)
     return None if match is None else int(match[1])
 

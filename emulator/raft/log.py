@@ -1,8 +1,8 @@
-"""The metadata log of one node: batches in memory, segments on disk, and what of it is durable.
+"""The metadata log of one node: batches in memory, segments on disk, and the durable end.
 
-Kept in memory are the encoded batches, as they go to disk and to observers; nothing is decoded
-here. An append only buffers; ``flush`` hands everything buffered to one ``AppendFile`` and one
-``SyncFile``, and while that sync is under way the next group gathers (group commit).
+The encoded batches are kept in memory, as they are written to disk and sent to observers; nothing
+is decoded here. An append only buffers; ``flush`` puts everything buffered into one ``AppendFile``
+and one ``SyncFile``, and while that sync runs the next group is buffered (group commit).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from emulator.seam import AppendFile, DeleteFile, Effect, ReplaceFile, SyncFile
 from wire.batch import NO_SEQUENCE
 
 _READS_KEPT: Final = 8
-"""Answers kept for the next observer; each may be as large as a whole Fetch answer."""
+"""Number of cached answers; each may be as large as a whole Fetch answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogBatch:
-    """One encoded batch; readers see all of it or nothing."""
+    """One encoded batch; readers see all of it or none."""
 
     base_offset: int
     last_offset: int
@@ -51,11 +51,11 @@ class MetadataLog:
     ``start_offset <= durable_end <= end_offset``, each on a batch boundary; at most one group is
     being synced; a group never spans two segments.
 
-    What recovery read is durable before the first group is written (``recovery.py`` sees to it).
-    A batch that is not the first of its group says in ``base_sequence`` how many offsets before it
-    the group begins. So a batch found intact tells what was durable when it was written: all below
-    its own group, and nothing is acknowledged before it is durable. The first batch of a group, and
-    every batch of a log by another hand, has no sequence: all below that batch.
+    What recovery read is durable before the first group is written (``recovery.py`` ensures it). A
+    batch that is not the first of its group says in ``base_sequence`` how many offsets before it
+    the group begins. So an intact batch proves that everything below its group was durable when it
+    was written. The first batch of a group, and every batch of a log that Kafka wrote, has no
+    sequence: it proves that everything below the batch was durable.
     """
 
     def __init__(self, segment_bytes: int, *, start_offset: int = 0) -> None:
@@ -80,26 +80,26 @@ class MetadataLog:
 
     @property
     def dirty(self) -> bool:
-        """Whether anything appended is not durable yet."""
+        """Whether an appended batch is not durable yet."""
         return self._in_flight is not None or bool(self._buffer)
 
     @property
     def next_sequence(self) -> int:
-        """What the next batch is to say of its group, see the class."""
+        """The ``base_sequence`` of the next batch; see the class."""
         return self.end_offset - self._buffer[0].base_offset if self._buffer else NO_SEQUENCE
 
     def recovered(self, batch: LogBatch) -> None:
-        """Take back a batch found in a segment at start; the segment knows its size."""
+        """Add a batch found in a segment at start; the segment already counts its size."""
         self._index(batch)
 
     def append(self, batch: LogBatch) -> bool:
-        """Buffer one batch at ``end_offset``; True when it opened a new leader epoch."""
+        """Buffer one batch at ``end_offset``; True if it begins a new leader epoch."""
         opened = self._index(batch)
         self._buffer.append(batch)
         return opened
 
     def flush(self) -> list[Effect]:
-        """Write and sync everything buffered, unless a sync is still under way."""
+        """Write and sync everything buffered, unless a sync is still running."""
         if self._in_flight is not None or not self._buffer:
             return []
         effects: list[Effect] = []
@@ -117,7 +117,7 @@ class MetadataLog:
         return [*effects, AppendFile(active.path, data), SyncFile(active.path, self._token)]
 
     def synced(self, token: int) -> None:
-        """The group under that token is durable, and with it all before."""
+        """The group with that token is durable, and all groups before it."""
         assert self._in_flight is not None, f"sync {token} was never issued"
         issued, end_offset = self._in_flight
         assert issued == token, f"sync {token} reported, {issued} is under way"
@@ -130,10 +130,10 @@ class MetadataLog:
         self._roll_next = True
 
     def truncate_from_start(self, offset: int) -> list[Effect]:
-        """Forget batches below ``offset`` and delete segments that hold nothing else.
+        """Drop batches below ``offset`` and delete segments that hold no others.
 
-        The log begins at ``offset`` afterwards only if a segment went: what a restart would find
-        again is not forgotten.
+        Batches are dropped only with their segment file: those that a restart would find again are
+        kept.
         """
         assert offset <= self.durable_end, "only what is durable may be cut away"
         gone = [
@@ -167,9 +167,10 @@ class MetadataLog:
         )
 
     def read(self, offset: int, bytes_max: int) -> bytes:
-        """Whole durable batches from ``offset`` on, at least one if there is one.
+        """Whole durable batches from ``offset`` on; at least one if there is any.
 
-        Answers are kept until the durable end moves: a fleet of observers asks for the same bytes.
+        Answers are cached until the durable end moves: a fleet of observers asks for the same
+        bytes.
         """
         if offset >= self.durable_end:
             return b""

@@ -1,10 +1,10 @@
-"""The Raft machine of a node: the metadata log, its single voter, and whoever fetches from it.
+"""The Raft machine of a node: the metadata log, its single voter, and its observers.
 
 Pure: file contents come in at construction, ``Synced`` and the clock come in as calls, files change
 through the returned effects. Records are opaque bytes here, apart from the check that they can be
 read back. Source: KafkaRaftClient and KafkaMetadataLog, Kafka 3.9 (KIP-595, KIP-630, KIP-853).
 
-Order of things at a start: the new leader epoch is durable (``ReplaceFile``) before the first byte
+Order of steps at a start: the new leader epoch is durable (``ReplaceFile``) before the first byte
 of that epoch is written or sent; the LeaderChange record opens the epoch; the high watermark stays
 unknown until that record is durable.
 """
@@ -46,9 +46,9 @@ class Raft:
     Args:
         config: identity and bounds.
         files: relative path -> content of everything below the node's folder.
-        rng: source of election jitter; a quorum of one draws nothing from it.
+        rng: source of election jitter; not used by a quorum of one.
         now_ms: milliseconds since the Unix epoch, never going back; batches carry these times.
-        verify: reads an encoded batch back, raising when it cannot.
+        verify: decodes an encoded batch and raises if it cannot.
 
     Raises:
         RecoveryError: the files are damaged or belong to another quorum; the node must stop.
@@ -68,7 +68,7 @@ class Raft:
         self._verify = verify
         self._timestamp_ms = now_ms
         self.appended_bytes = 0
-        """Bytes of all batches appended since construction: tells when a snapshot is due."""
+        """Bytes of all batches appended since construction; decides when a snapshot is due."""
         snapshots = recover_snapshots(files)
         log, repairs = recover_log(files, snapshots.ids(), config.segment_bytes)
         quorum = QuorumState(
@@ -84,7 +84,7 @@ class Raft:
                 ReplaceFile(layout.PARTITION_METADATA, layout.render_partition_metadata())
             )
 
-    # What is true now
+    # State
 
     @property
     def leader_epoch(self) -> int:
@@ -108,11 +108,11 @@ class Raft:
 
     @property
     def log_start_offset(self) -> int:
-        """First offset the log still holds; what is below lives in a snapshot."""
+        """First offset in the log; records below it are in a snapshot."""
         return self._replica.log.start_offset
 
     def epoch_at(self, offset: int) -> int | None:
-        """Leader epoch of the record at ``offset``; None for one that the log does not hold."""
+        """Leader epoch of the record at ``offset``; None if the log does not hold it."""
         log = self._replica.log
         return log.epochs.epoch_at(offset) if 0 <= offset < log.end_offset else None
 
@@ -121,7 +121,7 @@ class Raft:
         return self._replica.digest_at(offset)
 
     def keep_from(self, offset: int | None) -> None:
-        """From ``offset`` on the log keeps all, whatever snapshots cover; None: no such limit."""
+        """Keep the log from ``offset`` on, even if snapshots cover it; None: no such limit."""
         self._replica.keep_from = offset
 
     @property
@@ -136,7 +136,7 @@ class Raft:
 
     @property
     def dirty(self) -> bool:
-        """Whether anything appended is not durable yet."""
+        """Whether an appended batch is not durable yet."""
         return self._replica.log.dirty
 
     @property
@@ -160,7 +160,7 @@ class Raft:
 
     @property
     def deadline_ms(self) -> int | None:
-        """When ``tick`` is due; 0 means at once: a snapshot or woken fetches go on in slices."""
+        """When ``tick`` is due; 0 means at once: a snapshot or woken fetches continue in slices."""
         return 0 if self._writer is not None else self._fetches.deadline_ms
 
     def take_replies(self) -> list[Reply]:
@@ -177,13 +177,13 @@ class Raft:
         for batch in self._replica.log.batches(first, last):
             yield from decode_batches(batch.data)
 
-    # What happens
+    # Events
 
     def start(self, now_ms: int) -> list[Effect]:
-        """Stand in the next epoch, win it with the only vote there is, open it in the log.
+        """Become candidate in the next epoch, win it with the only vote, append LeaderChange.
 
         Returns:
-            Repairs of what a crash left, the new ``quorum-state``, then the first group.
+            Effects: repairs after a crash, the new ``quorum-state``, then the first group.
         """
         replica = self._replica
         assert not replica.quorum.is_leader, "started once"
@@ -221,7 +221,7 @@ class Raft:
             Offset of the first of them.
 
         Raises:
-            AppendRefusedError: the batch is too large or cannot be read back; the log is as before.
+            AppendRefusedError: the batch is too large or cannot be decoded; the log is unchanged.
         """
         assert self.is_leader, "only a leader appends"
         if not values:
@@ -229,7 +229,7 @@ class Raft:
         return self._append([(None, value) for value in values], 0, now_ms)
 
     def flush(self, now_ms: int) -> list[Effect]:
-        """Write and sync everything appended since the last group, unless a sync is under way.
+        """Write and sync everything appended since the last group, unless a sync is running.
 
         Args:
             now_ms: milliseconds since the Unix epoch.
@@ -251,10 +251,10 @@ class Raft:
         return self._slice()
 
     def shutdown(self, now_ms: int) -> list[Effect]:
-        """Refuse fetches from now on (8), the parked ones first; what was appended is flushed.
+        """Refuse fetches from now on (BROKER_NOT_AVAILABLE), also parked ones; flush the log.
 
-        When all of it is durable, ``recovery-point`` says so: damage after the stop is then told
-        from a torn end, and the next start need not write the end anew.
+        When all of it is durable, ``recovery-point`` is written: damage after the stop can then be
+        distinguished from a torn end, and the next start need not rewrite the end.
         """
         self._replica.shutting_down = True
         self._replies += self._fetches.wake(now_ms)
@@ -376,7 +376,7 @@ class Raft:
         return base_offset
 
     def _closing(self) -> list[Effect]:
-        """Once nothing more is under way in an orderly stop: how far the log is durable."""
+        """Write ``recovery-point`` when an orderly stop has nothing left to sync."""
         replica = self._replica
         if not replica.shutting_down or replica.log.dirty or self.high_watermark < 0:
             return []
@@ -385,7 +385,7 @@ class Raft:
 
 
 def _election(config: RaftConfig, files: Mapping[str, bytes], log_epoch: int) -> ElectionState:
-    """What the folder says of past elections; the log may know a later epoch."""
+    """The election state in the folder; the log may have a later epoch."""
     data = files.get(layout.QUORUM_STATE)
     found = ElectionState() if data is None else parse(data, set(config.voters))
     if log_epoch > found.epoch:

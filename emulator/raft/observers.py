@@ -1,4 +1,4 @@
-"""Who fetches the metadata log from us, how far each one is, and since when."""
+"""The observers that fetch the metadata log: their log ends and times."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from emulator.raft.config import OBSERVER_SESSION_MS
 
 @dataclass(slots=True)
 class Observer:
-    """One replica that is no voter. Timestamps are milliseconds since the Unix epoch.
+    """One replica that is not a voter. Timestamps are milliseconds since the Unix epoch.
 
-    ``last_caught_up_ms`` is when its log last reached the end that ours had, -1 if never.
+    ``last_caught_up_ms`` is when its log last reached the end of ours, -1 if never.
     """
 
     replica_id: int
@@ -35,21 +35,21 @@ class Observers:
     def fetched(
         self, key: tuple[int, bytes], offset: int, leader_end_offset: int, now_ms: int
     ) -> None:
-        """Note a valid fetch: the replica holds everything below ``offset``."""
+        """Record a valid fetch: the replica has everything below ``offset``."""
         observer = self._observers.get(key)
         if observer is None:
             observer = self._observers[key] = Observer(*key, offset, now_ms)
         if offset >= leader_end_offset:
             observer.last_caught_up_ms = now_ms
         elif offset >= observer.leader_end_at_fetch > 0:
-            # It has what was our end when it last asked, so it was caught up then.
+            # It has reached the end that our log had at its previous fetch: it was caught up then.
             observer.last_caught_up_ms = max(observer.last_caught_up_ms, observer.last_fetch_ms)
         observer.leader_end_at_fetch = leader_end_offset
         observer.log_end_offset = offset
         observer.last_fetch_ms = now_ms
 
     def alive(self, now_ms: int) -> Iterator[Observer]:
-        """Those that fetched in the last 300 s, by id; the others are forgotten."""
+        """The observers that fetched in the last 300 s, by id; the others are dropped."""
         for key in sorted(self._observers):
             if self._observers[key].last_fetch_ms + OBSERVER_SESSION_MS < now_ms:
                 del self._observers[key]

@@ -1,7 +1,7 @@
-"""The election state of one voter: which states exist, which may follow, and what is on disk.
+"""The election state of one voter: the states, the allowed changes, and the file on disk.
 
 ``NEXT`` is the state diagram. With one voter only RESIGNED or UNATTACHED -> CANDIDATE -> LEADER
-occur; the rest are the ways of a larger quorum. Source: QuorumState, Kafka 3.9 (KIP-595).
+occur; the others are for larger quorums. Source: QuorumState, Kafka 3.9 (KIP-595).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NONE: Final = -1
 
 
 class VoterState(enum.Enum):
-    """What a voter is in its epoch."""
+    """State of a voter in its epoch."""
 
     UNATTACHED = "Unattached"
     CANDIDATE = "Candidate"
@@ -43,12 +43,12 @@ NEXT: Final[Mapping[VoterState, AbstractSet[VoterState]]] = {
     VoterState.FOLLOWER: {VoterState.UNATTACHED, VoterState.CANDIDATE, VoterState.FOLLOWER},
     VoterState.RESIGNED: {VoterState.UNATTACHED, VoterState.CANDIDATE, VoterState.FOLLOWER},
 }
-"""A state that is not listed for another cannot follow it."""
+"""State -> the states that may follow it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElectionState:
-    """What must survive a restart: one epoch, at most one vote and at most one leader in it."""
+    """The persistent election state: one epoch, at most one vote and at most one leader in it."""
 
     epoch: int = 0
     leader_id: int = NONE
@@ -114,9 +114,9 @@ def parse(data: bytes, voters: AbstractSet[int]) -> ElectionState:
 class QuorumState:
     """The current state, its epoch, leader and vote.
 
-    Invariants: the epoch never falls; within an epoch the leader, once known, never changes.
-    A node found as leader of its epoch on disk begins as RESIGNED: its old leadership is void, it
-    may lead again only in a later epoch.
+    Invariants: the epoch never falls; within an epoch the leader, once known, never changes. A node
+    found as leader of its epoch on disk begins as RESIGNED: its leadership has ended, and it may
+    lead again only in a later epoch.
     """
 
     __slots__ = ("_node_id", "_voters", "election", "state")
@@ -144,15 +144,15 @@ class QuorumState:
         return self.state is VoterState.LEADER
 
     def render(self) -> bytes:
-        """The file that must be durable before anything of this state is sent."""
+        """Content of the file that must be durable before this state is used in a message."""
         return render(self.election, self._voters)
 
     def to_candidate(self) -> None:
-        """Stand in the next epoch, voting for ourselves."""
+        """Become candidate in the next epoch and vote for ourselves."""
         self._enter(VoterState.CANDIDATE, ElectionState(self.epoch + 1, NONE, self._node_id))
 
     def to_leader(self) -> None:
-        """Lead the epoch we stand in; the caller has counted a majority of votes."""
+        """Become leader of the current epoch; the caller has counted a majority of votes."""
         self._enter(
             VoterState.LEADER, replace(self.election, leader_id=self._node_id, voted_id=NONE)
         )

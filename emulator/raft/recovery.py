@@ -1,22 +1,21 @@
-"""From the files of a node's folder back to its log; what is damaged is told apart.
+"""Rebuilds the log from a node's files; distinguishes a torn end from damage.
 
-A batch is believed when its header is sound, its offset is the next one and its CRC-32C holds.
+A batch is valid if its header is valid, its offset is the next one and its CRC-32C matches. The
+last group before a crash was not acknowledged if its sync did not end, and the file system may have
+written any of its pages: from its first invalid batch on it is truncated, with a log line. Damage
+of durable data stops the node with ``RecoveryError``: truncating there would drop acknowledged
+records. These prove which data was durable:
 
-The last group before a crash was not acknowledged if its sync did not end, and the file system may
-have written any of its pages: from the first batch that is not sound on it is cut off, with a log
-line. Damage of what had been durable stops the node with ``RecoveryError``: cutting there would
-drop acknowledged records. What had been durable is known from
-
-- a sound batch behind the damage: all below its own group (``MetadataLog`` says how it tells),
-- the last segment: it is created when all before it is durable,
-- a snapshot: what it holds was committed,
+- a valid batch after the damage: all below its own group (see ``MetadataLog``),
+- the last segment: it is created when everything before it is durable,
+- a snapshot: its records were committed,
 - ``recovery-point``, written at an orderly stop.
 
-What none of the last three vouches for may be in the page cache only: after an ``fdatasync`` that
-failed Linux counts the pages as clean, so that the next one succeeds without writing them. It is
-written anew, to another file that takes the segment's place, before anything is appended to it.
+Data that none of the last three proves durable may be in the page cache only: after a failed
+``fdatasync`` Linux marks the pages clean, so the next ``fdatasync`` succeeds without writing them.
+Such data is rewritten, to a new file that replaces the segment, before anything is appended.
 
-Source: LogSegment.recover, KafkaMetadataLog.apply (Kafka 3.9), which cut in every case.
+Source: LogSegment.recover, KafkaMetadataLog.apply (Kafka 3.9), which truncate in every case.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _WAY_OUT = (
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The sound batches at the begin of a file; ``why`` tells what stopped the scan at ``size``."""
+    """The valid batches at the start of a file; ``why`` says what stopped the scan at ``size``."""
 
     batches: list[LogBatch]
     size: int
@@ -50,7 +49,7 @@ class Scan:
 
 
 def scan(data: bytes, expected_offset: int) -> Scan:
-    """Read sound batches from the start of ``data``, the first at ``expected_offset``."""
+    """Read valid batches from the start of ``data``, the first at ``expected_offset``."""
     batches: list[LogBatch] = []
     position = 0
     epoch = 0
@@ -79,12 +78,12 @@ def recover_log(
 
     Args:
         files: relative path -> content of the node's folder.
-        snapshots: those whose files were found sound, oldest first.
+        snapshots: those with valid files, oldest first.
         segment_bytes: see ``RaftConfig``.
 
     Raises:
-        RecoveryError: damage of what had been durable, a gap between segments, or records that
-            neither the log nor a snapshot holds any more.
+        RecoveryError: damage of durable data, a gap between segments, or records missing from both
+            the log and the snapshots.
     """
     paths = {base: path for path in files if (base := layout.segment_base(path)) is not None}
     bases = sorted(paths)
@@ -124,7 +123,7 @@ def recover_log(
 
 
 def leftovers(files: Mapping[str, bytes]) -> list[Effect]:
-    """Remove halves of snapshots that were being made or deleted when the node stopped."""
+    """Remove files of snapshots whose creation or deletion a stop interrupted."""
     return [DeleteFile(path) for path in sorted(files) if layout.is_leftover(path)]
 
 
@@ -140,7 +139,7 @@ def _start_offset(bases: list[int], paths: Mapping[int, str], snapshots: list[Sn
 
 @dataclass(frozen=True, slots=True)
 class _Durable:
-    """All below ``offset`` had been durable; the file ``path`` vouches for it."""
+    """Everything below ``offset`` was durable; the file ``path`` proves it."""
 
     offset: int
     path: str
@@ -164,10 +163,10 @@ def _durable_before(
 def _torn(
     path: str, data: bytes, found: Scan, expected: int, durable: _Durable, *, last: bool
 ) -> Log:
-    """Find that what follows the sound batches is a torn end; the log line tells what is cut off.
+    """Check that the rest after the valid batches is a torn end; returns the log line.
 
     Raises:
-        RecoveryError: it is not the end, or had been durable.
+        RecoveryError: it is not the end of the log, or it was durable.
     """
     why = f"{found.why}; the record at offset {expected} should begin here"
     if not last:
@@ -197,7 +196,7 @@ def _torn(
 
 
 def _sound(data: bytes, position: int) -> BatchHeader | str:
-    """The header of a whole batch whose checksum holds, or what is wrong with it."""
+    """The header of a complete batch with a valid checksum, or the error."""
     try:
         header = batch_header(data, position)
     except DecodeError as error:
@@ -213,7 +212,7 @@ def _sound(data: bytes, position: int) -> BatchHeader | str:
 
 
 def _later_batches(data: bytes, position: int, expected: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Sound batches for offsets from ``expected`` on, anywhere from ``position`` on."""
+    """Valid batches for offsets from ``expected`` on, anywhere after ``position``."""
     at = data.find(b"\x02", position + _MAGIC_AT)
     while at != -1 and at + HEADER_BYTES - _MAGIC_AT <= len(data):
         header = _sound(data, at - _MAGIC_AT)

@@ -1,4 +1,4 @@
-"""The state of one replica of the metadata log as its request handlers see it."""
+"""The state of one replica of the metadata log, for the request handlers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from emulator.seam import Effect, ReplaceFile
 from wire.errors import ErrorCode
 
 UNKNOWN = -1
-"""A high watermark, or an offset, that is not known; the receiver ignores it."""
+"""An unknown high watermark or offset; the receiver ignores it."""
 
 
 @dataclass(slots=True)
@@ -31,15 +31,15 @@ class Replica:
     epoch_start_offset: int = UNKNOWN
     shutting_down: bool = False
     keep_from: int | None = None
-    """The log keeps all from this offset on, whatever snapshots cover; None: no such limit."""
+    """The log is kept from this offset on, even if snapshots cover it; None: no such limit."""
 
     @property
     def high_watermark(self) -> int:
-        """First offset that is not committed, -1 while none of this epoch's records is.
+        """First offset that is not committed, -1 until a record of this epoch is committed.
 
         With one voter that is the durable end. It stays unknown until the LeaderChange at the
-        epoch's start is in: only then is everything before it committed for certain.
-        Source: LeaderState.maybeUpdateHighWatermark, Kafka 3.9.
+        epoch's start is durable: only then is everything before it certainly committed. Source:
+        LeaderState.maybeUpdateHighWatermark, Kafka 3.9.
         """
         durable = self.log.durable_end
         started = self.quorum.is_leader and durable > self.epoch_start_offset
@@ -55,7 +55,7 @@ class Replica:
         return leader_id, host, port
 
     def wrong_cluster(self, cluster_id: str | None) -> bool:
-        """Whether a request names another cluster; one that names none is let through."""
+        """Whether a request names another cluster; a request without a cluster id is accepted."""
         return cluster_id is not None and cluster_id != self.config.cluster_id
 
     def validate(self, epoch: int) -> ErrorCode:
@@ -81,22 +81,22 @@ class Replica:
         found, end_offset = self.log.epochs.end_offset(epoch, self.log.end_offset)
         earliest = self.snapshots.earliest
         if earliest is not None and found == epoch and end_offset == earliest.end_offset:
-            # Older than every epoch of the log: the oldest snapshot is what is still known.
+            # Older than every epoch of the log: answer with the oldest snapshot.
             return earliest.epoch, end_offset
         return found, end_offset
 
     def divergence(self, offset: int, epoch: int) -> SnapshotId | tuple[int, int] | None:
-        """Where a follower that fetches at ``offset`` after ``epoch`` stands against this log.
+        """Compare a follower that fetches at ``offset`` after ``epoch`` with this log.
 
         Returns:
-            None: its log is a prefix of ours; a snapshot id: it must begin with that; an epoch
-            and end offset: cut back to there, then ask again.
+            None: its log is a prefix of ours; a snapshot id: it must load that first; an epoch and
+                end offset: it must truncate to there and fetch again.
 
         Source: ReplicatedLog.validateOffsetAndEpoch, KafkaRaftClient.tryCompleteFetchRequest, 3.9.
         """
         latest = self.snapshots.latest
         if offset == 0 and latest is not None:
-            # Always cheaper than replaying the log from its begin.
+            # A snapshot is always cheaper than replaying the log from its start.
             return latest
         start = self.log.start_offset
         if offset == 0 and start == 0:
@@ -118,7 +118,7 @@ class Replica:
         return "" if batch is None else batch_digest(batch.data)
 
     def epochs_file(self) -> ReplaceFile:
-        """Write where each leader epoch begins."""
+        """Write the file with the start offset of each leader epoch."""
         return ReplaceFile(layout.EPOCHS, layout.render_epochs(self.log.epochs))
 
     def trim(self) -> list[Effect]:
@@ -126,7 +126,8 @@ class Replica:
         ids = self.snapshots.ids()
         for count in range(self.config.snapshots_retained, len(ids) + 1):
             oldest = ids[-count].end_offset
-            # A restart begins the log at the oldest snapshot: none above the limit may be that.
+            # After a restart the log begins at the oldest snapshot, which must not be above the
+            # limit.
             if self.keep_from is None or oldest <= self.keep_from:
                 deleted = self.snapshots.forget_all_but(count)
                 segments = self.log.truncate_from_start(oldest)

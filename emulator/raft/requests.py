@@ -1,4 +1,4 @@
-"""The APIs that the Raft machine answers: by which function, who may call, what a refusal is.
+"""The APIs that the Raft machine answers: function, permission, error response.
 
 The only place that lists them. Source: RaftManager.handleRequest and ControllerApis, Kafka 3.9.
 """
@@ -25,9 +25,9 @@ CLUSTER_ACTION: Final = 9
 class RaftRequest:
     """One API.
 
-    ``answer(raft, request, version, now_ms, ticket)`` makes a reply of the Raft machine, now or
-    later. ``refused(request, code)`` is the response that carries one error and nothing else.
-    ``needs``: number of the ACL operation on the cluster that a caller must be allowed.
+    ``answer(raft, request, version, now_ms, ticket)`` lets the Raft machine reply, now or later.
+    ``refused(request, code)`` builds the response with one error and nothing else. ``needs``:
+    number of the ACL operation on the cluster that the caller needs.
     """
 
     request: type
@@ -44,7 +44,7 @@ class RaftRequest:
 
 
 def _fetch_refused(request: m.FetchRequest, code: ErrorCode) -> m.FetchResponse:
-    """Before v13, when topics had names, every partition carries the error as well."""
+    """Before v13, which still has topic names, every partition carries the error too."""
     response = m.FetchResponse
     return response(
         error_code=code,

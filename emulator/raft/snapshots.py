@@ -1,8 +1,9 @@
-"""Snapshots of the metadata log: written in slices, kept whole, served as raw bytes.
+"""Snapshots of the metadata log: written in slices, kept in memory, served as raw bytes.
 
-A snapshot is a file of batches of its own: offsets begin at 0, every batch carries the snapshot's
-epoch; first a control batch with the header, last one with the footer. What one id names never
-changes, observers put it together from pieces. Source: KIP-630; RecordsSnapshotWriter, Kafka 3.9.
+A snapshot is a file with its own batches: offsets begin at 0, every batch carries the snapshot's
+epoch; first a control batch with the header, last one with the footer. The content of a snapshot id
+never changes, because observers assemble it from pieces. Source: KIP-630; RecordsSnapshotWriter,
+Kafka 3.9.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ class SnapshotWriter:
 
     Args:
         snapshot: its id.
-        values: encoded records; consumed lazily, must stay the same while steps remain.
-        last_timestamp_ms: of the last contained record; stamps the header and every batch.
-        verify: reads a batch back, raising when it cannot.
+        values: encoded records; read lazily, so they must not change until it is finished.
+        last_timestamp_ms: of the last contained record; the timestamp of the header and every
+            batch.
+        verify: decodes a batch and raises if it cannot.
     """
 
     def __init__(
@@ -54,7 +56,7 @@ class SnapshotWriter:
         )
 
     def step(self, count: int) -> bool:
-        """Encode up to ``count`` more records as batches; True when the footer is in."""
+        """Encode up to ``count`` more records as batches; True when the footer is written."""
         values = list(islice(self._values, count))
         chunk: list[bytes] = []
         size = 0
@@ -90,7 +92,7 @@ class SnapshotWriter:
 def render(
     snapshot: SnapshotId, values: Iterable[bytes], last_timestamp_ms: int, verify: Verify
 ) -> bytes:
-    """One snapshot file in one go; for files as small as ``bootstrap.checkpoint``."""
+    """One snapshot file in one step; for small files such as ``bootstrap.checkpoint``."""
     writer = SnapshotWriter(snapshot, values, last_timestamp_ms, verify)
     while not writer.step(1000):
         pass
@@ -98,7 +100,7 @@ def render(
 
 
 def values_of(path: str, data: bytes) -> Iterator[bytes]:
-    """Data records of a snapshot file, in order; the file is checked before the first is given.
+    """Data records of a snapshot file, in order; the file is checked before the first is returned.
 
     Raises:
         RecoveryError: see ``check``.
@@ -113,12 +115,12 @@ def values_of(path: str, data: bytes) -> Iterator[bytes]:
 
 
 def check(path: str, data: bytes, snapshot: SnapshotId | None) -> None:
-    """Hold a snapshot file whole: sound batches from offset 0, header first, footer last.
+    """Check that a snapshot file is complete: valid batches from offset 0, header, footer.
 
     Args:
         path: for the error.
         data: the file.
-        snapshot: the id its name tells; None does not look at epochs.
+        snapshot: the id in its name; None: epochs are not checked.
 
     Raises:
         RecoveryError: anything else; a missing footer means that the file was never finished.
@@ -137,7 +139,7 @@ def check(path: str, data: bytes, snapshot: SnapshotId | None) -> None:
 
 
 def _control_of(path: str, data: bytes) -> type | None:
-    """Type of the control record a batch begins (header) or ends (footer) with."""
+    """Type of the first (header) or last (footer) control record of a batch."""
     try:
         batch = next(iter(decode_batches(data)))
         if not batch.attributes & CONTROL:
@@ -169,7 +171,7 @@ class Snapshots:
         return next(reversed(self._data), None)
 
     def data(self, snapshot: SnapshotId) -> bytes | None:
-        """Its bytes, or None when it is not (or no longer) kept."""
+        """The bytes of a snapshot, or None if it is not kept."""
         return self._data.get(snapshot)
 
     def add(self, snapshot: SnapshotId, data: bytes) -> None:
@@ -190,8 +192,8 @@ def recover_snapshots(files: Mapping[str, bytes]) -> Snapshots:
     """Take the snapshots found in a node's folder.
 
     Raises:
-        RecoveryError: one of them is not sound; it was renamed into place when it was finished,
-            so a fault in it is damage.
+        RecoveryError: one of them is invalid; snapshots are renamed into place when finished, so it
+            is damaged.
     """
     found: dict[SnapshotId, bytes] = {}
     for path in sorted(files):

@@ -1,8 +1,8 @@
-"""Reading a batch back before anybody else has to: one malformed record kills every real node.
+"""Decodes each batch before it is written: one malformed record stops every real node.
 
-Followers and brokers parse a record when it arrives, before it is committed, and stop for good if
-they cannot; a restarted node stops again on its own disk. So what we wrote is read by our decoder
-to the last byte first.
+Followers and brokers parse a record when it arrives, before it is committed, and stop if they
+cannot; after a restart they stop again at the copy on their own disk. So our decoder first reads
+each batch to the last byte.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Vote (52), BeginQuorumEpoch (53), EndQuorumEpoch (54), answered by the only voter there is.
+"""Vote (52), BeginQuorumEpoch (53), EndQuorumEpoch (54), answered by a quorum of one voter.
 
 KIP-595, KIP-853 (v1). Kafka: KafkaRaftClient.handleVoteRequest and its two neighbours (3.9). Top
 level: INCONSISTENT_CLUSTER_ID, INVALID_REQUEST. Partition: INVALID_REQUEST, FENCED_LEADER_EPOCH,
 INVALID_VOTER_KEY.
 
-With one voter nobody else can be a candidate or a leader, whatever epoch is claimed: a vote is
-never granted and no claim moves our state, it is only told who leads. (Kafka would follow a higher
-epoch, for the candidate may be a voter it does not know yet; a static quorum of one has none.)
+With one voter no other node can be candidate or leader, in any epoch: a vote is never granted and
+no request changes our state; the response names the leader. (Kafka would take over a higher epoch,
+because the candidate may be a voter that it does not know yet; a static quorum of one has none.)
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Who may do what with a znode of ours: Kafka's ACLs by class of path, in one place.
+"""The ACLs of the znodes that we create: Kafka's, by class of path.
 
-With ``zookeeper.set.acl=true`` whoever created a znode may do everything with it, everybody may
-read it, but nobody else what lies under the paths that hold secrets; ``/consumers`` stays open for
-clients of old. ``setData`` never changes an ACL.
+With ``zookeeper.set.acl=true`` the creator of a znode has all permissions and everybody may read
+it. Znodes under paths with secrets are readable by the creator only; ``/consumers`` stays open for
+old clients. ``setData`` never changes an ACL.
 
-Source: kafka.zk.ZkData.defaultAcls, Kafka 3.9. The whole path decides. Kafka's migration asks with
-the bare name of a config entity and so leaves SCRAM credentials readable by everybody
+Source: kafka.zk.ZkData.defaultAcls, Kafka 3.9. The whole path decides. Kafka's migration uses only
+the name of a config entity, and so leaves SCRAM credentials readable by everybody
 (ZkConfigMigrationClient.tryWriteEntityConfig).
 """
 
@@ -18,7 +18,7 @@ from emulator.zookeeper import jute
 from emulator.zookeeper.ops import OPEN, Create, Multi, ZkOp, ZkRequest, ZnodeAcl
 
 CREATOR_ALL: Final = (ZnodeAcl(31, "auth", ""),)
-"""ZooKeeper puts every identity of the session in the place of ``auth``."""
+"""ZooKeeper replaces ``auth`` with every identity of the session."""
 WORLD_READ: Final = (ZnodeAcl(1, "world", "anyone"),)
 CREATOR_ALL_WORLD_READ: Final = CREATOR_ALL + WORLD_READ
 SENSITIVE: Final = ("/config/users", "/config/brokers", "/delegation_token/tokens")

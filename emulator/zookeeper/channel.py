@@ -1,6 +1,6 @@
-"""One connection to one ZooKeeper server: frames in and out, xids, what is in flight.
+"""One connection to one ZooKeeper server: frames, xids, and the requests in flight.
 
-Knows nothing of retries or of sessions before and after this one; ``client`` does.
+``client`` handles retries and the sessions before and after this one.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Channel:
 
     @property
     def waiting_since_ms(self) -> int | None:
-        """Since when the oldest request waits while nothing else was answered; None: none waits."""
+        """Since when the oldest request waits without any other answer; None: none waits."""
         return self._waiting_since_ms if self._in_flight else None
 
     def request(
@@ -57,7 +57,7 @@ class Channel:
         """Bytes to send for one request. ``absolute``: its path is not below the chroot.
 
         Raises:
-            ValueError: the frame would be too long; nothing was noted as sent.
+            ValueError: the frame would be too long; nothing was recorded as sent.
         """
         chroot = "" if absolute else self._chroot
         xid = (self._xid + 1) & 0x3FFFFFFF
@@ -78,10 +78,10 @@ class Channel:
         return jute.encode_ping()
 
     def frames(self, data: bytes, now_ms: int) -> Iterator[bytes]:
-        """Cut what arrived into frames, without their length.
+        """Split received bytes into frames, without their length.
 
         Raises:
-            JuteError: a length that cannot be.
+            JuteError: an impossible length.
         """
         self.last_received_ms = now_ms
         if not self._heard and data[:2] == _TLS_ALERT:
@@ -106,9 +106,8 @@ class Channel:
         """Match one reply with its request; None for pings and watches.
 
         Raises:
-            JuteError: an answer to nothing we asked, or one saying that the session is gone: the
-                connection
-                is then of no more use and everything in flight is in doubt.
+            JuteError: a reply without a request, or one that says that the session has ended: the
+                connection is then unusable and everything in flight is in doubt.
         """
         xid, zxid, error = jute.reply_header(frame)
         if zxid > 0:
@@ -127,7 +126,7 @@ class Channel:
         return tag, value
 
     def abandon(self) -> list[object]:
-        """Tags of everything in flight, in order; the connection is over."""
+        """The connection has ended: tags of everything in flight, in order."""
         tags = [tag for _, tag, _ in self._in_flight]
         self._in_flight.clear()
         return tags

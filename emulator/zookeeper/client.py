@@ -1,9 +1,9 @@
 """The ZooKeeper client: connect, keep alive, pipeline, and after any loss fence before reading.
 
 Theory of operation. A request whose reply is lost may have been applied, and worse, may still be
-applied *after* a later read on another connection: the bytes wait in some buffer. So after any loss
-everything outstanding is reported as ``ZkLost`` and the machine first fences the old session: it
-reattaches it (same id and password; the server then drops the older connection), closes it, and
+applied *after* a later read on another connection: its bytes may wait in a buffer. So after any
+loss everything outstanding is reported as ``ZkLost`` and the machine first fences the old session:
+it reattaches it (same id and password; the server then drops the older connection), closes it, and
 only then opens a new one, syncs and is ``connected`` again. A session that the server calls expired
 is fenced as well. The owner holds no ephemeral znode, so it loses nothing.
 
@@ -11,8 +11,8 @@ is fenced as well. The owner holds no ephemeral znode, so it loses nothing.
     close(): CLOSING -> CLOSED
 
 The owner reads the tree again whenever ``generation`` has risen. ``fenced`` is False only in the
-first session of a process: nothing is known then of requests an earlier process left behind, and
-only a claim fences those.
+first session of a process: requests of an earlier process are not known then, and only a claim
+fences them.
 
 Source: mechanisms measured on ZooKeeper 3.6.4, 3.8.4, 3.9.5; timing as
 org.apache.zookeeper.ClientCnxn (read timeout 2/3 of the session, ping after 1/3).
@@ -45,9 +45,9 @@ from emulator.zookeeper.servers import Servers
 from emulator.zookeeper.states import Phase, Step, ZkState
 
 SERVED_MS = 1_000
-"""A connection that lasted so long was no failure of its server."""
+"""A connection that lasted this long does not count as a failed attempt."""
 TLS = "zookeeper"
-"""Name of the settings with which the shell makes a connection of ours secure."""
+"""Name of the TLS settings that the shell uses for these connections."""
 _NO_PASSWORD = bytes(16)
 _MUTE = " (before it had answered: it is starting, or it wants TLS at this port)"
 _SEEN_AS = {
@@ -58,19 +58,19 @@ _SEEN_AS = {
 
 
 class ZkClient:
-    """One session after another against a list of servers. See the module's theory of operation.
+    """Keeps a session with one of several servers. See the module's theory of operation.
 
     Args:
         servers: (host, port) of every server; tried in an order shuffled once, as ZooKeeper's own
             client does.
-        chroot: "" or "/a/b": put before every path, made if it is missing.
-        session_timeout_ms: asked for; the server may negotiate another.
-        connect_timeout_ms: for TCP connect plus handshake; a starting server may swallow the
-            request for ever.
+        chroot: "" or "/a/b": prefix of every path, created if it is missing.
+        session_timeout_ms: requested timeout; the server may negotiate another.
+        connect_timeout_ms: for TCP connect plus handshake; a starting server may never answer the
+            request.
         new_conn: allocates an outbound connection id.
         rng: order of servers.
         max_in_flight: requests sent before waiting for a reply (zookeeper.max.in.flight.requests).
-        security: who we are, and what ACLs our znodes get.
+        security: our identities, and the ACLs of our znodes.
     """
 
     def __init__(  # noqa: PLR0917  # one argument per thing the owner decides
@@ -121,7 +121,7 @@ class ZkClient:
     def connected(self) -> bool:
         """Requests are accepted.
 
-        The tree read from now on cannot be overtaken by an older request of ours.
+        No older request of ours can be applied after reads from now on.
         """
         return self._phase is Phase.READY
 
@@ -175,10 +175,10 @@ class ZkClient:
         return self._dial(now_ms)
 
     def submit(self, tag: object, request: ZkRequest, now_ms: int) -> list[Effect]:
-        """Ask for something; its outcome comes with ``take_results`` under the same tag.
+        """Send a request; ``take_results`` returns its outcome with the same tag.
 
         While not ``connected`` the outcome is ``ZkLost`` at once: a plan made before the loss is
-        void.
+        invalid.
 
         Raises:
             ValueError: the request is larger than a frame.
@@ -230,7 +230,7 @@ class ZkClient:
             return self._lost("nothing heard for 2/3 of the session timeout", now_ms)
         waiting = channel.waiting_since_ms
         if waiting is not None and now_ms >= waiting + self._timeout_ms * 2 // 3:
-            # Pings are answered, a request is not: its reply is lost, and it will never come.
+            # Pings are answered but a request is not: its reply is lost.
             return self._lost("no reply for 2/3 of the session timeout", now_ms)
         return [Send(channel.conn, channel.ping(now_ms))]
 
@@ -359,7 +359,7 @@ class ZkClient:
         self._waiting.clear()
 
     def _lost(self, why: str, now_ms: int, *, close: bool = True) -> list[Effect]:
-        """A connection ended that was not closed by us.
+        """A connection ended without our closing it.
 
         Reports it, keeps the session to fence, and reconnects.
         """

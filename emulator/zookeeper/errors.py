@@ -54,7 +54,7 @@ SESSION_GONE = frozenset(
         ZkCode.SESSION_CLOSED_REQUIRE_AUTH,
     }
 )
-"""Codes after which nothing sent on this connection can be trusted to have been refused."""
+"""Codes after which requests in flight on this connection are in doubt."""
 
 
 def code_name(code: int) -> str:

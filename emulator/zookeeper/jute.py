@@ -6,7 +6,7 @@ kazoo turns the codes inside a failed multi into exceptions, and because kazoo h
 (22).
 
 Traps, measured on 3.6.4, 3.8.4 and 3.9.5: a failed multi has header error 0, and its first result
-may be 0 as well, so every result is looked at. A frame of more than 1,048,575 bytes makes the
+may be 0 as well, so every result is checked. A frame of more than 1,048,575 bytes makes the
 server close the connection without an answer, so the size is checked before anything is sent.
 """
 
@@ -65,11 +65,11 @@ _HEADER_OF = {
 }
 _NULL = _INT.pack(-1)
 MULTI_OVERHEAD_BYTES = 8 + len(_MULTI_END)
-"""Bytes of a multi beside its ops: xid, opcode and the closing header."""
+"""Bytes of a multi besides its ops: xid, opcode and the closing header."""
 
 
 class JuteError(ValueError):
-    """The server sent bytes that are no reply to what was asked."""
+    """The server sent bytes that are not a valid reply to the request."""
 
 
 def _string(text: str) -> bytes:
@@ -220,7 +220,7 @@ def decode_reply(request: ZkRequest, frame: bytes, chroot: str = "") -> Value | 
         The value each request's docstring names, or a ``Failure``.
 
     Raises:
-        JuteError: the bytes do not have the shape of an answer to this request.
+        JuteError: the bytes are not an answer to this request.
     """
     _, _, error = reply_header(frame)
     if error:

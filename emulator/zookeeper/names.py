@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-# ZooKeeper looks at UTF-16 units, so it refuses whatever needs two of them.
+# ZooKeeper checks UTF-16 units, so it refuses characters that need two of them.
 _REFUSED: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]")
 
 
 def why_no_name(name: str) -> str | None:
-    """Say why a znode below the top level cannot be named so; None when it can.
+    """Why a znode below the top level cannot have this name; None if it can.
 
     >>> why_no_name("a/b"), why_no_name("*")
     ("contains '/'", None)

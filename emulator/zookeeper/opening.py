@@ -1,11 +1,11 @@
-"""What a connection sends between the handshake and its first request: login, then chroot.
+"""The requests of a connection between the handshake and regular use: login, then chroot.
 
     SASL (two tokens) -> addauth digest -> close the old session        -> over
                                         -> sync -> make sure of the chroot -> over
 
-One request at a time until ZooKeeper knows us: an ensemble that demands authentication closes the
-session at the first request it refuses, and the old session is closed by one as well.
-Source: ZooKeeper 3.9.5 ClientCnxn.primeConnection, ZooKeeperServer.processSasl; Kafka 3.9
+One request at a time until the login is complete: an ensemble that demands authentication closes
+the session at the first request it refuses, and the old session is closed by a request too. Source:
+ZooKeeper 3.9.5 ClientCnxn.primeConnection, ZooKeeperServer.processSasl; Kafka 3.9
 KafkaZkClient.createZkClient (chroot).
 """
 
@@ -34,7 +34,7 @@ from emulator.zookeeper.sasl import DigestMd5, SaslError
 from emulator.zookeeper.states import Step
 
 SESSION_ENDED: Final = (ZkCode.AUTH_FAILED, ZkCode.SESSION_CLOSED_REQUIRE_AUTH)
-"""How a server refuses a login, without and with authentication enforced."""
+"""Codes of a refused login, without and with enforced authentication."""
 
 
 class AuthError(JuteError):
@@ -42,10 +42,10 @@ class AuthError(JuteError):
 
 
 class Opening:
-    """The requests of one connection before it serves.
+    """The requests of one connection before regular use.
 
     Args:
-        channel: handshaken, nothing asked yet.
+        channel: after the handshake, no request sent yet.
         security: identities; whether the chroot is made with Kafka's ACLs.
         chroot: "" or "/a/b".
         nonce: unpredictable printable text.
@@ -71,7 +71,7 @@ class Opening:
             login = security.sasl
             self._sasl = DigestMd5(login.username, login.password, nonce())
         self.done = False
-        """The connection serves, or the old session is closed."""
+        """Whether the connection is ready, or the old session is closed."""
 
     def begin(self, now_ms: int) -> bytes:
         """Bytes of the first requests."""
@@ -84,7 +84,7 @@ class Opening:
 
         Raises:
             AuthError: a login is refused.
-            JuteError: the answer is none that lets the connection go on.
+            JuteError: the answer does not allow the connection to continue.
         """
         code = value.code if isinstance(value, Failure) else ZkCode.OK
         match step:

@@ -1,8 +1,8 @@
-"""What one can ask of ZooKeeper and what it answers: frozen values, no behaviour.
+"""Requests to ZooKeeper and their results: frozen values without behaviour.
 
-Paths are absolute, without the chroot and without a trailing slash. ``data=None`` is a znode made
-without data (a null byte array in Java); ``b""`` is an empty one. ZooKeeper keeps them apart and so
-do we.
+Paths are absolute, without the chroot and without a trailing slash. ``data=None`` is a znode
+created without data (a null byte array in Java); ``b""`` is empty data. ZooKeeper distinguishes
+them, and so does this client.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OPEN: tuple[ZnodeAcl, ...] = (ZnodeAcl(31, "world", "anyone"),)
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Make a znode. With ``SEQUENTIAL`` ten digits are added to the path.
+    """Create a znode. With ``SEQUENTIAL`` ten digits are added to the path.
 
     The answer is the real path. Where ACLs are asked for, the class of the path decides (``acl``).
     """
@@ -91,14 +91,14 @@ class Exists:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """Make this server catch up with the leader before it serves what follows."""
+    """Make this server catch up with the leader before it serves later requests."""
 
     path: str = "/"
 
 
 @dataclass(frozen=True, slots=True)
 class CloseSession:
-    """End the session: its ephemerals vanish and nothing sent under it can still be applied."""
+    """End the session: its ephemerals go, and none of its requests can be applied any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class Multi:
 class MultiRead:
     """Many reads in one request.
 
-    An absent znode is a ``ReadFailed`` of its own, not of the whole.
+    An absent znode gives a ``ReadFailed`` for that read only.
     """
 
     reads: tuple[ZkRead, ...]
@@ -222,7 +222,7 @@ class ZkFailed:
 
 @dataclass(frozen=True, slots=True)
 class ZkLost:
-    """In doubt: it may or may not have been applied; only reading after the fence tells."""
+    """In doubt: it may or may not have been applied; only a read after the fence shows which."""
 
     tag: object
 

@@ -1,6 +1,6 @@
-"""DIGEST-MD5, the client's half: two tokens out, two challenges in. Pure.
+"""DIGEST-MD5, the client side: answers two challenges with two tokens. Pure.
 
-Only what ZooKeeper asks for: quality of protection ``auth``, one try. Source: RFC 2831; ZooKeeper
+Only what ZooKeeper needs: quality of protection ``auth``, one attempt. Source: RFC 2831; ZooKeeper
 3.9.5 SecurityUtils.createSaslClient, which fixes protocol and server name on both sides.
 """
 
@@ -13,7 +13,7 @@ from typing import Final
 
 MECHANISM: Final = "DIGEST-MD5"
 DIGEST_URI: Final = "zookeeper/zk-sasl-md5"
-"""Service and host: the same everywhere, in place of the server's name."""
+"""Service and host: fixed values in place of the server's name."""
 _DIRECTIVE: Final = re.compile(r'\s*([\w-]+)\s*=\s*(?:"((?:\\.|[^"\\])*)"|([^\s,"]*))\s*(?:,|$)')
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 
@@ -23,7 +23,7 @@ class SaslError(ValueError):
 
 
 def directives(token: bytes) -> dict[str, str]:
-    """Take a challenge apart.
+    """Parse a challenge.
 
     Raises:
         SaslError: not ``key=value, …``.
@@ -51,7 +51,7 @@ class DigestMd5:
     """One login.
 
     Args:
-        username: who.
+        username: the user.
         password: known to both sides.
         cnonce: never used twice; printable, without quotes.
         digest_uri: service/host.
@@ -116,7 +116,7 @@ class DigestMd5:
 
 
 def _narrow(text: str, *, utf8: bool) -> bytes:
-    """RFC 2831, 2.1.2.1: what fits is hashed as ISO 8859-1, UTF-8 or not."""
+    """RFC 2831, 2.1.2.1: text that fits is hashed as ISO 8859-1, even with charset UTF-8."""
     try:
         return text.encode("latin-1")
     except UnicodeEncodeError:

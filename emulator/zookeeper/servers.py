@@ -1,4 +1,4 @@
-"""Which server to try next, and how long to wait before."""
+"""Selects the server to try next, and the wait before it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BACKOFF_MS_MAX: Final = 1_000
 
 
 class Down(NamedTuple):
-    """No session: since when, and what the newest try ended with."""
+    """There is no session: since when, and the error of the last attempt."""
 
     since_ms: int
     why: str
@@ -31,7 +31,7 @@ class Servers:
         self._index = -1
         self._failures = 0
         self.down: Down | None = None
-        """Since when there is no session, and why; None while one serves or before any try."""
+        """Since when there is no session, and why; None with a session or before any attempt."""
 
     @property
     def name(self) -> str:
@@ -47,17 +47,17 @@ class Servers:
         return self._servers[self._index]
 
     def stay(self) -> None:
-        """Give the same one again next time: it has just answered."""
+        """Return the same server again next time, because it has just answered."""
         self._index -= 1
 
     def served(self) -> None:
-        """Note that a session serves."""
+        """A session is established."""
         self.down = None
 
     def failed(self, why: str, now_ms: int, *, after_success: bool) -> int:
-        """Note a connection that failed or was lost; returns how many ms to wait.
+        """A connection failed or was lost; returns how many ms to wait.
 
-        ``after_success``: it had served for a while, so the counting begins again.
+        ``after_success``: it had worked for a while, so the back-off begins again.
         """
         self.down = Down(now_ms if self.down is None else self.down.since_ms, why)
         self._failures = 0 if after_success else self._failures + 1

@@ -1,4 +1,4 @@
-"""The states of the ZooKeeper client: seen from outside, from inside, and its own requests."""
+"""The states of the ZooKeeper client: for its owner, internal, and its own requests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum, auto
 
 
 class ZkState(Enum):
-    """What the client is doing, as its owner sees it."""
+    """State of the client for its owner."""
 
     CONNECTING = auto()
     CONNECTED = auto()
@@ -16,19 +16,19 @@ class ZkState(Enum):
 
 
 class Phase(Enum):
-    """What the client is doing, as itself sees it."""
+    """Internal state of the client."""
 
     IDLE = auto()  # between attempts
     DIALLING = auto()  # TCP connect under way
     HANDSHAKE = auto()  # connect request sent
-    OPENING = auto()  # handshaken: login, then what ``opening`` does
+    OPENING = auto()  # after the handshake: the requests of ``opening``
     READY = auto()
     CLOSING = auto()
     CLOSED = auto()
 
 
 class Step(Enum):
-    """Tags of the requests the client makes for itself."""
+    """Tags of the client's own requests."""
 
     SASL = auto()
     ADD_AUTH = auto()
