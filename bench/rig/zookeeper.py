@@ -95,9 +95,7 @@ class Secured:
         yield f"-Dzookeeper.DigestAuthenticationProvider.superDigest=super:{secret}"
 
     def jars(self) -> Iterator[Path]:
-        """More jars for the class path."""
-        if self.keystore is None:
-            return
+        """More jars for the class path; reading the settings of a login loads Netty's classes."""
         for name in (*_NETTY, *(f"transport-{one}" for one in _NETTY_NATIVE)):
             yield next(pyspark_jars().glob(f"netty-{name}-4.*.jar"))
 

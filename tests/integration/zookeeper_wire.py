@@ -8,6 +8,7 @@ from contextlib import suppress
 from itertools import count
 from random import Random
 
+from emulator.config.zookeeper import OPEN, ZooKeeperSecurity
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Received, Send
 from emulator.zookeeper.client import ZkClient
 from emulator.zookeeper.ops import ZkOutcome, ZkRequest
@@ -32,6 +33,7 @@ class Wire:
         chroot: str = "",
         max_in_flight: int = 10,
         session_timeout_ms: int = 6_000,
+        security: ZooKeeperSecurity = OPEN,
     ) -> None:
         servers = [("127.0.0.1", port) for port in ports]
         self.client = ZkClient(
@@ -42,6 +44,7 @@ class Wire:
             count(1).__next__,
             in_order(len(ports)),
             max_in_flight=max_in_flight,
+            security=security,
         )
         self.sockets: dict[int, socket.socket] = {}
         self.conn = 0
