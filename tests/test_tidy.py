@@ -7,7 +7,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import typer
 
+from emulator import cli
 from tools import docs
 from tools.mutants import mutants
 
@@ -122,6 +124,71 @@ def test_every_mutant_can_still_be_planted():
     assert not stale
     assert not gone
     assert not files, "a fault names the function that sees it"
+
+
+def test_every_fault_names_tests_that_are_there():
+    rows = [row for row in (ROOT / "docs/faults.md").read_text().splitlines() if row[:2] == "| "]
+    wrong = {}
+    for row in rows[1:]:
+        fault, _, shown = (cell.strip() for cell in row.strip("|").split(" | "))
+        tests = re.findall(r"`([^`]+)`", shown)
+        missing = [test for test in tests if "::" not in test or not defined(test)]
+        if missing or not tests or f"`{'`, `'.join(tests)}`" != shown:
+            wrong[fault] = missing
+    assert rows
+    assert not wrong
+
+
+PAGES = [page for page in tracked("*.md") if page.suffix == ".md"]
+STANDS_FOR_ANY = re.compile(r"[<*{]")
+"""A path with one of these is a pattern; the part before it must be there."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_path_that_a_page_names_is_there(page):
+    """In backticks or as a link: relative to the root, to ``emulator``, or to the page."""
+    text = page.read_text()
+    tops = {path.relative_to(ROOT).parts[0] for path in tracked()}
+    below = {path.name for path in (ROOT / "emulator").iterdir() if path.is_dir()}
+    quoted = [word.partition("::")[0] for word in re.findall(r"`([\w./<>*{}-]+)[^`\s]*`", text)]
+    # A path begins with a folder or file of the repository; znodes begin with a slash.
+    named = [word for word in quoted if word.partition("/")[0] in tops | below and "/" in word]
+    linked = re.findall(r"\]\((?![a-z]+:|#)([^)#\s]+)[^)]*\)", text)
+    places = [(ROOT, ROOT / "emulator")] * len(named) + [(page.parent,)] * len(linked)
+    gone = []
+    for path, roots in zip(named + linked, places, strict=True):
+        start = STANDS_FOR_ANY.split(path)[0]
+        if start != path:
+            start = start.rpartition("/")[0]
+        if not any((root / start).exists() for root in roots):
+            gone.append(path)
+    assert not gone
+
+
+def test_every_command_and_option_that_a_page_names_is_there():
+    """``kraft-bridge VERB [--option]`` and ``make TARGET``, where they stand as code."""
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    top = typer.main.get_command(cli.app)
+    gone = set()
+    for page in PAGES:
+        text = page.read_text()
+        code = re.findall(r"`([^`\n]+)`", text) + re.findall(r"^(?: *)(\S.*)$", text, re.MULTILINE)
+        for line in code:
+            command = top
+            words = line.split("#")[0].split()
+            if words[:1] == ["make"] and not set(words[1:2]) <= targets:
+                gone.add(f"{name(page)}: {line}")
+            if words[:1] != ["kraft-bridge"] or len(words) == 1 or "," in line:
+                continue
+            for word in words[1:]:
+                if not hasattr(command, "commands") or word not in command.commands:
+                    break
+                command = command.commands[word]
+            options = {option for one in command.params for option in one.opts}
+            asked = {word.split("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+            if hasattr(command, "commands") or not asked <= options:
+                gone.add(f"{name(page)}: {line}")
+    assert not gone
 
 
 def test_the_lock_names_no_host():
