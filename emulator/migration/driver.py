@@ -33,6 +33,7 @@ from emulator.migration.settings import Settings
 from emulator.migration.states import State, check_change
 from emulator.migration.status import Status, Waits, phase_of
 from emulator.migration.taking_over import quorum
+from emulator.migration.taking_over.continuity import LogView
 from emulator.migration.taking_over.copying import Appender, CopyTask
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.migration.taking_over.purge import LOOK_MS_MIN, PurgeTask
@@ -45,7 +46,6 @@ from emulator.migration.taking_over.tasks import (
     Missing,
     RecoverTask,
     Task,
-    TaskLog,
 )
 from emulator.migration.telling.channels import Channels
 from emulator.migration.telling.propagator import Propagator
@@ -77,7 +77,7 @@ class MigrationDriver:
         settings: Settings,
         zk: Zk,
         controller: MigratingController,
-        log: TaskLog,
+        log: LogView,
         channels: Channels,
         stamp: Callable[[], int],
     ) -> None:

@@ -27,6 +27,8 @@ class Term:
     """The znode version of ``/controller_epoch`` since our claim: every other claim changes it."""
     incarnation: str
     """Incarnation of the process that made the claim."""
+    log_offset: int = -1
+    """Offset of the last record that was committed in its log before the claim."""
 
 
 @dataclass(frozen=True, slots=True)

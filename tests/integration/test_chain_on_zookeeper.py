@@ -57,6 +57,7 @@ class Offsets:
     """A log of which only offsets are looked at."""
 
     log_start_offset = 0
+    high_watermark = 1
 
     def epoch_at(self, offset: int) -> int | None:
         return None if offset < 0 else 5

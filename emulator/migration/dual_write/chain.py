@@ -93,8 +93,9 @@ class Chain:
         """Build the next multi: the check, ``data``, then the counters with ``position``."""
         self._sequence += 1
         self._in_flight.append(self._sequence)
-        if self._digest[0] != position.offset:
-            self._digest = (position.offset, self._digest_at(position.offset))
+        newest = max(position.offset, self.term.log_offset)
+        if self._digest[0] != newest:
+            self._digest = (newest, self._digest_at(newest))
         ops = self._wrap(data, position, self._digest[1])
         self._next = _after(self._next)
         return Multi(ops)
@@ -155,6 +156,7 @@ class Chain:
                 part=position.part,
                 incarnation=term.incarnation,
                 digest=digest,
+                log_offset=max(position.offset, term.log_offset),
             )
         )
         migration_data = migration.encode(

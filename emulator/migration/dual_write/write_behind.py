@@ -85,11 +85,12 @@ class WriteBehind:
     def keep_from(self, image: Image) -> int | None:
         """The offset from which the log must be kept, so that the next claim can compare.
 
-        None: nothing must be kept, because in ``image`` no migration is in progress.
+        None: nothing must be kept, because in ``image`` no migration is in progress and no claim of
+        this process names a place in the log.
         """
-        if image.migration_state is not MigrationState.MIGRATION:
-            return None
-        return 0 if self.mode is Mode.STOPPED else max(0, self.lag.confirmed)
+        if self.mode is not Mode.STOPPED:
+            return max(0, self.lag.confirmed)
+        return 0 if image.migration_state is MigrationState.MIGRATION else None
 
     @property
     def idle(self) -> bool:

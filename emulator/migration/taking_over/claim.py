@@ -189,7 +189,9 @@ def multi(found: Found, log: LogView, who: Claimer, now_ms: int) -> Multi:
     """The multi of the claim: atomic, at the versions found.
 
     It does not change the position. So our own znode keeps its position if the same multi wrote it
-    and ``/migration``; else it takes the position of ``/migration``.
+    and ``/migration``; else it takes the position of ``/migration``. It names the newest batch of
+    our log: until ZooKeeper has followed a record of this log, only this tells an old folder from
+    the one that claimed.
     """
     ops: list[ZkOp] = [
         SetData(
@@ -200,7 +202,7 @@ def multi(found: Found, log: LogView, who: Claimer, now_ms: int) -> Multi:
         ops.append(Delete(controller.PATH, found.controller_version))
     ops.append(Create(controller.PATH, controller.encode(who.node_id, who.kraft_epoch, now_ms)))
     mine = found.own if continuity.current(found.migration, found.own) else None
-    offset = found.migration.kraft_metadata_offset
+    offset, newest = found.migration.kraft_metadata_offset, log.high_watermark - 1
     state = own.OwnZnode(
         node_id=who.node_id,
         kraft_epoch=who.kraft_epoch,
@@ -210,7 +212,8 @@ def multi(found: Found, log: LogView, who: Claimer, now_ms: int) -> Multi:
         metadata_epoch=found.migration.kraft_metadata_epoch,
         part=0 if mine is None else mine.part,
         incarnation=who.incarnation,
-        digest=log.digest_at(offset) or ("" if mine is None else mine.digest),
+        digest=log.digest_at(newest),
+        log_offset=newest,
     )
     version = found.counters.own
     data = own.encode(state)
@@ -229,8 +232,15 @@ def refused(outcome: ZkFailed, sent: Multi) -> Reason:
 
 def claimed(found: Found, who: Claimer) -> tuple[Term, Counters, Position]:
     """The start of the chain, from the znodes read after the claim."""
-    term = Term(who.node_id, who.kraft_epoch, found.zk_epoch, found.epoch_version, who.incarnation)
-    said = found.migration
-    part = found.own.part if found.own is not None else 0
+    said, mine = found.migration, found.own
+    term = Term(
+        node_id=who.node_id,
+        kraft_epoch=who.kraft_epoch,
+        zk_epoch=found.zk_epoch,
+        epoch_version=found.epoch_version,
+        incarnation=who.incarnation,
+        log_offset=-1 if mine is None else mine.log_offset,
+    )
+    part = 0 if mine is None else mine.part
     position = Position(said.kraft_metadata_offset, said.kraft_metadata_epoch, part)
     return term, found.counters, position

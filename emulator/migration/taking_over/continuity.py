@@ -31,6 +31,10 @@ class LogView(Protocol):
     def log_start_offset(self) -> int:
         """First offset of the log after the snapshot it begins with."""
 
+    @property
+    def high_watermark(self) -> int:
+        """Offset of the first record that is not committed."""
+
     def epoch_at(self, offset: int) -> int | None:
         """Leader epoch of the record at ``offset``; None if the log does not hold it."""
 
@@ -58,11 +62,12 @@ def broken(said: migration.MigrationZnode, mine: own.OwnZnode | None, log: LogVi
     offset, epoch = said.kraft_metadata_offset, said.kraft_metadata_epoch
     if mine is None:
         return _compare(migration.PATH, offset, epoch, "", log)
-    if current(said, mine):
+    kept, named = current(said, mine), own.log_at(mine)
+    if kept and named == (offset, epoch):
         return _compare(migration.PATH, offset, epoch, mine.digest, log, kept=True)
     return [
         *_compare(migration.PATH, offset, epoch, "", log),
-        *_compare(own.PATH, mine.offset, mine.metadata_epoch, mine.digest, log),
+        *_compare(own.PATH, *named, mine.digest, log, kept=kept),
     ]
 
 

@@ -9,8 +9,9 @@ from typing import Final, Protocol
 from emulator.metadata.image import Image
 from emulator.migration.reading import Reading
 from emulator.migration.taking_over import importer, preconditions
+from emulator.migration.taking_over.continuity import LogView
 from emulator.migration.taking_over.preconditions import Reason
-from emulator.migration.taking_over.tasks import CHECKS_PER_STEP, Done, Lost, Missing, Task, TaskLog
+from emulator.migration.taking_over.tasks import CHECKS_PER_STEP, Done, Lost, Missing, Task
 from emulator.migration.zk import Zk
 from emulator.migration.zk_tree.entity import Entities
 from emulator.seam import Effect
@@ -51,7 +52,7 @@ class CopyTask(Task):
         self,
         zk: Zk,
         controller: Appender,
-        log: TaskLog,
+        log: LogView,
         claimant: Claimant,
         min_batch_size: int,
         entities: Entities,

@@ -132,7 +132,7 @@ def _claim(tree: Tree, image: Image) -> Iterator[Reason]:
 
 
 class _NoLog:
-    log_start_offset = 0
+    log_start_offset = high_watermark = 0
 
     def epoch_at(self, _offset: int) -> int | None:
         return None

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.position import Claimer, Counters, Position, Term
 from emulator.migration.reading import Reading
 from emulator.migration.rounds import Round
-from emulator.migration.taking_over import claim, continuity, preconditions, recover
+from emulator.migration.taking_over import claim, preconditions, recover
+from emulator.migration.taking_over.continuity import LogView
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.migration.zk import Zk
 from emulator.migration.zk_tree import migration
@@ -66,14 +67,6 @@ class Claimed:
 
 
 TaskResult: TypeAlias = Done | Missing | Lost | Claimed
-
-
-class TaskLog(continuity.LogView, Protocol):
-    """The part of the log that tasks use."""
-
-    @property
-    def high_watermark(self) -> int:
-        """Offset of the first record that is not committed."""
 
 
 class Task:
@@ -156,7 +149,7 @@ class CheckTask(Task):
         self,
         zk: Zk,
         image: Image,
-        log: TaskLog,
+        log: LogView,
         who: Claimer,
         entities: Entities,
     ) -> None:
@@ -231,7 +224,7 @@ class ClaimTask(Task):
         self,
         zk: Zk,
         image: Image,
-        log: TaskLog,
+        log: LogView,
         who: Claimer,
         entities: Entities,
     ) -> None:

@@ -2,11 +2,12 @@
 
 The claim writes it, and then every multi. Its version counts our multis, since no other client
 writes it. Its content holds the process that wrote it, the number of its last multi, and the last
-batch of the log that ZooKeeper has followed. Kafka has no such znode and leaves it alone. It stays
-after a rollback, as ``/migration`` does; delete both before another migration.
+batch of the log that ZooKeeper has followed; until there is one since the claim, the newest batch
+of the log that claimed. Kafka has no such znode and leaves it alone. It stays after a rollback, as
+``/migration`` does; delete both before another migration.
 
-Older releases wrote it without ``incarnation`` and ``digest``: both are then empty and are not
-checked.
+Older releases wrote it without ``incarnation``, ``digest`` and ``log_offset``: they are then empty
+and are not checked.
 """
 
 from __future__ import annotations
@@ -42,7 +43,10 @@ class OwnZnode(msgspec.Struct, frozen=True):
     incarnation: str = ""
     """Random id of the process that made the claim; empty: not recorded."""
     digest: str = ""
-    """Digest of the batch that holds ``offset``, see ``Raft.digest_at``; empty: not recorded."""
+    """Digest of the batch that holds ``log_offset`` (``Raft.digest_at``); empty: not recorded."""
+    log_offset: int = -1
+    """Newest record that the writer's log is known to hold: the last one committed before its
+    claim, or ``offset`` once that is later; -1: not recorded, ``offset`` stands for it."""
     format: int = FORMAT
     writer: str = "kraft-bridge"
 
@@ -65,6 +69,13 @@ def try_parse(data: bytes | None) -> OwnZnode | None:
         return parse(data)
     except ZnodeError:
         return None
+
+
+def log_at(znode: OwnZnode) -> tuple[int, int]:
+    """The place in the writer's log that ``digest`` is of: offset and leader epoch."""
+    if znode.log_offset > znode.offset:
+        return znode.log_offset, znode.kraft_epoch
+    return znode.offset, znode.metadata_epoch
 
 
 def of_term(znode: OwnZnode) -> tuple[int, int, int, str]:

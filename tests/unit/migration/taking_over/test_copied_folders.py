@@ -14,10 +14,18 @@ from emulator.metadata.migration_state import MigrationState
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.states import State
 from emulator.migration.taking_over.preconditions import Why
-from emulator.seam import Effect
+from emulator.seam import Effect, Log
 from emulator.zookeeper.ops import Multi
 from tests.unit.migration.journal import Journal
-from tests.unit.migration.stories import B, ready_world, restart, waiting, waiting_world
+from tests.unit.migration.stories import (
+    TOPIC_A,
+    B,
+    put_topic,
+    ready_world,
+    restart,
+    waiting,
+    waiting_world,
+)
 from tests.unit.migration.world import World, checks, differences
 from wire import records as r
 
@@ -429,3 +437,86 @@ def test_rolled_back_and_migrated_anew() -> None:
         assert anew.driver.state is State.DUAL_WRITE, waiting(anew)
         assert anew.journal.stable.migration_state is MigrationState.MIGRATION
         assert differences(anew) == {}
+
+
+def ruled_by_zookeeper(world: World, *deleted: str) -> None:
+    """Rolled back: a broker is the controller and has made a topic since."""
+    world.cut()
+    for path in (*deleted, "/controller"):
+        world.remove(path)
+    world.put("/controller_epoch", b"9")
+    world.put("/controller", b'{"version":2,"brokerid":1,"kraftControllerEpoch":-1}')
+    put_topic(world, "since", TOPIC_A.replace(b"QUFB", b"Q0ND"))
+
+
+def cut_off_from(state: State, world: World) -> None:
+    """From a state on nothing of ``world`` reaches ZooKeeper until it is released."""
+    logged = world.logged
+
+    def looked_at(line: Log) -> None:
+        logged(line)
+        if line.fields.get("to") == state.value:
+            world.logged, world.held = logged, []  # type: ignore[method-assign]
+
+    world.logged = looked_at  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("deleted", [("/migration",), ("/migration", "/kraft_bridge")])
+@pytest.mark.parametrize("starts", [1, 4])
+def test_the_old_folder_is_refused_while_the_second_migration_copies(
+    starts: int, deleted: tuple[str, ...]
+) -> None:
+    """Nothing of the new log is in ZooKeeper yet; the old one says MIGRATION, in a later epoch."""
+    world, _ = cloned()
+    for _ in range(starts):
+        restart(world)
+        world.advance(1_000)
+    ruled_by_zookeeper(world, *deleted)
+    anew = World(beside=world, journal=Journal())
+    anew.bootstrap()
+    anew.start()
+    anew.register(1)
+    cut_off_from(State.ZK_MIGRATION, anew)
+    anew.register(2)
+    anew.advance(2_000)
+    assert anew.driver.state is State.ZK_MIGRATION
+    kept = anew.driver.write_behind.keep_from(anew.journal.stable)
+    assert kept == 0, "what the claim names must be there for the next one"
+    before = versions(anew)
+    old = started(world.journal, anew)
+    for _ in range(3):
+        old.advance(5_000)
+        assert waiting(old) == {(Why.OTHER_LOG, "/kraft_bridge")}
+        restart(old)
+    assert versions(old) == before
+    anew.release()
+    anew.advance(10_000)
+    assert anew.driver.state is State.DUAL_WRITE
+    assert "/brokers/topics/since" in anew.paths
+    assert differences(anew) == {}
+
+
+def test_a_backup_is_refused_after_a_claim_of_which_nothing_is_written_yet() -> None:
+    """/migration was deleted by mistake, and the next process died before it wrote anything."""
+    world, backup = cloned()
+    restart(world)
+    world.append(*world.topic("acknowledged", B, (1, 2)))
+    world.advance(1_000)
+    world.cut()
+    world.remove("/migration")
+    cut_off_from(State.SYNC_KRAFT_TO_ZK, world)
+    restart(world)
+    said = msgspec.json.decode(world.data("/migration"))
+    assert said["kraft_metadata_offset"] == -1
+    world.held = None
+    world.cut()
+    old = started(backup, world)
+    for _ in range(4):
+        restart(old)
+        old.advance(5_000)
+    assert waiting(old) == {(Why.OTHER_LOG, "/kraft_bridge")}
+    assert "/brokers/topics/acknowledged" in old.paths
+    went_on = started(world.journal, old)
+    went_on.advance(1_000)
+    assert went_on.driver.state is State.DUAL_WRITE, waiting(went_on)
+    assert differences(went_on) == {}
