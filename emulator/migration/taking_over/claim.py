@@ -193,10 +193,11 @@ def multi(found: Found, log: LogView, who: Claimer, now_ms: int) -> Multi:
     our log: until ZooKeeper has followed a record of this log, only this tells an old folder from
     the one that claimed.
     """
+    # Brokers refuse what comes in an older epoch than they know, also if it was set back by hand.
+    last_epoch = found.zk_epoch if found.own is None else max(found.zk_epoch, found.own.zk_epoch)
+    zk_epoch = last_epoch + 1
     ops: list[ZkOp] = [
-        SetData(
-            controller.EPOCH_PATH, controller.encode_epoch(found.zk_epoch + 1), found.epoch_version
-        )
+        SetData(controller.EPOCH_PATH, controller.encode_epoch(zk_epoch), found.epoch_version)
     ]
     if found.controller is not None:
         ops.append(Delete(controller.PATH, found.controller_version))
@@ -206,7 +207,7 @@ def multi(found: Found, log: LogView, who: Claimer, now_ms: int) -> Multi:
     state = own.OwnZnode(
         node_id=who.node_id,
         kraft_epoch=who.kraft_epoch,
-        zk_epoch=found.zk_epoch + 1,
+        zk_epoch=zk_epoch,
         sequence=0,
         offset=offset,
         metadata_epoch=found.migration.kraft_metadata_epoch,

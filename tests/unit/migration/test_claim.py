@@ -238,3 +238,25 @@ def test_deposed_in_the_middle_of_the_copy_takes_the_copy_back() -> None:
     world.advance(1_000)
     assert world.driver.state is State.INACTIVE
     assert world.journal.history.begin is None
+
+
+@pytest.mark.requirement("E06")
+def test_an_epoch_set_back_by_hand_is_raised_above_what_brokers_know() -> None:
+    world = ready_world()
+    world.advance(1_000)
+    for _ in range(3):
+        restart(world)
+        world.advance(1_000)
+    known = int(world.data("/controller_epoch") or b"")
+    world.put("/controller_epoch", b"1")
+    world.append(*world.topic("later", B, (1, 2)))
+    world.advance(1_000)
+    assert world.driver.state is State.INACTIVE
+    assert "restart this controller" in world.driver.status(world.now_ms).deposed_because
+    restart(world)
+    world.advance(1_000)
+    assert world.driver.state is State.DUAL_WRITE
+    assert int(world.data("/controller_epoch") or b"") == known + 1
+    told = [message.controller_epoch for message in world.requests[1]]  # type: ignore[attr-defined]
+    assert set(told) == {known + 1}
+    assert differences(world) == {}
