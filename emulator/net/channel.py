@@ -136,6 +136,11 @@ class OutboundChannel(Generic[T]):
         return len(self._queue) + len(self._in_flight) + len(self._unspoken)
 
     @property
+    def waiting_for_answer(self) -> bool:
+        """Whether the peer may still act on a request that was sent."""
+        return bool(self._in_flight)
+
+    @property
     def deadline_ms(self) -> int | None:
         """When :meth:`tick` wants to be called."""
         if self._unspoken:
@@ -169,6 +174,11 @@ class OutboundChannel(Generic[T]):
             self._queue.appendleft(asked)
         else:
             self._queue.append(asked)
+
+    def withdraw(self) -> None:
+        """Drop the requests that were put and not sent."""
+        self._queue.clear()
+        self._unspoken.clear()
 
     def dial(self, now_ms: int | None = None) -> None:
         """Connect before there is anything to ask; without a time its limit counts from the next.

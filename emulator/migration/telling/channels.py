@@ -10,6 +10,11 @@ logged and counted, not retried: the next change or the next registration repair
 not in Kafka: a broker that was killed while it created a partition has a log folder without a topic
 id, and then (LogManager.findStrayReplicas, Kafka 3.6-3.9) fails a FULL LeaderAndIsr as a whole. It
 is sent the same request again as INCREMENTAL, which does not search for stray replicas.
+
+Nor is this in Kafka: a broker that is fenced with a request unanswered keeps its connection until
+the answer is there. If it is unfenced meanwhile, it goes on there. On a second connection the
+broker could act on a new request first and on the old one, still under way, afterwards; an
+UpdateMetadata carries nothing by which it would see that.
 """
 
 from __future__ import annotations
@@ -77,7 +82,8 @@ class Channels:
 
     Invariants: requests leave a queue in the order they were put; at most one is unanswered per
     broker; a request whose reply was lost is sent again, since each of the three requests may be
-    applied twice without harm.
+    applied twice without harm; no request is sent to a life of a broker that may still act on an
+    earlier one.
     """
 
     def __init__(self, node_id: int, new_conn: Callable[[], int]) -> None:
@@ -89,6 +95,8 @@ class Channels:
         )
         self._new_conn = new_conn
         self._lines: dict[int, _Line] = {}
+        self._leaving: dict[int, _Line] = {}
+        """Brokers that are no peers now and owe an answer; nothing is sent to them."""
         self._by_conn: dict[int, _Line] = {}
         self.sent_count = 0
         self.error_count = 0
@@ -107,7 +115,8 @@ class Channels:
     @property
     def deadline_ms(self) -> int | None:
         """When :meth:`tick` wants to be called."""
-        deadlines = (line.channel.deadline_ms for line in self._lines.values())
+        lines = (*self._lines.values(), *self._leaving.values())
+        deadlines = (line.channel.deadline_ms for line in lines)
         return min((each for each in deadlines if each is not None), default=None)
 
     def owns(self, conn: int) -> bool:
@@ -125,9 +134,18 @@ class Channels:
         for broker_id in [*self._lines]:
             if peers.get(broker_id) != self._lines[broker_id].peer:
                 line = self._lines.pop(broker_id)
-                line.channel.close()
-                effects += self._effects(line, None)
+                if broker_id not in peers and line.channel.waiting_for_answer:
+                    line.channel.withdraw()
+                    self._leaving[broker_id] = line
+                else:
+                    effects += self._close(line)
         for broker_id, peer in peers.items():
+            left = self._leaving.pop(broker_id, None)
+            if left is not None and left.peer == peer:
+                self._lines[broker_id] = left
+            elif left is not None:
+                # Another life of the broker, which refuses requests for the former one.
+                effects += self._close(left)
             if broker_id not in self._lines:
                 address = (peer.host, peer.port)
                 channel: OutboundChannel[ControlRequest] = OutboundChannel(
@@ -148,25 +166,39 @@ class Channels:
 
     def close(self) -> list[Effect]:
         """Close every channel and drop every queue."""
-        return self.set_peers({})
+        lines = [*self._lines.values(), *self._leaving.values()]
+        self._lines.clear()
+        self._leaving.clear()
+        return [effect for line in lines for effect in self._close(line)]
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
         """Take an event of one of our connections."""
         if not isinstance(event, Connected | Received | Closed):
             return []
         line = self._by_conn.get(event.conn)
-        return [] if line is None else self._turns(line, line.channel.handle(event, now_ms), now_ms)
+        if line is None:
+            return []
+        effects = self._turns(line, line.channel.handle(event, now_ms), now_ms)
+        return effects + self._left(line)
 
     def tick(self, now_ms: int) -> list[Effect]:
         """Reconnect, and give up on connections and replies that are too late."""
         effects: list[Effect] = []
-        for line in self._lines.values():
+        for line in [*self._lines.values(), *self._leaving.values()]:
             effects += self._turns(line, line.channel.tick(now_ms), now_ms)
+            effects += self._left(line)
         return effects
 
-    def _channel(self, peer: Peer) -> OutboundChannel[ControlRequest]:
-        address = (peer.host, peer.port)
-        return OutboundChannel(address, self._config, self._new_conn, count())
+    def _left(self, line: _Line) -> list[Effect]:
+        """Close the channel of a broker that is no peer, once it owes no answer."""
+        if line.channel.waiting_for_answer or self._leaving.get(line.peer.broker_id) is not line:
+            return []
+        del self._leaving[line.peer.broker_id]
+        return self._close(line)
+
+    def _close(self, line: _Line) -> list[Effect]:
+        line.channel.close()
+        return self._effects(line, None)
 
     def _effects(self, line: _Line, now_ms: int | None) -> list[Effect]:
         effects = line.channel.effects(now_ms)
@@ -197,6 +229,8 @@ class Channels:
                     self.error_count += by is EndedBy.NONSENSE
                     about: dict[str, object] = {"broker": line.peer.broker_id, "why": why}
                     said.append(Log("debug", "broker channel lost", about))
+        if self._leaving.get(line.peer.broker_id) is line:
+            again.clear()
         for request in reversed(again):
             line.channel.put(request, request, VERSIONS[type(request)], first=True)
         return [*said, *self._effects(line, now_ms)]

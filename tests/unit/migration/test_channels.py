@@ -224,3 +224,64 @@ def test_nothing_is_sent_to_a_broker_without_a_channel() -> None:
     assert broker.channels.set_peers({}) == [Close(broker.conns[-1])]
     assert broker.channels.put(1, m.UpdateMetadataRequest(), 0) == []
     assert broker.channels.queued == 0
+
+
+def fenced_with_a_request_under_way() -> Broker:
+    broker = Broker()
+    broker.connect()
+    broker.put(1)
+    broker.put(2)
+    assert broker.channels.set_peers({}) == []
+    assert broker.channels.peers == {}
+    return broker
+
+
+def test_a_broker_that_is_unfenced_again_hears_nothing_new_before_it_has_answered() -> None:
+    """On a second connection the request under way could be acted on last."""
+    broker = fenced_with_a_request_under_way()
+    assert broker.channels.set_peers({1: PEER}) == []
+    broker.put(3)
+    assert broker.markers == [1]
+    broker.answer(m.UpdateMetadataResponse())
+    assert broker.markers == [1, 3]
+    assert len(broker.conns) == 1
+
+
+def test_a_fenced_brokers_connection_ends_with_its_answer() -> None:
+    broker = fenced_with_a_request_under_way()
+    conn = broker.conns[-1]
+    reply = framed(
+        encode_response(6, 8, broker.requests[-1][0], m.UpdateMetadataResponse(error_code=11))
+    )
+    effects = broker.channels.handle(Received(conn, reply), 0)
+    assert Close(conn) in effects
+    assert not broker.channels.owns(conn)
+    assert broker.channels.deadline_ms is None
+    assert broker.channels.error_count == 1
+
+
+def test_a_fenced_brokers_connection_ends_when_it_is_lost_or_silent() -> None:
+    broker = fenced_with_a_request_under_way()
+    broker.take(broker.channels.handle(Closed(broker.conns[-1], "reset"), 0))
+    assert broker.channels.deadline_ms is None
+    silent = fenced_with_a_request_under_way()
+    assert silent.channels.deadline_ms == REPLY_TIMEOUT_MS
+    assert Close(silent.conns[-1]) in silent.channels.tick(REPLY_TIMEOUT_MS)
+    assert silent.channels.deadline_ms is None
+    assert len(silent.conns) == 1
+
+
+def test_another_life_of_a_fenced_broker_is_not_kept_waiting() -> None:
+    broker = fenced_with_a_request_under_way()
+    effects = broker.channels.set_peers({1: Peer(1, 99, "broker", 9092)})
+    assert isinstance(effects[0], Close)
+    broker.take(effects)
+    broker.connect()
+    broker.put(3)
+    assert broker.markers == [1, 3]
+
+
+def test_leadership_lost_closes_a_fenced_brokers_connection_too() -> None:
+    broker = fenced_with_a_request_under_way()
+    assert broker.channels.close() == [Close(broker.conns[-1])]
+    assert broker.channels.deadline_ms is None
