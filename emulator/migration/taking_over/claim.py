@@ -72,13 +72,7 @@ def parse(values: Sequence[ReadValue]) -> Found | Reason:
     epoch, holder, mine, record = (v if isinstance(v, NodeData) else None for v in values)
     try:
         if epoch is None:
-            return Reason(
-                Why.NO_CONTROLLER_EPOCH,
-                controller.EPOCH_PATH,
-                f"{controller.EPOCH_PATH} does not exist: no controller was ever elected here, so "
-                "this is not the ZooKeeper of a Kafka cluster (or the chroot is wrong)",
-                fatal=True,
-            )
+            return _no_epoch(None if mine is None else own.try_parse(mine.data))
         return Found(
             zk_epoch=controller.parse_epoch(epoch.data),
             epoch_version=epoch.stat.version,
@@ -95,12 +89,29 @@ def parse(values: Sequence[ReadValue]) -> Found | Reason:
         return Reason(Why.MIGRATION_ZNODE, error.path, f"{error}{_repair(error.path)}", fatal=True)
 
 
+def _no_epoch(mine: own.OwnZnode | None) -> Reason:
+    text = f"{controller.EPOCH_PATH} does not exist: "
+    if mine is None:
+        text += (
+            "no controller was ever elected here, so this is not the ZooKeeper of a Kafka cluster "
+            "(or the chroot is wrong)"
+        )
+    else:
+        text += f"it was deleted. Create it again with the epoch of our last claim, {mine.zk_epoch}"
+    return Reason(Why.NO_CONTROLLER_EPOCH, controller.EPOCH_PATH, text, fatal=True)
+
+
 def _repair(path: str) -> str:
+    if path == controller.EPOCH_PATH:
+        return (
+            "; no controller wrote this. Write the last epoch that the brokers know: it is in the "
+            f"log of each, and in {own.PATH} if there is one (zk_epoch)"
+        )
     if path != own.PATH:
         return ""
     return (
-        f"; no controller wrote this. If no other one is in charge, delete it: {migration.PATH} "
-        "alone is then compared with our log"
+        f"; if no controller wrote this and none is in charge, delete it: {migration.PATH} alone "
+        "is then compared with our log"
     )
 
 

@@ -82,7 +82,7 @@ def _compare(  # noqa: PLR0917  # a place in a log, and how to look at it
         if first is not None and first < epoch:
             why = f"our log begins after it, with the older epoch {first}"
         elif kept and digest:
-            why = "our log begins after it, although a controller keeps what ZooKeeper stands at"
+            return [_trimmed(path, offset, epoch)]
     elif log.epoch_at(offset) is None:
         why = "our log ends before it"
     elif log.epoch_at(offset) != epoch:
@@ -97,3 +97,16 @@ def _compare(  # noqa: PLR0917  # a place in a log, and how to look at it
         f"would delete what that log has acknowledged: {WAY_OUT}"
     )
     return [Reason(Why.OTHER_LOG, path, text, fatal=True)]
+
+
+def _trimmed(path: str, offset: int, epoch: int) -> Reason:
+    """The log cannot be compared, although a controller keeps the position of ZooKeeper."""
+    text = (
+        f"{path} stands at offset {offset} of epoch {epoch}; our log begins after it, although a "
+        "controller keeps what ZooKeeper stands at. Either ZooKeeper was restored from an older "
+        "state, or an earlier release has trimmed our log: then our log holds the newest metadata, "
+        f"so stop all other controllers and delete {own.PATH}, and ZooKeeper is made equal to our "
+        "log. Or ZooKeeper follows another log: to go on would then delete what that log has "
+        f"acknowledged; {WAY_OUT}"
+    )
+    return Reason(Why.OTHER_LOG, path, text, fatal=True)

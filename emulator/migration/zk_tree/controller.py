@@ -17,6 +17,8 @@ from emulator.migration.zk_tree.errors import ZnodeError
 PATH: Final = "/controller"
 EPOCH_PATH: Final = "/controller_epoch"
 NO_KRAFT_EPOCH: Final = -1
+EPOCH_MAX: Final = 2**31 - 1
+"""Of ``/controller_epoch``: brokers and requests have 32 bits for it."""
 
 
 class ControllerZnode(msgspec.Struct, frozen=True):
@@ -67,15 +69,18 @@ def encode(node_id: int, kraft_epoch: int, now_ms: int) -> bytes:
 
 
 def parse_epoch(data: bytes | None) -> int:
-    """Read ``/controller_epoch``: a number as text.
+    """Read ``/controller_epoch``: a number as text, which a claim can still raise.
 
     Raises:
         ZnodeError: anything else.
     """
     try:
-        return int((data or b"").decode("ascii"))
+        epoch = int((data or b"").decode("ascii"))
     except ValueError as error:
         raise ZnodeError(EPOCH_PATH, f"{data!r} is no epoch") from error
+    if epoch >= EPOCH_MAX:
+        raise ZnodeError(EPOCH_PATH, f"{epoch} leaves no room for another epoch")
+    return epoch
 
 
 def encode_epoch(epoch: int) -> bytes:

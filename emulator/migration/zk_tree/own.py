@@ -51,16 +51,21 @@ class OwnZnode(msgspec.Struct, frozen=True):
     writer: str = "kraft-bridge"
 
 
+class _Format(msgspec.Struct):
+    format: int
+
+
 def parse(data: bytes | None) -> OwnZnode:
     """Read our znode.
 
     Raises:
         ZnodeError: malformed, or written in a format this release does not know.
     """
-    found = znode_json.decode(PATH, data, OwnZnode)
-    if found.format != FORMAT:
-        raise ZnodeError(PATH, f"format {found.format} is unknown")
-    return found
+    written = znode_json.decode(PATH, data, _Format)
+    if written.format != FORMAT:
+        why = f"format {written.format} is of a later release: start the controller with that one"
+        raise ZnodeError(PATH, why)
+    return znode_json.decode(PATH, data, OwnZnode)
 
 
 def try_parse(data: bytes | None) -> OwnZnode | None:
