@@ -1,8 +1,7 @@
-"""``kraft-bridge <verb>``: the list of verbs; each is a file or a folder in ``emulator.commands``.
+"""``kraft-bridge <verb>``: lists the verbs; each is a file or a folder in ``emulator.commands``.
 
-Data goes to stdout, progress and complaints to stderr. Exit codes: 0 good, 1 a check did not hold
-or the work failed, 2 the command line or the configuration is wrong, or what was to be compared
-cannot be read.
+Data goes to stdout, progress and errors to stderr. Exit codes: 0 success, 1 a check or the work
+failed, 2 the command line or the configuration is wrong, or the input cannot be read.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def main() -> None:
     """Entry point: refuses ``python -O``, since assertions guard the invariants."""
     if not __debug__:
         sys.exit("kraft-bridge: do not run with python -O: assertions guard the invariants")
-    # What kazoo has to say of each refused connection is said once, by the command that failed.
+    # kazoo logs each refused connection; the failed command reports it once.
     logging.getLogger("kazoo").addHandler(logging.NullHandler())
     filterwarnings("ignore", "No chroot path exists", UserWarning)
     threading.excepthook = _thread_died

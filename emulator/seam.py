@@ -1,10 +1,11 @@
-"""The seam between the pure machines and the world: bytes in, bytes out, nothing else.
+"""The interface between the pure machines and their environment: events and effects.
 
 ``emulator/io`` performs these effects and reports these events; ``emulator/simulation`` does the
-same under a virtual clock. Everything above decides; nothing here decides.
+same under a virtual clock. The machines make all decisions.
 
 ORDER MATTERS in a list of effects: an ``AppendFile`` listed before a ``Send`` is *issued* before
-it, but only ``Synced(token)`` says that it is durable. What must be durable first waits for that.
+it, but only ``Synced(token)`` says that it is durable. A machine that needs durability waits for
+it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Connected:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """Bytes arrived on an accepted or connected connection, cut anywhere."""
+    """Bytes arrived on an accepted or connected connection, split at any position."""
 
     conn: int
     data: bytes
@@ -40,7 +41,7 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The connection is gone or a ``Connect`` failed. Never follows our own ``Close``."""
+    """The connection ended or a ``Connect`` failed. Never follows our own ``Close``."""
 
     conn: int
     why: str
@@ -70,7 +71,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Close a connection after what was sent has been flushed. No ``Closed`` event follows."""
+    """Close a connection after flushing its bytes. No ``Closed`` event follows."""
 
     conn: int
 
@@ -98,7 +99,7 @@ class AppendFile:
 
 @dataclass(frozen=True, slots=True)
 class SyncFile:
-    """``fdatasync`` the file off the loop, then report ``Synced(token)``."""
+    """``fdatasync`` the file outside the event loop, then report ``Synced(token)``."""
 
     path: str
     token: int
@@ -114,7 +115,7 @@ class ReplaceFile:
 
 @dataclass(frozen=True, slots=True)
 class TruncateFile:
-    """Cut a file to ``size`` bytes and fsync it."""
+    """Truncate a file to ``size`` bytes and fsync it."""
 
     path: str
     size: int
@@ -145,7 +146,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """Stop the process with ``exit_code`` after what was sent has been flushed."""
+    """Stop the process with ``exit_code`` after flushing sent bytes."""
 
     exit_code: int
     why: str
@@ -168,13 +169,13 @@ Effect: TypeAlias = (
 
 
 class Machine(Protocol):
-    """What the shell drives."""
+    """A machine that the shell runs."""
 
     def start(self, now_ms: int) -> list[Effect]:
         """Begin; called once, before any event."""
 
     def step(self, events: list[Event], now_ms: int) -> list[Effect]:
-        """Take what happened, return what to do, in order."""
+        """Take events, return effects, in order."""
 
     def shutdown(self, now_ms: int) -> list[Effect]:
         """Begin an orderly stop; ``Halt`` follows when it is done."""

@@ -1,1 +1,1 @@
-"""A broker in ZooKeeper mode that migrates, as far as its controller can see: one pure machine."""
+"""A stand-in for a migrating ZooKeeper-mode broker, as its controller sees it: one pure machine."""

@@ -1,7 +1,7 @@
-"""Registration and heartbeats: one question to the controller at a time.
+"""Registration and heartbeats: one request to the controller at a time.
 
-Source: BrokerLifecycleManager, Kafka 3.9. Beyond Kafka: a broker whose registration was forgotten
-registers again in the same life; one of Kafka's goes on sending heartbeats.
+Source: BrokerLifecycleManager, Kafka 3.9. Beyond Kafka: a broker whose registration the controller
+has lost registers again in the same life; a Kafka broker continues to send heartbeats.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class BrokerLifecycle:
     """See the module's docstring.
 
     Args:
-        settings: who registers.
+        settings: the broker that registers.
         reached: offset up to which the broker has followed the metadata log.
-        new_conn: gives connection ids.
+        new_conn: allocates connection ids.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class BrokerLifecycle:
         self._reached = reached
         self._registered = False
         self._due_ms: int | None = None
-        """When the next question is due; None while one is under way, and before the start."""
+        """When the next request is due; None while one is in flight, and before the start."""
 
     @property
     def deadline_ms(self) -> int | None:
-        """When to go on."""
+        """When the next request is due."""
         return self._due_ms
 
     def begin(self, now_ms: int) -> None:
@@ -53,12 +53,12 @@ class BrokerLifecycle:
         self._due_ms = now_ms
 
     def end(self) -> None:
-        """Ask nothing more."""
+        """Send nothing more."""
         self._due_ms = None
         self.channel.close()
 
     def go_on(self, now_ms: int) -> None:
-        """Ask what is due."""
+        """Send the request that is due."""
         if self._due_ms is None or self._due_ms > now_ms:
             return
         self._due_ms = None
@@ -68,7 +68,7 @@ class BrokerLifecycle:
             self.channel.put(self._registration(), "registration")
 
     def take(self, turns: list[Turn[str]], now_ms: int) -> Iterator[BrokerNotice]:
-        """What became of a question, and when the next one is due."""
+        """Take the outcome of a request, and set when the next one is due."""
         pace = self._settings.pace
         for turn in turns:
             match turn:
@@ -82,7 +82,7 @@ class BrokerLifecycle:
                 case Broken(why=why):
                     yield ControllerLost(why)
                 case _:
-                    """Connected, and nothing has been answered yet."""
+                    """Connected; no answer yet."""
 
     def _take_registration(self, answer: m.BrokerRegistrationResponse, now_ms: int) -> BrokerNotice:
         if answer.error_code:

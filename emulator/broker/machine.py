@@ -1,8 +1,8 @@
-"""A broker in ZooKeeper mode that migrates: what a controller can see of it, as one pure machine.
+"""A stand-in for a migrating ZooKeeper-mode broker, as its controller sees it.
 
-It registers, sends heartbeats, follows the metadata log, takes control requests as a real broker
-judges them, and passes requests of its clients on. It stores no records and leads nothing in
-earnest. Its znode in ``/brokers/ids`` is its owner's to keep.
+It registers, sends heartbeats, follows the metadata log, validates control requests as a real
+broker does, and forwards requests of its clients. It stores no records and serves no partitions.
+The owner of the machine keeps its znode in ``/brokers/ids``.
 
 The simulator runs it on a simulated network, the bench's fleet on asyncio.
 
@@ -50,19 +50,19 @@ SERVED: Final = tuple(
     )
 )
 FAR_AHEAD: Final = 2**62
-"""Told in heartbeats by a broker that follows no log: a controller unfences only who has reached
-its registration."""
+"""Offset in heartbeats of a broker that follows no log: a controller only unfences brokers that
+have reached their registration."""
 
 
 class BrokerMachine:
     """One life of a broker; a ``Machine`` of the seam.
 
-    After every call that returns effects, :meth:`take_notices` says what there was to see.
+    After every call that returns effects, :meth:`take_notices` returns what the broker observed.
 
     Args:
-        settings: who it is.
-        new_conn: gives connection ids.
-        log: how far it has followed the metadata log; None: it follows none.
+        settings: identity and pace of the broker.
+        new_conn: allocates connection ids.
+        log: its position in the metadata log; None: it does not follow the log.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class BrokerMachine:
 
     @property
     def received(self) -> Counter[str]:
-        """Requests that came, by the name of their API, and peers cut off, as ``nonsense``."""
+        """Received requests by API name; ``nonsense`` counts peers closed for invalid requests."""
         counted: Counter[str] = Counter()
         for key, number in self._inbound.requests_total.items():
             kind = lookup("request", key)
@@ -106,14 +106,14 @@ class BrokerMachine:
         return min((each for each in deadlines if each is not None), default=None)
 
     def start(self, now_ms: int) -> list[Effect]:
-        """Follow the log, register."""
+        """Begin to follow the log and to register."""
         if self.observer is not None:
             self.observer.begin(now_ms)
         self.lifecycle.begin(now_ms)
         return self.step([], now_ms)
 
     def step(self, events: list[Event], now_ms: int) -> list[Effect]:
-        """Take what happened, answer what was asked, ask what is due."""
+        """Take events, answer requests, send the requests that are due."""
         effects: list[Effect] = []
         for event in events:
             effects += self._event(event, now_ms)
@@ -129,7 +129,7 @@ class BrokerMachine:
         return effects + self._clients.effects(now_ms)
 
     def shutdown(self, now_ms: int) -> list[Effect]:
-        """Close everything; nothing more is asked or answered."""
+        """Close all connections; nothing more is sent or answered."""
         self._client_turns([*self._clients.close()])
         self.lifecycle.end()
         effects = self._inbound.close_all() + self.lifecycle.channel.effects(now_ms)
@@ -139,11 +139,11 @@ class BrokerMachine:
         return [*effects, *self._clients.effects(now_ms), Halt(0, "the broker was stopped")]
 
     def ask(self, request: object, ticket: object, version: int | None = None) -> None:
-        """Pass a client's request on to the controller; the next step sends it."""
+        """Forward a client's request to the controller; the next step sends it."""
         self._clients.put(request, ticket, version)
 
     def take_notices(self) -> list[BrokerNotice]:
-        """What there was to see since the last call, in order."""
+        """Notices since the last call, in order."""
         notices, self._notices = self._notices, []
         return notices
 
@@ -157,7 +157,7 @@ class BrokerMachine:
             case Closed(conn) if self._inbound.owns(conn):
                 self._inbound.closed(conn)
             case Connected() | Received() | Closed():
-                # An event of a connection that is over is nobody's, and changes nothing.
+                # An event of a connection that has ended is ignored.
                 if self.observer is not None:
                     turns = self.observer.channel.handle(event, now_ms)
                     self._notices += self.observer.take(turns, now_ms)
@@ -176,7 +176,7 @@ class BrokerMachine:
                 case Unanswered(ticket=ticket):
                     self._notices.append(ClientAnswered(ticket, None))
                 case _:
-                    """Clients hear of answers only."""
+                    """Only answers are reported to clients."""
 
     def _reached(self) -> int:
         return FAR_AHEAD if self.observer is None else self.observer.reached

@@ -1,4 +1,4 @@
-"""What a broker has seen or been told, for whoever runs it to judge or to count."""
+"""What a broker observed, for its owner to check or to count."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from emulator.net.control import ControlRequest, ControlResponse
 
 @dataclass(frozen=True, slots=True)
 class ToldByController:
-    """A control request came and was answered."""
+    """A control request was received and answered."""
 
     request: ControlRequest
     response: ControlResponse
@@ -18,14 +18,14 @@ class ToldByController:
 
 @dataclass(frozen=True, slots=True)
 class SentNonsense:
-    """Who connected to us sent what no broker takes, and was cut off."""
+    """A peer sent an invalid request, and its connection was closed."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredAs:
-    """The controller took the registration."""
+    """The controller accepted the registration."""
 
     broker_epoch: int
 
@@ -40,7 +40,7 @@ class LifecycleRefused:
 
 @dataclass(frozen=True, slots=True)
 class ControllerLost:
-    """A connection to the controller ended, or could not be made."""
+    """A connection to the controller ended or failed."""
 
     why: str
 
@@ -56,7 +56,7 @@ class RecordFetched:
 
 @dataclass(frozen=True, slots=True)
 class Diverged:
-    """The leader does not have what we follow: we stand at ``end_offset`` and must go back."""
+    """The leader's log differs from ours: we must truncate to ``end_offset``."""
 
     end_offset: int
     to_epoch: int
@@ -65,7 +65,7 @@ class Diverged:
 
 @dataclass(frozen=True, slots=True)
 class ClientAnswered:
-    """What was passed on for a client has its answer; None: nobody will ever know."""
+    """The answer to a forwarded client request; None: it was lost."""
 
     ticket: Any
     message: Any | None

@@ -1,6 +1,6 @@
-"""A broker's copy of the metadata log: how far it has come, and the Fetch that brings it further.
+"""A broker's position in the metadata log, and the Fetch requests that advance it.
 
-It keeps offsets only: what the records say is for whoever takes the notices.
+It keeps offsets only; the records are passed on as notices.
 
 Source: KafkaRaftClient as an observer, Kafka 3.9.
 """
@@ -28,7 +28,7 @@ LOST_MS: Final = 100
 
 @dataclass(slots=True)
 class FollowedLog:
-    """How far a broker has followed the metadata log; it stays on its disk."""
+    """A broker's position in the metadata log, which it keeps on its disk."""
 
     end_offset: int = 0
     last_epoch: int = 0
@@ -39,9 +39,9 @@ class MetadataObserver:
     """See the module's docstring.
 
     Args:
-        settings: whose copy it is.
-        log: where it begins; it is moved on.
-        new_conn: gives connection ids.
+        settings: the broker.
+        log: the start position; it is updated.
+        new_conn: allocates connection ids.
     """
 
     def __init__(
@@ -54,16 +54,16 @@ class MetadataObserver:
         )
         self._settings = settings
         self._due_ms: int | None = None
-        """When to fetch; None while a fetch is under way, and before the start."""
+        """When to fetch; None while a fetch is in flight, and before the start."""
 
     @property
     def deadline_ms(self) -> int | None:
-        """When to go on."""
+        """When the next fetch is due."""
         return self._due_ms
 
     @property
     def reached(self) -> int:
-        """Offset of the last record that is known to be committed; 0 before there is one."""
+        """Offset of the last record known to be committed; 0 if there is none."""
         return max(0, self.log.high_watermark - 1)
 
     def begin(self, now_ms: int) -> None:
@@ -71,7 +71,7 @@ class MetadataObserver:
         self._due_ms = now_ms
 
     def end(self) -> None:
-        """Ask nothing more."""
+        """Send nothing more."""
         self._due_ms = None
         self.channel.close()
 
@@ -82,7 +82,7 @@ class MetadataObserver:
             self.channel.put(self._fetch(), None)
 
     def take(self, turns: list[Turn[None]], now_ms: int) -> Iterator[BrokerNotice]:
-        """Follow the answers."""
+        """Take outcomes of fetches."""
         for turn in turns:
             match turn:
                 case Answered(message=m.FetchResponse(responses=[topic, *_])):
@@ -91,12 +91,12 @@ class MetadataObserver:
                 case Answered() | Unanswered():
                     self._due_ms = now_ms + LOST_MS
                 case _:
-                    """Connected or not: only an answer moves us."""
+                    """Only an answer changes the position."""
 
     def _follow(
         self, partition: m.FetchResponse.PartitionData
     ) -> Generator[BrokerNotice, None, int]:
-        """Follow one answer; returns how long to wait before the next fetch."""
+        """Take one answer; returns how long to wait before the next fetch."""
         leader = partition.current_leader
         if partition.error_code:
             if leader.leader_epoch > self.leader_epoch:
@@ -105,7 +105,7 @@ class MetadataObserver:
             return REFUSED_MS
         log, snapshot, diverging = self.log, partition.snapshot_id, partition.diverging_epoch
         if snapshot.end_offset >= 0:
-            # The content is of no use here: it only takes the place in the log.
+            # The content is not used; only its offsets count.
             log.end_offset, log.last_epoch = snapshot.end_offset, snapshot.epoch
             return 0
         if diverging.epoch >= 0:

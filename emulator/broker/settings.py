@@ -1,4 +1,4 @@
-"""Who a broker is, and how fast it goes about things."""
+"""Identity and timing of a broker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class BrokerPace:
 
     heartbeat_ms: int
     hasty_ms: int
-    """Pause between heartbeats while it is fenced, or does not know what became of the last."""
+    """Pause between heartbeats while it is fenced, or after a lost answer."""
     register_ms: int
     """Pause before a registration that was refused or lost is sent again."""
     retry_ms: int
@@ -25,7 +25,7 @@ class BrokerPace:
 
 @dataclass(frozen=True, slots=True)
 class BrokerListener:
-    """Where the broker says that it listens, in plain text."""
+    """A PLAINTEXT listener that the broker registers."""
 
     name: str
     host: str
@@ -47,13 +47,13 @@ class BrokerSettings:
     """Lowest and highest level of metadata.version that it supports."""
     pace: BrokerPace
     release: str = "3.9"
-    """Whose ApiVersions it answers."""
+    """The Kafka release whose ApiVersions it answers."""
     greeting: Greeting | None = None
-    """What it asks its controller first."""
+    """The first requests to its controller."""
 
     @property
     def channel(self) -> ChannelConfig:
-        """How it talks to its controller."""
+        """Configuration of the channel to its controller."""
         return ChannelConfig(
             client_id=self.client_id,
             connect_ms=self.pace.connect_ms,

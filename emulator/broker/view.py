@@ -1,4 +1,4 @@
-"""What a ZooKeeper-mode broker believes, from the control requests it was sent.
+"""The metadata of a ZooKeeper-mode broker, from the control requests it received.
 
 Follows what a real one does with them: an older controller and an older life of the broker are
 refused, lower epochs of a partition are ignored, a FULL request replaces everything.
@@ -21,7 +21,7 @@ DURING_DELETE = -2
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A partition as told."""
+    """A partition as received in control requests."""
 
     topic_id: bytes
     leader: int
@@ -33,18 +33,18 @@ class Known:
 
 @dataclass(slots=True)
 class View:
-    """Everything told in one life of a broker, by topic name and partition."""
+    """All metadata received in one life of a broker, by topic name and partition."""
 
     broker_id: int
     controller_epoch: int = -1
     live: frozenset[int] = frozenset()
     partitions: dict[tuple[str, int], Known] = field(default_factory=dict)
-    """What clients are told, from UpdateMetadata."""
+    """The metadata for clients, from UpdateMetadata."""
     replicas: dict[tuple[str, int], Known] = field(default_factory=dict)
-    """What this broker hosts, from LeaderAndIsr."""
+    """The replicas that this broker hosts, from LeaderAndIsr."""
 
     def refusal(self, request: ControlRequest, broker_epoch: int) -> ErrorCode:
-        """Why a request is not for this life of this broker, or NONE."""
+        """The error for a request that is stale or for another life of this broker, or NONE."""
         if request.broker_epoch < broker_epoch:
             return ErrorCode.STALE_BROKER_EPOCH
         if request.controller_epoch < self.controller_epoch:
@@ -52,7 +52,7 @@ class View:
         return ErrorCode.NONE
 
     def take(self, request: ControlRequest, broker_epoch: int) -> ControlResponse:
-        """Judge a request, do what it says, and answer it."""
+        """Check a request, apply it, and return the response."""
         refusal = self.refusal(request, broker_epoch)
         match request:
             case m.LeaderAndIsrRequest():
@@ -69,7 +69,7 @@ class View:
                 return self.stop_replica(request)
 
     def leader_and_isr(self, request: m.LeaderAndIsrRequest) -> m.LeaderAndIsrResponse:
-        """Host the replicas named; a FULL one names them all, so first the others are dropped."""
+        """Host the listed replicas; a FULL request lists all, so the others are dropped first."""
         self.controller_epoch = request.controller_epoch
         errors = []
         if request.type == TYPE_FULL:
@@ -122,7 +122,7 @@ class View:
         return True
 
     def update_metadata(self, request: m.UpdateMetadataRequest) -> m.UpdateMetadataResponse:
-        """Learn of partitions and of who is there; a FULL request names all partitions."""
+        """Update partitions and live brokers; a FULL request lists all partitions."""
         self.controller_epoch = request.controller_epoch
         self.live = frozenset(broker.id for broker in request.live_brokers)
         if request.type == TYPE_FULL:
@@ -144,7 +144,7 @@ class View:
         return m.UpdateMetadataResponse()
 
     def stop_replica(self, request: m.StopReplicaRequest) -> m.StopReplicaResponse:
-        """Stop hosting, unless the leader epoch is an old one."""
+        """Stop hosting replicas, unless the leader epoch is stale."""
         self.controller_epoch = request.controller_epoch
         for topic in request.topic_states:
             for p in topic.partition_states:
@@ -156,7 +156,7 @@ class View:
         return m.StopReplicaResponse()
 
     def differences(self, image: Image) -> list[str]:
-        """Where this broker believes something else than an image says."""
+        """Differences between this broker's metadata and an image."""
         wanted: dict[tuple[str, int], Known] = {}
         for topic in image.topics.values():
             for index, p in topic.partitions.items():

@@ -1,1 +1,1 @@
-"""Kafka's properties, read once at start: one file a subject, ``load`` puts them together."""
+"""Kafka's properties, read once at start: one file per subject; ``load`` combines them."""

@@ -1,4 +1,4 @@
-"""Who may do what on this controller: the authorizer's settings, by Kafka's names.
+"""The authorizer's settings, by Kafka's names.
 
 Source: StandardAuthorizer.configure, KafkaConfig.validateValues, Kafka 3.4-3.9; KIP-801.
 """
@@ -32,12 +32,12 @@ class AuthorizerSettings:
     def read(
         cls, reader: PropertyReader, *, release: str, migration: bool
     ) -> AuthorizerSettings | None:
-        """Take the authorizer's properties; what is wrong is noted in the reader.
+        """Read the authorizer's properties; problems are collected in the reader.
 
         Args:
             reader: the properties.
-            release: Kafka line whose dialect is spoken.
-            migration: whether a migration is to be run.
+            release: the emulated Kafka release.
+            migration: whether a migration is configured.
 
         Returns:
             None if no authorizer is configured.
@@ -65,7 +65,7 @@ class AuthorizerSettings:
 
 
 def _principals(text: str) -> frozenset[str]:
-    """Parse a list between semicolons, since names may hold commas."""
+    """Parse a list separated by semicolons, because names may contain commas."""
     found = [one for part in text.split(";") if (one := part.strip())]
     if wrong := [one for one in found if ":" not in one]:
         raise ValueError(f"not Type:name: {', '.join(wrong)}")

@@ -14,18 +14,18 @@ from emulator.config.reading import INT_MAX, LONG_MAX, PropertyReader, integer
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
-    """How many connections are held, and for how long without a word."""
+    """Limits on the number of connections and on their idle time."""
 
     idle_ms: int = 600_000
-    """Milliseconds; negative: for ever."""
+    """Milliseconds; negative: no limit."""
     most: int = INT_MAX
     most_per_address: int = INT_MAX
     most_of: Mapping[bytes, int] = field(default_factory=dict)
-    """In place of ``most_per_address``, by address: 4 or 16 raw bytes."""
+    """Overrides of ``most_per_address``, by address: 4 or 16 raw bytes."""
 
     @classmethod
     def read(cls, reader: PropertyReader) -> ConnectionSettings:
-        """Take the properties; what is wrong is noted in the reader.
+        """Read the properties; problems are collected in the reader.
 
         >>> ConnectionSettings.read(PropertyReader({"max.connections": "5"})).most
         5
@@ -46,7 +46,7 @@ class ConnectionSettings:
 
 
 def _overrides(text: str) -> dict[bytes, int]:
-    """``address:count`` and so on; Kafka takes names of hosts too, which nobody looks up here.
+    """Parse ``address:count`` entries; unlike in Kafka, host names are not looked up.
 
     >>> [(len(address), count) for address, count in _overrides("127.0.0.1:20, ::1:3").items()]
     [(4, 20), (16, 3)]

@@ -1,7 +1,7 @@
 """A JAAS login configuration: which login module with which options, by section.
 
-Kafka's brokers are told how to log in to ZooKeeper by such a text. Pure; reading a file of it is
-``emulator/io``'s work. Source: javax.security.auth.login.Configuration (its grammar).
+Kafka's brokers use it for the login to ZooKeeper. Pure; ``emulator/io`` reads the file. Source:
+javax.security.auth.login.Configuration (its grammar).
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def parse(text: str) -> dict[str, tuple[LoginModule, ...]]:
     """Read every section.
 
     Raises:
-        ValueError: the text does not follow the grammar; it says near what, and quotes no option.
+        ValueError: the text does not follow the grammar; the error names the position and quotes no
+            option.
 
     >>> parse('Client { a.Digest required username="u" password="p"; };')["Client"][0].name
     'a.Digest'

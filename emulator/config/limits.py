@@ -12,7 +12,7 @@ from emulator.config.reading import LONG_MAX, PropertyReader, integer
 
 HOUR_MS: Final = 60 * 60 * 1000
 SECRET_KEYS: Final = ("delegation.token.secret.key", "delegation.token.master.key")
-"""The name, and the one it had before 2.8 (KIP-681)."""
+"""The current name, and the name before 2.8 (KIP-681)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class TokenSettings:
 
     @classmethod
     def read(cls, reader: PropertyReader) -> TokenSettings:
-        """Take ``delegation.token.*``; what is wrong is noted in the reader.
+        """Read ``delegation.token.*``; problems are collected in the reader.
 
         >>> TokenSettings.read(PropertyReader({"delegation.token.expiry.time.ms": "5"})).expiry_ms
         5
@@ -46,14 +46,14 @@ class TokenSettings:
 
 @dataclass(frozen=True, slots=True)
 class MutationQuotaSettings:
-    """A client may save up ``windows`` times ``window_seconds`` of its rate."""
+    """A client's tokens are limited to ``windows`` times ``window_seconds`` of its rate."""
 
     windows: int = 11
     window_seconds: int = 1
 
     @classmethod
     def read(cls, reader: PropertyReader) -> MutationQuotaSettings:
-        """Take ``controller.quota.*``; what is wrong is noted in the reader."""
+        """Read ``controller.quota.*``; problems are collected in the reader."""
         plain, positive = cls(), integer(1)
         return cls(
             reader.take("controller.quota.window.num", positive, plain.windows),

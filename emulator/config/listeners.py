@@ -1,4 +1,4 @@
-"""Where a node binds, what it tells others of that, and where the voters are.
+"""Listeners, advertised listeners and voters.
 
 Source: KafkaConfig, SocketServerConfigs, QuorumConfig, Kafka 3.9.
 """
@@ -87,7 +87,7 @@ def protocol_map(text: str) -> dict[str, str]:
 
 
 def listeners_of(text: str, protocols: Mapping[str, str]) -> tuple[Listener, ...]:
-    """Parse ``listeners``; a name that ``protocols`` lacks is its own security protocol.
+    """Parse ``listeners``; a name that is not in ``protocols`` is its own security protocol.
 
     Raises:
         ValueError: an entry is not ``NAME://host:port``, or a name appears twice.
@@ -107,7 +107,7 @@ def listeners_of(text: str, protocols: Mapping[str, str]) -> tuple[Listener, ...
 def advertised_of(
     listeners: Sequence[Listener], given: Sequence[Listener], voter: HostPort | None
 ) -> tuple[Listener, ...]:
-    """The advertised listeners: ``given`` ones, for the others the address they bind.
+    """The advertised listeners: those in ``given``, else the bound address.
 
     A listener that binds every address is advertised at the host of ``voter``, which is this
     node's entry in ``controller.quorum.voters``.

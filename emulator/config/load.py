@@ -40,8 +40,8 @@ from wire.releases import RELEASES
 class ConfigError(Exception):
     """The configuration cannot be used; ``problems`` holds one sentence for each wrong value.
 
-    ``warnings`` are those that :func:`load` would have returned: a required key that is missing is
-    often one that is misspelt.
+    ``warnings`` are those that :func:`load` would have returned: a missing required key is often a
+    misspelt one.
     """
 
     def __init__(self, problems: Sequence[str], warnings: Sequence[str] = ()) -> None:
@@ -52,7 +52,7 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What one controller node needs. Times in milliseconds unless the name says otherwise."""
+    """The settings of one controller node. Times in milliseconds unless the name says otherwise."""
 
     node_id: int
     voters: Mapping[int, HostPort]
@@ -78,21 +78,21 @@ class Config:
     snapshot_interval_ms: int = 3_600_000
     segment_bytes: int = 1024 * 1024 * 1024
     socket_request_max_bytes: int = 16 * 1024 * 1024
-    """Kafka's default is 100 MiB; peers here are not authenticated, and decoding needs more."""
+    """Kafka's default is 100 MiB; decoding a frame needs more memory."""
     delete_topic_enable: bool = True
     auto_leader_rebalance_enable: bool = True
     leader_imbalance_check_interval_seconds: int = 300
     release: str = "3.9"
     write_behind_max_records: int = 10_000
     write_behind_hard_max_records: int = -1
-    """-1: twice the other."""
+    """-1: twice the first bound."""
     write_behind_poison: str = "block"
     write_behind_multi_ops: int = 400
     metrics_port: int = -1
     """-1: no HTTP endpoint; 0: any free port."""
     trace_dir: str = ""
     trace_run_id: str = ""
-    """Joins the traces of several processes; empty: the time of the start."""
+    """Id of the run in the traces of several processes; empty: the time of the start."""
     connections: ConnectionSettings = ConnectionSettings()  # noqa: RUF009  # frozen
     tokens: TokenSettings = TokenSettings()  # noqa: RUF009  # frozen
     mutation_quota: MutationQuotaSettings = MutationQuotaSettings()  # noqa: RUF009  # frozen
@@ -104,12 +104,12 @@ class Config:
 
     @property
     def controller_listener(self) -> Listener:
-        """The listener peers and brokers use: the first of ``controller.listener.names``."""
+        """The listener that peers and brokers use: the first of ``controller.listener.names``."""
         return next(x for x in self.listeners if x.name == self.controller_listener_names[0])
 
     @property
     def advertised_controller_listener(self) -> Listener:
-        """What we tell others of :attr:`controller_listener`."""
+        """The advertised address of :attr:`controller_listener`."""
         return next(x for x in self.advertised if x.name == self.controller_listener_names[0])
 
 
@@ -145,7 +145,7 @@ _PLAIN: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "trace_dir": ("kraftbridge.trace.dir", str),
     "trace_run_id": ("kraftbridge.trace.run.id", str),
 }
-"""Field of :class:`Config` -> its property and how it is read; the default is the field's."""
+"""Field of :class:`Config` -> its property and its parser; the default is the field's."""
 DEFAULTS: Final[Mapping[str, Any]] = {
     one.name: one.default for one in fields(Config) if one.default is not MISSING
 }
@@ -158,7 +158,7 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
         raw: property name -> text, as in ``server.properties`` with ``-X`` overrides applied.
 
     Returns:
-        The configuration and one warning per key that neither Kafka 3.4-3.9 nor we know.
+        The configuration and one warning per unknown key.
 
     Raises:
         ConfigError: with every problem found, not only the first.

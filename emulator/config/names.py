@@ -1,6 +1,6 @@
 """The property names a Kafka 3.4 ... 3.9 server knows (``KafkaConfig.configNames``, Kafka 3.9.2).
 
-A name in this list never warns, whether or not it has an effect here; any other does.
+A name in this list gives no warning as unknown; every other name does.
 """
 
 from typing import Final

@@ -1,6 +1,6 @@
 """``password.encoder.*``: how passwords in configs of brokers are encoded in ZooKeeper.
 
-Kafka reads these on brokers; a controller that migrates must have those of the brokers.
+Kafka reads these on brokers; a migrating controller needs the same values as the brokers.
 Source: PasswordEncoderConfigs, Kafka 3.9.
 """
 
@@ -30,7 +30,7 @@ NAMES: Final = (
 
 
 def is_password(key: str) -> bool:
-    """Whether a config holds a password; of listeners and mechanisms too.
+    """Whether a config holds a password, with or without a listener or mechanism prefix.
 
     Source: DynamicBrokerConfig.isPasswordConfig.
 
@@ -42,14 +42,14 @@ def is_password(key: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PasswordSettings:
-    """Secrets and parameters; what is encoded names its own parameters, so these are for writing.
+    """Secrets and parameters; encoded values contain theirs, so these are for writing.
 
-    ``secret`` None: nothing encoded can be read or written.
+    ``secret`` None: encoded values can be neither read nor written.
     """
 
     secret: str | None = field(default=None, repr=False)
     old_secret: str | None = field(default=None, repr=False)
-    """Tried when ``secret`` does not decode a password."""
+    """Used when ``secret`` does not decode a password."""
     key_factory: str = "PBKDF2WithHmacSHA512"
     cipher: str = CIPHERS[0]
     key_bits: int = 128
@@ -57,7 +57,7 @@ class PasswordSettings:
 
     @classmethod
     def read(cls, reader: PropertyReader) -> PasswordSettings:
-        """Take ``password.encoder.*``; what is wrong is noted in the reader, without the secrets.
+        """Read ``password.encoder.*``; problems are collected in the reader, without the secrets.
 
         >>> reader = PropertyReader({"password.encoder.key.length": "8"})
         >>> PasswordSettings.read(reader).key_bits, reader.problems

@@ -1,4 +1,4 @@
-"""Typed values out of a properties file, with everything that is wrong collected on the way."""
+"""Reads typed values from properties and collects all problems."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ LONG_MAX: Final = 2**63 - 1
 
 @dataclass(slots=True)
 class PropertyReader:
-    """Takes typed values out of raw properties and collects what is wrong with them."""
+    """Reads typed values from raw properties and collects the problems."""
 
     raw: Mapping[str, str]
     problems: list[str] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
 
     def take(self, key: str, parse: Callable[[str], T], default: T) -> T:
-        """The parsed value of ``key``; ``default`` when absent or wrong (a problem is noted)."""
+        """The parsed value of ``key``; ``default`` if absent or invalid (a problem is recorded)."""
         self.used.add(key)
         text = self.raw.get(key)
         if text is None:
@@ -32,7 +32,7 @@ class PropertyReader:
             return default
 
     def need(self, key: str, parse: Callable[[str], T], default: T) -> T:
-        """Like :meth:`take`, but absence is a problem too, and so is an empty value."""
+        """Like :meth:`take`, but a missing or empty value is a problem too."""
         if not self.raw.get(key, "").strip():
             self.used.add(key)
             self.problems.append(f"{key} is required")

@@ -44,7 +44,7 @@ class ZooKeeperTls:
 
 
 def zookeeper_tls(reader: PropertyReader) -> ZooKeeperTls:
-    """Read ``zookeeper.ssl.*``; what is wrong is noted in the reader."""
+    """Read ``zookeeper.ssl.*``; problems are collected in the reader."""
     if reader.raw.get("zookeeper.clientCnxnSocket", "").strip() != NETTY:
         reader.problems.append(
             f"zookeeper.ssl.client.enable=true needs zookeeper.clientCnxnSocket={NETTY}: without "
@@ -82,7 +82,7 @@ def zookeeper_tls(reader: PropertyReader) -> ZooKeeperTls:
 
 
 def _store(reader: PropertyReader, which: str) -> Store | None:
-    """One store; its type is told by the file's name if by nothing else, as in ZooKeeper."""
+    """One store; without a type property the file name decides, as in ZooKeeper."""
     key = f"{SSL}{which}"
     location = reader.raw.get(f"{key}.location", "").strip()
     if not location:

@@ -1,8 +1,8 @@
-"""How to log in to a secured ZooKeeper, and which ACLs what we create there gets.
+"""The login to a secured ZooKeeper, and the ACLs of the znodes we create.
 
-Names are Kafka's where Kafka has a property. How to log in by SASL it is told through a system
-property of the JVM, which no properties file can hold: hence ``kraftbridge.zookeeper.*``.
-Source: ZkConfigs, KafkaZkClient.createZkClient, Kafka 3.9.
+Names are Kafka's where Kafka has a property. Kafka gets its SASL login from a system property of
+the JVM, which a properties file cannot hold: therefore ``kraftbridge.zookeeper.*``. Source:
+ZkConfigs, KafkaZkClient.createZkClient, Kafka 3.9.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ZOOKEEPER_PORT: Final = 2181
 JAAS: Final = "kraftbridge.zookeeper.jaas.config"
 """The text of a JAAS file; the command line also takes its path and reads it."""
 JAAS_SECTION: Final = "kraftbridge.zookeeper.sasl.clientconfig"
-"""Which section is ours: ZooKeeper's own ``zookeeper.sasl.clientconfig``, as default ``Client``."""
+"""The section to use: ZooKeeper's own ``zookeeper.sasl.clientconfig``, default ``Client``."""
 DIGEST: Final = "kraftbridge.zookeeper.digest"
 """``user:password``, added to the session by ``addauth digest``."""
 DIGEST_MODULE: Final = "org.apache.zookeeper.server.auth.DigestLoginModule"
@@ -39,7 +39,7 @@ class ZooKeeperLogin:
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperSecurity:
-    """Who we are to ZooKeeper, and whether what we create is protected."""
+    """Our ZooKeeper identities, and whether the znodes we create get ACLs."""
 
     set_acl: bool = False
     sasl: ZooKeeperLogin | None = None
@@ -48,18 +48,18 @@ class ZooKeeperSecurity:
 
     @property
     def identities(self) -> tuple[str, ...]:
-        """As whom we log in, for a log line; of a certificate only that there is one."""
+        """Our identities for a log line; of a certificate only that there is one."""
         named = (("sasl", self.sasl), ("digest", self.digest))
         known = tuple(f"{scheme}:{login.username}" for scheme, login in named if login)
         return (*known, "x509") if self.tls is not None and self.tls.keystore else known
 
 
 OPEN: Final = ZooKeeperSecurity()
-"""No identity, and no ACLs on what we create."""
+"""No identity, and no ACLs on created znodes."""
 
 
 def read(raw: Mapping[str, str]) -> tuple[ZooKeeperSecurity, list[str]]:
-    """Read the properties; the second value holds a sentence for each that is wrong."""
+    """Read the properties; the second value has one sentence for each problem."""
     reader = PropertyReader(raw)
     set_acl = reader.take("zookeeper.set.acl", boolean, False)
     tls = zookeeper_tls(reader) if reader.take(SSL + "client.enable", boolean, False) else None
@@ -68,9 +68,9 @@ def read(raw: Mapping[str, str]) -> tuple[ZooKeeperSecurity, list[str]]:
 
 
 def owner_missing(security: ZooKeeperSecurity) -> list[str]:
-    """Refuse ACLs for nobody, as Kafka does when it connects.
+    """Refuse ``zookeeper.set.acl`` without an identity, as Kafka does when it connects.
 
-    A digest does not count: brokers cannot have one, so the ACLs would lock them out.
+    A digest identity does not count: brokers cannot have one, so the ACLs would exclude them.
     """
     certified = security.tls is not None and security.tls.keystore is not None
     if not security.set_acl or security.sasl is not None or certified:

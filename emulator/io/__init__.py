@@ -1,1 +1,1 @@
-"""The only place with asyncio, sockets, files and clocks: it performs effects, decides nothing."""
+"""The only package with asyncio, sockets, files and clocks: performs effects, never decides."""

@@ -1,4 +1,4 @@
-"""Until when a certificate is valid: the one thing that OpenSSL's word on a refusal leaves out."""
+"""Reads until when a certificate is valid, which OpenSSL's error does not say."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def not_after(pem: str) -> datetime:
         (_, certificate), *_ = _values(der)
         (_, signed), *_ = _values(certificate)
         fields = [value for kind, value in _values(signed) if kind != _VERSION]
-        _, (kind, when) = _values(fields[3])  # behind serial number, algorithm and issuer
+        _, (kind, when) = _values(fields[3])  # after serial number, algorithm and issuer
         form = "%y%m%d%H%M%SZ" if kind == _UTC_TIME else "%Y%m%d%H%M%SZ"
         return datetime.strptime(when.decode(), form).replace(tzinfo=UTC)
     except (IndexError, ValueError) as error:

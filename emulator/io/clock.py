@@ -8,8 +8,8 @@ import time
 class Clock:
     """Milliseconds since the epoch, anchored once and advanced by the monotonic clock.
 
-    Record batches carry these times, timers compare them: a step of the system clock must move
-    neither.
+    Record batches carry these times and timers compare them: a step of the system clock must not
+    change them.
     """
 
     def __init__(self) -> None:

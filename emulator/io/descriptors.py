@@ -1,4 +1,4 @@
-"""How many connections this process has descriptors for."""
+"""The number of connections for which this process has file descriptors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ listener, 100)."""
 
 
 def for_connections() -> int:
-    """Raise the soft limit to the hard one, if that may be; what is left beside the reserve."""
+    """Raise the soft limit to the hard limit if possible; returns it without the reserve."""
     _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

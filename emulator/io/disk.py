@@ -1,7 +1,7 @@
-"""Files below one node's folder: appends, durable syncs off the loop, atomic replaces.
+"""Files below one node's folder: appends, durable syncs outside the event loop, atomic replaces.
 
-Descriptors for all of it are kept in reserve: connections may use up the process's limit, and
-that must not look like a disk that fails.
+File descriptors are kept in reserve: connections may use up the process's limit, and that must not
+appear as a disk failure.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ class FolderLockedError(Exception):
 
 _PART: Final = ".part"
 _RESERVED: Final = 8
-"""An operation opens two at a time; a file that is appended to keeps one."""
+"""An operation opens at most two files; a file that is appended to stays open."""
 
 
 def failure(error: OSError) -> str:
-    """What failed, with the file; and what to do when there is no space."""
+    """The error text with the file, and what to do when there is no space."""
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return f"{error}; make room and start again: what was acknowledged is on the disk"
     return str(error)
 
 
 class _Reserve:
-    """Descriptors held only to be given up when the process has no other left."""
+    """Descriptors that are held open, and closed when the process has no other left."""
 
     def __init__(self) -> None:
         self._held: list[int] = []
         self.fill()
 
     def open(self, path: Path, flags: int) -> int:
-        """As ``os.open``, at need in the place of one held."""
+        """As ``os.open``; if no descriptor is left, a reserved one is closed first."""
         try:
             return os.open(path, flags | os.O_CLOEXEC, 0o644)
         except OSError as error:
@@ -53,13 +53,13 @@ class _Reserve:
         return os.open(path, flags | os.O_CLOEXEC, 0o644)
 
     def fill(self) -> None:
-        """Hold as many as before again, or as many as there are."""
+        """Open reserved descriptors again, as many as possible."""
         with contextlib.suppress(OSError):
             while len(self._held) < _RESERVED:
                 self._held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
 
     def close(self) -> None:
-        """Give all of them up."""
+        """Close all of them."""
         while self._held:
             os.close(self._held.pop())
 
@@ -88,7 +88,7 @@ class Disk:
     def read_all(self) -> dict[str, bytes]:
         """Every file below the folder but the lock: relative path -> content.
 
-        What a replace left unfinished is there by its name, for whoever removes it, and empty.
+        An unfinished replace is listed by its name with empty content, so that it can be removed.
         """
         found = {}
         for path in sorted(self.root.rglob("*")):
@@ -123,7 +123,7 @@ class Disk:
         self._syncer.submit(work)
 
     def replace(self, effect: ReplaceFile) -> None:
-        """Write, fsync, rename, fsync the folder; when it fails the file is as it was."""
+        """Write, fsync, rename, fsync the folder; if it fails the file is unchanged."""
         path = self.root / effect.path
         part = path.with_name(path.name + _PART)
         with self._naming(effect.path):
@@ -136,7 +136,7 @@ class Disk:
                         view = view[file.write(view) :]
                     os.fsync(file.fileno())
             except OSError:
-                # Half a file must not keep a full disk full.
+                # A partial file must not use space on a full disk.
                 with contextlib.suppress(OSError):
                     part.unlink(missing_ok=True)
                 raise
@@ -145,7 +145,7 @@ class Disk:
             self._sync_folder(path.parent)
 
     def truncate(self, effect: TruncateFile) -> None:
-        """Cut a file and make the cut durable."""
+        """Truncate a file and make that durable."""
         path = self.root / effect.path
         with (
             self._naming(effect.path),
@@ -171,7 +171,7 @@ class Disk:
 
     @contextlib.contextmanager
     def _naming(self, name: str) -> Iterator[None]:
-        """Let an error tell the file, and what it used of the reserve be held again."""
+        """Add the file to an error, and restore the reserve of descriptors."""
         try:
             yield
         except OSError as error:

@@ -1,7 +1,7 @@
-"""GET /metrics /livez /readyz /status: a few routes, nothing else of HTTP.
+"""GET /metrics /livez /readyz /status: a minimal HTTP server.
 
-A web framework would bring nine dependencies for these routes. An answer closes the connection,
-a request above 8 KiB is refused.
+A web framework would add nine dependencies for these routes. The connection is closed after an
+answer; a request above 8 KiB is refused.
 """
 
 from __future__ import annotations

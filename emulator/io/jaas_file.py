@@ -1,4 +1,4 @@
-"""The JAAS file that a property names, put in its place: configuration itself reads no files."""
+"""Replaces the path of a JAAS file by its text, because ``emulator.config`` reads no files."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def key_and_chain(data: bytes, password: str | None, passphrase: str) -> bytes:
 
 
 def certificates(data: bytes, password: str | None) -> bytes:
-    """Every certificate in it, as DER one behind the other.
+    """Every certificate in the store, as concatenated DER.
 
     Raises:
         ValueError: the password is wrong, or there is none.

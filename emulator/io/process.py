@@ -39,7 +39,7 @@ from emulator.zookeeper.client import TLS
 
 GAUGE_INTERVAL_S = 0.1
 STALL_MS_MIN = 50
-"""A turn of the loop that comes later than this is recorded as a stall."""
+"""A turn of the event loop that is late by more than this is recorded as a stall."""
 GC_THRESHOLD = 50_000
 """Objects between collections: with freeze() a pass stays below 10 ms (default: up to 90 ms)."""
 
@@ -142,7 +142,7 @@ class _Process:
         return {"/metrics": metrics, "/status": status, "/livez": live, "/readyz": ready}
 
     async def _housekeeping(self) -> None:
-        """Sample gauges into the trace, flush it, notice when the loop stood still."""
+        """Sample gauges into the trace, flush it, record stalls of the event loop."""
         interval_ns = int(GAUGE_INTERVAL_S * 1e9)
         flush_due_ns = 0
         while True:
@@ -161,7 +161,7 @@ class _Process:
                 self.trace.flush()
 
     def _housekept(self, task: asyncio.Task[None]) -> None:
-        """A trace that cannot be written ends the run: what it would show is not all there was."""
+        """A trace that cannot be written ends the run, because it would be incomplete."""
         assert self.shell is not None
         if not task.cancelled() and (error := task.exception()) is not None:
             self.shell.fail(error)
@@ -169,7 +169,7 @@ class _Process:
 
 @contextlib.contextmanager
 def _named(key: str) -> Iterator[None]:
-    """Name the property of an address that cannot be bound."""
+    """Add the property's name to the error of an address that cannot be bound."""
     try:
         yield
     except OSError as error:

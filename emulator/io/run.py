@@ -1,7 +1,7 @@
-"""The shell: events in, effects out, at the machines' own pace.
+"""The shell: passes events to a machine and performs its effects.
 
-Everything that arrived during one turn of the loop is one step; everything a step wants to send
-to one connection leaves in one write. File effects are performed in order, syncs run off the loop.
+All events of one turn of the event loop are one step; all bytes that a step sends to one connection
+are one write. File effects are performed in order; syncs run in a thread.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from emulator.seam import (
 )
 
 UNSENT_BYTES_MAX = 64 * 1024 * 1024
-"""Above the largest single message: full metadata of 200,000 partitions is some 30 MB."""
+"""Above the largest single message: full metadata of 200,000 partitions is about 30 MB."""
 
 
 class Shell:
@@ -95,7 +95,7 @@ class Shell:
         """Start the machine and serve until it halts.
 
         Raises:
-            Exception: whatever the machine, or a callback of the loop, could not go on after.
+            Exception: an exception of the machine or of a callback of the event loop.
         """
         loop = asyncio.get_running_loop()
         self._halt = loop.create_future()
@@ -125,7 +125,7 @@ class Shell:
             self._halt.set_exception(error)
 
     def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-        """A callback raised. Sockets fail one by one (no descriptor left); all else is a bug."""
+        """A callback raised: a socket error (no descriptor left) is logged, all else is a bug."""
         error = context.get("exception")
         if isinstance(error, OSError) or not isinstance(error, Exception):
             loop.default_exception_handler(context)
@@ -163,7 +163,7 @@ class Shell:
             self._timer = asyncio.get_running_loop().call_later(delay, self._schedule)
 
     def _perform(self, effects: Iterable[Effect]) -> None:
-        """In order; after a file effect failed nothing more is done and nothing leaves."""
+        """Perform effects in order; after a failed file effect nothing more is done or sent."""
         outgoing: dict[int, list[bytes]] = {}
         closing: list[int] = []
         for effect in effects:
@@ -197,7 +197,7 @@ class Shell:
                 peer.close()
 
     def _write(self, peer: TcpConnection, data: bytes) -> None:
-        """Send; a peer that lets answers pile up is given up rather than kept in memory."""
+        """Send; a peer that does not read its answers is closed, to bound memory."""
         if peer.transport is None:
             return
         peer.transport.write(data)

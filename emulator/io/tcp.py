@@ -1,4 +1,4 @@
-"""Connections as ``asyncio.Protocol``s: bytes in become events, one write per step goes out."""
+"""Connections as ``asyncio.Protocol``s: received bytes become events, each step writes once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from emulator.seam import Closed, Event, Received
 class TcpConnection(asyncio.Protocol):
     """One TCP connection, accepted or opened by us; knows its id and where events go.
 
-    ``serves``: the peer asks and we answer; it is not read from while it does not read.
+    ``serves``: we answer the peer's requests, and do not read from it while it does not read.
     """
 
     def __init__(
@@ -49,17 +49,17 @@ class TcpConnection(asyncio.Protocol):
             self._opened(self)
 
     def data_received(self, data: bytes) -> None:
-        """Hand the bytes on, cut anywhere."""
+        """Pass the bytes on, split at any position."""
         if not self.closing:
             self._emit(Received(self.conn, data))
 
     def pause_writing(self) -> None:
-        """Read no more requests while the answers to earlier ones are not taken."""
+        """Stop reading requests while the peer does not read the answers to earlier ones."""
         if self._serves and self.transport is not None and not self.transport.is_closing():
             self.transport.pause_reading()
 
     def resume_writing(self) -> None:
-        """Go on reading."""
+        """Continue reading."""
         if self._serves and self.transport is not None and not self.transport.is_closing():
             self.transport.resume_reading()
 
@@ -93,7 +93,8 @@ async def connect(
 ) -> None:
     """Open a connection; ``connection_made`` announces it, any failure becomes ``Closed``.
 
-    Not only OSError: a host such as ``a..b`` raises UnicodeError, and brokers tell us their hosts.
+    All exceptions count: a host such as ``a..b`` raises UnicodeError, and brokers register their
+    hosts.
 
     With ``tls`` it is announced after the handshake.
     """
@@ -102,7 +103,7 @@ async def connect(
         if tls is None:
             await loop.create_connection(lambda: peer, host, port)
         else:
-            # Reading stores takes a while, decrypting a key longer still.
+            # Reading stores and decrypting a key takes time.
             made = await loop.run_in_executor(None, context, tls, datetime.now(UTC))
             await loop.create_connection(
                 lambda: peer, host, port, ssl=made, server_hostname=host, ssl_handshake_timeout=10

@@ -1,6 +1,6 @@
 """TLS as a client: Kafka's store properties as an ``ssl.SSLContext``, and errors as sentences.
 
-The context is made anew for each connection, so a renewed certificate counts from the next one on.
+The context is created for each connection, so a renewed certificate is used from the next one on.
 PEM is read by OpenSSL itself; PKCS12 needs the package ``cryptography`` (extra ``tls``).
 """
 
@@ -32,14 +32,14 @@ _ALERT: Final = re.compile(r"alert ([a-z ]+?)(?: \(_ssl|$)")
 
 
 class TlsError(OSError):
-    """A store or a setting that no connection can be made with; the text names it."""
+    """A store or a setting cannot be used; the text names it."""
 
 
 def context(tls: ZooKeeperTls, at: datetime | None = None) -> ssl.SSLContext:
-    """Build what a connection is made with; ``at``: when our own certificate must be valid.
+    """Build the context of a connection; ``at``: when our own certificate must be valid.
 
     Raises:
-        TlsError: a file cannot be read, is not what its type says, or a name is unknown.
+        TlsError: a file cannot be read or has another type, or a name is unknown.
     """
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     made.check_hostname = tls.verify_host
@@ -80,7 +80,7 @@ def openssl_name(name: str) -> str:
 
 
 def explain(error: Exception) -> str:
-    """Say what went wrong with a connection, for a log line and ``/status``."""
+    """The error of a connection as a sentence, for a log line and ``/status``."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"TLS: the server's certificate is refused: {error.verify_message}"
     if not isinstance(error, ssl.SSLError):
@@ -132,7 +132,7 @@ def _load_keys(made: ssl.SSLContext, store: Store, at: datetime | None) -> None:
 
 
 def _check_end(pem: str, at: datetime | None) -> None:
-    """A server only answers that it refuses; this says why."""
+    """A server's alert does not say why it refuses; an expired certificate is the usual reason."""
     if at is not None and (end := not_after(pem)) < at:
         raise ValueError(f"the certificate expired at {end:%Y-%m-%d %H:%M:%S} UTC")
 

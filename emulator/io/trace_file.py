@@ -1,14 +1,14 @@
 """Trace rows to Parquet, off the hot path.
 
-``append`` puts a row in a list and nothing else. A full block, or what gathered since the last
-``flush``, goes to a writer thread, which turns rows into columns and columns into Parquet:
+``append`` only puts a row into a list. A full block, or the rows since the last ``flush``, goes to
+a writer thread, which turns rows into columns and columns into Parquet:
 ``<folder>/<table>/run_id=<run>/<process>-….parquet``, zstd, strings dictionary-encoded, the
 schema's version in the file's metadata.
 
-A Parquet file can be read only once its footer stands. So a file is written under a name starting
-with ``_`` (Spark and pyarrow pass such names over), ended after ``file_seconds`` or ``file_rows``,
-fsynced, and only then renamed. A crash at any instant leaves whole files and loses the rows of at
-most ``file_seconds`` and one interval of ``flush``.
+A Parquet file can be read only when its footer is written. So a file is written under a name
+starting with ``_`` (Spark and pyarrow skip such names), finished after ``file_seconds`` or
+``file_rows``, fsynced, and only then renamed. A crash at any time leaves complete files and loses
+the rows of at most ``file_seconds`` and one interval of ``flush``.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class TraceUnavailableError(Exception):
 
 
 class TraceFailedError(OSError):
-    """A block could not be written; nothing is recorded any more."""
+    """A block could not be written; recording has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class TraceLimits:
-    """When blocks and files are cut."""
+    """When blocks and files are finished."""
 
     block_rows: int = 1024
     """Rows made into columns at a time: 1 ms with the interpreter held; a step may take 5."""
@@ -69,9 +69,10 @@ class TraceFile:
         Args:
             folder: the trace; several processes may write into one.
             run_id: the run: a folder of each table.
-            process: who writes: a column, and part of each file's name: ``controller-3000``.
+            process: the name of the writer, such as ``controller-3000``: a column, and part of each
+                file's name.
             limits: when blocks and files are cut.
-            clock: seconds, monotonic; tells when a file is old.
+            clock: seconds, monotonic; for the age of files.
 
         Raises:
             TraceUnavailableError: pyarrow is missing; the text names what to install.
@@ -82,7 +83,7 @@ class TraceFile:
         self._clock = clock
         self._blocks: dict[type[msgspec.Struct], list[rows.Row]] = {kind: [] for kind in _KINDS}
         self.dropped_rows = 0
-        """Rows given up because the disk was a thousand blocks behind: such a trace has holes."""
+        """Rows dropped because the disk was a thousand blocks behind: the trace has gaps."""
         self._thread = threading.Thread(target=self._writer.run, name="trace", daemon=True)
         self._thread.start()
 
@@ -99,7 +100,7 @@ class TraceFile:
             self._hand_over(kind, block)
 
     def flush(self) -> None:
-        """Hand over what has gathered; call it about once a second. Never waits.
+        """Hand over the rows so far; call it about once a second. Never waits.
 
         Raises:
             TraceFailedError: an earlier block could not be written.
@@ -108,7 +109,7 @@ class TraceFile:
             self._hand_over(kind, block)
 
     def close(self) -> None:
-        """Write out everything, end the files and the thread. Waits; a second call does nothing.
+        """Write everything, finish the files and end the thread. Waits; a second call does nothing.
 
         Raises:
             TraceFailedError: a block could not be written.
@@ -125,7 +126,7 @@ class TraceFile:
         self._writer.check()
         self._blocks[kind] = []
         if self._writer.inbox.qsize() < _BACKLOG_BLOCKS:
-            # An empty block is handed over too: it makes the thread look at the age of its file.
+            # An empty block is handed over too: it makes the thread check the age of its file.
             self._writer.inbox.put(_Block(kind, block, self._clock()))
         else:
             self.dropped_rows += len(block)
@@ -147,7 +148,7 @@ def _pyarrow() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """Where a trace goes, and with what it is written."""
+    """The destination of a trace, and the modules to write it."""
 
     arrow: Any
     folder: Path
@@ -165,7 +166,7 @@ class _Block(NamedTuple):
 
 
 class _Writer:
-    """What the thread owns: one open file per table."""
+    """The state of the thread: one open file per table."""
 
     def __init__(self, target: _Target) -> None:
         self.inbox: queue.SimpleQueue[_Block | None] = queue.SimpleQueue()
@@ -173,12 +174,12 @@ class _Writer:
         self._failure: Exception | None = None
 
     def check(self) -> None:
-        """Raise what went wrong in the thread, if anything did."""
+        """Raise the error of the thread, if there was one."""
         if self._failure is not None:
             raise TraceFailedError(f"the trace stopped: {self._failure}") from self._failure
 
     def run(self) -> None:
-        """Write blocks until told to end; after a failure only empty the inbox."""
+        """Write blocks until the end; after a failure only empty the inbox."""
         for table in self._tables.values():
             self._attempt(table.create)
         while (block := self.inbox.get()) is not None:
@@ -219,7 +220,7 @@ class _Table:
         self.finish()
 
     def add(self, block: _Block) -> None:
-        """Take a block; end the file when it is old or long enough."""
+        """Add a block; finish the file when it is old or long enough."""
         if block.rows:
             if self._file is None:
                 self._open(block.now)
@@ -235,7 +236,7 @@ class _Table:
             self.finish()
 
     def finish(self) -> None:
-        """End the open file, make it durable, give it its name."""
+        """Finish the open file, make it durable, rename it."""
         if self._file is None:
             return
         self._write_group()

@@ -1,1 +1,1 @@
-"""Conversations: accepted connections, outbound ones, answers and the tickets they carry."""
+"""Accepted connections, outbound channels, responses and their tickets."""

@@ -1,9 +1,9 @@
-"""Accepted connections: frames in, requests out; answers leave in the order the requests came.
+"""Accepted connections: decodes requests, and sends responses in the order of the requests.
 
-Pure. A peer that sends nonsense (a bad length, an API or version we do not list, a body that does
-not parse) has its connection closed, as Kafka does; only ApiVersions is taken in any version. So is
-a peer's that asks on and on without an answer; from such a one Kafka takes one request at a time.
-Source: SocketServer.Processor, RequestContext.parseRequest, Kafka 3.9.
+Pure. The connection of a peer that sends an invalid frame (a bad length, an API or version we do
+not list, a body that does not parse) is closed, as in Kafka; only ApiVersions is accepted in any
+version. A peer with too many unanswered requests is closed too; Kafka reads one request at a time
+from it. Source: SocketServer.Processor, RequestContext.parseRequest, Kafka 3.9.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from wire.errors import DecodeError
 from wire.frame import FrameReader, decode_body, framed, split_request
 
 WHY_MAX: Final = 300
-"""Characters in the log of why a connection is closed; a part of it may be the peer's own words."""
+"""Maximum characters of a close reason in the log; it may quote the peer."""
 UNANSWERED_MAX: Final = 1_000
-"""Requests of one connection that may wait at once; brokers have one under way, clients a few."""
+"""Maximum unanswered requests of one connection; brokers have one in flight, clients a few."""
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class Connections:
         return conn in self._open
 
     def accepted(self, event: Accepted, now_ms: int) -> list[Effect]:
-        """A peer connected; it is closed at once when there are too many."""
+        """A peer connected; it is closed at once if there are too many connections."""
         why = self._population.enter(event.conn, event.peer_address, now_ms)
         if why:
             self.turned_away_total += 1
@@ -89,7 +89,7 @@ class Connections:
         return self._population.deadline_ms
 
     def tick(self, now_ms: int) -> list[int]:
-        """Connections that have been idle for too long, with half a frame or not; close them."""
+        """Close connections that have been idle for too long, also with an incomplete frame."""
         found = self._population.idle(now_ms)
         for conn in found:
             self.closed(conn)
@@ -97,7 +97,7 @@ class Connections:
         return found
 
     def closed(self, conn: int) -> None:
-        """A peer left; its pending answers will be dropped."""
+        """A peer disconnected; its pending responses are dropped."""
         self._open.pop(conn, None)
         self._population.leave(conn)
 
@@ -114,7 +114,7 @@ class Connections:
         return requests, []
 
     def reply(self, ticket: Ticket, payload: bytes | None, now_ms: int) -> list[Effect]:
-        """Answer one request; everything that is now in order is sent.
+        """Answer one request; all responses that are now in order are sent.
 
         Args:
             ticket: of the request.

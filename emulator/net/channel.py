@@ -1,16 +1,16 @@
-"""The outbound conversation: one peer that is asked, and asked again when its connection is lost.
+"""An outbound channel: requests to one peer, with reconnects.
 
-Pure. An owner puts requests, hands in the events of the connection and the time, takes what became
-of its requests, and performs the effects::
+Pure. The owner puts requests, passes in the connection's events and the time, takes the outcomes,
+and performs the effects::
 
     channel.put(request, ticket)
     for outcome in channel.handle(event, now_ms): ...
     perform(channel.effects(now_ms))        # after every put, handle and tick
 
-Requests leave in the order they were put, at most ``in_flight_max`` at once. A request whose
-connection ends before its answer is reported as :class:`Unanswered` and not sent again: whether the
-peer acted on it is not known, and only the owner knows whether it may be repeated. What has not
-been sent waits for the next connection, if there is to be one.
+Requests are sent in the order they were put, at most ``in_flight_max`` at once. A request whose
+connection ends before its answer is reported as :class:`Unanswered` and not sent again: it is
+unknown whether the peer acted on it, and only the owner knows whether it may be repeated. Requests
+that are not sent yet wait for the next connection, if there is one.
 
 Source: NetworkClient, InterBrokerSendThread, ClusterConnectionStates, Kafka 3.9.
 """
@@ -40,18 +40,18 @@ T = TypeVar("T")
 
 
 class ChannelState(Enum):
-    """What a channel is doing."""
+    """State of a channel."""
 
     IDLE = "idle"
-    """Nothing was asked of the peer yet."""
+    """There was no request to the peer yet."""
     DIALLING = "dialling"
     GREETING = "greeting"
-    """Connected; ApiVersions or the login is under way."""
+    """Connected; ApiVersions or the login is in progress."""
     READY = "ready"
     WAITING = "waiting"
     """The connection was lost; the next one is made after a pause."""
     OVER = "over"
-    """Closed by its owner, or lost with no other to be made."""
+    """Closed by its owner, or lost without reconnecting."""
 
 
 _S = ChannelState
@@ -65,22 +65,22 @@ NEXT: Final[Mapping[ChannelState, AbstractSet[ChannelState]]] = MappingProxyType
         _S.OVER: frozenset(),
     }
 )
-"""Where each state may lead."""
+"""State -> the states that may follow it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelConfig:
-    """How a channel behaves. Times are in milliseconds."""
+    """Configuration of a channel. Times are in milliseconds."""
 
     client_id: str
     connect_ms: int
-    """For making the connection, and then for each exchange before the first request."""
+    """Timeout of connecting, and then of each exchange before the first request."""
     reply_ms: int
     retry_ms: int | None
     """Pause between two connections; None: there is only one."""
     in_flight_max: int | None = 1
     greeting: Greeting | None = None
-    """None: requests are sent at once, in versions that the owner knows the peer to speak."""
+    """None: requests are sent at once, in versions that the owner chooses."""
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ class OutboundChannel(Generic[T]):
     Args:
         address: host and port of the peer.
         config: see there.
-        new_conn: gives an id that no connection of the process has had.
+        new_conn: allocates an id that no connection of the process has had.
         correlation_ids: of the requests; may be shared by several channels.
     """
 
@@ -111,7 +111,7 @@ class OutboundChannel(Generic[T]):
     ) -> None:
         self.address = address
         self.conn: int | None = None
-        """The connection whose events are ours."""
+        """The connection whose events belong to this channel."""
         self.state = ChannelState.IDLE
         self._config = config
         self._new_conn = new_conn
@@ -120,19 +120,19 @@ class OutboundChannel(Generic[T]):
         self._queue: deque[_Asked[T]] = deque()
         self._in_flight: deque[_Asked[T]] = deque()
         self._unspoken: deque[_Asked[T]] = deque()
-        """Cannot be said to this peer; reported at the next tick, which is due at once."""
+        """Requests without a common version; reported at the next tick, which is due at once."""
         self._story: Exchange | None = None
-        """The greeting: requests out, answers in, until the peer may be asked."""
+        """The greeting: a generator of requests that takes the answers."""
         self._greeted = (-1, -1, -1)
-        """API key, version and correlation id of the request of it that is under way."""
+        """API key, version and correlation id of the greeting's request in flight."""
         self._until_ms: int | None = None
-        """Limit of dialling, of an exchange of the greeting, or of the pause."""
+        """Deadline of connecting, of an exchange of the greeting, or of the pause."""
         self._versions: Ranges | None = None
         self._effects: list[Effect] = []
 
     @property
     def outstanding(self) -> int:
-        """Requests put and not reported on yet."""
+        """Number of requests without an outcome."""
         return len(self._queue) + len(self._in_flight) + len(self._unspoken)
 
     @property
@@ -150,7 +150,7 @@ class OutboundChannel(Generic[T]):
         return self._until_ms
 
     def version_of(self, request: type, lowest: int = 0) -> int:
-        """The newest version of a request that both sides speak, as far as the peer has said.
+        """The newest version of a request that both sides support, from the peer's ApiVersions.
 
         Raises:
             NoCommonVersionError: there is none from ``lowest`` on.
@@ -160,13 +160,13 @@ class OutboundChannel(Generic[T]):
     def put(
         self, request: Any, ticket: T, version: int | None = None, *, first: bool = False
     ) -> None:
-        """Ask for something; what becomes of it is reported with the ticket.
+        """Queue a request; its outcome is reported with the ticket.
 
         Args:
-            request: a request message; not to be changed until it is reported on.
-            ticket: anything of the owner's.
+            request: a request message; must not be changed until its outcome is reported.
+            ticket: any object of the owner.
             version: to send it in; None: the newest that both speak.
-            first: before everything that has not been sent yet.
+            first: put it before all requests that are not sent yet.
         """
         assert self.state is not ChannelState.OVER, "a closed channel is asked"
         asked = _Asked(request, ticket, version)
@@ -181,7 +181,7 @@ class OutboundChannel(Generic[T]):
         self._unspoken.clear()
 
     def dial(self, now_ms: int | None = None) -> None:
-        """Connect before there is anything to ask; without a time its limit counts from the next.
+        """Connect before there is a request; without a time, the timeout starts at the next call.
 
         Otherwise the first request does.
         """
@@ -204,7 +204,7 @@ class OutboundChannel(Generic[T]):
         return lost
 
     def handle(self, event: Event, now_ms: int) -> list[Turn[T]]:
-        """Take an event; one of another connection than :attr:`conn` is none of ours."""
+        """Take an event; events of other connections than :attr:`conn` are ignored."""
         match event:
             case Connected(conn) if conn == self.conn:
                 return self._connected(now_ms)
@@ -232,7 +232,7 @@ class OutboundChannel(Generic[T]):
         return self._broken(EndedBy.TIME, why, now_ms)
 
     def effects(self, now_ms: int | None) -> list[Effect]:
-        """Send what may be sent now, and return everything that is to be done since the last call.
+        """Send the requests that may be sent now, and return all effects since the last call.
 
         Args:
             now_ms: None: nothing is sent, and no limit begins.

@@ -1,4 +1,4 @@
-"""Control requests: what a controller tells a broker in ZooKeeper mode.
+"""Control requests, which a controller sends to ZooKeeper-mode brokers.
 
 Source: AbstractControlRequest, ControllerChannelManager, Kafka 3.9.
 """

@@ -1,4 +1,4 @@
-"""What is said before the first request: which versions the peer speaks, and who we are.
+"""The exchange before the first request: ApiVersions, then the login.
 
 Source: KIP-35, KIP-43, KIP-511; NetworkClient.handleApiVersionsResponse, Kafka 3.9.
 """
@@ -18,7 +18,7 @@ from wire.releases import Ranges
 FIRST_VERSION: Final = 3
 
 Exchange: TypeAlias = Generator[tuple[Any, int], Any, Ranges | None]
-"""Requests and their versions, each of which takes its answer; returns what the peer offers."""
+"""Yields requests with versions and takes the answers; returns the peer's version ranges."""
 
 
 class GreetingError(Exception):
@@ -27,16 +27,16 @@ class GreetingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """Which questions come first."""
+    """The first requests of a connection."""
 
     api_versions: m.ApiVersionsRequest | None = None
-    """None: the peer is not asked, and is taken to speak what we do."""
+    """None: ApiVersions is not sent, and the peer is assumed to support our versions."""
     version: int = FIRST_VERSION
-    """Of ApiVersions; lower ones are tried when the peer does not know it."""
+    """Version of ApiVersions; lower ones are tried if the peer does not know it."""
     login: Login | None = None
 
     def exchange(self) -> Exchange:
-        """The whole of it.
+        """The complete exchange.
 
         Raises:
             GreetingError, LoginError: the peer refuses.

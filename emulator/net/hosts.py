@@ -1,14 +1,14 @@
-"""Whether a text can be the host of a connection at all; no name is looked up here."""
+"""Checks whether a text can be the host of a connection; names are not looked up."""
 
 from __future__ import annotations
 
 
 def host_fault(host: str) -> str | None:
-    """Why nobody can ever connect to a host of that name; None when it can be tried.
+    """Why no connection to such a host is possible; None if it can be tried.
 
     A name that cannot be written as DNS labels raises UnicodeError in every resolver of Python: an
-    empty label, one above 63 bytes, or characters that no label has. An empty text is no fault: a
-    resolver answers that there is no such host. IP addresses pass.
+    empty label, one above 63 bytes, or characters that no label has. An empty text is accepted: a
+    resolver answers that there is no such host. IP addresses are accepted.
 
     >>> host_fault("broker-1.example")
     >>> host_fault("a..b")

@@ -1,4 +1,4 @@
-"""How a client logs in to a broker: the properties of ``--admin.config``, PLAIN and SCRAM.
+"""The login of a client to a broker: properties of ``--admin.config``, PLAIN and SCRAM.
 
 Source: KIP-12, KIP-84, KIP-152; SaslClientAuthenticator and ScramSaslClient, Kafka 3.9; RFC 5802.
 """
@@ -21,7 +21,7 @@ MECHANISMS: Final = ("PLAIN", *SCRAM)
 ITERATIONS_MIN: Final = 4_096
 
 Conversation: TypeAlias = Generator[Any, Any, None]
-"""Requests, each of which takes its answer."""
+"""Yields requests and takes the answers."""
 
 
 class LoginError(Exception):
@@ -30,7 +30,7 @@ class LoginError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Who logs in, and by which mechanism."""
+    """User, password and mechanism of a login."""
 
     mechanism: str
     username: str
@@ -78,7 +78,7 @@ class Login:
 
 
 def login_of(properties: Mapping[str, str]) -> Login | None:
-    """What a client's properties ask for; None: no login.
+    """The login that a client's properties configure; None: no login.
 
     Raises:
         ValueError: a protocol, mechanism or login configuration that is not supported.

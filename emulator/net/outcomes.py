@@ -1,4 +1,4 @@
-"""What becomes of a connection that we made, and of what was asked over it."""
+"""Outcomes of outbound connections and of their requests."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ class EndedBy(Enum):
     """Why a connection, or the wait for an answer, ended."""
 
     PEER = "peer"
-    """It closed the connection, or never took it."""
+    """The peer closed the connection, or did not accept it."""
     TIME = "time"
     """A deadline passed."""
     NONSENSE = "nonsense"
-    """It sent what is no answer to the request."""
+    """The peer sent an invalid answer."""
     REFUSAL = "refusal"
-    """It refused ApiVersions or the login."""
+    """The peer refused ApiVersions or the login."""
     VERSIONS = "versions"
-    """The request cannot be said in any version that it offers; the connection stays."""
+    """The peer offers no version that can carry the request; the connection stays."""
     OWNER = "owner"
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The peer has been greeted; requests are sent from now on."""
+    """The greeting is complete; requests are sent from now on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Unanswered(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """The connection ended, or could not be made; follows every Unanswered of it.
+    """The connection ended or failed; reported after every Unanswered of it.
 
     ``error`` is the LoginError, GreetingError or DecodeError behind it, if it was one.
     """

@@ -1,8 +1,8 @@
-"""How many connections are open, from where, and since when each of them says nothing.
+"""Open connections: their number, by address, and since when each is idle.
 
 Source: ConnectionQuotas and Selector.IdleExpiryManager, Kafka 3.9. Kafka lets a connection over
-``max.connections`` wait until another ends; here it is closed, as one over
-``max.connections.per.ip`` is there too.
+``max.connections`` wait until another ends; here it is closed, as Kafka closes one over
+``max.connections.per.ip``.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _MAPPED: Final = bytes(10) + b"\xff\xff"
 
 
 class Population:
-    """Open connections by address, the one that has been idle for longest first.
+    """Open connections by address, longest idle first.
 
     Args:
         settings: Kafka's limits.
-        descriptors: how many connections there are descriptors for.
+        descriptors: number of connections with file descriptors.
     """
 
     def __init__(self, settings: ConnectionSettings, descriptors: int = INT_MAX) -> None:
@@ -32,7 +32,7 @@ class Population:
         self._count_of: Counter[bytes] = Counter()
 
     def enter(self, conn: int, peer_address: bytes, now_ms: int) -> str:
-        """Take a connection in; why it may not be, empty if it is.
+        """Add a connection; returns why it is refused, empty if it is added.
 
         Args:
             conn: its id.
@@ -51,13 +51,13 @@ class Population:
         return ""
 
     def active(self, conn: int, now_ms: int) -> None:
-        """Bytes came or went."""
+        """Bytes were received or sent."""
         if conn in self._active_ms:
             self._active_ms[conn] = now_ms
             self._active_ms.move_to_end(conn)
 
     def leave(self, conn: int) -> None:
-        """A connection is over; one that never entered may leave too."""
+        """A connection ended, whether or not it was added."""
         address = self._addresses.pop(conn, None)
         if address is None:
             return
@@ -68,13 +68,13 @@ class Population:
 
     @property
     def deadline_ms(self) -> int | None:
-        """When the next one has been idle for too long."""
+        """When the next connection has been idle for too long."""
         if self._settings.idle_ms < 0 or not self._active_ms:
             return None
         return next(iter(self._active_ms.values())) + self._settings.idle_ms
 
     def idle(self, now_ms: int) -> list[int]:
-        """Connections that have been idle for too long; they are still in."""
+        """Connections that have been idle for too long; they are not removed."""
         if self._settings.idle_ms < 0:
             return []
         found = []

@@ -1,4 +1,4 @@
-"""A request, the ticket it is known by until it is answered, an answer that names the ticket."""
+"""A request, the ticket that identifies it until it is answered, and the reply."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ API_VERSIONS: Final = 18
 class Ticket:
     """One request's place in its connection's queue of answers.
 
-    A request inside an Envelope has no ticket of its own: the Envelope is answered, once.
+    A request inside an Envelope has no own ticket: the Envelope is answered, once.
     """
 
     conn: int
@@ -29,7 +29,7 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A decoded request; a default ApiVersionsRequest stands for one of unknown version."""
+    """A decoded request; a default ApiVersionsRequest if its version is unknown."""
 
     ticket: Ticket
     message: object
@@ -46,7 +46,7 @@ class Reply:
 
 
 def encoded(header: RequestHeader, message: object, api_versions_max: int) -> bytes:
-    """An answer with its header, without length, in the version that was asked.
+    """A response encoded with its header, without length, in the request's version.
 
     ApiVersions in a version that is not spoken here is answered in version 0.
 

@@ -1,4 +1,4 @@
-"""ApiVersions, both ways: how an offer is written, and where a peer's offer meets what we declare.
+"""ApiVersions: lists our version ranges, and finds common versions with a peer.
 
 Source: KIP-35, KIP-511; NodeApiVersions.latestUsableVersion and NetworkClient, Kafka 3.9.
 """
@@ -16,7 +16,7 @@ API_VERSIONS: Final = 18
 
 
 class NoCommonVersionError(Exception):
-    """The peer supports no version that has what the request needs.
+    """The peer supports no version that the request needs.
 
     ``name`` is the API's; ``offered_max`` its highest version at the peer, -1 if it has none.
     """
@@ -30,7 +30,7 @@ class NoCommonVersionError(Exception):
 
 
 def declared(request: type) -> tuple[Spec, int]:
-    """What is declared of a class of requests, and its API key.
+    """The declaration of a request class, and its API key.
 
     Raises:
         DeclarationError: no message is declared by this class.
@@ -41,12 +41,12 @@ def declared(request: type) -> tuple[Spec, int]:
 
 
 def offered(answer: m.ApiVersionsResponse) -> Ranges:
-    """API key -> lowest and highest version, as a peer answered."""
+    """API key -> lowest and highest version, from a peer's answer."""
     return {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
 
 
 def listed(ranges: Mapping[int, tuple[int, int]]) -> list[m.ApiVersionsResponse.ApiVersion]:
-    """The same as a server writes it, in the order of ``ranges``."""
+    """The same in the form of a server's response, in the order of ``ranges``."""
     kind = m.ApiVersionsResponse.ApiVersion
     return [
         kind(api_key=key, min_version=low, max_version=high) for key, (low, high) in ranges.items()
@@ -54,12 +54,12 @@ def listed(ranges: Mapping[int, tuple[int, int]]) -> list[m.ApiVersionsResponse.
 
 
 def common(ranges: Ranges | None, request: type, lowest: int = 0) -> int:
-    """The newest version that both sides speak.
+    """The newest version that both sides support.
 
     Args:
-        ranges: what the peer offers; None when it was not asked, and is taken to speak what we do.
+        ranges: the peer's ranges; None if unknown: the peer is assumed to support our versions.
         request: the class of the request.
-        lowest: version below which the request cannot say what is meant.
+        lowest: lowest version that can carry the request.
 
     Raises:
         NoCommonVersionError: there is none.

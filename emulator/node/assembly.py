@@ -1,4 +1,4 @@
-"""From the configuration and a folder's identity to what each machine of a node must know."""
+"""Settings of each machine of a node, from the configuration and the folder's identity."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def raft_config(config: Config, identity: MetaProperties) -> RaftConfig:
 def controller_config(
     config: Config, identity: MetaProperties, files: Mapping[str, bytes], rng: random.Random
 ) -> ControllerConfig:
-    """Settings that decide how the controller answers, and the level an empty log begins at."""
+    """Settings of the controller, and the metadata.version of an empty log."""
     level, more = MINIMUM.level, []
     for value in parse_bootstrap_checkpoint(files):
         record, _version = decode_record(value)
@@ -105,7 +105,7 @@ def controller_config(
 
 
 def _znodes(config: Config) -> ZnodeSizes:
-    """How large what is written with this configuration becomes."""
+    """The sizes of znodes written with this configuration."""
     set_acl = config.zookeeper_security.set_acl
     op_size = partial(acl.op_size, chroot=config.zookeeper_chroot, set_acl=set_acl)
     classes = entities(Passwords(config.passwords))

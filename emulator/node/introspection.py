@@ -1,4 +1,4 @@
-"""What a node tells about itself: ``/status`` (a pinned schema), ``/metrics``, gauges of the trace.
+"""``/status`` (with a versioned schema), ``/metrics``, and the gauges of the trace.
 
 Reads the machines' plain numbers and changes nothing.
 """
@@ -110,7 +110,7 @@ def _migration(node: Node, driver: MigrationDriver, now_ms: int) -> dict[str, An
 
 
 def _no_session(zk: ZkClient) -> list[Waiting]:
-    """Without ZooKeeper nothing goes on, whatever else is missing."""
+    """The reason to wait if there is no ZooKeeper session; it precedes all others."""
     if zk.servers.down is None:
         return []
     since_ms, why = zk.servers.down
@@ -119,7 +119,7 @@ def _no_session(zk: ZkClient) -> list[Waiting]:
 
 
 def metrics(node: Node, now_ms: int) -> dict[Metric, Any]:
-    """Every value this node can give; what it cannot give is not among them."""
+    """All metrics that this node has values for."""
     image = node.controller.stable
     brokers = list(image.brokers.values())
     values: dict[Metric, Any] = {

@@ -1,9 +1,10 @@
 """One controller node: every machine of the process behind one ``step``.
 
-Where to start reading. Bytes come in as events, become requests (``connections``), are answered by
-the Raft machine or the controller; the controller's records go to the log (``raft``), are durable,
-then committed; what is committed and stable goes to the migration driver, which writes it to
-ZooKeeper and tells the brokers. ``_run_path`` is that path in order, repeated until nothing moves.
+Start reading here. Bytes arrive as events, are decoded to requests (``connections``), and are
+answered by the Raft machine or the controller. The controller's records go to the log (``raft``),
+become durable, then committed. Committed and stable changes go to the migration driver, which
+writes them to ZooKeeper and tells the brokers. ``_run_path`` does these steps in order, until
+nothing changes.
 """
 
 from __future__ import annotations
@@ -61,9 +62,9 @@ from emulator.trace.rows import RangeRow, Stage
 from emulator.zookeeper.client import ZkClient
 
 ROUNDS_MAX: Final = 100
-"""Rounds of one step; what still moves then goes on in the next step, so no step is endless."""
+"""Maximum rounds of one step; the next step continues, so no step is endless."""
 DRAIN_MS_MAX: Final = 60_000
-"""How long an orderly stop waits for ZooKeeper before it gives up and says so."""
+"""How long an orderly stop waits for ZooKeeper before it ends with an error."""
 
 
 class Node:
@@ -77,7 +78,7 @@ class Node:
         stamp: monotonic nanoseconds, for the trace only.
         new_conn: allocates a connection id.
         now_ms: milliseconds since the Unix epoch, never going back.
-        descriptors: how many accepted connections there are descriptors for.
+        descriptors: number of accepted connections with file descriptors.
 
     Raises:
         RecoveryError: the files are damaged or belong to another node; nothing was written.
@@ -158,7 +159,7 @@ class Node:
         return min((t for t in times if t is not None), default=None)
 
     def not_ready_because(self) -> str:
-        """Why this node should get no traffic yet; empty when it should."""
+        """Why this node is not ready for traffic; empty if it is ready."""
         if not self.active:
             return "not the active controller yet"
         if not self.migration.connected:
@@ -175,9 +176,9 @@ class Node:
         return effects + self._run_path(now_ms)
 
     def step(self, events: list[Event], now_ms: int) -> list[Effect]:
-        """Take what happened, run the timers that are due, return what to do, in order."""
+        """Take events, run the timers that are due, return the effects in order."""
         if self._halted:
-            # A file effect that fails keeps what follows it from being done: here the Halt itself.
+            # A failed file effect prevents all effects after it: here the Halt.
             failed = [event.why for event in events if isinstance(event, DiskFailed)]
             return [Halt(1, f"the disk failed: {why}") for why in failed[:1]]
         begin_ns = self._stamp()
@@ -192,7 +193,7 @@ class Node:
     def shutdown(self, now_ms: int) -> list[Effect]:
         """Orderly stop: new work is refused, what is committed goes to ZooKeeper, then ``Halt``.
 
-        A second call stops at once, with exit code 1 if anything is missing in ZooKeeper.
+        A second call stops at once, with exit code 1 if a change is missing in ZooKeeper.
         """
         if self._stopping_since_ms is not None:
             return self._halt("stopped at once; changes may be missing in ZooKeeper", 1)
@@ -338,7 +339,7 @@ class Node:
             return []
         late = now_ms >= self._stopping_since_ms + DRAIN_MS_MAX
         if not late and (self.raft.dirty or not self.migration.drained):
-            # What is not committed yet must still go to ZooKeeper.
+            # Records that are not committed yet must still go to ZooKeeper.
             return []
         if not self.migration.drained:
             return self._halt("stopped, but changes are missing in ZooKeeper: it did not answer", 1)

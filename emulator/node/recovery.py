@@ -1,7 +1,7 @@
-"""From a controller's files to its metadata: the newest snapshot, then every batch of the log.
+"""Loads the metadata from a controller's files: the newest snapshot, then the log.
 
-Source: MetadataLoader, Kafka 3.9. A quorum of one has committed whatever is durable, so everything
-recovered stands; an open metadata transaction is the controller's to abort.
+Source: MetadataLoader, Kafka 3.9. In a quorum of one everything durable is committed, so everything
+recovered is kept. The controller aborts an open metadata transaction.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def load_history(raft: Raft, supported: Supported | None = None) -> History:
     """Replay snapshot and log into a :class:`History` whose tip is the end of the log.
 
     Args:
-        raft: whose log.
-        supported: lowest and highest level by feature; None: whatever this code can read.
+        raft: the machine with the log.
+        supported: lowest and highest level by feature; None: all levels that this code can read.
 
     Raises:
-        RecoveryError: a record that does not fit, or finalises what is not supported; the node
-            must stop (KIP-778 "Compatibility").
+        RecoveryError: a record that does not fit, or finalises an unsupported level; the node must
+            stop (KIP-778 "Compatibility").
     """
     history = History(_snapshot_image(raft, supported))
     first = history.tip.offset + 1
@@ -64,7 +64,7 @@ def _snapshot_image(raft: Raft, supported: Supported | None) -> Image:
 
 
 def _decoded(values: Iterable[bytes], supported: Supported | None) -> Iterator[object]:
-    """Raise ReplayError at a level that newer software finalised, or a newer dialect of ours."""
+    """Raise ReplayError for a level that this ``kraftbridge.release`` does not support."""
     for value in values:
         record, _version = decode_record(value)
         if supported is not None and isinstance(record, r.FeatureLevelRecord):

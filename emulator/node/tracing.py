@@ -1,4 +1,4 @@
-"""From an answered request to its row of the trace."""
+"""Makes trace rows of answered requests."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ _CAUSES: Final = {
 
 
 class Causes:
-    """Why ZooKeeper was behind, over time: an operation blocks for what held when it began."""
+    """Why ZooKeeper was behind, over time; a blocked operation gets the cause at its beginning."""
 
     def __init__(self) -> None:
         self._since: deque[tuple[int, BlockCause]] = deque([(0, BlockCause.LAG_RECORDS)], 1000)
 
     def note(self, mode: Mode | None, now_ms: int) -> None:
-        """Note the state from now on."""
+        """Record the cause from now on."""
         cause = (
             BlockCause.LAG_RECORDS if mode is None else _CAUSES.get(mode, BlockCause.LAG_RECORDS)
         )
@@ -56,7 +56,7 @@ class Causes:
             self._since.append((now_ms, cause))
 
     def at(self, time_ms: int) -> BlockCause:
-        """What held at a time; the oldest known for a time before that."""
+        """The cause at a time; the oldest known one for earlier times."""
         held = (cause for since, cause in reversed(self._since) if since <= time_ms)
         return next(held, self._since[0][1])
 
@@ -95,7 +95,7 @@ def request_row(reply: EncodedReply, error: int, answered_ns: int) -> RequestRow
 
 
 def failure_line(failure: RequestFailure) -> Log:
-    """What the log says of a request that failed; the first of its kind is an error."""
+    """The log line of a failed request; the first of its kind has level error."""
     fields: dict[str, object] = {
         "api": api_name(failure.api_key),
         "error": failure.error,
@@ -107,7 +107,7 @@ def failure_line(failure: RequestFailure) -> Log:
 
 
 def error_of(reply: EncodedReply) -> int:
-    """The error of an answer, the Envelope's own first."""
+    """The error of a response; the Envelope's own error first."""
     return first_error(reply.message) or first_error(reply.answer)
 
 

@@ -1,4 +1,4 @@
-"""Distributions: counts in buckets fine enough for quantiles, cheap enough for the event loop.
+"""Distributions: bucket counts, precise enough for quantiles and cheap enough for the event loop.
 
 Each doubling of the value is split into 16 equal buckets, so a quantile read back is at most 1/16
 (6.25 %) above the true value and never below it. Powers of two fall on bucket edges: the cumulative
@@ -34,7 +34,7 @@ class Distribution:
         """Count one value.
 
         Raises:
-            ValueError: it is negative (Kafka's own snapshot time is, in one state) or no number.
+            ValueError: it is negative (as Kafka's own snapshot time in one state) or not a number.
         """
         if not value >= 0.0:
             raise ValueError(f"a distribution holds values from 0 up, not {value}")

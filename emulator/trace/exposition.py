@@ -1,8 +1,7 @@
-"""A snapshot of values as the text a Prometheus server scrapes: pure, values in, text out.
+"""Renders a snapshot of values in the Prometheus text format. Pure.
 
-Nothing is counted here. The machines keep plain numbers and ``Distribution`` objects; a scrape
-gathers them in one mapping and this module renders it, so a value costs the event loop no more than
-an addition.
+The machines keep plain numbers and ``Distribution`` objects; a scrape collects them in one mapping
+and this module renders it. So counting a value costs the event loop only an addition.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _JMX_QUANTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 
 
 def exposition(values: Values, *, active: bool) -> str:
-    """Render values in the text format, each under our own name and under Kafka's.
+    """Render values in the text format, each with our own name and Kafka's.
 
     Args:
         values: what to show; a metric not given is not shown.
@@ -47,7 +46,7 @@ def exposition(values: Values, *, active: bool) -> str:
 
 
 class _Snapshot:
-    """What ``generate_latest`` asks of a registry."""
+    """The registry interface that ``generate_latest`` needs."""
 
     def __init__(self, families: Iterable[Family]) -> None:
         self._families = families
@@ -97,7 +96,7 @@ def _own(metric: Metric, about: str, samples: list[tuple[dict[str, str], Value]]
 def _compatible(
     name: str, metric: Metric, about: str, samples: list[tuple[dict[str, str], Value]]
 ) -> Family:
-    """The same under the JMX exporter's name: no suffix, quantiles where Kafka has a histogram."""
+    """The same with the JMX exporter's name: no suffix; quantiles for Kafka's histograms."""
     if metric.kind is not MetricKind.DISTRIBUTION:
         family = Family(name, about, "untyped")
         for labels, value in samples:

@@ -1,4 +1,4 @@
-"""What a metric is: its names, its unit, how its values behave."""
+"""The declaration of a metric: names, unit, kind."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class MetricKind(StrEnum):
-    """How values of a metric behave."""
+    """Kind of a metric."""
 
     GAUGE = "gauge"
     COUNTER = "counter"
@@ -18,7 +18,7 @@ class MetricKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Metric:
-    """What one metric is. Compared by identity: it serves as the key of a snapshot."""
+    """One metric. Compared by identity, because it is the key of a snapshot."""
 
     name: str
     meaning: str
@@ -26,7 +26,7 @@ class Metric:
     """``records``, ``ms``, ``bytes``, ``1`` (a plain number) or ``enum``."""
     kind: MetricKind = MetricKind.GAUGE
     source: str = "ours"
-    """The KIP that asks for it, the Kafka class that has it, or ``ours``."""
+    """The KIP that defines it, the Kafka class that has it, or ``ours``."""
     active_only: bool = False
     bean: str | None = None
     """Kafka's MBean name, verbatim."""

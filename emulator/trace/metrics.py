@@ -1,4 +1,4 @@
-"""One declaration per metric; what a scrape shows is derived from these and nothing else.
+"""One declaration per metric; a scrape shows only these.
 
 A metric has our own name (``kraft_bridge_*``, base units in the suffix) and, where Kafka has a bean
 for it, the name the JMX exporter gives that bean
@@ -7,8 +7,8 @@ Metrics marked ``active_only`` are shown by the active controller alone: KIP-866
 shows them on every controller (docs/divergence.md).
 
 The three numbers of ``ZkWriteBlockingKRaftMillis`` exist in no Kafka release; only the older draft
-of KIP-866 names such a metric. Kafka's own value would be 0 by construction: it never holds a write
-back.
+of KIP-866 names such a metric. Kafka's own value would always be 0, because it never blocks a
+write.
 """
 
 from __future__ import annotations

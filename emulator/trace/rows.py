@@ -1,4 +1,4 @@
-"""The rows of a trace: what is recorded, in which unit, in which table.
+"""The rows of a trace: tables, columns and units.
 
 One class is one Parquet table; ``schema.py`` of the analysis and the Parquet writer both derive
 their schemas from these classes by :func:`columns`, so a field added here is a column everywhere.
@@ -29,7 +29,7 @@ RUN_ID_COLUMN: Final = "run_id"
 
 
 class Stage(StrEnum):
-    """A named point on the way of a record; the value is what stands in the trace."""
+    """A stage of a record on its way; the trace holds the value."""
 
     APPENDED = "appended"
     """Written to the leader's log buffer; the request's records have their offsets."""
@@ -42,7 +42,7 @@ class Stage(StrEnum):
     ZK_ACKED = "zk_acked"
     """``/migration`` is confirmed to hold an offset at or past it."""
     PROPAGATED = "propagated"
-    """Every ZooKeeper-mode broker that had to learn of it was sent its
+    """Every ZooKeeper-mode broker that needs it was sent its
     LeaderAndIsr/UpdateMetadata/StopReplica.
     """
 
@@ -56,7 +56,7 @@ class BlockCause(StrEnum):
     SESSION_LOST = "session_lost"
     FENCING = "fencing"
     POISONED = "poisoned"
-    """A data operation ZooKeeper refuses for good; the policy is to block, never to skip silently.
+    """ZooKeeper permanently refuses an operation; the policy is to block, never to skip.
     """
 
 
@@ -133,11 +133,11 @@ class BlockRow(msgspec.Struct, frozen=True, gc=False):
     begin_ns: int
     end_ns: int
     cause: str
-    """A :class:`BlockCause`: what held at the beginning."""
+    """A :class:`BlockCause`: the cause at the beginning."""
     api: str
     """The API that waited."""
     request_id: int | None = None
-    """Joins ``requests`` of the same process; none for work of the controller's own."""
+    """Joins ``requests`` of the same process; none for the controller's own work."""
     end: str = "released"
     """A :class:`BlockEnd`."""
 

@@ -79,7 +79,7 @@ def _offer(
     migration_enabled: bool,
     zeros: bool,
 ) -> m.ApiVersionsResponse:
-    """One answer for all who ask until a feature changes; nobody may change it."""
+    """One response for all callers until a feature changes; callers must not modify it."""
     response = m.ApiVersionsResponse(
         api_keys=listed(advertised(release)),
         supported_features=[
