@@ -73,6 +73,10 @@ class TreeIsLog(Checker):
         if OWN not in changed and MIGRATION not in changed:
             return
         state = self.world.numbers(OWN)
+        if state.get("reconciling"):
+            self.world.chain_feigned = False
+        if self.world.chain_feigned:
+            return
         if state.get("part") == 0 and state.get("offset", -1) > self._closed:
             self._closed = state["offset"]
             host = self.world.host_of(client) or self.world.main

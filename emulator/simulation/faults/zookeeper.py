@@ -46,7 +46,11 @@ def foreign_write(strike: Strike) -> None:
 
 
 def both_counters(strike: Strike) -> None:
-    """Somebody writes both counters, with the values they have, while a multi is on its way."""
+    """Somebody writes both counters, with the values they have, while a multi is on its way.
+
+    The multi behind it then takes these writes for those of the multi it follows, so there may be a
+    hole until the controller, which knows of the refused one, has compared everything.
+    """
     world = strike.world
     nodes = world.tree.nodes
     if "/kraft_bridge" not in nodes or world.zookeeper.frozen:
@@ -57,6 +61,7 @@ def both_counters(strike: Strike) -> None:
         return world.zookeeper.model.pending_count > 0 and not world.zookeeper.frozen
 
     def write() -> None:
+        world.chain_feigned = True
         for path in ("/migration", "/kraft_bridge") * times:
             world.foreign_write(SetData(path, nodes[path].data))
 
