@@ -42,6 +42,8 @@ class LagBounded(Checker):
         self._known = -1
         """Last offset of what was there when this life began."""
         self._snapshot_end = 0
+        self._binds = False
+        """It is dual write, or this life began after the copy."""
         self._multis = 0
         self._changes: list[int] = []
         """Offsets of records that change something and that ZooKeeper may not have."""
@@ -61,9 +63,13 @@ class LagBounded(Checker):
         if not bound or world.facts.migration_state != COPIED or not world.traffic.begun:
             return
         for data in _appended(effects):
-            self._judge(data, bound)
+            if self._binds:
+                self._judge(data, bound)
+            # What was decided before dual write may still wait for the sync before it.
+            self._binds |= process.migration_state == "DUAL_WRITE"
 
     def _begin_life(self, process: Process) -> None:
+        self._binds = self.world.facts.migration_state == COPIED
         self._life, self._multis = process.name, 0
         self._changes = [one for one in self._changes if one < self.world.ledger.end_offset]
         self._known = self.world.ledger.end_offset - 1

@@ -145,6 +145,8 @@ def controller_cloned(strike: Strike) -> None:
     together = strike.rng.random() < 0.6
 
     def begin(copy: Copy) -> None:
+        if "clone" in world.hosts:
+            return
         clone = world.second_host(copy, "clone")
         world.main.leads_alone = False
         world.start_process(clone)
