@@ -1,7 +1,7 @@
-"""``python -m bench``: everything that is measured, one after the other, and whether it all held.
+"""``python -m bench``: runs all measurements in turn, and checks the targets.
 
-The codec beside construct, Java and kio; our controller beside Kafka's; recording beside not
-recording. Ten minutes on two cores. What is wanted of a single one is said by its own module.
+It compares the codec with construct, Java and kio; our controller with Kafka's; recording with not
+recording. Ten minutes on two cores. Each module states its own targets.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PARTS: Final = (
 
 
 def main() -> int:
-    """Run the parts as programs of their own: none measures with another's garbage."""
+    """Run the parts as separate programs, so that no garbage of one affects another."""
     out = str(Path("out", time.strftime("bench-%Y%m%d-%H%M%S")))
     failed = 0
     for module, *options in _PARTS:

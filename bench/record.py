@@ -1,4 +1,4 @@
-"""What a run proved, left where ``tools.recorded`` asks for it."""
+"""Writes the record of a run to the file that ``tools.recorded`` names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 VARIABLE: Final = "KRAFT_BRIDGE_RECORD"
-"""Names the file to write; unset: nobody asks."""
+"""Names the file to write; unset: no record is wanted."""
 
 
 @dataclass(frozen=True, slots=True)

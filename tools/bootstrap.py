@@ -1,7 +1,7 @@
 """Make the Python environment: ``python3 tools/bootstrap.py VENV LOCK``.
 
-It runs before anything is installed, on whatever Python is there, so it needs nothing but the
-standard library and says in one sentence what is missing.
+It runs before anything is installed, with any Python, so it only uses the standard library, and
+reports in one sentence what is missing.
 """
 
 import importlib.util
@@ -13,7 +13,8 @@ import tempfile
 import venv
 
 OLDEST = (3, 11)
-# pyspark comes as source: these two build it, so they go first, and nothing unpinned is fetched.
+# pyspark comes as source: these two build it, so they are installed first, and nothing unpinned is
+# fetched.
 LOG = os.path.join(".cache", "pip.log")
 BUILDERS = ("setuptools", "wheel", "hatchling", "editables")
 
@@ -34,7 +35,7 @@ def make_venv(target):
 
 
 def install(pip, *arguments):
-    """Run pip install; on failure end with its last line, which says why."""
+    """Run pip install; on failure exit with its last line, which has the reason."""
     command = [*pip, "install", "-q", "--disable-pip-version-check", "--no-build-isolation"]
     done = subprocess.run([*command, *arguments], stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:

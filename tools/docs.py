@@ -1,6 +1,6 @@
-"""Write the pages that repeat what the code says: ``python -m tools.docs [--check]``.
+"""Write the pages that are generated from the code: ``python -m tools.docs [--check]``.
 
-With ``--check`` nothing is written, and the exit code is 1 if a page is not what the code says.
+With ``--check`` nothing is written, and the exit code is 1 if a page differs from the code.
 """
 
 import sys

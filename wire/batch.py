@@ -1,7 +1,8 @@
 """Record batches of magic 2, as the metadata log holds them.
 
-No compression, no producer, no record headers. Without a producer id nobody reads the header's
-sequence number: ``base_sequence`` is free for whoever writes the log (``emulator/raft/log.py``).
+No compression, no producer, no record headers. Without a producer id readers ignore the header's
+sequence number, so ``base_sequence`` is free for other use by the log's writer
+(``emulator/raft/log.py``).
 
 Source: DefaultRecordBatch, DefaultRecord, Kafka 3.9.
 """
@@ -29,7 +30,7 @@ _CHECKED: Final = struct.Struct(">hiqqqhii")
 _CRC_AT: Final = 17
 _CHECKED_AT: Final = 21
 _LENGTH_AT: Final = 12
-"""The length counts what follows it: the batch is 12 bytes longer."""
+"""The length counts the bytes after it: the batch is 12 bytes longer."""
 
 
 class BatchCorrupt(DecodeError):  # noqa: N818 (what recovery of the log found)
@@ -49,7 +50,7 @@ class Batch:
     attributes: int
     base_timestamp: int
     records: Sequence[tuple[bytes | None, bytes]]
-    """(key, value); the key is None but for control records."""
+    """(key, value); the key is None except in control records."""
     base_sequence: int = NO_SEQUENCE
 
     @property
@@ -59,13 +60,13 @@ class Batch:
 
     @property
     def is_control(self) -> bool:
-        """Whether the records are the quorum's own."""
+        """Whether it is a control batch of the quorum."""
         return bool(self.attributes & CONTROL)
 
 
 @dataclass(frozen=True, slots=True)
 class BatchHeader:
-    """What can be known of a batch without reading its records."""
+    """The header of a batch."""
 
     base_offset: int
     last_offset: int
@@ -82,7 +83,7 @@ class BatchHeader:
 
 
 def batch_header(data: bytes, position: int = 0) -> BatchHeader:
-    """Read the header of the batch at a position; the checksum is not looked at.
+    """Read the header of the batch at a position; the checksum is not checked.
 
     Raises:
         BatchTruncated: fewer bytes than a header.
@@ -109,10 +110,10 @@ def batch_header(data: bytes, position: int = 0) -> BatchHeader:
 
 
 def batch_crc_holds(data: bytes, position: int = 0) -> bool:
-    """Whether the checksum of the whole batch at a position is that of its header.
+    """Whether the checksum of the complete batch at a position equals that of its header.
 
     Raises:
-        BatchTruncated: the batch is not there to its last byte.
+        BatchTruncated: the batch is incomplete.
         BatchCorrupt: a length that cannot be, or another magic.
     """
     header = _whole_header(data, position)
@@ -151,11 +152,12 @@ def encode_batch(batch: Batch) -> bytes:
 
 
 def decode_batches(data: bytes, *, whole_only: bool = True) -> Iterator[Batch]:
-    """Read batch after batch.
+    """Read consecutive batches.
 
     Args:
-        data: batches one after the other, as a Fetch response or a segment file holds them.
-        whole_only: False ends quietly at a batch that is not whole, as a Fetch may be cut anywhere.
+        data: consecutive batches, as in a Fetch response or a segment file.
+        whole_only: False: stop without error at an incomplete batch, since a Fetch may end
+            anywhere.
 
     Raises:
         BatchTruncated: the data ends inside a batch and ``whole_only`` is set.
@@ -174,7 +176,7 @@ def decode_batches(data: bytes, *, whole_only: bool = True) -> Iterator[Batch]:
 
 
 def _whole_header(data: bytes, position: int) -> BatchHeader:
-    """The header of a batch that is there to its last byte."""
+    """The header of a complete batch."""
     header = batch_header(data, position)
     if len(data) - position < header.size:
         why = f"{len(data) - position} bytes instead of {header.size}"
@@ -208,7 +210,7 @@ def _decode_batch(data: bytes, position: int, header: BatchHeader) -> Batch:
 
 
 class _Records:
-    """Reads the records of one batch; checked by the CRC, so what is wrong here was written so."""
+    """Reads the records of one batch; the CRC was checked, so errors here were written that way."""
 
     __slots__ = ("data", "end", "path", "position")
 

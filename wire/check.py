@@ -1,10 +1,10 @@
-"""Decodes recorded frames and writes them again from their fields alone.
+"""Decodes recorded frames and encodes them again from their fields only.
 
 A recording is a file of JSON lines, each with ``api_key``, ``api_version``, and ``request`` and
 ``response`` in base64 without the length; a response may be null (the connection was cut). Every
-message is decoded, taken apart into plain values, built anew from these and encoded; nothing of the
-bytes is kept in between. What an Envelope carries (request, principal, response) is checked the
-same way, and counts as part of its frame.
+message is decoded, converted to plain values, built again from these and encoded; no bytes are kept
+in between. The content of an Envelope (request, principal, response) is checked the same way, as
+part of its frame.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FAILURES_KEPT: Final = 20
 
 @dataclass(slots=True)
 class Checked:
-    """Counts over all recordings; ``failures`` describes the first few that did not come back."""
+    """Counts over all recordings; ``failures`` describes the first few that differ."""
 
     frames: int = 0
     decoded: int = 0
@@ -36,11 +36,11 @@ class Checked:
 
     @property
     def passed(self) -> bool:
-        """Whether every frame came back, and there was one."""
+        """Whether every frame came back unchanged, and there was at least one."""
         return self.frames == self.decoded == self.identical and self.frames > 0
 
     def failed(self, where: str, why: str) -> None:
-        """Note a frame that did not come back."""
+        """Record a frame that did not come back unchanged."""
         if len(self.failures) < FAILURES_KEPT:
             self.failures.append(f"{where}: {why}")
 
@@ -116,7 +116,7 @@ def _anew(message: Any, version: int) -> Any:
 
 
 def _again_request(data: bytes) -> tuple[bytes, tuple[int, int] | None]:
-    """Write a request again; for an Envelope also tell key and version of what is inside."""
+    """Write a request again; for an Envelope also return the inner key and version."""
     header, message = frame.decode_request(data)
     header = _anew(header, frame.request_header_version(header.api_key, header.api_version))
     message = _anew(message, header.api_version)

@@ -1,8 +1,8 @@
 """``encode`` and ``decode``: messages to bytes and back, by code generated when first needed.
 
-Messages whose meaning moved between versions are brought to one shape after decoding and back
-before encoding, by the functions their module registers with ``normalised``; ``raw_encode`` and
-``raw_decode`` leave that out.
+Messages whose structure differs between versions are converted to one shape after decoding, and
+back before encoding, by the functions that their module registers with ``normalised``;
+``raw_encode`` and ``raw_decode`` do not convert.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def normalised(
     after_decode: Callable[[T, int], T],
     before_encode: Callable[[T, int], T],
 ) -> None:
-    """Register how a message of any version is brought to one shape, and back.
+    """Register the conversion of a message of any version to one shape, and back.
 
     Neither function may change the object it is given.
     """
@@ -96,7 +96,7 @@ def decode(cls: type[T], version: int, data: bytes) -> T:
 
     Args:
         cls: the declared class.
-        version: one that some release has.
+        version: a version that a release has.
         data: the body, without header.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Turns "generated code failed" into what was wrong and where. Runs only after a failure."""
+"""Finds the cause and the place of a failure of generated code. Runs only after a failure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wire.schema import FORMATS, Field, Layout
 from wire.walk import UNEXPLAINED, Walker
 
 VALUES_MAX: Final = 20_000
-"""A peer's nonsense may be as long as a frame; naming the place in it may not hold up the loop."""
+"""Invalid data may be as long as a frame; finding the place must not block the event loop."""
 
 
 def decode_failure(layout: Layout, data: bytes, failure: Exception) -> DecodeError:
@@ -32,7 +32,7 @@ def encode_failure(layout: Layout, message: object, failure: Exception) -> Encod
 
 
 def _objections(layout: Layout, obj: object, path: str) -> Iterator[tuple[str, str]]:
-    """What is wrong with a struct, first things first."""
+    """The problems of a struct, in order."""
     if not isinstance(obj, layout.cls):
         yield path, f"{type(obj).__name__} instead of {layout.cls.__name__}"
         return

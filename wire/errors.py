@@ -1,8 +1,8 @@
-"""What can go wrong on the wire, and Kafka's error codes.
+"""Errors of the codec, and Kafka's error codes.
 
-``DecodeError`` means a peer sent nonsense: close that connection, count it, one log line.
-``EncodeError`` and ``DeclarationError`` mean that this program is wrong. An ``ErrorCode`` is a
-value in a response and is never raised.
+``DecodeError`` means that a peer sent invalid data: close that connection, count it, log one line.
+``EncodeError`` and ``DeclarationError`` mean a bug in this program. An ``ErrorCode`` is a value in
+a response and is never raised.
 
 Source: org.apache.kafka.common.protocol.Errors, Kafka 3.9.
 """
@@ -17,11 +17,11 @@ UNEXPECTED: Final = "The server experienced an unexpected error when processing 
 
 
 class DeclarationError(Exception):
-    """A message is declared wrongly, or something undeclared was asked for."""
+    """A message declaration is wrong, or an undeclared message was used."""
 
 
 class DecodeError(Exception):
-    """Bytes that are not what they claim to be.
+    """Bytes that are not a valid message.
 
     ``path`` names the field in the form ``topics[3].name``, empty for the message as a whole;
     ``offset`` counts bytes from the start of what was decoded; ``version`` is -1 where the layout

@@ -1,8 +1,8 @@
 """Frames: a length, a header, a body. No input or output happens here.
 
 A flexible request has header version 2, any other 1, ControlledShutdown v0 alone 0. A flexible
-response has header version 1, any other 0, and ApiVersions always 0, so that a client which spoke
-too new a version can read the answer.
+response has header version 1, any other 0, and ApiVersions always 0, so that a client that used too
+new a version can read the answer.
 
 Source: ApiMessageType.requestHeaderVersion and responseHeaderVersion, NetworkReceive, Kafka 3.9.
 """
@@ -40,7 +40,7 @@ _CONTROLLED_SHUTDOWN: Final = 7
 
 
 class FrameReader:
-    """Cuts a stream of bytes into frames. After an error it must not be fed again."""
+    """Splits a stream of bytes into frames. After an error it must not be used again."""
 
     def __init__(self, max_bytes: int = FRAME_BYTES_MAX) -> None:
         self._max_bytes = max_bytes
@@ -48,11 +48,11 @@ class FrameReader:
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes of the frame that is not whole yet, its length included."""
+        """Bytes of the incomplete frame, its length included."""
         return len(self._buffer)
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take what arrived, cut anywhere; return the frames now whole, without lengths.
+        """Take received bytes, split anywhere; return the complete frames, without lengths.
 
         Raises:
             DecodeError: a length is negative or above ``max_bytes``.
@@ -125,7 +125,7 @@ def split_request(frame: bytes) -> tuple[RequestHeader, bytes]:
     """Read the header of a request; the body stays bytes.
 
     An API version that no release has is not refused if the header can be read, as ApiVersions must
-    be answered in any version: the header of a too new version is taken for a flexible one.
+    be answered in any version: the header of a too new version is read as a flexible one.
 
     Raises:
         DecodeError: the frame is shorter than a header, or no such API is declared.
@@ -184,7 +184,7 @@ def decode_request(frame: bytes) -> tuple[RequestHeader, Any]:
 
 
 def decode_body(header: RequestHeader, body: bytes) -> Any:
-    """Read what :func:`split_request` left as bytes.
+    """Read the body that :func:`split_request` returned.
 
     Raises:
         DecodeError: the API or version is unknown, or the bytes are not one.

@@ -1,6 +1,6 @@
 """The executable specification: declarations interpreted by ``construct``, rule by rule.
 
-This is what a reviewer reads to believe the codec. It is simple on purpose and slow; laws hold it
+It is the readable specification of the codec. It is simple on purpose and slow; laws hold it
 equal to generated code on every message and version, for what it accepts and for what it refuses.
 
 Source: the protocol guide's primitive types; KIP-482 for compact lengths and tagged fields; Kafka

@@ -68,7 +68,7 @@ _FORWARDABLE_FROM_3_9: Final = frozenset({80, 81})
 
 
 def controller_ranges(release: str) -> Ranges:
-    """What a controller listener of a release lists.
+    """The API versions that a controller listener of a release lists.
 
     Args:
         release: one of ``RELEASES``.
@@ -80,7 +80,7 @@ def controller_ranges(release: str) -> Ranges:
 
 
 def broker_ranges(release: str, *, mode: Literal["zk", "kraft"] = "kraft") -> Ranges:
-    """What a broker listener of a release lists, in ZooKeeper or in KRaft mode.
+    """The API versions that a broker listener of a release lists, in ZooKeeper or KRaft mode.
 
     Raises:
         ValueError: another release.

@@ -309,7 +309,7 @@ def header(*, versions: str, flexible: str) -> Callable[[type[T]], type[T]]:
 
 
 def spec(cls: type) -> Spec:
-    """What a declared message is.
+    """The declaration of a message class.
 
     Raises:
         DeclarationError: ``cls`` is a group or no declaration at all.

@@ -173,7 +173,7 @@ def source(cls: type, version: int) -> str:
 
 
 def dump(cls: type, version: int, data: bytes) -> Table:
-    """What stands where in the bytes of a message, one row per value.
+    """An annotated dump of the bytes of a message, one row per value.
 
     Raises:
         DecodeError: the bytes are not one; the text of the error names where they stop being one.

@@ -1,4 +1,4 @@
-"""Reads a message field by field and says what stands where: for errors and annotated dumps.
+"""Reads a message field by field and reports positions, for errors and annotated dumps.
 
 Slow and plain; it runs when generated code has already failed, or for a person. It accepts and
 refuses exactly what generated code does (a law).
@@ -54,7 +54,7 @@ class Walker:
             raise self.wrong(f"{len(self.data) - self.position} bytes left over")
 
     def wrong(self, why: str, offset: int | None = None) -> DecodeError:
-        """The error for where the walk stands."""
+        """An error at the current position."""
         return DecodeError(
             self.layout.name,
             self.layout.version,
@@ -215,7 +215,7 @@ UNEXPLAINED: Final = "generated code refused what the walk accepts"
 
 
 def spans(layout: Layout, data: bytes) -> list[Span]:
-    """Everything that stands in a message, in the order of its bytes.
+    """Every value of a message, in the order of its bytes.
 
     Raises:
         DecodeError: the bytes are not one whole message.

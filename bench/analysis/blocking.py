@@ -1,4 +1,4 @@
-"""How long ZooKeeper held KRaft writes back, and why: three numbers and their parts.
+"""How long ZooKeeper blocked KRaft writes, and why: three numbers and their parts.
 
 ``ZkWriteBlockingKRaftMillis`` is our own measure (no Kafka release has it; its value there is 0 by
 construction): milliseconds per blocked operation, their sum, and the time in which at least one

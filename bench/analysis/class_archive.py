@@ -1,6 +1,6 @@
-"""A class-data archive for Spark: halves the start of a session and of its first queries.
+"""A class-data archive for Spark: halves the start time of a session and of its first queries.
 
-Optional: without it everything runs all the same. ``python -m tools.spark_archive`` makes it once;
+Optional: without it everything works too. ``python -m tools.spark_archive`` makes it once;
 its name holds all it depends on.
 """
 
@@ -18,7 +18,7 @@ QUIET = ("-Xlog:cds=off", "-Xlog:class+path=off")
 
 
 def archive_path() -> Path:
-    """Where the archive for this Spark and this Java lies, whether it is there or not."""
+    """The path of the archive for this Spark and this Java, whether it exists or not."""
     java = find_java()
     runtime = java.home / "release"
     made_of = [pyspark.__version__, str(Path(pyspark.__file__).parent), str(java.home)]

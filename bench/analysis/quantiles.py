@@ -1,4 +1,4 @@
-"""Quantiles that say how many samples and what accuracy stand behind them."""
+"""Quantiles with their number of samples and their accuracy."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ ACCURACY: Final = 100_000
 put p99.9 of 100,000 values 4.4 % too low)."""
 
 EXACT_SAMPLES: Final = ACCURACY // 2
-"""Up to so many samples nothing is summarised away and the result is the exact nearest rank."""
+"""Up to this many samples the result is the exact nearest rank."""
 
 SAMPLES_FOR_P999: Final = 10_000
-"""Fewer than ten values beyond a quantile say nothing about it."""
+"""With fewer than ten values beyond a quantile it is not reported."""
 
 
 def quantile_table(frame: DataFrame, value: str, by: Sequence[str]) -> DataFrame:

@@ -60,7 +60,8 @@ def session(
     builder = builder.config(map=dict(_QUIET))
     if remote is not None:
         with warnings.catch_warnings():
-            # The settings reach the server at its start; that they cannot be set again is no news.
+            # The settings reach the server at its start; the warning that they cannot be set again
+            # is expected.
             warnings.filterwarnings("ignore", "Failed to set spark", UserWarning)
             return builder.remote(remote).getOrCreate()
     if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:

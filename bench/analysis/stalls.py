@@ -1,4 +1,4 @@
-"""Stretches not to be believed: the event loop stood still, so every latency there is our own."""
+"""Stalls of the event loop: latencies measured during them are not reliable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The controllers that are measured, each set up as one would run it for speed."""
+"""The measured controllers, each configured for speed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who used the processors: this program and its children, and everybody else. Linux only."""
+"""CPU use of this program and its children, and of all other processes. Linux only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 QUIET_CORES: Final = 0.5
-"""Others may use so much and a row still counts as quiet."""
+"""Maximum CPU of other processes for a row to count as quiet."""
 
 _TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
 _LOOK_S: Final = 1.0
@@ -35,7 +35,7 @@ def machine_cpu_s() -> float:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What was used between two looks."""
+    """CPU used between two readings."""
 
     wall_s: float
     cpu_s: dict[str, float]
@@ -63,7 +63,7 @@ class Meter:
         cpu_s = {name: now[name] - self._own[name] for name in now}
         wall_s = time.monotonic() - self._began
         others = machine_cpu_s() - self._machine - sum(cpu_s.values())
-        # Ticks of 10 ms are summed up, so a quiet machine may come out a little below nothing.
+        # Ticks of 10 ms are summed, so a quiet machine may give a value slightly below 0.
         return Usage(wall_s, cpu_s, max(0.0, others / wall_s))
 
     def _look(self) -> dict[str, float]:
@@ -71,10 +71,10 @@ class Meter:
 
 
 def wait_quiet(patience_s: float, own: Iterable[int] = ()) -> float:
-    """Wait until the others leave the machine alone for a second, at most ``patience_s``.
+    """Wait until other processes are idle for a second, at most ``patience_s``.
 
     Args:
-        patience_s: seconds; 0 does not look at all.
+        patience_s: seconds; 0: do not wait.
         own: ids of our children that run throughout.
 
     Returns:

@@ -1,7 +1,7 @@
-"""What recording costs: two controllers that differ in nothing else, asked in turns.
+"""The cost of recording: two controllers that differ only in that, used in turns.
 
-Both run all the time and only one of them is asked. A few percent vanish in what a machine does
-from minute to minute, so the two rows of a pair are seconds apart, and what counts is the median
+Both run all the time and only one of them gets requests. A machine's speed varies by a few percent
+from minute to minute, so the two rows of a pair are seconds apart, and the result is the median
 over many pairs. Each round has new processes.
 """
 

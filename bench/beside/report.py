@@ -1,4 +1,4 @@
-"""What is printed and kept: medians of each contender, ratios round by round, every row."""
+"""The printed and saved results: medians of each contender, ratios by round, every row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One measured row, and what rows of several rounds say together."""
+"""One measured row, and statistics over rows of several rounds."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Row:
     cold_zk_rate: float = 0.0
     """Partitions per second that reached ZooKeeper in the first burst after the start."""
     void: str = ""
-    """Why the row may not be compared; empty if it may."""
+    """Why the row must not be compared; empty if it may be."""
 
     @property
     def commit_rate(self) -> float:
@@ -70,7 +70,7 @@ class Row:
 
     @property
     def quiet(self) -> bool:
-        """Whether the rest of the machine left it alone."""
+        """Whether other processes were idle."""
         return self.others_cores < QUIET_CORES
 
 
@@ -97,16 +97,16 @@ class Ratio:
     highest: float
     rounds: int
     interval: tuple[float, float] | None
-    """Holds the median of all rounds one could play, in 95 of 100 cases; None below six rounds."""
+    """95 % confidence interval of the median; None below six rounds."""
 
 
 def ratio(
     rows: Sequence[Row], above: str, below: str, measure: Measure, *, quiet: bool = False
 ) -> Ratio | None:
-    """Divide what two contenders did in the same round; None if no round has both.
+    """Divide the results of two contenders in the same round; None if no round has both.
 
     Void rows do not count, and with ``quiet`` only quiet ones do. Rows of different rounds are
-    never divided by each other: the machine was another one.
+    never divided by each other: the machine's speed varies.
     """
     found: dict[tuple[int, str], Row] = {
         (row.round, row.contender): row for row in rows if not row.void and (row.quiet or not quiet)
@@ -123,7 +123,7 @@ def ratio(
 
 
 def interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """Where the true median lies in 95 of 100 cases: two of the values, whatever their shape.
+    """95 % confidence interval of the median, for any distribution: two of the values.
 
     By the sign test: each value is above the true median as often as below.
 

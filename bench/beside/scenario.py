@@ -1,4 +1,4 @@
-"""What is asked of a controller: topics with their replicas placed by hand, from many clients."""
+"""The load on a controller: topics with manual replica assignments, from many clients."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Committed:
 
 
 def run(burst: Burst, port: int) -> Committed:
-    """Ask a controller for a burst and wait for every answer.
+    """Send a burst to a controller and wait for every answer.
 
     Raises:
         RefusedError: an answer is an error.
@@ -108,7 +108,7 @@ async def _run(burst: Burst, port: int) -> Committed:
 
 
 async def _high_watermark(connection: Connection) -> int:
-    """Where the log's committed part ends: one question that both controllers answer."""
+    """The high watermark, by a request that both controllers answer."""
     kinds = m.DescribeQuorumRequest
     topic = kinds.TopicData(topic_name=_METADATA_TOPIC, partitions=[kinds.PartitionData()])
     answer, _ = await connection.call(kinds(topics=[topic]))

@@ -36,7 +36,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What every contender of a run is asked for.
+    """The load for every contender of a run.
 
     ``cold`` comes straight after the start and is only timed, as any restart is cold. It and
     ``small``, many topics of few partitions, then give a Java controller the time to compile.
@@ -89,7 +89,7 @@ def _chroot(contender: Contender) -> str:
 
 @contextlib.contextmanager
 def zookeeper(folder: Path, contenders: Sequence[Contender]) -> Iterator[ZooKeeper]:
-    """A ZooKeeper that writes through to the disk and has compiled what it is about to do."""
+    """A ZooKeeper that syncs to the disk and has warmed up its JIT compiler."""
     zk = ZooKeeper(folder / "zookeeper", tick_ms=2_000)
     zk.heap = "512m"
     zk.java_flags = FULL_SPEED
@@ -212,7 +212,7 @@ def measure(bursts: Sequence[Burst], running: Running) -> Row:
 
 
 def _drain(client: KazooClient, committed: Committed) -> float:
-    """Wait until ZooKeeper is said to hold all of it; returns when, by ``time.perf_counter``.
+    """Wait until ZooKeeper holds everything; returns when, by ``time.perf_counter``.
 
     Both controllers keep in ``/migration`` up to which record ZooKeeper holds everything.
 

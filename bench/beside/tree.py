@@ -17,7 +17,7 @@ _OWN: Final = re.compile(
     r"/(zookeeper|kraft_bridge|controller|controller_epoch|migration"
     r"|brokers/ids/.*|brokers/seqid|config/changes/.*)(/.*)?$"
 )
-"""What tells which controller wrote, how often and when, and not what."""
+"""Fields that depend on the writer, the number and the time of writes."""
 _LOOSE: Final = {"topic_id", "controller_epoch"}
 """Members that differ from run to run."""
 
@@ -57,7 +57,7 @@ def _each(ask: Callable[[str], Any], paths: Iterable[str]) -> Iterator[tuple[str
 
 
 def meaning(tree: Tree) -> dict[str, object]:
-    """What a tree says, whoever wrote it: path -> parsed JSON, else the data itself.
+    """The content of a tree, independent of the writer: path -> parsed JSON, else the data.
 
     >>> meaning({"/brokers/topics/a": b'{"topic_id":"x","version":3}', "/migration": b"{}"})
     {'/brokers/topics/a': {'version': 3}}
@@ -76,7 +76,7 @@ def _parsed(data: bytes | None) -> object:
 
 
 def differences(one: Tree, other: Tree) -> list[str]:
-    """Paths on which two trees do not say the same, sorted."""
+    """Paths on which two trees differ, sorted."""
     a, b = meaning(one), meaning(other)
     missing = object()
     return sorted(

@@ -1,4 +1,4 @@
-"""Timing: thread CPU time, garbage collection off, what is compared alternated round by round."""
+"""Timing: thread CPU time, garbage collection off, the compared codecs alternate by round."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Timing:
 
 @dataclass(slots=True)
 class Row:
-    """One message: who needs how long. ``java`` and ``kio`` are None where not measured."""
+    """The timings of one message. ``java`` and ``kio`` are None where not measured."""
 
     sample: Sample
     generated: Timing

@@ -1,4 +1,4 @@
-"""The clients of a demonstration: they live in a thread with an event loop of its own."""
+"""The clients of a demonstration, in a thread with its own event loop."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Clients:
         """Administrative changes answered so far."""
 
     def call(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start something in the clients' loop."""
+        """Start a coroutine in the clients' event loop."""
         if not self._thread.is_alive():
             self._thread.start()
         return asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -69,7 +69,7 @@ class Clients:
         self._consumed = self.call(consume.run(self._stop))
 
     def check(self) -> None:
-        """Raise what ended a client too early."""
+        """Raise the error that ended a client too early."""
         for running in (self._produced, self._consumed):
             if running is not None and running.done():
                 running.result()
@@ -122,11 +122,11 @@ class Clients:
         return self._produced.result(_STOP_S), self._consumed.result(_STOP_S)
 
     def verify(self, acknowledged: list[Acknowledged]) -> Verdict:
-        """Read everything back and judge it."""
+        """Read everything back and check it."""
         return self.call(verify(self._bootstrap, acknowledged)).result(_STOP_S)
 
     def abandon(self) -> None:
-        """Cancel what still runs, however far it is; nothing it says is of interest any more."""
+        """Cancel everything that still runs; its results are ignored."""
         if self._thread.is_alive():
             self._loop.set_exception_handler(lambda _loop, _context: None)
             asyncio.run_coroutine_threadsafe(self._cancel_all(), self._loop)
@@ -138,7 +138,7 @@ class Clients:
         own = asyncio.current_task()
         try:
             async with asyncio.timeout(_ABANDON_S / 2):
-                # What is cancelled may start tasks to tidy up.
+                # Cancelled tasks may start tasks to clean up.
                 while tasks := asyncio.all_tasks() - {own}:
                     for task in tasks:
                         task.cancel()

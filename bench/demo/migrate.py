@@ -16,7 +16,7 @@ _WHOLE_S: Final = 60.0
 
 
 class VoidRunError(RuntimeError):
-    """The run proves nothing: what it was to show had gone before."""
+    """The run proves nothing: the state it should show did not exist."""
 
 
 def migrate(stage: Stage, narrator: Narrator) -> None:

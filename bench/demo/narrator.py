@@ -1,4 +1,4 @@
-"""What the demonstration says: progress to stderr, one line per check to stdout."""
+"""The output of the demonstration: progress to stderr, one line per check to stdout."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.text import Text
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that had to hold."""
+    """One check and its result."""
 
     step: int
     what: str

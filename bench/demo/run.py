@@ -1,4 +1,4 @@
-"""The five steps, one after the other; what they started is gone when this returns."""
+"""Runs the five steps in order; everything they started has ended when this returns."""
 
 from __future__ import annotations
 

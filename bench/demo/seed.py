@@ -1,4 +1,4 @@
-"""Step 1: what an old cluster looks like."""
+"""Step 1: create an old cluster."""
 
 from __future__ import annotations
 

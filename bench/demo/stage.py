@@ -1,4 +1,4 @@
-"""Everything that runs during a demonstration, and how it ends: in order, or at once."""
+"""All servers and clients of a demonstration; ends them in order, or at once."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ class Stage:
         self.clients = Clients(self.cluster.bootstrap, self.trace, self.run_id)
 
     def look(self) -> KazooClient:
-        """A KazooClient: the independent hand that looks at the tree."""
+        """A KazooClient, which reads the tree independently."""
         if self.zk_client is None:
-            # A killed server is no news for a terminal.
+            # A killed server is expected and is not logged.
             logging.getLogger("kazoo").addHandler(logging.NullHandler())
             self.zk_client = KazooClient(self.zk.hosts, timeout=30)
             self.zk_client.start(timeout=30)
@@ -76,7 +76,7 @@ class Stage:
         """Close that client: ZooKeeper is about to end."""
         client, self.zk_client = self.zk_client, None
         if client is not None:
-            # Whatever the connection thinks of its end, it ends.
+            # Errors of the connection while it ends are ignored.
             with contextlib.suppress(Exception):
                 client.stop()
                 client.close()

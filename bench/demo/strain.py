@@ -71,7 +71,7 @@ def strain(stage: Stage, narrator: Narrator) -> AdminResult:
 
 
 def _pass(stage: Stage, load: Future[AdminResult], seconds: float) -> None:
-    """Let the load run for a while; raises what ends a client meanwhile."""
+    """Let the load run for a time; raises the error of a client that ends meanwhile."""
     end = time.monotonic() + seconds
     while time.monotonic() < end and not load.done():
         stage.clients.check()
@@ -79,7 +79,7 @@ def _pass(stage: Stage, load: Future[AdminResult], seconds: float) -> None:
 
 
 def _shape(stage: Stage) -> api.Shape:
-    """What the first broker that runs tells its clients."""
+    """The metadata that the first running broker returns."""
     alive = next(broker for broker in stage.cluster.brokers if broker.alive)
     seen: api.Shape = ask(lambda: api.shape(alive.bootstrap))
     return seen

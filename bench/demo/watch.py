@@ -41,7 +41,7 @@ class Watch:
         """Longest write-behind lag seen, in records."""
 
     def doing(self, text: str) -> None:
-        """Say what the demonstration does now; shown under the status."""
+        """Set the current step of the demonstration, shown under the status."""
         self._doing = text
         if self._live is None:
             self._narrator.say(text)
@@ -129,7 +129,7 @@ def missing(status: Mapping[str, Any]) -> list[str]:
 
 
 def standing(status: Mapping[str, Any], broker: int) -> str:
-    """How a broker stands with the controller."""
+    """The state of a broker at the controller."""
     for one in status["brokers"]:
         if one["id"] == broker:
             shown = "registered, fenced" if one["fenced"] else "registered, in service"

@@ -1,8 +1,8 @@
-"""Stand-in brokers: migrating brokers in ZooKeeper mode as far as a controller can see.
+"""Stand-in brokers: migrating ZooKeeper-mode brokers, as a controller sees them.
 
 All brokers of a fleet live in one asyncio process. Each has its ephemeral znode, registers with the
-controller, sends heartbeats and judges every control request as a real broker does, by the machine
+controller, sends heartbeats and checks every control request as a real broker does, by the machine
 that the simulator runs too (``emulator.broker``); none keeps logs or serves clients. Real brokers
-would spend the machine on creating logs, and the measurement of a controller would be one of them.
-The same fleet serves our controller and Kafka's.
+would use the machine's time to create logs, and a measurement of the controller would measure them
+instead. The same fleet serves our controller and Kafka's.
 """

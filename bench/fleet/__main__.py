@@ -40,7 +40,7 @@ async def _serve(brokers: list[StandIn], client: KazooClient) -> None:
 
 
 def main() -> int:
-    """Announce, listen, attend, until told to end."""
+    """Create the znodes, listen, and stay registered until the end."""
     parser = argparse.ArgumentParser(prog="python -m bench.fleet", description=__doc__)
     parser.add_argument("--zk", required=True, help="connect string, with its chroot")
     parser.add_argument("--controller", required=True, help="host:port, may be started later")

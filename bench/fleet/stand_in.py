@@ -40,10 +40,10 @@ class StandIn:
     Args:
         broker_id: its id.
         port: of its only listener, INTERNAL.
-        release: what ApiVersions is answered like, ``3.9`` for one.
+        release: the release whose ApiVersions it answers, such as ``3.9``.
         controller: where the controller listens, or will.
         cluster_id: base64url.
-        say: takes a line for each thing worth knowing.
+        say: takes log lines.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class StandIn:
             release=release,
             greeting=_GREETING,
         )
-        # No log is followed: hundreds of observers would be the load that is measured.
+        # The log is not followed: hundreds of observers would dominate the measured load.
         self._machine = BrokerMachine(settings, self._conns.__next__, None)
         self._server: asyncio.Server | None = None
         self._peers: dict[int, TcpConnection] = {}
@@ -115,7 +115,7 @@ class StandIn:
             await self._server.wait_closed()
 
     async def attend(self) -> None:
-        """Stay registered with the controller until cancelled, whatever becomes of it."""
+        """Stay registered with the controller until cancelled, across its restarts."""
         self._after(self._machine.start(_now_ms()))
         await asyncio.Event().wait()
 

@@ -1,4 +1,4 @@
-"""What brokers in ZooKeeper mode leave in ZooKeeper: the persistent paths, and one id each."""
+"""The znodes of ZooKeeper-mode brokers: the persistent paths, and one id for each broker."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Source: ZkData.PersistentZkPaths, Kafka 3.9."""
 
 
 def seed(client: KazooClient, cluster_id: str) -> None:
-    """Leave what a cluster in ZooKeeper mode without topics has.
+    """Create the znodes of a ZooKeeper-mode cluster without topics.
 
     Args:
         client: connected; below its chroot there is nothing.

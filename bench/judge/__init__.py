@@ -1,1 +1,1 @@
-"""What compares the two stores from outside, with code of its own."""
+"""Compares the two stores independently, with its own code."""

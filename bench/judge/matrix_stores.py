@@ -1,4 +1,4 @@
-"""Both stores as plain entities of every class, and where they differ; written without our code.
+"""Both stores as plain entities of every class, and their differences; uses none of our code.
 
 Topics, configs and producer ids are `bench.judge.stores`'s; here are the classes with names of
 their own: client quotas, SCRAM credentials, ACLs and delegation tokens.
@@ -42,7 +42,7 @@ Entity = tuple[str, ...]
 
 @dataclass(slots=True)
 class Stores:
-    """What one store says."""
+    """The entities of one store."""
 
     plain: plain.Entities
     others: dict[Entity, Any] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Stores:
 def read_log(records: Iterable[Mapping[str, Any]]) -> Stores:
     """Replay what ``kafka-dump-log`` printed."""
     known = list(records)
-    # Kafka 3.4.1 writes quotas of a "users" and a "clients", which only this judge can tell apart.
+    # Kafka 3.4.1 writes quotas of a "users" and a "clients", which only this code distinguishes.
     others = [one for one in known if not one["type"].startswith(_OF_CLIENTS)]
     found = Stores(plain.from_log(others))
     acl_of: dict[str, tuple[Entity, Entity]] = {}
@@ -192,7 +192,7 @@ def _token(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def differences(tree: Stores, log: Stores) -> list[str]:
-    """One line per entity that the stores see differently.
+    """One line per entity that differs between the stores.
 
     Producer ids only must not go back: Kafka writes to ZooKeeper the block to come, we the last.
     """

@@ -1,7 +1,8 @@
-"""Do the two stores agree? Judged from outside, by none of the code that wrote them.
+"""Compares the two stores independently of the code that wrote them.
 
 ZooKeeper is read raw by KazooClient, the metadata log by Kafka's own ``kafka-dump-log``; both are
-turned into plain dictionaries of entities here, with rules written down a second time on purpose.
+converted to plain dictionaries of entities here, by rules that are deliberately implemented a
+second time.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _DEFAULT: Final = "<default>"
 
 @dataclass(slots=True)
 class Entities:
-    """What one store says, entity by entity; every value is plain and comparable."""
+    """The entities of one store; every value is plain and comparable."""
 
     topics: dict[str, dict[str, Any]] = field(default_factory=dict)
     """name -> {"id", "partitions": {number: {...}}}."""
@@ -41,7 +42,7 @@ class Entities:
     ``/config`` -> key -> value; an entity without values is left out."""
     next_producer_id: int | None = None
     offset: int = -1
-    """How far the store goes, in offsets of the metadata log."""
+    """Position of the store, as an offset of the metadata log."""
 
 
 def dump_log(log_dir: Path, release: str = "3.9.2") -> list[dict[str, Any]]:
@@ -276,7 +277,7 @@ def _assignment(topic: dict[str, Any], data: Mapping[str, Any]) -> None:
 
 
 def differences(zookeeper: Entities, log: Entities) -> list[str]:
-    """One line per entity that the two stores see differently; empty when they agree."""
+    """One line per entity that differs between the two stores; empty when they agree."""
     found = []
     for name in sorted(zookeeper.topics.keys() | log.topics.keys()):
         found += _differ(f"topic {name}", zookeeper.topics.get(name), log.topics.get(name))

@@ -1,4 +1,4 @@
-"""Open-loop load on a cluster through its brokers, and what it takes to believe the outcome.
+"""Open-loop load on a cluster through its brokers, and the verification of the result.
 
 ``AdminLoad`` changes topics, partitions and configs by raw frames; ``ProduceLoad`` and
 ``ConsumeLoad`` are ordinary clients (aiokafka); ``verify`` reads back every acknowledged record.

@@ -1,4 +1,4 @@
-"""Open-loop administrative load through the brokers, each request a row of its own trace."""
+"""Open-loop administrative load through the brokers, each request is a row of its trace."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _BACKOFF_S: Final = 0.1
 
 @dataclass
 class AdminResult:
-    """What came of an ``AdminLoad``."""
+    """The result of an ``AdminLoad``."""
 
     intended: int = 0
     done: Counter[str] = field(default_factory=Counter)
@@ -68,7 +68,7 @@ class _Attempt:
 
 
 class AdminLoad:
-    """Changes at a fixed rate for a time; each waits for its turn only in the schedule.
+    """Changes at a fixed rate for a time; each is sent at its scheduled time.
 
     Args:
         bootstrap: ``host:port,...`` of brokers.
@@ -106,7 +106,7 @@ class AdminLoad:
         self._request_ids = itertools.count(1)
 
     async def run(self) -> AdminResult:
-        """Keep the schedule to its end, wait for the last answers, return the book."""
+        """Run the schedule, wait for the last answers, return the result."""
         begin = time.monotonic_ns()
         period_ns = 1e9 / self._rate
         try:

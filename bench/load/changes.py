@@ -1,7 +1,7 @@
-"""What an administrator might do next: changes chosen so that none is meant to fail.
+"""Random administrative changes, chosen so that none should fail.
 
-Pure: a seeded choice over the topics known to exist. A topic being changed is left alone until its
-change is answered.
+Pure: a seeded choice over the topics known to exist. A topic with a change in flight gets no other
+change.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Change:
 
 
 class Changes:
-    """Draws changes and keeps the book on topics.
+    """Draws changes and tracks the expected state of topics.
 
     Args:
         seed: same seed, same answers: same changes.
@@ -73,7 +73,7 @@ class Changes:
         self.topics: dict[str, TopicState] = {}
         """Topics that exist for certain, as they must look."""
         self.doubtful: set[str] = set()
-        """Topics whose last change failed: nothing can be said of them."""
+        """Topics whose last change failed: their state is unknown."""
 
     def draw(self) -> Change:
         """The next change; its topic is busy until ``settle``."""

@@ -23,7 +23,7 @@ class RefusedError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a broker's Metadata response says."""
+    """The content of a broker's Metadata response."""
 
     controller_id: int
     brokers: Mapping[int, str]
@@ -65,7 +65,7 @@ async def call(address: str, request: Any, version: int | None = None) -> Any:
 
 
 async def shape(address: str) -> Shape:
-    """What this broker tells its clients."""
+    """The metadata that this broker returns."""
     answer = await call(address, m.MetadataRequest(topics=None, allow_auto_topic_creation=False))
     return Shape(
         answer.controller_id,

@@ -55,7 +55,7 @@ class Connection(asyncio.Protocol):
     async def open(
         cls, address: tuple[str, int], client_id: str, correlation_ids: Iterator[int]
     ) -> Connection:
-        """Connect and learn which versions the broker speaks.
+        """Connect and get the broker's API versions.
 
         Raises:
             OSError: it cannot be reached (``TimeoutError`` after half a minute).

@@ -1,7 +1,7 @@
-"""A producer that remembers what was acknowledged, a consumer group, and the judge of both.
+"""A producer that records acknowledgements, a consumer group, and the verification of both.
 
-Each record carries a sequence number of its partition as its key. What ``verify`` asks: is every
-acknowledged record there, once, at the offset it was acknowledged with, and in order?
+Each record carries a sequence number of its partition as its key. ``verify`` checks that every
+acknowledged record is there, once, at the acknowledged offset, and in order.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from aiokafka.errors import KafkaError
 
 _DELIVERY_MS = 60_000
 
-# A killed broker is part of the load: that it cannot be reached is no news for a terminal.
+# A killed broker is part of the load: that it cannot be reached is expected and is not logged.
 logging.getLogger("aiokafka").addHandler(logging.NullHandler())
 
 
@@ -35,7 +35,7 @@ class Acknowledged(NamedTuple):
 
 @dataclass
 class ProduceResult:
-    """What came of a ``ProduceLoad``."""
+    """The result of a ``ProduceLoad``."""
 
     acknowledged: list[Acknowledged] = field(default_factory=list)
     failed: Counter[str] = field(default_factory=Counter)
@@ -128,7 +128,7 @@ class ProduceLoad:
 
 @dataclass
 class ConsumeResult:
-    """What came of a ``ConsumeLoad``."""
+    """The result of a ``ConsumeLoad``."""
 
     consumed: int = 0
     failed: Counter[str] = field(default_factory=Counter)
@@ -191,7 +191,7 @@ class ConsumeLoad:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What reading everything back showed."""
+    """The result of reading everything back."""
 
     acknowledged: int
     read: int
@@ -211,7 +211,7 @@ class Verdict:
 def judge(
     acknowledged: Iterable[Acknowledged], read: Mapping[tuple[str, int], Sequence[tuple[int, int]]]
 ) -> Verdict:
-    """Hold what was read against what was acknowledged.
+    """Compare the records read with the acknowledged records.
 
     Args:
         acknowledged: by the producers.

@@ -1,1 +1,1 @@
-"""Real brokers of every bridge release, migrated step by step onto our controller, and judged."""
+"""Real brokers of every bridge release, migrated step by step to our controller, and checked."""

@@ -1,4 +1,4 @@
-"""What a release does not know, by Kafka's own word: such a cell is no success of anybody."""
+"""Steps that a release does not support, by Kafka's own statement: no cell counts as success."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Play the steps of one release on one controller; each ends green, red or not applicable."""
+"""Run the steps of one release on one controller; each ends green, red or not applicable."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STEPS: Final[dict[str, Callable[[Stage], None]]] = {
 """Row -> what it does, in order."""
 _NEEDED: Final = ("register", "copy")
 BUILDS_ON: Final = {"elections": "broker death", "back from KRaft": "to KRaft mode"}
-"""Step -> the one without which it has nothing to do."""
+"""Step -> the step that it depends on."""
 PROVES: Final[dict[str, tuple[str, ...]]] = {
     "register": ("N02",),
     "copy": ("G05", "X03"),

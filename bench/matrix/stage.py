@@ -1,4 +1,4 @@
-"""One small cluster of a release on its way onto one controller, and the eyes of the judge."""
+"""One small cluster of a release that migrates to one controller, with checks."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ class Stage:
     before: judge.Stores = field(init=False)
     """The tree when the controller came."""
     kept: dict[str, Any] = field(default_factory=dict)
-    """What a step leaves for later ones."""
+    """Values that a step stores for later ones."""
     forgiven: set[str] = field(default_factory=set)
-    """Differences that a red step left: the next steps do not answer for them."""
+    """Differences that a red step left: they do not count against later steps."""
     broken: set[str] = field(default_factory=set)
     """Topics that a red step left with replicas out of sync."""
     migrated: bool = False
@@ -170,7 +170,7 @@ class Stage:
         return list(plain.read_dump(printed.out))
 
     def agree(self, timeout_s: float = 10) -> tuple[judge.Stores, judge.Stores]:
-        """Wait until ZooKeeper holds all of the log and says the same; returns both.
+        """Wait until ZooKeeper holds all of the log and both agree; returns both.
 
         Raises:
             WrongError: it does not get there; says where they differ.

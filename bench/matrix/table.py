@@ -1,4 +1,4 @@
-"""The table release x step, and whose fault a red cell is."""
+"""The table release x step, and whether a red cell is a fault of ours or of Kafka."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The report of a run: one HTML file that needs nothing from outside, a summary, the Parquet."""
+"""The report of a run: one self-contained HTML file, a summary, the Parquet tables."""

@@ -21,12 +21,12 @@ _NOT_SHOWN = {"lag_series"}
 
 
 class TraceUnreadableError(Exception):
-    """There is no trace where one was said to be; Spark's first line says why."""
+    """There is no trace at the given place; the text is Spark's first line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What ``analyze`` left behind."""
+    """The output of ``analyze``."""
 
     html: Path
     parquet: str
@@ -63,7 +63,7 @@ def analyze(
 
 
 def report(spark: SparkSession, trace: str, out: Path) -> Analysis:
-    """The same in a session that goes on living."""
+    """The same in a session that stays open."""
     out = out.absolute()
     out.mkdir(parents=True, exist_ok=True)
     parquet = f"{out}/tables"

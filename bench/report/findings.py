@@ -1,4 +1,4 @@
-"""What the tables say, in numbers a reader asks for first; shared by page and summary."""
+"""The main numbers of the tables; shared by page and summary."""
 
 from __future__ import annotations
 

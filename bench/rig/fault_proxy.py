@@ -40,7 +40,7 @@ class FrameProtocol(Enum):
 
 
 class Kind(Enum):
-    """What a fault does to the operation it picks."""
+    """The effect of a fault on the selected operation."""
 
     LOSE_REQUEST = "the server never sees it; the connection is cut"
     LOSE_REPLY = "the server does it; its reply is dropped and the connection cut"

@@ -59,7 +59,7 @@ def _tell_watchdog(sign: str, group: int) -> None:
 
 
 class ProcessError(RuntimeError):
-    """A child process did not do what was waited for; the message ends with its last lines."""
+    """A child process did not reach the expected state; the message ends with its last lines."""
 
 
 class PortTakenError(ProcessError):

@@ -1,4 +1,4 @@
-"""Ask a broker whom it knows: "started" in its log is not yet "of use to a client"."""
+"""Ask a broker for its live brokers: "started" in its log is not yet "of use to a client"."""
 
 import socket
 import struct

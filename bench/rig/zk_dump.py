@@ -1,6 +1,6 @@
 """A whole ZooKeeper tree as one JSON document, for people, for tests and for comparison.
 
-Read by kazoo and decoded by nobody: what is printed is what lies there, but for secrets.
+Read by kazoo and not decoded: the output is the data of the znodes, without secrets.
 """
 
 import base64

@@ -1,6 +1,6 @@
 """A blocking client for one command: find the controller, send it one request, read the answer.
 
-Brokers name in Metadata to whom administrative requests go: the controller in ZooKeeper mode, else
+Metadata responses name the node for administrative requests: the controller in ZooKeeper mode, else
 any broker, which forwards them (KIP-590). Source: KafkaAdminClient, Kafka 3.9.
 """
 
@@ -24,7 +24,7 @@ from wire import messages as m
 CLIENT_ID: Final = "kraft-bridge-admin"
 PAUSE_S: Final = 0.1
 GREETING_S: Final = 5.0
-"""A broker that does not say within this what it can is not waited for: there may be others."""
+"""Timeout of ApiVersions and the login; after it another broker is tried."""
 _RECEIVE_BYTES: Final = 1 << 16
 
 
@@ -33,16 +33,16 @@ class UnreachableError(Exception):
 
 
 class TooOldError(Exception):
-    """The broker supports no version that has what the request needs."""
+    """The broker supports no version that the request needs."""
 
 
 class Connection:
     """One TCP connection to one broker: the outbound channel on a blocking socket.
 
     Raises:
-        OSError: it cannot be reached.
-        LoginError: it refuses the login.
-        TooOldError: it has no login.
+        OSError: the broker cannot be reached.
+        LoginError: the broker refuses the login.
+        TooOldError: the broker does not support a login.
     """
 
     def __init__(self, host: str, port: int, timeout_s: float, login: Login | None = None) -> None:
@@ -86,7 +86,7 @@ class Connection:
         return answered.message
 
     def _until(self, wanted: type) -> Turn[None]:
-        """Go on until the channel reports what is waited for.
+        """Run until the channel reports the wanted outcome.
 
         Raises:
             OSError, LoginError, TooOldError: as the callers say.
@@ -119,7 +119,7 @@ class Connection:
         return None
 
     def _wait(self) -> list[Event]:
-        """What the socket has, within the channel's own limit; nothing when that has passed."""
+        """Bytes from the socket, within the channel's deadline; empty after it."""
         conn = self._channel.conn
         assert self._socket is not None
         assert conn is not None, "the end of the connection is raised"
@@ -133,7 +133,7 @@ class Connection:
     def _left_s(self) -> float:
         deadline_ms = self._channel.deadline_ms
         assert deadline_ms is not None, "something is waited for"
-        # Never 0, which would make the socket a non-blocking one.
+        # Never 0, which would make the socket non-blocking.
         return max(1, deadline_ms - _now_ms()) / 1_000
 
 
@@ -154,7 +154,7 @@ def _connect(host: str, port: int, timeout_s: float) -> socket.socket:
 
 
 def _raise(turn: Turn[None]) -> None:
-    """Turn the end of the connection into the exception that says so."""
+    """Raise the exception for the end of the connection."""
     match turn:
         case Broken(by=EndedBy.REFUSAL, error=LoginError() as error):
             raise error
@@ -167,7 +167,7 @@ def _raise(turn: Turn[None]) -> None:
         case Broken(why=why):
             raise ConnectionError(f"no Kafka broker listens there: {why}")
         case Unanswered() | Opened() | Answered():
-            """The end that follows says why."""
+            """The Broken outcome that follows has the reason."""
 
 
 def _too_old(error: NoCommonVersionError) -> TooOldError:
@@ -185,12 +185,12 @@ def ask_controller(
     timeout_s: float,
     login: Login | None = None,
 ) -> Any:
-    """Send a request to whoever the brokers say is the controller, again while he says he is not.
+    """Send a request to the controller; on NOT_CONTROLLER find the controller and try again.
 
     Args:
         bootstrap: (host, port) of some brokers.
         request: what to send.
-        lowest: version below which it cannot be said.
+        lowest: lowest version that can carry the request.
         not_controller: whether an answer says NOT_CONTROLLER.
         timeout_s: for everything.
         login: to every broker.

@@ -1,4 +1,4 @@
-"""What verbs share: options, reading the configuration, how a failure is told."""
+"""Shared by the verbs: options, reading the configuration, printing a failure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text."
 
 
 def fail(problem: str, code: int = 1) -> typer.Exit:
-    """Print what is wrong to stderr; the caller raises the result."""
+    """Print an error to stderr; the caller raises the result."""
     typer.echo(f"kraft-bridge: {problem}", err=True)
     return typer.Exit(code)
 

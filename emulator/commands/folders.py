@@ -46,7 +46,7 @@ def open_log(folder: Path) -> tuple[MetaProperties, Raft]:
 
 
 def committed_image(raft: Raft, folder: Path) -> Image:
-    """The image of everything that may be shown: a quorum of one has committed what is durable.
+    """The image of the folder's log: in a quorum of one, everything durable is committed.
 
     Raises:
         FolderUnreadableError: a record does not fit.

@@ -31,7 +31,7 @@ class FormatError(Exception):
 
 
 def newest_of(release: str) -> MetadataVersion:
-    """The newest metadata.version of a release line, what a migrating broker's IBP must equal."""
+    """The newest metadata.version of a release, which a migrating broker's IBP must equal."""
     return MetadataVersion.from_ibp(release)
 
 

@@ -41,7 +41,7 @@ def fetch(url: str) -> str:
 
     Raises:
         OSError: nothing answers there.
-        ValueError: not an http address, or what answers there is no controller of ours.
+        ValueError: not an http address, or the answer is not from a kraft-bridge controller.
     """
     if not url.startswith(("http://", "https://")):
         raise ValueError(f"{url!r} is not an http address")
@@ -67,7 +67,7 @@ def fetch(url: str) -> str:
 
 
 def show(text: str, console: Console) -> None:
-    """Print what an operator asks first: phase, who is missing, lag, may one go back."""
+    """Print a summary: phase, missing brokers, lag, whether a rollback is possible."""
     found: dict[str, Any] = msgspec.json.decode(text)
     migration = found["migration"]
     console.print(_facts(found, migration))

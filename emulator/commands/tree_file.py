@@ -9,13 +9,13 @@ from emulator.migration.zk_tree.reader import Tree
 
 
 class TreeFileError(Exception):
-    """The file cannot be read, or is no dump; the text is one sentence that names it."""
+    """The file cannot be read, or is not a dump; the text is one sentence that names it."""
 
 
 def load(path: Path) -> Tree:
     """Read what ``kraft-bridge zk dump`` printed, secrets left out or not.
 
-    ``zk_tree.dump.redacted`` says where they were.
+    ``zk_tree.dump.redacted`` lists their paths.
 
     Raises:
         TreeFileError: no such file, not readable, no JSON, or no dump of a tree.

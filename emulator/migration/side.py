@@ -1,4 +1,4 @@
-"""What a node does for a migration, as one object: a client of ZooKeeper and the driver on it.
+"""The migration part of a node as one object: a ZooKeeper client and the driver that uses it.
 
 A node that has none to do holds :class:`NoMigration` in its place, which answers the same calls.
 """
@@ -43,7 +43,7 @@ class MigrationSide:
 
     @property
     def mode(self) -> Mode:
-        """What the writer is at."""
+        """The mode of the write-behind."""
         return self.driver.write_behind.mode
 
     @property

@@ -1,4 +1,4 @@
-"""Who leads, which cluster this is, who takes part, and what other tools left behind."""
+"""Rules on the controller, the cluster id, the participants, and znodes of other tools."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def migration_stale(survey: Survey) -> Iterator[Outcome]:
 
 @rule("B03", "no foreign KRaft controller leads")
 def controller_held(survey: Survey) -> Iterator[Outcome]:
-    """``/controller`` names a KRaft controller that is none of the quorum given."""
+    """``/controller`` names a KRaft controller that is not in the given quorum."""
     data = survey.data(controller.PATH)
     if data is None:
         return

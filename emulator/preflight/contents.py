@@ -1,4 +1,4 @@
-"""What znodes hold: whether it can be read, decoded, written, and whether the target knows it."""
+"""Rules on the content of znodes: readable, decodable, writable, known to the target."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ JUTE_MAX_BYTES: Final = 1_048_575
 ZNODES_MANY: Final = 800_000
 ACL_BACKLOG_MANY: Final = 1_000
 ACL_RELEASES: Final = ("3.5", "3.6")
-"""Kafka lines with releases that CVE-2024-27309 hits."""
+"""Kafka releases that CVE-2024-27309 affects."""
 _UNCOPIED: Final = frozenset(
     one.value for one in (Why.MALFORMED_ZNODE, Why.MIGRATION_ZNODE, Why.NO_CONTROLLER_EPOCH)
 )
-"""Refusals of the copy that are no other rule's."""
+"""Refusals of the copy that no other rule reports."""
 DEFAULT_ENTITY: Final = "<default>"
 
 
@@ -64,7 +64,7 @@ def _migrated(survey: Survey) -> Iterator[tuple[str, DumpedZnode]]:
 
 @rule("B07", "what is migrated can be read")
 def readable(survey: Survey) -> Iterator[Outcome]:
-    """JSON objects wherever there is anything, and all that the copy itself would refuse."""
+    """Data that is not a JSON object, and everything that the copy would refuse."""
     told = {one.znode for one in topic_ids(survey) if isinstance(one, Finding)} | {migration.PATH}
     for path, node in _migrated(survey):
         if node.data == REDACTED:
@@ -180,7 +180,7 @@ def _lets_write(entry: tuple[int, str, str], identities: frozenset[str]) -> bool
 
 @rule("W05", "ACLs mean the same to the target")
 def acls(survey: Survey) -> Iterator[Outcome]:
-    """Entries that no target knows, and those that releases are known to get wrong."""
+    """Entries unknown to the target, and those that some releases handle wrongly."""
     told = [one.get("kraftbridge.release") for one in survey.controllers]
     told += [one.get("inter.broker.protocol.version") for one in survey.brokers]
     affected = any(one.startswith(ACL_RELEASES) for one in told)

@@ -1,4 +1,4 @@
-"""How much there is, and how long it will take: counts and estimates, no judgement."""
+"""Counts of entities, and estimated durations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ READ_US: Final = 10
 WRITE_US: Final = 40
 """Per znode in a large multi: 12,415 partitions a second, of two znodes each (benchmarks.md)."""
 RECORD_US: Final = 40
-"""Per record of the copy: 26 to 36 were measured to read, replay and encode one."""
+"""Per record of the copy: 26 to 36 were measured, to read, replay and encode one."""
 MIN_BATCH: Final = 200
 """``zookeeper.metadata.migration.min.batch.size``."""
 KAFKA_READS_IN_FLIGHT: Final = 10
@@ -43,7 +43,7 @@ class Counts:
 
 
 def count(survey: Survey) -> Counts:
-    """Count what would be copied; what cannot be read counts for nothing."""
+    """Count what would be copied; unreadable znodes are not counted."""
     names = [one for one in survey.children("/brokers/topics") if one not in survey.pending]
     replicas: Counter[int] = Counter()
     partitions = 0

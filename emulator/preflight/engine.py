@@ -1,4 +1,4 @@
-"""Rules by code, what they find, and running them all."""
+"""The registry of rules, their findings, and running all rules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from emulator.preflight.survey import Survey
 
 
 class Severity(Enum):
-    """How bad: a blocker stops the migration or loses something, a warning asks for a decision."""
+    """A blocker stops the migration or loses data, a warning needs a decision."""
 
     BLOCKER = "blocker"
     WARNING = "warning"
@@ -38,7 +38,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class NotRun:
-    """A rule that could not look, or only at a part, and why."""
+    """A rule that could not run, or only in part, and why."""
 
     code: str
     why: str
@@ -50,7 +50,7 @@ Check: TypeAlias = Callable[[Survey], Iterator[Outcome]]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule: its code, its title, and the function that looks."""
+    """One rule: its code, its title, and its function."""
 
     code: str
     title: str
@@ -88,6 +88,6 @@ def finding(  # noqa: PLR0917 - the columns of the report
     reference: str = "",
     severity: Severity | None = None,
 ) -> Finding:
-    """A finding as severe as its code's letter says, unless told otherwise."""
+    """A finding with the severity of its code's letter, unless given."""
     found = _LETTERS[code[0]] if severity is None else severity
     return Finding(code, found, znode, fact, consequence, remedy, reference)

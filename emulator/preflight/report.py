@@ -14,7 +14,7 @@ MODULES = (cluster, topics, contents, settings, counts)
 
 @dataclass(frozen=True, slots=True)
 class PreflightReport:
-    """What all rules found, by code and znode, and which of them could not look."""
+    """The findings of all rules, by code and znode, and the rules that could not run."""
 
     findings: tuple[Finding, ...]
     not_run: tuple[NotRun, ...]

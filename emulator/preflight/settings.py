@@ -29,7 +29,7 @@ def _level(one: Properties) -> int | None:
 
 @rule("B11", "brokers are set up to migrate")
 def broker_settings(survey: Survey) -> Iterator[Outcome]:
-    """What a ZooKeeper-mode broker needs before it can register with the controllers."""
+    """Settings that a ZooKeeper-mode broker needs to register with the controllers."""
     yield from _none("B11", survey)
     for one in survey.brokers:
         level = _level(one)
@@ -84,7 +84,7 @@ def broker_settings(survey: Survey) -> Iterator[Outcome]:
 
 @rule("B12", "controllers are set up to migrate")
 def controller_settings(survey: Survey) -> Iterator[Outcome]:
-    """What a controller needs, and roles that cannot be a target."""
+    """Settings that a controller needs, and roles that cannot be a migration target."""
     yield from _none("B12", survey)
     for one in survey.properties:
         if {"broker", "controller"} <= set(one.names("process.roles")):
@@ -124,7 +124,7 @@ def controller_settings(survey: Survey) -> Iterator[Outcome]:
 
 @rule("W11", "no class of one's own decides")
 def own_classes(survey: Survey) -> Iterator[Outcome]:
-    """Authorizers and policies that a controller does not run, or not alike."""
+    """Authorizers and policies that a controller does not run, or runs differently."""
     yield from _none("W11", survey)
     for one in survey.properties:
         authorizer = one.get("authorizer.class.name")

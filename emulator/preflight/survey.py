@@ -1,4 +1,4 @@
-"""Everything a rule may look at, and nothing else: no rule asks ZooKeeper or a file by itself."""
+"""All input of the rules: no rule reads ZooKeeper or a file itself."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from emulator.migration.zk_tree.passwords import Passwords
 from emulator.migration.zk_tree.tree import Tree, TreeNode
 
 REDACTED: Final = b"<redacted>"
-"""What ``zk dump`` prints instead of a secret."""
+"""The text that ``zk dump`` prints instead of a secret."""
 WRITE: Final = 4 | 2
 """Permissions WRITE and CREATE, both of which a dual write needs, as ZooKeeper numbers them."""
 OPEN: Final = ("world", "anyone")
@@ -38,7 +38,7 @@ class DumpedZnode:
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """One ``server.properties``: its name, what it says, and the folder's ``meta.properties``."""
+    """One ``server.properties``: its name, its content, and the folder's ``meta.properties``."""
 
     name: str
     values: Mapping[str, str]
@@ -74,7 +74,7 @@ class Properties:
 
     @property
     def protocol(self) -> MetadataVersion | None:
-        """What ``inter.broker.protocol.version`` stands for; None when unset or unknown."""
+        """The value of ``inter.broker.protocol.version``; None when unset or unknown."""
         text = re.sub(r"^(\d+\.\d+)\.\d+", r"\1", self.get("inter.broker.protocol.version"))
         try:
             return MetadataVersion.from_ibp(text) if text else None
@@ -102,7 +102,7 @@ class RoundTrips:
 
 @dataclass(frozen=True)
 class Survey:
-    """What is known of a cluster: every path absolute and below the chroot."""
+    """The known data of a cluster; every path is absolute, below the chroot."""
 
     nodes: Mapping[str, DumpedZnode]
     properties: Sequence[Properties] = ()
@@ -136,7 +136,7 @@ class Survey:
         return None if node is None else node.data
 
     def json(self, path: str) -> dict[str, Any]:
-        """A znode's JSON object; empty when there is none that can be read."""
+        """A znode's JSON object; empty if it is absent or unreadable."""
         try:
             found = msgspec.json.decode(self.data(path) or b"{}")
         except msgspec.DecodeError:
@@ -144,24 +144,24 @@ class Survey:
         return found if isinstance(found, dict) else {}
 
     def config(self, path: str) -> dict[str, str]:
-        """Entries of a config znode; empty when there are none that can be read."""
+        """Entries of a config znode; empty if it is absent or unreadable."""
         found = self.json(path).get("config")
         return found if isinstance(found, dict) else {}
 
     def entries(self, path: str) -> list[dict[str, Any]]:
-        """Access control entries of a znode; what is no entry is left out, the copy refuses it."""
+        """Access control entries of a znode; without invalid ones, which the copy refuses."""
         found = self.json(path).get("acls")
         return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
     def replicas(self, topic: str) -> list[list[int]]:
-        """Broker ids of each partition of a topic; what is no id is left out."""
+        """Broker ids of each partition of a topic; invalid ids are left out."""
         found = self.json(f"/brokers/topics/{topic}").get("partitions")
         some = found.values() if isinstance(found, dict) else ()
         return [[one for one in x if isinstance(one, int)] for x in some if isinstance(x, list)]
 
     @cached_property
     def copy(self) -> DryRun:
-        """What the copy itself would make of the tree, with the controllers' settings."""
+        """The result of a dry run of the copy, with the controllers' settings."""
         tree = Tree()
         tree.nodes = {path: TreeNode(one.data, one.version) for path, one in self.nodes.items()}
         children = {path: self.children(path) for path in self.nodes}
@@ -172,13 +172,13 @@ class Survey:
 
     @property
     def version(self) -> MetadataVersion:
-        """The controllers' metadata.version: the brokers' own, or they do not register."""
+        """The controllers' metadata.version, which must equal the brokers'."""
         told = [one.protocol for one in self.brokers]
         return min((one for one in told if one), key=lambda one: one.level, default=LATEST)
 
     @cached_property
     def pending(self) -> frozenset[str]:
-        """Topics that are being deleted: neither copied nor waited for."""
+        """Topics that are being deleted, which are not copied."""
         return frozenset(self.children("/admin/delete_topics"))
 
     @property
@@ -193,7 +193,7 @@ class Survey:
 
     @cached_property
     def controller_ids(self) -> frozenset[int]:
-        """Node ids of the quorum, as far as any properties file tells."""
+        """Node ids of the quorum, from the properties files."""
         ids = {one.node_id for one in self.controllers if one.node_id is not None}
         return frozenset(ids.union(*(one.voters for one in self.properties)))
 
@@ -205,7 +205,7 @@ class Survey:
 
 
 def _number(text: str) -> int | None:
-    """An int32, which every id is; other digits than ASCII's are none."""
+    """An id (int32) in ASCII digits."""
     return int(text) if re.fullmatch(r"[0-9]{1,10}", text) else None
 
 
@@ -213,7 +213,7 @@ def of_dump(dump: Mapping[str, Any], properties: Sequence[Properties] = ()) -> S
     """Read the document that ``kraft-bridge zk dump`` prints.
 
     Raises:
-        ValueError: it is none, or a znode in it is not as it should be.
+        ValueError: it is not a dump, or a znode in it is invalid.
     """
     nodes = dump.get("nodes")
     if not isinstance(nodes, Mapping):

@@ -26,7 +26,7 @@ def _dict(value: object) -> dict[str, Any]:
 
 
 def _copied(survey: Survey) -> list[str]:
-    """Topics that stay: those being deleted are not copied, and W01 names them."""
+    """Topics that are copied, without those being deleted, which W01 reports."""
     return [name for name in survey.children(ROOT) if name not in survey.pending]
 
 
@@ -61,7 +61,7 @@ def topic_ids(survey: Survey) -> Iterator[Outcome]:
 
 @rule("W02", "every partition is healthy")
 def unhealthy(survey: Survey) -> Iterator[Outcome]:
-    """No leader, an empty ISR, an ISR beside the replicas, or no state yet."""
+    """No leader, an empty ISR, ISR members that are not replicas, or no state yet."""
     for name in _copied(survey):
         for index, replicas in sorted(
             _dict(survey.json(f"{ROOT}/{name}").get("partitions")).items()

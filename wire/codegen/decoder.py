@@ -1,9 +1,9 @@
 """Writes ``decode(b) -> object`` for one layout.
 
 Neighbouring fixed-width fields, and the first byte of a compact length after them, are read by one
-``unpack_from``. Slices past the end come back short without an exception, so the position is
-checked where it matters: before an array is sized, at the end of a tagged field, and at the end of
-the message. Any exception means "malformed".
+``unpack_from``. Slices past the end are short without an exception, so the position is checked at
+these places: before an array is sized, at the end of a tagged field, and at the end of the message.
+Any exception means "malformed".
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class _Decoder:
                 self.line(depth, f"{target} = tuple({target})")
 
     def alike(self, group: Layout, target: str, count: str, depth: int) -> None:
-        """Read one struct the plain way, then guess that those after it are alike."""
+        """Read one struct normally, then assume that the next ones have the same shape."""
         lengths: list[str] = []
         reader = self.source.let(self.source.name("shape"), shape_reader(group))
         self.line(depth, f"while {count}:")

@@ -2,7 +2,7 @@
 
 Neighbouring fixed-width fields, a zero for "no tagged fields" included, are written by one
 ``pack``. A value that has no field at this version raises unless it is the default or the field is
-ignorable. Any exception means "cannot be encoded"; ``wire.diagnose`` finds out what and where.
+ignorable. Any exception means "cannot be encoded"; ``wire.diagnose`` finds the cause and the place.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Encoder:
         self.end(layout, obj, depth)
 
     def absent(self, layout: Layout, obj: str, depth: int) -> None:
-        """Refuse what this version has no place for."""
+        """Refuse a value that this version has no field for."""
         wrong = [
             self.differs(field, f"{obj}.{field.name}")
             for field in layout.absent

@@ -1,4 +1,4 @@
-"""What generated code calls: varints, struct caches by array length, tagged fields."""
+"""Functions for generated code: varints, struct caches by array length, tagged fields."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 COUNT_MAX: Final = 2**31 - 1
 STRING_BYTES_MAX: Final = 32767
-"""Kafka refuses longer strings in both directions, whatever the length prefix could say."""
+"""Kafka refuses longer strings in both directions, even if the length prefix allows them."""
 
 _CACHED_LENGTHS: Final = 64
 _CACHED_SHAPES: Final = 512
@@ -18,7 +18,7 @@ _SHAPE_LENGTH_MAX: Final = 127
 
 
 class MalformedError(Exception):
-    """Generated code met something wrong; ``wire.diagnose`` finds out what and where."""
+    """Generated code failed; ``wire.diagnose`` finds the cause and the place."""
 
 
 def read_varint(data: bytes, position: int, first: int) -> tuple[int, int]:

@@ -1,9 +1,9 @@
-"""The fast path for arrays of structs that look alike.
+"""The fast path for arrays of structs of the same shape.
 
-Partitions of one topic mostly have arrays of the same lengths. Once one struct was read, the next
-ones are read whole by one ``unpack_from`` made for exactly these lengths; the length bytes are
-checked afterwards, and the first struct that differs ends the guess. Worth 1.25x to 1.6x on large
-arrays, nothing on small messages.
+Partitions of one topic mostly have arrays of the same lengths. After one struct was read, each of
+the next ones is read by one ``unpack_from`` made for exactly these lengths; the length bytes are
+checked afterwards, and the first struct that differs ends the fast path. It is 1.25x to 1.6x faster
+on large arrays, and has no effect on small messages.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What stands before the body of a request or a response.
+"""The headers of requests and responses.
 
 The client id keeps its classic length prefix in version 2. Source: RequestHeader, ResponseHeader,
 Kafka 3.4-3.9.

@@ -1,4 +1,4 @@
-"""UnregisterBroker (64): forget a broker for good.
+"""UnregisterBroker (64): remove a broker's registration.
 
 KIP-631. Source: UnregisterBrokerRequest, UnregisterBrokerResponse, Kafka 3.4-3.9.
 """

@@ -1,4 +1,4 @@
-"""Where the migration from ZooKeeper stands: id 21.
+"""The state of the migration from ZooKeeper: id 21.
 
 KIP-866; the numbering of the states differs between 3.4 and later releases.
 Source: ZkMigrationStateRecord, Kafka 3.4-3.9.

@@ -1,7 +1,7 @@
 """``python -m bench.matrix.readers``: tools and libraries on both controllers, one table.
 
 Both columns are of this run, on Kafka 3.9.2 brokers in dual write. Answers that differ are printed
-whole. Exit code 1 if one does that is no known defect of Kafka's.
+in full. Exit code 1 if one differs that is not a known defect of Kafka.
 """
 
 from __future__ import annotations

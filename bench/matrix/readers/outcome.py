@@ -1,4 +1,4 @@
-"""What a tool or a call said, without what differs from one run to the next."""
+"""The output of a tool or a call, without the parts that differ between runs."""
 
 from __future__ import annotations
 

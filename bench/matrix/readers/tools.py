@@ -1,4 +1,4 @@
-"""The script of Kafka's command-line tools: what each is asked, right and wrong."""
+"""The script of Kafka's command-line tools: valid and invalid calls of each."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a migration is put through, in order: one row of the table each."""
+"""The steps of a migration, in order: each is one row of the table."""

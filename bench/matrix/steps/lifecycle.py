@@ -1,4 +1,4 @@
-"""What happens to brokers and partitions: registration, copy, death, elections, modes, rollback."""
+"""Steps on brokers and partitions: registration, copy, failure, elections, modes, rollback."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def to_kraft(stage: Stage) -> None:
 
 
 def back_from_kraft(stage: Stage) -> None:
-    """The step back: the same broker in ZooKeeper mode again, with migration on."""
+    """The same broker restarts in ZooKeeper mode again, with migration on."""
     broker = stage.cluster.brokers[VICTIM]
     if broker.alive:
         broker.stop()
@@ -192,7 +192,7 @@ def back_from_kraft(stage: Stage) -> None:
 
 
 def to_zookeeper(stage: Stage) -> None:
-    """The whole way back: a ZooKeeper-mode controller on the tree that was written."""
+    """The complete rollback: a ZooKeeper-mode controller on the tree that was written."""
     tree = stage.tree()
     stage.cluster.stop()
     stage.controller.stop()

@@ -22,7 +22,7 @@ TopicPartition = tuple[str, int]
 
 
 class ElectionError(Exception):
-    """The election could not be asked for; the text says why."""
+    """The election could not be requested; the text says why."""
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ def elect_by_brokers(
 
     Args:
         bootstrap: (host, port) of some brokers.
-        partitions: None for every one there is.
+        partitions: None for every partition.
         election_type: a key of :data:`ELECTION_TYPES`.
         timeout_s: for everything.
         login: to every broker.
@@ -90,7 +90,7 @@ def elect_by_brokers(
     Raises:
         ElectionError: refused as a whole, or the cluster is too old for the kind of election, or
             the login failed.
-        UnreachableError: nobody answered in time.
+        UnreachableError: no broker answered in time.
     """
     group = m.ElectLeadersRequest.TopicPartitions
     topics: dict[str, list[int]] = {}

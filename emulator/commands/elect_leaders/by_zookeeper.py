@@ -1,4 +1,4 @@
-"""The way of KIP-183's deprecated option ``--zookeeper``: ask through a znode.
+"""KIP-183's deprecated option ``--zookeeper``: request an election by a znode.
 
 The controller of a cluster in ZooKeeper mode watches ``/admin/preferred_replica_election``, elects
 and deletes it. Nothing else reads that znode: no KRaft controller, Kafka's or this one, ever does
@@ -31,7 +31,7 @@ PAUSE_S: Final = 0.1
 def elect_by_zookeeper(
     zookeeper: str, partitions: Sequence[TopicPartition] | None, timeout_s: float
 ) -> Outcome:
-    """Write the znode, wait until it is gone, and look who leads.
+    """Write the znode, wait until it is deleted, and read the leaders.
 
     Args:
         zookeeper: ``host:port[,…][/chroot]``.
@@ -41,7 +41,7 @@ def elect_by_zookeeper(
     Raises:
         ValueError: ``zookeeper`` is no connect string.
         ElectionError: ZooKeeper cannot be read; no controller leads, or one in KRaft mode does; an
-            election is under way; it was not taken up in time (the znode then stays).
+            election is under way; no controller deleted the znode in time (it stays then).
     """
     with _connected(zookeeper) as client:
         _need_zookeeper_mode(client)

@@ -89,7 +89,7 @@ def as_json(found: DryRun) -> dict[str, Any]:
 
 
 def show(found: DryRun, console: Console) -> None:
-    """Print the same for people."""
+    """Print the same as text."""
     version = found.metadata_version
     console.print(f"Copied at metadata.version {version.name}:")
     table = Table()

@@ -1,1 +1,1 @@
-"""``kraft-bridge preflight``: files and a tree in, a report out; ``emulator.preflight`` judges."""
+"""``kraft-bridge preflight``: input and output; ``emulator.preflight`` has the rules."""

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 UNREADABLE = 3
-"""Exit code when nothing could be looked at: 2 says that there are blockers."""
+"""Exit code when nothing could be read; 2 means that there are blockers."""
 
 
 def preflight(

@@ -1,4 +1,4 @@
-"""What ``kraft-bridge preflight`` looks at: properties files, a dump, or a live tree."""
+"""The input of ``kraft-bridge preflight``: properties files, a dump, or a live tree."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def read_properties(path: Path) -> Properties:
 
 
 def offline(path: Path, configs: Sequence[Path]) -> Survey:
-    """What a file of ``kraft-bridge zk dump`` and properties files tell.
+    """The survey from a file of ``kraft-bridge zk dump`` and properties files.
 
     Raises:
         PreflightError: one of them cannot be read.
@@ -77,7 +77,7 @@ def ensemble(zookeeper: str | None, configs: Sequence[Path]) -> tuple[str, ZooKe
 def live(
     hosts: str, document: Mapping[str, Any], configs: Sequence[Path], connect: Connector
 ) -> Survey:
-    """What a live tree, its round trips and properties files tell; nothing is written.
+    """The survey from a live tree, its round trips and properties files; nothing is written.
 
     Args:
         hosts: connect string.

@@ -1,4 +1,4 @@
-"""KazooClient for the tools that look at a tree from outside, secured as a properties file says."""
+"""KazooClient for the tools that read a tree, with the security of a properties file."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ def client(
 
 
 def why(found: KazooClient) -> str:
-    """What the newest TLS connection of a client failed with; empty if none did."""
+    """The error of the newest TLS connection of a client; empty if there was none."""
     handler = found.handler
     return handler.failed if isinstance(handler, _Handler) else ""
 
 
 class Connector:
-    """Makes clients for a tool that does not know how to log in, and says what stopped the last."""
+    """Creates clients with a login, and returns the error of the last one."""
 
     def __init__(self, security: ZooKeeperSecurity) -> None:
         self._security = security
@@ -90,7 +90,7 @@ class Connector:
 
 
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
-    """Kazoo's own TLS knows neither PKCS12 nor Kafka's settings."""
+    """Kazoo's own TLS supports neither PKCS12 nor Kafka's settings."""
 
     def __init__(self, tls: ZooKeeperTls) -> None:
         super().__init__()

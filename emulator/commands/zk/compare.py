@@ -1,7 +1,7 @@
 """A ZooKeeper tree compared with a controller's folder, both read from outside.
 
-Nothing is written. ZooKeeper is read by KazooClient: an interactive tool has time, and it is not
-the code that wrote the tree.
+Nothing is written. ZooKeeper is read by KazooClient: a tool need not be fast, and this is not the
+code that wrote the tree.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ CONNECT_TIMEOUT_S = 10.0
 
 
 class ZooKeeperUnreadableError(Exception):
-    """ZooKeeper does not answer, or not to us; the text says which and why."""
+    """ZooKeeper does not answer, or refuses us; the text says which and why."""
 
 
 def read_tree(hosts: str, security: ZooKeeperSecurity = OPEN) -> Tree:
-    """Read every znode that a migration looks at.
+    """Read every znode that a migration reads.
 
     Raises:
         ZooKeeperUnreadableError: ZooKeeper does not answer, or not to us.
@@ -93,7 +93,7 @@ def compare(
     """Name every znode that differs from the metadata log in ``folder``.
 
     Returns:
-        The differences, and a sentence on how far each store stands (lag is a difference too).
+        The differences, and a sentence with the offset of each store (lag is a difference too).
 
     Raises:
         FolderUnreadableError: the folder cannot be read.

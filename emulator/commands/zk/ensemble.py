@@ -1,4 +1,4 @@
-"""Which ZooKeeper a verb reads, and how it logs in."""
+"""The ZooKeeper that a verb reads, and its login."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SecuredBy = Annotated[
 def ensemble(
     zookeeper: str, config: Path | None, overrides: list[str] | None
 ) -> tuple[str, ZooKeeperSecurity]:
-    """Where ZooKeeper is and how to log in to it."""
+    """The connect string and the login."""
     from emulator.commands.zk import client
 
     try:

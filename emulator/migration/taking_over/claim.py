@@ -204,7 +204,7 @@ def multi(found: Found, log: LogView, who: Claimer, now_ms: int) -> Multi:
     our log: until ZooKeeper has followed a record of this log, only this tells an old folder from
     the one that claimed.
     """
-    # Brokers refuse what comes in an older epoch than they know, also if it was set back by hand.
+    # Brokers refuse requests of an older epoch than they know, also if it was set back by hand.
     last_epoch = found.zk_epoch if found.own is None else max(found.zk_epoch, found.own.zk_epoch)
     zk_epoch = last_epoch + 1
     ops: list[ZkOp] = [
