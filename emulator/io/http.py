@@ -1,7 +1,8 @@
 """GET /metrics /livez /readyz /status: a minimal HTTP server.
 
 A web framework would add nine dependencies for these routes. The connection is closed after an
-answer; a request above 8 KiB is refused.
+answer; a request above 8 KiB is refused. Few connections are open at a time, and none
+for long, as they take descriptors that the rest of the process needs.
 """
 
 from __future__ import annotations
@@ -11,6 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, cast
 
 REQUEST_BYTES_MAX = 8 * 1024
+OPEN_MAX = 16
+"""Connections at a time; one more takes the place of the oldest."""
+OPEN_S = 10.0
+"""How long one may take, from its begin to the end of its answer."""
 _REASONS = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 413: "Content Too Large"}
 
 
@@ -26,16 +31,36 @@ Routes = Mapping[str, Callable[[], Page]]
 
 
 class HttpConnection(asyncio.Protocol):
-    """Answers one request and closes."""
+    """Answers one request and closes.
 
-    def __init__(self, routes: Routes) -> None:
+    Args:
+        routes: path -> page.
+        others: all that are open, the oldest first.
+    """
+
+    def __init__(self, routes: Routes, others: dict[HttpConnection, None]) -> None:
         self._routes = routes
+        self._others = others
         self._buffer = b""
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
+        """Keep the transport; the oldest of too many is given up."""
         self._transport = cast("asyncio.Transport", transport)
+        self._others[self] = None
+        asyncio.get_running_loop().call_later(OPEN_S, self.give_up)
+        if len(self._others) > OPEN_MAX:
+            next(iter(self._others)).give_up()
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        """Make place."""
+        self._others.pop(self, None)
+
+    def give_up(self) -> None:
+        """End the connection, whatever is unsent."""
+        self._others.pop(self, None)
+        if self._transport is not None:
+            self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Collect up to the end of the headers, then answer."""
@@ -75,5 +100,6 @@ async def serve(routes: Routes, host: str, port: int) -> tuple[asyncio.Server, i
         OSError: the address cannot be bound.
     """
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: HttpConnection(routes), host, port)
+    others: dict[HttpConnection, None] = {}
+    server = await loop.create_server(lambda: HttpConnection(routes, others), host, port)
     return server, int(server.sockets[0].getsockname()[1])

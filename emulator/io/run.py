@@ -36,6 +36,11 @@ from emulator.seam import (
 
 UNSENT_BYTES_MAX = 64 * 1024 * 1024
 """Above the largest single message: full metadata of 200,000 partitions is about 30 MB."""
+LINGERING_MAX = 16
+"""Connections that were closed with something unsent; over it the oldest is given up. Below the
+smallest reserve of descriptors, as no limit on connections counts them any more."""
+LINGER_S = 5.0
+"""How long such a peer may take to read the rest."""
 
 
 class Shell:
@@ -61,6 +66,7 @@ class Shell:
         self._scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._peers: dict[int, TcpConnection] = {}
+        self._lingering: dict[int, TcpConnection] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
         self._next_conn = 0
@@ -194,7 +200,22 @@ class Shell:
         for conn in closing:
             peer = self._peers.pop(conn, None)
             if peer is not None:
-                peer.close()
+                self._close(peer)
+
+    def _close(self, peer: TcpConnection) -> None:
+        """Close; one that has something unsent is kept for a while, and not many are."""
+        peer.close()
+        if peer.transport is None or not peer.transport.get_write_buffer_size():
+            return
+        self._lingering[peer.conn] = peer
+        asyncio.get_running_loop().call_later(LINGER_S, self._give_up, peer.conn)
+        if len(self._lingering) > LINGERING_MAX:
+            self._give_up(next(iter(self._lingering)))
+
+    def _give_up(self, conn: int) -> None:
+        peer = self._lingering.pop(conn, None)
+        if peer is not None and peer.transport is not None:
+            peer.transport.abort()
 
     def _write(self, peer: TcpConnection, data: bytes) -> None:
         """Send; a peer that does not read its answers is closed, to bound memory."""
@@ -238,6 +259,7 @@ class Shell:
 
     def _gone(self, conn: int) -> None:
         self._peers.pop(conn, None)
+        self._lingering.pop(conn, None)
 
     async def _stop(self) -> None:
         if self._timer is not None:

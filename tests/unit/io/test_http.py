@@ -45,3 +45,54 @@ def test_answers(request_bytes: bytes, start: bytes, end: bytes) -> None:
     answer = ask(request_bytes)
     assert answer.startswith(start)
     assert answer.endswith(end)
+
+
+def test_one_more_than_may_be_open_takes_the_place_of_the_oldest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http, "OPEN_MAX", 3)
+
+    async def work() -> list[bytes]:
+        server, port = await http.serve(ROUTES, "127.0.0.1", 0)
+        peers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        assert await peers[0][0].read() == b""
+        for _, other in [*peers[1:], (reader, writer)]:
+            other.write(b"GET /status HTTP/1.1\r\n\r\n")
+        answers = [await one.read() for one, _ in [*peers[1:], (reader, writer)]]
+        for _, one in [*peers, (reader, writer)]:
+            one.close()
+        server.close()
+        return answers
+
+    assert all(answer.startswith(b"HTTP/1.1 200 OK") for answer in asyncio.run(work()))
+
+
+def test_a_connection_that_asks_nothing_or_does_not_read_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http, "OPEN_S", 0.2)
+    large = http.Page(200, "text/plain", b"x" * 50_000_000)
+    lost = asyncio.Semaphore(0)
+    connection_lost = http.HttpConnection.connection_lost
+
+    def noted(self: http.HttpConnection, exc: Exception | None) -> None:
+        connection_lost(self, exc)
+        lost.release()
+
+    monkeypatch.setattr(http.HttpConnection, "connection_lost", noted)
+
+    async def work() -> None:
+        server, port = await http.serve({"/large": lambda: large}, "127.0.0.1", 0)
+        silent, silent_writer = await asyncio.open_connection("127.0.0.1", port)
+        deaf, deaf_writer = await asyncio.open_connection("127.0.0.1", port)
+        deaf_writer.write(b"GET /large HTTP/1.1\r\n\r\n")
+        assert await asyncio.wait_for(silent.read(), 5) == b""
+        for _ in range(2):
+            await asyncio.wait_for(lost.acquire(), 5)
+        assert len(await asyncio.wait_for(deaf.read(), 5)) < len(large.body)
+        silent_writer.close()
+        deaf_writer.close()
+        server.close()
+
+    asyncio.run(work())

@@ -14,7 +14,7 @@ from emulator.io import run
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk
 from emulator.io.run import Shell
-from emulator.seam import Accepted, Closed, Effect, Event, Halt, Log, Received, Send
+from emulator.seam import Accepted, Close, Closed, Effect, Event, Halt, Log, Received, Send
 
 HALT: list[Effect] = [Halt(0, "done")]
 
@@ -158,3 +158,51 @@ def test_nothing_is_read_from_a_peer_that_does_not_read(tmp_path: Path) -> None:
         halt, _ = serve(machine, tmp_path, visit)
     assert [halt] == HALT
     assert isinstance(machine.seen[0], Accepted)
+
+
+def open_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_a_peer_that_does_not_read_takes_no_descriptor_for_good_once_it_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transport that is closed waits for its peer to read, however long that takes."""
+    monkeypatch.setattr(run, "LINGERING_MAX", 2)
+    monkeypatch.setattr(run, "LINGER_S", 1.0)
+    answer = b"x" * 20_000_000
+    machine = Machine(
+        lambda event: (
+            [Send(event.conn, answer), Close(event.conn)] if isinstance(event, Received) else []
+        )
+    )
+    lost = asyncio.Semaphore(0)
+    counts: list[int] = []
+    gone = Shell._gone
+
+    def noted(self: Shell, conn: int) -> None:
+        gone(self, conn)
+        lost.release()
+
+    monkeypatch.setattr(Shell, "_gone", noted)
+    tasks: list[asyncio.Task[None]] = []
+
+    def visit(shell: Shell, port: int) -> None:
+        tasks.append(asyncio.get_running_loop().create_task(peers(shell, port)))
+
+    async def peers(shell: Shell, port: int) -> None:
+        before = open_descriptors()
+        many = [await asyncio.open_connection("127.0.0.1", port, limit=1_000) for _ in range(5)]
+        for _, writer in many:
+            writer.write(b"?")
+        for most in (3, 2):
+            for _ in range(most):
+                await asyncio.wait_for(lost.acquire(), 5)
+            counts.append(open_descriptors() - before)
+        for _, writer in many:
+            writer.transport.abort()
+        machine.on_event = lambda _: HALT
+        shell.emit(Closed(0, ""))
+
+    serve(machine, tmp_path, visit)
+    assert counts == [5 + 2, 5], "the clients' own are among them"
