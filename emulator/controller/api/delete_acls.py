@@ -3,13 +3,17 @@
 Kafka: AclApis.handleDeleteAcls, AclControlManager.deleteAcls (3.9).
 
 For everything: CLUSTER_AUTHORIZATION_FAILED without ALTER on CLUSTER; SECURITY_DISABLED without an
-authorizer; POLICY_VIOLATION for more than 10,000 entries. INVALID_REQUEST per invalid filter. An
+authorizer; POLICY_VIOLATION for more than 10,000 entries, each counted once for every filter that
+matches it. INVALID_REQUEST per invalid filter. An
 entry that two filters match is listed twice and removed once; all in one batch.
 """
 
 from __future__ import annotations
 
+from itertools import islice
+
 from emulator.controller.acl_filter import AclFilter
+from emulator.controller.batches import BATCH_RECORDS_MAX
 from emulator.controller.context import Context
 from emulator.controller.registry import handles
 from emulator.controller.result import Record, Result, shortened
@@ -37,6 +41,7 @@ def delete_acls(image: Image, request: m.DeleteAclsRequest, ctx: Context) -> Res
         return Result(refused(request, ErrorCode.SECURITY_DISABLED, text))
     answers: list[Answer] = []
     removed: dict[bytes, Record] = {}
+    named = 0
     for one in request.filters:
         wanted = AclFilter(
             one.resource_type_filter,
@@ -52,7 +57,12 @@ def delete_acls(image: Image, request: m.DeleteAclsRequest, ctx: Context) -> Res
             code = ErrorCode.INVALID_REQUEST
             answers.append(Answer(error_code=code, error_message=shortened(problem)))
             continue
-        found = dict(wanted.find(image))
+        found = dict(islice(wanted.find(image), BATCH_RECORDS_MAX + 1 - named))
+        named += len(found)
+        if named > BATCH_RECORDS_MAX:
+            # Counted as often as filters name them: all of that is in the answer.
+            text = "Unable to perform excessively large batch operation."
+            return Result(refused(request, ErrorCode.POLICY_VIOLATION, text))
         removed.update((key, r.RemoveAccessControlEntryRecord(id=key)) for key in found)
         matching = [_told(acl) for acl in found.values()]
         answers.append(Answer(error_message=None, matching_acls=matching))

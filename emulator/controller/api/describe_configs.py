@@ -7,12 +7,14 @@ TOPIC_AUTHORIZATION_FAILED or CLUSTER_AUTHORIZATION_FAILED without DESCRIBE_CONF
 INVALID_TOPIC_EXCEPTION, UNKNOWN_TOPIC_OR_PARTITION; INVALID_REQUEST for a node other than this one
 and a subscription without name. For a node its own properties are listed, for the empty broker name
 only the dynamic configs of all brokers. A read: served before the copy and on a standby.
-Documentation texts are not included.
+Documentation texts are not included. A resource named twice is answered once, with the keys asked
+for first: what is told of a node is a thousand times as long as its name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final
 
 from emulator.controller.config_changes import BROKER_LOGGER
@@ -73,7 +75,12 @@ def describe_configs(
     if any(one.resource_type not in known for one in request.resources):
         return Result(refused(request, ErrorCode.INVALID_REQUEST, MALFORMED))
     results = []
+    told_of: set[tuple[int, str]] = set()
     for resource in request.resources:
+        which = _identity(resource)
+        if which in told_of:
+            continue
+        told_of.add(which)
         told = _denied(image, resource, ctx) or _describe(image, resource, ctx)
         if isinstance(told, ApiError):
             results.append(_answer(resource, told))
@@ -82,6 +89,15 @@ def describe_configs(
         answer.configs = [_shaped(entry, request, ctx) for entry in told]
         results.append(answer)
     return Result(Response(results=results))
+
+
+def _identity(resource: Resource) -> tuple[int, str]:
+    """What is the same for two spellings of one resource; a node's id may have leading zeros."""
+    kind, name = resource.resource_type, resource.resource_name
+    if kind == BROKER:
+        with suppress(ValueError):
+            return kind, str(int(name))
+    return kind, name
 
 
 def _denied(image: Image, resource: Resource, ctx: Context) -> ApiError | None:

@@ -210,6 +210,18 @@ def test_more_than_fits_one_batch_is_refused_whole() -> None:
     assert held(world) == set()
 
 
+def test_filters_that_name_more_than_fits_one_batch_are_refused_whole() -> None:
+    """Each counts for itself, as each is answered with all that it matches."""
+    world = world_with(*(f"allow READ TOPIC:t{n} User:a" for n in range(20)))
+    many = m.DeleteAclsRequest(filters=[Filter(**anything())] * 501)
+    answers = world.ask(many).filter_results
+    assert {one.error_code for one in answers} == {ErrorCode.POLICY_VIOLATION}
+    assert not any(one.matching_acls for one in answers)
+    assert len(held(world)) == 20
+    world.ask(m.DeleteAclsRequest(filters=[Filter(**anything())] * 500))
+    assert held(world) == set()
+
+
 MATCHING = [
     # name, pattern type -> what is found of: t, t*, tt literal; t~, tt~, *
     ({"resource_name_filter": "t", "pattern_type_filter": 3}, {"t"}),

@@ -70,6 +70,13 @@ def test_only_the_keys_that_were_asked_for() -> None:
     assert of_topic.synonyms == of_broker.synonyms == []
 
 
+def test_a_resource_named_twice_is_answered_once() -> None:
+    twice = ((TOPIC, "t"), (BROKER, "3000"), (BROKER, "03000"), (BROKER, "+3000"), (TOPIC, "none"))
+    found = results(ask(*twice, *twice, (BROKER, ""), (BROKER, "x"), (BROKER, "x")))
+    names = [one.resource_name for one in found]
+    assert names == ["t", "3000", "none", "", "x"]
+
+
 def test_without_the_right_nothing_is_told() -> None:
     request = ask((TOPIC, "t"), (BROKER, ""), (CLIENT_METRICS, "s"))
     around = context(IMAGE, request)
