@@ -10,7 +10,8 @@ Source: KIP-866 "Dual Metadata Writes" (bounded write-behind); no Kafka release 
 
 from __future__ import annotations
 
-from collections import deque
+import heapq
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -33,8 +34,10 @@ class Blocked:
 @dataclass(slots=True, eq=False)
 class _Waiter:
     call: Call
+    urgency: Urgency
     deadline_ms: int | None
     begin_ms: int
+    over: bool = False
 
 
 class Gate:
@@ -45,10 +48,13 @@ class Gate:
     """
 
     def __init__(self) -> None:
-        self._lines: dict[Urgency, deque[_Waiter]] = {
-            Urgency.URGENT: deque(),
-            Urgency.ORDINARY: deque(),
+        # Ordered dictionaries: whoever hangs up leaves the middle of a line, and thousands may.
+        self._lines: dict[Urgency, OrderedDict[_Waiter, None]] = {
+            Urgency.URGENT: OrderedDict(),
+            Urgency.ORDINARY: OrderedDict(),
         }
+        self._deadlines: list[tuple[int, int, _Waiter]] = []
+        self._count = 0
         self._room: dict[Urgency, int | None] = {}
         self._blocked: list[Blocked] = []
         self._total_ms = 0
@@ -79,7 +85,15 @@ class Gate:
         """Add a call at the end of the queue of its urgency."""
         if not len(self):
             self._union_begin_ms = now_ms
-        self._lines[urgency].append(_Waiter(call, deadline_ms, now_ms))
+        waiter = _Waiter(call, urgency, deadline_ms, now_ms)
+        self._lines[urgency][waiter] = None
+        if deadline_ms is not None:
+            if len(self._deadlines) > 2 * len(self) + 100:
+                # Those that are over would stay, requests and all, until their time.
+                self._deadlines = [one for one in self._deadlines if not one[2].over]
+                heapq.heapify(self._deadlines)
+            self._count += 1
+            heapq.heappush(self._deadlines, (deadline_ms, self._count, waiter))
 
     def passed(self, record_count: int) -> None:
         """Subtract admitted records from the room."""
@@ -91,7 +105,7 @@ class Gate:
         """The first waiting call that may be admitted now, and its deadline; urgent first."""
         for urgency, line in self._lines.items():
             if line and not self.closed(urgency):
-                waiter = line.popleft()
+                waiter, _ = line.popitem(last=False)
                 self._finish(waiter, now_ms, admitted=True)
                 return waiter.call, waiter.deadline_ms
         return None
@@ -103,16 +117,16 @@ class Gate:
     @property
     def deadline_ms(self) -> int | None:
         """When the next waiting call times out."""
-        deadlines = (one.deadline_ms for one in self._waiting if one.deadline_ms is not None)
-        return min(deadlines, default=None)
+        while self._deadlines and self._deadlines[0][2].over:
+            heapq.heappop(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else None
 
     def expired(self, now_ms: int) -> list[Call]:
         """Calls whose deadline has passed; they no longer wait."""
-        gone = [
-            one
-            for one in self._waiting
-            if one.deadline_ms is not None and one.deadline_ms <= now_ms
-        ]
+        gone: list[_Waiter] = []
+        while (deadline_ms := self.deadline_ms) is not None and deadline_ms <= now_ms:
+            waiter = heapq.heappop(self._deadlines)[2]
+            gone.append(waiter)
         return self._give_up(gone, now_ms)
 
     def drop(self, gone: Callable[[Call], bool], now_ms: int) -> list[Call]:
@@ -138,11 +152,12 @@ class Gate:
 
     def _give_up(self, gone: list[_Waiter], now_ms: int) -> list[Call]:
         for waiter in gone:
-            next(line for line in self._lines.values() if waiter in line).remove(waiter)
+            del self._lines[waiter.urgency][waiter]
             self._finish(waiter, now_ms, admitted=False)
         return [waiter.call for waiter in gone]
 
     def _finish(self, waiter: _Waiter, now_ms: int, *, admitted: bool) -> None:
+        waiter.over = True
         self._total_ms += now_ms - waiter.begin_ms
         if not len(self):
             self._union_ms += now_ms - self._union_begin_ms

@@ -335,7 +335,7 @@ class Controller:
             self._sessions.fence_if_lapsed(call.message.broker_id, now_ms)
         deadline_ms = deadline_of(call)
         result = handler.function(self.tip, call.message, self._context(call, now_ms))
-        urgency = urgency_of(handler.urgency, result.records)
+        urgency = urgency_of(handler.urgency, result.records, self.tip)
         if result.records and self._gate.closed(urgency):
             self._gate.wait(call, urgency, deadline_ms, now_ms)
         else:

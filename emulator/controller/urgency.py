@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from enum import Enum, auto
 from typing import Final
 
+from emulator.metadata.image import Image
 from wire import records as r
 
 
@@ -42,24 +43,30 @@ _REMOVALS: Final = (
 )
 
 
-def takes_away(record: object) -> bool:
-    """Whether a record only removes data from ZooKeeper."""
+def takes_away(record: object, image: Image) -> bool:
+    """Whether a record removes something that there is, and does nothing else.
+
+    Unsetting a broker's config that is not set writes a record too. It frees nothing, and could be
+    asked for without end.
+    """
     match record:
         case r.ConfigRecord():
-            return record.value is None
+            known = image.config(record.resource_type, record.resource_name)
+            return record.value is None and record.name in known
         case r.ClientQuotaRecord():
             return record.remove
         case _:
             return isinstance(record, _REMOVALS)
 
 
-def urgency_of(declared: Urgency, records: Iterable[object]) -> Urgency:
+def urgency_of(declared: Urgency, records: Iterable[object], image: Image) -> Urgency:
     """The urgency of an operation.
 
     Args:
         declared: the lowest urgency of this kind of operation.
         records: the records it appends, at least one.
+        image: before them.
     """
-    if declared is Urgency.ORDINARY and all(takes_away(record) for record in records):
+    if declared is Urgency.ORDINARY and all(takes_away(record, image) for record in records):
         return Urgency.URGENT
     return declared

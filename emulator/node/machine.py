@@ -125,6 +125,8 @@ class Node:
         self.blocking_ms = Distribution()
         self._causes = Causes()
         self._unfinished = False
+        self._left: set[int] = set()
+        """Connections that are closed, and whose calls may still wait."""
         self._tracing = bool(config.trace_dir)
         self._seen_end = self.raft.log_end_offset
         self._seen_high_watermark = -1
@@ -185,6 +187,7 @@ class Node:
         effects: list[Effect] = []
         for event in events:
             effects += self._event(event, now_ms)
+        self._drop_left(now_ms)
         effects += self._timers(now_ms)
         effects += self._run_path(now_ms)
         self.counters.longest_step_ns = max(self.counters.longest_step_ns, self._stamp() - begin_ns)
@@ -214,9 +217,10 @@ class Node:
                 return self._requests(conn, data, now_ms)
             case Closed(conn=conn) if self.connections.owns(conn):
                 self.connections.closed(conn)
-                self._left(conn, now_ms)
+                self._left.add(conn)
                 return []
             case Received(conn=conn) | Closed(conn=conn) | Connected(conn=conn):
+                self._drop_left(now_ms)
                 return self.migration.handle(conn, event, now_ms)
             case Synced(token=token):
                 return self.raft.synced(token, now_ms)
@@ -229,11 +233,14 @@ class Node:
             self.counters.waiting += 1
             self._request(request, now_ms)
         if not self.connections.owns(conn):
-            self._left(conn, now_ms)
+            self._left.add(conn)
         return effects
 
-    def _left(self, conn: int, now_ms: int) -> None:
-        self.controller.left(lambda ticket: ticket.conn == conn, now_ms)
+    def _drop_left(self, now_ms: int) -> None:
+        """Drop the waiting calls of all who hung up, in one look, as one may be long."""
+        if self._left:
+            gone, self._left = self._left, set()
+            self.controller.left(lambda ticket: ticket.conn in gone, now_ms)
 
     def _request(self, request: Request, now_ms: int) -> None:
         call = Call(
@@ -263,7 +270,7 @@ class Node:
         effects += self.migration.tick(now_ms)
         if _due(self.connections.deadline_ms, now_ms):
             for conn in self.connections.tick(now_ms):
-                self._left(conn, now_ms)
+                self._left.add(conn)
                 effects.append(Close(conn))
         return effects + self._snapshots.begin_if_due(now_ms)
 
@@ -271,6 +278,7 @@ class Node:
         effects: list[Effect] = []
         self._causes.note(self.migration.mode, now_ms)
         for _round in range(ROUNDS_MAX):
+            self._drop_left(now_ms)
             moved = self.migration.exchange(now_ms)
             moved += self._appended(now_ms)
             moved += self._committed(now_ms)
@@ -325,7 +333,7 @@ class Node:
         self.counters.waiting -= 1
         effects = self.connections.reply(reply.ticket, reply.payload, now_ms)
         if reply.payload is None:
-            self._left(reply.ticket.conn, now_ms)
+            self._left.add(reply.ticket.conn)
         error = error_of(reply)
         if error:
             key = (api_name(reply.call.header.api_key), str(error))

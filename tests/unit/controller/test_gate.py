@@ -169,3 +169,17 @@ def test_union_is_never_more_than_the_time_and_total_never_less_than_the_union(
     assert gate.total_ms(now) == sum(spans)
     assert len(gate) == 0
     assert gate.deadline_ms is None
+
+
+def test_those_who_hung_up_are_not_kept_until_their_deadline() -> None:
+    """One that waits long stands before their deadlines, which are later still."""
+    gate = Gate()
+    gate.hold(0, 0)
+    first = call(create("first"))
+    gate.wait(first, Urgency.ORDINARY, 1_000, 0)
+    for _ in range(1_000):
+        gate.wait(call(create("t")), Urgency.URGENT, 2_000, 0)
+        assert len(gate.drop(lambda one: one is not first, 1)) == 1
+    assert (len(gate), gate.deadline_ms) == (1, 1_000)
+    assert len(gate._deadlines) < 200
+    assert gate.expired(1_000) == [first]

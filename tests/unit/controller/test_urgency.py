@@ -169,8 +169,20 @@ def test_a_sweep_that_makes_a_partition_live_again_does_not_wait() -> None:
 
 
 def test_one_record_that_adds_makes_the_whole_change_ordinary() -> None:
-    gone = r.ConfigRecord(resource_type=TOPIC, resource_name="t", name="k", value=None)
+    image = populated().tip
+    gone = r.ConfigRecord(
+        resource_type=BROKER, resource_name="", name="message.max.bytes", value=None
+    )
     there = r.ConfigRecord(resource_type=TOPIC, resource_name="t", name="l", value="")
-    assert urgency_of(Urgency.ORDINARY, [gone]) is Urgency.URGENT
-    assert urgency_of(Urgency.ORDINARY, [gone, there]) is Urgency.ORDINARY
-    assert urgency_of(Urgency.VITAL, [gone]) is Urgency.VITAL
+    assert urgency_of(Urgency.ORDINARY, [gone], image) is Urgency.URGENT
+    assert urgency_of(Urgency.ORDINARY, [gone, there], image) is Urgency.ORDINARY
+    assert urgency_of(Urgency.VITAL, [gone], image) is Urgency.VITAL
+
+
+def test_who_unsets_what_is_not_set_waits_at_the_first_bound() -> None:
+    """Of a broker's config that writes a record each time, and could fill the second bound."""
+    world = populated()
+    assert world.ask(config_change(1, None)).responses[0].error_code == 0
+    world.controller.hold(room=0, hard_room=9, now_ms=world.now_ms)
+    assert world.send(config_change(1, None)) == []
+    assert world.controller.blocked_count == 1

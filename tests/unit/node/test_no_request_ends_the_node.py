@@ -338,3 +338,15 @@ def test_what_raises_while_a_frame_is_read_closes_that_connection(
     assert peers.frame(encode_request(header(19, 7), create("t"))) is None
     monkeypatch.undo()
     peers.still_sound()
+
+
+def test_callers_who_hang_up_at_once_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look goes over all that wait; thousands may hang up in one turn of the loop."""
+    peers = Peers()
+    looks: list[int] = []
+    monkeypatch.setattr(peers.node.controller, "left", lambda *_: looks.append(1))
+    conns = range(1_000, 1_500)
+    opened: list[Event] = [Accepted(conn, "CONTROLLER", b"\x7f\0\0\1") for conn in conns]
+    peers.perform(peers.node.step(opened, peers.now_ms))
+    peers.perform(peers.node.step([Closed(conn, "gone") for conn in conns], peers.now_ms))
+    assert len(looks) == 1
