@@ -104,7 +104,7 @@ def send(wire: Wire, chain: Chain, first: int, count: int) -> None:
 def acknowledge(chain: Chain, outcomes: list[ZkOutcome]) -> None:
     for outcome in outcomes:
         if isinstance(outcome, ZkResult):
-            chain.acknowledge(cast("list[OpValue]", outcome.value))
+            assert chain.acknowledge(cast("list[OpValue]", outcome.value))
 
 
 def settled(wire: Wire, chain: Chain) -> int:

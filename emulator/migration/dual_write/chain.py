@@ -25,7 +25,7 @@ from emulator.migration.position import Counters, Position, Term
 from emulator.migration.zk_tree import controller, migration, own
 from emulator.raft.digest import DIGEST_CHARS
 from emulator.zookeeper.jute import FRAME_BYTES_MAX, MULTI_OVERHEAD_BYTES
-from emulator.zookeeper.ops import Check, Create, Multi, OpValue, SetData, Stat, ZkOp
+from emulator.zookeeper.ops import Check, Create, Multi, SetData, Stat, ZkOp
 
 ABSENT: Final = None
 """In place of a znode version: the znode does not exist and the next multi creates it."""
@@ -100,18 +100,19 @@ class Chain:
         self._next = _after(self._next)
         return Multi(ops)
 
-    def acknowledge(self, values: Sequence[OpValue]) -> None:
+    def acknowledge(self, values: Sequence[object]) -> bool:
         """Take the results of the oldest multi in flight.
 
-        Raises:
-            AssertionError: a counter has an unexpected version, which a conditional write excludes.
+        Returns:
+            Whether they are those of a multi that was applied. A conditional write excludes any
+            other version of a counter, so such an answer proves nothing: the multi stays in doubt.
         """
         expected = _after(self._acked.counters)
-        stats = values[-2:]
-        for value, version in zip(stats, (expected.own, expected.migration), strict=True):
-            got = value.version if isinstance(value, Stat) else 0
-            assert got == version, f"a counter of the chain is at {got}, expected {version}"
+        found = [value.version if isinstance(value, Stat) else 0 for value in values[-2:]]
+        if found != [expected.own, expected.migration]:
+            return False
         self._acked = Standing(expected, self._in_flight.popleft())
+        return True
 
     def written(self, sequence: int | None) -> int | None:
         """How many multis in flight were applied if the last one was ``sequence``.

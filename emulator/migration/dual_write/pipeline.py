@@ -22,7 +22,6 @@ from emulator.zookeeper.errors import ZkCode, code_name
 from emulator.zookeeper.jute import FRAME_BYTES_MAX, MULTI_OVERHEAD_BYTES
 from emulator.zookeeper.ops import (
     Multi,
-    Stat,
     ZkFailed,
     ZkLost,
     ZkOp,
@@ -206,7 +205,8 @@ class Pipeline:
             case ZkResult(value=value) if in_order:
                 assert self.chain is not None
                 assert isinstance(value, list)
-                self.chain.acknowledge([v for v in value if v is None or isinstance(v, str | Stat)])
+                if not self.chain.acknowledge(value):
+                    return Refused(0, None), self._count(flight, MultiResult.OK)
                 self._careful = False
                 return self._applied(), self._count(flight, MultiResult.OK)
             case ZkResult():

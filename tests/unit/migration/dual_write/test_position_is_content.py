@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.states import State
+from emulator.seam import Received
 from tests.unit.migration.world import World, differences, migration_offset
 from wire import records as r
 
 A, B = b"A" * 16, b"B" * 16
 OURS = ("/kraft_bridge", "/migration")
+END_BYTES, STAT_BYTES, VERSION_AT = 9, 68, 32
+"""Of the answer to a multi: its last header, a Stat, and the version in that."""
 
 
 def running() -> World:
@@ -179,3 +184,24 @@ def test_each_multi_says_who_wrote_it_and_which_batch_was_the_last() -> None:
     after = msgspec.json.decode(world.data("/kraft_bridge"))
     assert after["sequence"] == said["sequence"] + 1
     assert after["digest"] != said["digest"]
+
+
+@pytest.mark.parametrize("wrong", [-1, 1, 2**31 - 1])
+def test_an_answer_with_versions_that_cannot_be_proves_nothing(wrong: int) -> None:
+    """The multi was applied; what came back says that its counter stands elsewhere."""
+    world = running()
+    lied: list[int] = []
+
+    def lying(answer: Any) -> list[Any]:
+        data = bytearray(answer.data)
+        if len(data) > 300 and not lied:
+            at = len(data) - END_BYTES - STAT_BYTES + VERSION_AT
+            lied.append(int.from_bytes(data[at : at + 4], "big"))
+            data[at : at + 4] = wrong.to_bytes(4, "big", signed=True)
+        return world.zk.handle(Received(answer.conn, bytes(data)), world.now_ms)
+
+    expected = world.version("/migration") + 1
+    world._deliver = lying  # type: ignore[method-assign]
+    world.append(*world.topic("a", A, (1, 2)))
+    assert lied == [expected], "the version in the last result of the multi"
+    ends_well(world)
