@@ -78,6 +78,9 @@ def check(image: Image, request: m.BrokerRegistrationRequest, ctx: Context) -> A
 def _check_session(
     image: Image, request: m.BrokerRegistrationRequest, ctx: Context
 ) -> ApiError | None:
+    if request.broker_id < 0:
+        # -1 says "nobody" wherever a leader is named.
+        return ApiError(ErrorCode.INVALID_REGISTRATION, f"Broker id {request.broker_id}.")
     if request.broker_id in ctx.config.voters:
         # KIP-866 "Misconfigurations" asks for it; Kafka has no such check for brokers that run in
         # ZooKeeper mode. This is the only suitable error code that every release knows.

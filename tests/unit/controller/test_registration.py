@@ -249,6 +249,16 @@ def test_no_broker_takes_the_id_of_a_controller(migrating: bool) -> None:
     assert error.message == "A controller has that id: 3000"
 
 
+@pytest.mark.parametrize("broker_id", [-1, -2, -(2**31)])
+def test_no_broker_has_a_negative_id(broker_id: int) -> None:
+    """A partition led by -1 is led by nobody."""
+    world = World()
+    request = registration(7)
+    request.broker_id = broker_id
+    assert world.ask(request).error_code == ErrorCode.INVALID_REGISTRATION
+    assert not world.tip.brokers
+
+
 def test_a_fenced_broker_s_id_is_free_at_once() -> None:
     image = image_of(broker(1, fenced=True))
     assert handle(image, registration(1, incarnation_id=uuid(42))).response.error_code == 0
