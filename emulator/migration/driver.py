@@ -168,7 +168,7 @@ class MigrationDriver:
         effects = self._deactivate(now_ms)
         self._epoch = epoch
         self._needed_offset = self._controller.tip.offset
-        self.bound.active = self._controller.tip.migration_state == MigrationState.MIGRATION
+        self.bound.bind(self._controller.tip.migration_state == MigrationState.MIGRATION)
         if self.state is State.INACTIVE:
             effects += self._enter(State.WAIT_FOR_CONTROLLER_QUORUM, now_ms)
         return self._proceed(effects, now_ms)
@@ -307,6 +307,8 @@ class MigrationDriver:
                 self._retry_ms = task.due_ms
                 return []
             case _:
+                # Callers are served from here on. ZooKeeper has the copied records already.
+                self.bound.bind(True, after=self._controller.stable.offset)
                 return self._begin_sync(now_ms)
 
     def _check_quorum(self, now_ms: int) -> list[Effect]:
@@ -318,7 +320,7 @@ class MigrationDriver:
         if missing:
             effects += self._wait_for(missing, now_ms)
             self._retry_ms = None
-        self.bound.active = state is State.BECOME_CONTROLLER
+        self.bound.bind(state is State.BECOME_CONTROLLER)
         return effects
 
     def _after_claim(self, now_ms: int) -> list[Effect]:
@@ -356,7 +358,6 @@ class MigrationDriver:
         if self.state is State.KRAFT_CONTROLLER_TO_BROKER_COMM:
             effects += self._enter(State.DUAL_WRITE, now_ms)
             self._retry_ms = now_ms + LOOK_MS_MIN
-            self.bound.active = True
         return effects
 
     def _enter(self, state: State, now_ms: int) -> list[Effect]:
@@ -377,7 +378,7 @@ class MigrationDriver:
             effects += self._enter(State.INACTIVE, now_ms)
         self._retry_ms = None
         self.write_behind.stop()
-        self.bound.active = False
+        self.bound.bind(False)
         return effects + self.teller.clear()
 
     def _give_up(self, now_ms: int) -> list[Effect]:

@@ -5,10 +5,11 @@ second bound these wait too (``controller/urgency.py``). Both count the records 
 confirmed in ``/migration``, committed or not, without records that change nothing. So an idle log
 never reaches a bound.
 
-They apply in dual write, and from the start of a term whose log says MIGRATION: until the claim has
-read ``/migration``, only records of this term count. The number of NoOps among records in a
-snapshot is unknown. All of them count for the first bound. For the second bound at most as many as
-the first bound allows count: else a restart could reach it although nothing was changed.
+They apply from the end of the copy, and from the start of a term whose log says MIGRATION: until
+the claim has read ``/migration``, only records of this term count. The number of NoOps among
+records in a snapshot is unknown. All of them count for the first bound. For the second bound at
+most as many as the first bound allows count: else a restart could reach it although nothing was
+changed.
 
 Source: KIP-866 "Unavailable ZooKeeper" and "Dual Metadata Writes"; no Kafka release has it.
 """
@@ -50,21 +51,31 @@ class Bound:
         self._records = records
         self._hard_records = hard_records
         self._told = False
-        self.active = False
+        self._active = False
+        self._after = -1
         self.blocked = self.hard_blocked = False
         self.ahead = 0
         """Records that count for the first bound."""
 
+    def bind(self, active: bool, after: int = -1) -> None:  # the state itself
+        """Apply the bounds, or no longer.
+
+        Args:
+            active: whether they apply.
+            after: records up to this offset do not count, whatever ``/migration`` says.
+        """
+        self._active, self._after = active, after
+
     def apply(self, confirmed: int, now_ms: int) -> list[Effect]:
         """Tell the controller how much it may append; ``confirmed`` is the offset in ZooKeeper."""
-        if not self.active or not self._records:
+        if not self._active or not self._records:
             if self._told:
                 self._told = self.blocked = self.hard_blocked = False
                 self.ahead = 0
                 self._controller.hold(now_ms=now_ms)
             return []
         self._told = True
-        known, unknown = self._controller.changes_after(confirmed)
+        known, unknown = self._controller.changes_after(max(confirmed, self._after))
         self.ahead = known + unknown
         room = max(0, self._records - self.ahead)
         hard_room = None

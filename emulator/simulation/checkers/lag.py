@@ -43,7 +43,7 @@ class LagBounded(Checker):
         """Last offset of what was there when this life began."""
         self._snapshot_end = 0
         self._binds = False
-        """It is dual write, or this life began after the copy."""
+        """The copy is complete, and what was decided before its end has been appended."""
         self._multis = 0
         self._changes: list[int] = []
         """Offsets of records that change something and that ZooKeeper may not have."""
@@ -65,8 +65,8 @@ class LagBounded(Checker):
         for data in _appended(effects):
             if self._binds:
                 self._judge(data, bound)
-            # What was decided before dual write may still wait for the sync before it.
-            self._binds |= process.migration_state == "DUAL_WRITE"
+            # What was decided before the end of the copy may still wait for the sync before it.
+            self._binds = True
 
     def _begin_life(self, process: Process) -> None:
         self._binds = self.world.facts.migration_state == COPIED

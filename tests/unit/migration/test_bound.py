@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Sequence
+
 import pytest
 
 from emulator.metadata.idle import ChangeCount
 from emulator.metadata.image import EMPTY, Image
 from emulator.migration.dual_write.bound import Bound
 from emulator.migration.dual_write.modes import Mode
+from emulator.migration.states import State
+from tests.unit.migration.stories import TOPIC_A, put_topic
 from tests.unit.migration.test_write_behind import config
 from tests.unit.migration.world import World, differences
 from wire import records as r
@@ -58,6 +63,44 @@ def test_what_is_appended_counts_before_it_is_committed() -> None:
 
 
 @pytest.mark.requirement("W02")
+def test_the_bound_applies_from_the_end_of_the_copy_without_what_was_copied() -> None:
+    """ZooKeeper may go away before the first comparison, and callers are served already."""
+    world = World(write_behind_max_records=100)
+    for number in range(60):
+        put_topic(world, f"a{number}", TOPIC_A.replace(b"QUFB", base64.b64encode(b"%03d" % number)))
+    world.cluster(1, 2)
+    world.bootstrap()
+    append = world.journal.append
+
+    def appended(records: Sequence[object], now_ms: int, *, atomic: bool = True) -> int:
+        kinds = [one for one in records if isinstance(one, r.ZkMigrationStateRecord)]
+        world.journal.committing &= all(one.zk_migration_state != 1 for one in kinds)
+        return append(records, now_ms, atomic=atomic)
+
+    world.journal.append = appended  # type: ignore[method-assign]
+    world.start()
+    for broker in (1, 2):
+        world.register(broker)
+    world.advance(1_000)
+    world.journal.append = append  # type: ignore[method-assign]
+    world.zk_up = False
+    world.cut()
+    world.journal.committing = True
+    world.advance(1_000)
+    assert world.driver.state is State.SYNC_KRAFT_TO_ZK
+    assert world.journal.end > 100
+    for value in range(100):
+        world.append(config(BROKER, "", "k", str(value)))
+    assert world.journal.holds[-1][0] == 0
+    assert world.driver.status(world.now_ms).blocked
+    world.zk_up = True
+    world.advance(10_000)
+    assert world.driver.state is State.DUAL_WRITE
+    assert world.journal.holds[-1][0] == 100
+    assert differences(world) == {}
+
+
+@pytest.mark.requirement("W02")
 def test_an_idle_log_never_comes_near_the_bound() -> None:
     world = behind(write_behind_hard_max_records=200)
     world.append(config(BROKER, "", "k", "1"))
@@ -103,7 +146,7 @@ def test_records_of_a_snapshot_count_for_the_first_bound_and_leave_room_below_th
     """Nobody knows which of them are NoOps: what heals must have room after a restart too."""
     told = Told()
     bound = Bound(told, 100, 200)
-    bound.active = True
+    bound.bind(True)
     bound.apply(-1, 0)
     assert told.rooms[-1] == (0, 93)
     bound.apply(9_989, 0)
@@ -114,6 +157,6 @@ def test_records_of_a_snapshot_count_for_the_first_bound_and_leave_room_below_th
 def test_zero_is_no_bound(bounds: tuple[int, int], rooms: tuple[int | None, int | None]) -> None:
     told = Told()
     bound = Bound(told, *bounds)
-    bound.active = True
+    bound.bind(True)
     bound.apply(9_999, 0)
     assert told.rooms == ([] if rooms is None else [rooms])
