@@ -98,7 +98,8 @@ def parse(data: bytes, voters: AbstractSet[int]) -> ElectionState:
     try:
         file = msgspec.json.decode(data, type=_QuorumStateFile)
     except msgspec.DecodeError as error:
-        raise RecoveryError(QUORUM_STATE, None, f"not an election state: {error}") from error
+        why = f"not an election state: {error}; remove it, the log has the last epoch too"
+        raise RecoveryError(QUORUM_STATE, None, why) from error
     if file.data_version != 0:
         why = f"data_version {file.data_version} belongs to a dynamic quorum, only 0 is known"
         raise RecoveryError(QUORUM_STATE, None, why)

@@ -37,6 +37,11 @@ _WAY_OUT = (
     "folder; or, to go on without the records from there on, cut the file at that byte and remove "
     "later segments, snapshots that end later, and recovery-point"
 )
+_GAP = (
+    "acknowledged records between them are missing, and nothing was changed. Put back an undamaged "
+    "copy of this folder; or, to go on without the records from there on, remove this segment, "
+    "later ones, snapshots that end later, and recovery-point"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +100,8 @@ def recover_log(
     for base in bases:
         path = paths[base]
         if base != expected:
-            raise RecoveryError(
-                path, None, f"begins at {base}, the segment before ends at {expected}"
-            )
+            why = f"begins at {base}, the segment before ends at {expected}; {_GAP}"
+            raise RecoveryError(path, None, why)
         found = scan(files[path], base)
         log.segments.append(Segment(base, found.size))
         for batch in found.batches:
@@ -133,7 +137,10 @@ def _start_offset(bases: list[int], paths: Mapping[int, str], snapshots: list[Sn
     for snapshot in snapshots:
         if snapshot.end_offset >= bases[0]:
             return snapshot.end_offset
-    why = f"the log begins at {bases[0]} and no snapshot holds what is below"
+    why = (
+        f"the log begins at {bases[0]} and no snapshot holds what is below: put back a copy "
+        "of this folder that has one"
+    )
     raise RecoveryError(paths[bases[0]], None, why)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
+from typing import Final
 
 from emulator.raft import layout
 from emulator.raft.errors import RecoveryError
@@ -150,6 +151,12 @@ def _control_of(path: str, data: bytes) -> type | None:
         raise RecoveryError(path, error.offset, str(error)) from error
 
 
+_WAY_OUT: Final = (
+    "put back an undamaged copy of it; or remove it, if an older snapshot or the log from offset 0 "
+    "on is in the folder"
+)
+
+
 class Snapshots:
     """The finished snapshots of a node, oldest first, with their bytes."""
 
@@ -199,6 +206,9 @@ def recover_snapshots(files: Mapping[str, bytes]) -> Snapshots:
     for path in sorted(files):
         snapshot = layout.snapshot_id(path)
         if snapshot is not None and snapshot != layout.BOOTSTRAP_SNAPSHOT_ID:
-            check(path, files[path], snapshot)
+            try:
+                check(path, files[path], snapshot)
+            except RecoveryError as error:
+                raise RecoveryError(path, error.position, f"{error.why}; {_WAY_OUT}") from error
             found[snapshot] = files[path]
     return Snapshots(found)
