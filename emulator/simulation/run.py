@@ -153,9 +153,13 @@ class Run:
         """Why the controller goes no further, where what happened gives it the right to."""
         world = self.world
         busy = any(not s.over for s in self._strikes) or self._to_strike
-        if busy or world.main.leads_alone or not world.process.alive:
+        if busy or not world.process.alive:
             return ""
-        return world.process.refuses_because
+        why = world.process.refuses_because
+        # As a broker that was elected in ZooKeeper mode, and is gone again, would leave it.
+        rolled_back = world.epochs_raised > 0 and "/controller" not in world.tree.nodes
+        right = not world.main.leads_alone or (rolled_back and "rolled back" in why)
+        return why if right else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,8 +90,6 @@ class World:
         """Somebody has moved both counters as multis do, and nothing was compared since."""
         self.epochs_raised = 0
         """Times that somebody else has raised ``/controller_epoch`` since the last claim."""
-        self.excused: set[str] = set()
-        """Reasons for which a controller may refuse to go on until an operator acts."""
         self.departed: set[int] = set()
         """Brokers that will not come back."""
         self._lives = Random(f"lives {seed}")
