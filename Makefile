@@ -46,7 +46,7 @@ laws: $(ENV) ## the algebraic laws, with more examples than in a test run
 	HYPOTHESIS_PROFILE=thorough LAWS_FACTOR=20 $(PYTEST) --timeout 3600 tests/laws
 
 sim: $(ENV) ## SEEDS fresh simulated clusters (1000), on both cores; exit 1 names the seed that failed
-	$(VENV)/bin/kraft-bridge simulate --kind swarm --count $(SEEDS) --jobs $(JOBS) --record .cache/sim.json
+	$(PY) -m tools.recorded sim $(PY) -m emulator.cli simulate --count $(SEEDS) --jobs $(JOBS)
 
 mutants: $(ENV) $(JARS) ## plant known faults; every one must turn its test red
 	$(PY) -m tools.mutants
