@@ -23,6 +23,8 @@ from wire.errors import ErrorCode
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
+BARE = 3
+"""Operations of a multi without data: the check and the two counters."""
 TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
 
 
@@ -86,6 +88,32 @@ def test_after_a_fault_each_change_is_there_once(
         until("answers", lambda: len(answers) == len(names))
     assert not any(answered.error for answered in answers)
     assert stage.disagreements() == []
+
+
+@pytest.mark.requirement("W07")
+def test_what_was_in_flight_is_sent_again_in_its_order(stage: Stage) -> None:
+    """The second multi makes what lies below what the first one makes."""
+    noted = refusals(stage)
+    with stage.written_once() as names:
+        for _ in range(5):
+            names.append(stage.name())
+            before = len(stage.seen)
+            with stage.frozen(answers=True):
+                stage.create(names[-1], 900)
+                until("two multis on their way", lambda at=before: len(stage.multis(at)) == 2)
+                assert stage.proxy.cut()
+            stage.settle()
+            if all(len(multi) > BARE for multi in stage.multis(before)[:2]):
+                break  # else one of the two only said how far ZooKeeper is
+        else:
+            raise AssertionError("two multis with data were never in flight together")
+    assert refusals(stage) == noted
+    assert stage.disagreements() == []
+
+
+def refusals(stage: Stage) -> int:
+    """How often ZooKeeper has refused a multi."""
+    return sum("zookeeper refused a multi" in line for line in stage.bridge.lines())
 
 
 @pytest.mark.requirement("Z03", "E04")

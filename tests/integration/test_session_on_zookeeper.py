@@ -145,6 +145,17 @@ def test_reading_leaves_no_watch(zookeeper: ZooKeeper) -> None:
     wire.end()
 
 
+def test_an_answer_may_be_longer_than_any_request(zookeeper: ZooKeeper) -> None:
+    """A server limits what it is sent, not what it answers."""
+    wire = Wire(zookeeper.port)
+    paths = [f"/large-{number}" for number in range(3)]
+    for path in paths:
+        wire.ask(Create(path, b"x" * 600_000))
+    found = value(wire.ask(MultiRead(tuple(map(GetData, paths)))))
+    assert [len(one.data) for one in found] == [600_000] * 3
+    wire.end()
+
+
 def four_letters(port: int, word: bytes) -> bytes:
     with socket.create_connection((HOST, port), 5) as conn:
         conn.sendall(word)
