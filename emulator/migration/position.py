@@ -29,6 +29,8 @@ class Term:
     """Incarnation of the process that made the claim."""
     log_offset: int = -1
     """Offset of the last record that was committed in its log before the claim."""
+    epoch_created: int = -1
+    """Zxid at which ``/controller_epoch`` was created."""
 
 
 @dataclass(frozen=True, slots=True)

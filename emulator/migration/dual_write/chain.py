@@ -44,6 +44,8 @@ def room_for_one(op_size: Callable[[ZkOp], int]) -> int:
         zk_epoch=LARGEST,
         epoch_version=LARGEST,
         incarnation="i" * INCARNATION_CHARS,
+        log_offset=2**62,
+        epoch_created=2**62,
     )
     chain = Chain(longest, Counters(ABSENT, ABSENT), lambda _offset: "")
     return FRAME_BYTES_MAX - chain.overhead_bytes(op_size) - ROOM_LEFT_BYTES
@@ -158,6 +160,7 @@ class Chain:
                 incarnation=term.incarnation,
                 digest=digest,
                 log_offset=max(position.offset, term.log_offset),
+                epoch_created=term.epoch_created,
             )
         )
         migration_data = migration.encode(

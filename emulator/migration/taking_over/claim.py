@@ -56,6 +56,7 @@ class Found:
 
     zk_epoch: int
     epoch_version: int
+    epoch_created: int
     controller: controller.ControllerZnode | None
     controller_version: int
     counters: Counters
@@ -76,6 +77,7 @@ def parse(values: Sequence[ReadValue]) -> Found | Reason:
         return Found(
             zk_epoch=controller.parse_epoch(epoch.data),
             epoch_version=epoch.stat.version,
+            epoch_created=epoch.stat.czxid,
             controller=None if holder is None else controller.parse(holder.data),
             controller_version=-1 if holder is None else holder.stat.version,
             counters=Counters(
@@ -169,7 +171,10 @@ def _taken_over(found: Found) -> list[Reason]:
     if holder is not None and holder.kraft_epoch >= 0:
         return []
     recorded = None if found.own is None else found.own.zk_epoch
-    if holder is None and recorded == found.zk_epoch:
+    # A rollback deletes the epoch's znode too; elections may then reach the same number again.
+    created = -1 if found.own is None else found.own.epoch_created
+    same = created in {-1, found.epoch_created}
+    if holder is None and recorded == found.zk_epoch and same:
         return []
     who = "nobody" if holder is None else f"broker {holder.broker_id}"
     since = "unknown" if recorded is None else str(recorded)
@@ -226,6 +231,7 @@ def multi(found: Found, log: LogView, who: Claimer, now_ms: int) -> Multi:
         incarnation=who.incarnation,
         digest=log.digest_at(newest),
         log_offset=newest,
+        epoch_created=found.epoch_created,
     )
     version = found.counters.own
     data = own.encode(state)
@@ -252,6 +258,7 @@ def claimed(found: Found, who: Claimer) -> tuple[Term, Counters, Position]:
         epoch_version=found.epoch_version,
         incarnation=who.incarnation,
         log_offset=-1 if mine is None else mine.log_offset,
+        epoch_created=found.epoch_created,
     )
     part = 0 if mine is None else mine.part
     position = Position(said.kraft_metadata_offset, said.kraft_metadata_epoch, part)

@@ -6,8 +6,8 @@ batch of the log that ZooKeeper has followed; until there is one since the claim
 of the log that claimed. Kafka has no such znode and leaves it alone. It stays after a rollback, as
 ``/migration`` does; delete both before another migration.
 
-Older releases wrote it without ``incarnation``, ``digest`` and ``log_offset``: they are then empty
-and are not checked.
+Older releases wrote it without ``incarnation``, ``digest``, ``log_offset`` and ``epoch_created``:
+they are then empty and are not checked.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ class OwnZnode(msgspec.Struct, frozen=True):
     log_offset: int = -1
     """Newest record that the writer's log is known to hold: the last one committed before its
     claim, or ``offset`` once that is later; -1: not recorded, ``offset`` stands for it."""
+    epoch_created: int = -1
+    """Zxid at which ``/controller_epoch`` was created, as the claim found it; -1: not recorded."""
     format: int = FORMAT
     writer: str = "kraft-bridge"
 

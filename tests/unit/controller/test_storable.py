@@ -42,7 +42,7 @@ from wire.errors import ErrorCode
 MIGRATION = r.ZkMigrationStateRecord(zk_migration_state=1)
 PASSWORDS = PasswordSettings(secret="s")
 ENTITIES = entities(Passwords(PASSWORDS))
-LONGEST = Term(2**31 - 1, 2**31 - 1, 2**31 - 1, 2**31 - 1, "i" * INCARNATION_CHARS)
+LONGEST = Term(*[2**31 - 1] * 4, "i" * INCARNATION_CHARS, 2**62, 2**62)
 NEARLY = 2_000
 """Bytes by which a change may miss what a frame holds and still be refused."""
 

@@ -520,3 +520,22 @@ def test_a_backup_is_refused_after_a_claim_of_which_nothing_is_written_yet() -> 
     went_on.advance(1_000)
     assert went_on.driver.state is State.DUAL_WRITE, waiting(went_on)
     assert differences(went_on) == {}
+
+
+@pytest.mark.requirement("B07")
+@pytest.mark.parametrize("made_again", [True, False])
+def test_a_rollback_that_came_to_our_last_epoch_again_is_recognised(made_again: bool) -> None:
+    """A rollback deletes the epoch's znode too, and no broker may be elected when we start."""
+    world, _ = cloned()
+    epoch = world.data("/controller_epoch")
+    world.cut()
+    world.remove("/controller")
+    if made_again:
+        world.remove("/controller_epoch")
+        world.put("/controller_epoch", epoch)
+    put_topic(world, "since", TOPIC_A.replace(b"QUFB", b"Q0ND"))
+    restart(world)
+    world.advance(5_000)
+    assert ("/brokers/topics/since" in world.paths) == made_again
+    refused = [why for why, _ in waiting(world)]
+    assert refused == ([Why.ZOOKEEPER_MODE_TOOK_OVER] if made_again else [])
