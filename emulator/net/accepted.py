@@ -3,7 +3,9 @@
 Pure. The connection of a peer that sends an invalid frame (a bad length, an API or version we do
 not list, a body that does not parse) is closed, as in Kafka; only ApiVersions is accepted in any
 version. A peer with too many unanswered requests is closed too; Kafka reads one request at a time
-from it. Source: SocketServer.Processor, RequestContext.parseRequest, Kafka 3.9.
+from it. Here a step takes some requests of a connection, and the next steps the rest: others are
+served between them, and no step makes all their answers.
+Source: SocketServer.Processor, RequestContext.parseRequest, Kafka 3.9.
 """
 
 from __future__ import annotations
@@ -25,6 +27,13 @@ WHY_MAX: Final = 300
 """Maximum characters of a close reason in the log; it may quote the peer."""
 UNANSWERED_MAX: Final = 1_000
 """Maximum unanswered requests of one connection; brokers have one in flight, clients a few."""
+QUEUED_MAX: Final = 10_000
+"""Maximum requests of one connection that came and were not taken yet."""
+TAKEN_MAX: Final = 16
+"""Maximum requests that one call takes from a connection."""
+HELD_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Maximum bytes of one connection's unanswered requests, and of answers that wait for an earlier
+one; twice the longest request, if that is more."""
 
 
 @dataclass(slots=True)
@@ -33,6 +42,9 @@ class _Inbound:
     peer_address: bytes
     reader: FrameReader
     slots: deque[Ticket] = field(default_factory=deque)
+    frames: deque[tuple[bytes, int]] = field(default_factory=deque)
+    """Requests not taken yet, and when they came (ns)."""
+    held_bytes: int = 0
 
 
 class Connections:
@@ -51,9 +63,11 @@ class Connections:
     ) -> None:
         self._advertised = advertised
         self._frame_bytes_max = frame_bytes_max
+        self._held_bytes_max = max(HELD_BYTES_MAX, 2 * frame_bytes_max)
         self._stamp = stamp
         self._population = population or Population(ConnectionSettings())
         self._open: dict[int, _Inbound] = {}
+        self._behind: dict[int, None] = {}
         self._next_request_id = 0
         self.requests_total: dict[int, int] = {}
         self.refused_total = 0
@@ -85,8 +99,13 @@ class Connections:
 
     @property
     def deadline_ms(self) -> int | None:
-        """When the next connection has been idle for too long."""
-        return self._population.deadline_ms
+        """When the next connection has been idle for too long; 0 while requests are to be taken."""
+        return 0 if self._behind else self._population.deadline_ms
+
+    @property
+    def behind(self) -> list[int]:
+        """Connections with requests that were not taken yet: call :meth:`received` without data."""
+        return list(self._behind)
 
     def tick(self, now_ms: int) -> list[int]:
         """Close connections that have been idle for too long, also with an incomplete frame."""
@@ -99,18 +118,25 @@ class Connections:
     def closed(self, conn: int) -> None:
         """A peer disconnected; its pending responses are dropped."""
         self._open.pop(conn, None)
+        self._behind.pop(conn, None)
         self._population.leave(conn)
 
     def received(self, conn: int, data: bytes, now_ms: int) -> tuple[list[Request], list[Effect]]:
-        """Take bytes; returns the whole requests in them; ``CloseConn`` after an invalid frame."""
+        """Take bytes; returns the next whole requests; ``Close`` after an invalid frame."""
         inbound = self._open[conn]
-        self._population.active(conn, now_ms)
         requests: list[Request] = []
         try:
-            for frame in inbound.reader.feed(data):
-                requests.append(self._request(conn, inbound, frame))  # noqa: PERF401 - keep those before an error
+            if data:
+                self._population.active(conn, now_ms)
+                self._fed(inbound, inbound.reader.feed(data))
+            while inbound.frames and len(requests) < TAKEN_MAX:
+                requests.append(self._request(conn, inbound, *inbound.frames.popleft()))
         except Exception as error:  # noqa: BLE001 - nothing a peer sends ends the node
             return requests, self._refuse(conn, error)
+        if inbound.frames:
+            self._behind[conn] = None
+        else:
+            self._behind.pop(conn, None)
         return requests, []
 
     def reply(self, ticket: Ticket, payload: bytes | None, now_ms: int) -> list[Effect]:
@@ -127,10 +153,14 @@ class Connections:
         if payload is None:
             return self._refuse(ticket.conn, ValueError("its request has no answer"))
         ticket.payload = framed(payload)
+        inbound.held_bytes += len(ticket.payload) - ticket.bytes
         ready: list[bytes] = []
         while inbound.slots and inbound.slots[0].payload is not None:
             ready.append(inbound.slots.popleft().payload or b"")
+            inbound.held_bytes -= len(ready[-1])
         if not ready:
+            if inbound.held_bytes > self._held_bytes_max:
+                return self._refuse(ticket.conn, self._too_much())
             return []
         self._population.active(ticket.conn, now_ms)
         return [Send(ticket.conn, b"".join(ready))]
@@ -142,7 +172,21 @@ class Connections:
             self.closed(conn)
         return effects
 
-    def _request(self, conn: int, inbound: _Inbound, frame: bytes) -> Request:
+    def _fed(self, inbound: _Inbound, frames: list[bytes]) -> None:
+        now_ns = self._stamp()
+        inbound.frames += ((frame, now_ns) for frame in frames)
+        inbound.held_bytes += sum(map(len, frames))
+        if len(inbound.frames) > QUEUED_MAX:
+            why = f"{QUEUED_MAX} requests of this connection are not taken yet"
+            raise DecodeError("request", -1, "header", 0, why)
+        if inbound.held_bytes > self._held_bytes_max:
+            raise self._too_much()
+
+    def _too_much(self) -> DecodeError:
+        why = f"unanswered requests, or answers behind them, have over {self._held_bytes_max} bytes"
+        return DecodeError("request", -1, "header", 0, why)
+
+    def _request(self, conn: int, inbound: _Inbound, frame: bytes, came_ns: int) -> Request:
         header, body = split_request(frame)
         if len(inbound.slots) >= UNANSWERED_MAX:
             why = f"{UNANSWERED_MAX} requests of this connection are not answered yet"
@@ -163,7 +207,7 @@ class Connections:
             )
         self._next_request_id += 1
         self.requests_total[header.api_key] = self.requests_total.get(header.api_key, 0) + 1
-        ticket = Ticket(conn, self._next_request_id, header, self._stamp())
+        ticket = Ticket(conn, self._next_request_id, header, came_ns, bytes=len(frame))
         inbound.slots.append(ticket)
         return Request(ticket, message, inbound.listener, inbound.peer_address)
 

@@ -25,6 +25,8 @@ class Ticket:
     """First and last record the request appended."""
     payload: bytes | None = None
     """The framed answer, once there is one."""
+    bytes: int = 0
+    """Of the request."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,6 +185,8 @@ class Node:
             return [Halt(1, f"the disk failed: {why}") for why in failed[:1]]
         begin_ns = self._stamp()
         effects: list[Effect] = []
+        for conn in self.connections.behind:
+            effects += self._requests(conn, b"", now_ms)
         for event in events:
             effects += self._event(event, now_ms)
         self._drop_left(now_ms)

@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from emulator.net.accepted import UNANSWERED_MAX, Connections
+from emulator.net.accepted import QUEUED_MAX, TAKEN_MAX, UNANSWERED_MAX, Connections
 from emulator.net.reply import Request, Ticket
 from emulator.seam import Accepted, Close, Effect, Log, Send
 from wire import messages as m
@@ -48,6 +48,10 @@ def reply(
 def heartbeats(connections: Connections, numbers: range) -> list[Request]:
     data = b"".join(frame(HEARTBEAT, 1, n, m.BrokerHeartbeatRequest()) for n in numbers)
     requests, effects = connections.received(1, data, NOW)
+    while connections.behind:
+        more, also = connections.received(1, b"", NOW)
+        assert 0 < len(more) <= TAKEN_MAX
+        requests, effects = requests + more, effects + also
     assert not effects
     return requests
 
@@ -74,6 +78,57 @@ def test_a_peer_that_asks_on_without_an_answer_is_closed(connections: Connection
     (log,) = [effect for effect in effects if isinstance(effect, Log)]
     assert f"{UNANSWERED_MAX} requests" in str(log.fields["why"])
     assert reply(connections, waiting[1].ticket, m.BrokerHeartbeatResponse()) == []
+
+
+def test_some_requests_are_taken_at_once_and_the_rest_after_them(connections: Connections) -> None:
+    """Those of one packet, as their answers may be long."""
+    data = b"".join(frame(HEARTBEAT, 1, n, m.BrokerHeartbeatRequest()) for n in range(100))
+    assert len(connections.received(1, data, NOW)[0]) == TAKEN_MAX
+    assert (connections.behind, connections.deadline_ms) == ([1], 0)
+    numbers = [one.ticket.header.correlation_id for one in connections.received(1, b"", NOW)[0]]
+    assert numbers == list(range(TAKEN_MAX, 2 * TAKEN_MAX))
+    connections.closed(1)
+    assert connections.behind == []
+
+
+def test_too_many_requests_that_were_not_taken_close_the_connection(
+    connections: Connections,
+) -> None:
+    data = frame(HEARTBEAT, 1, 0, m.BrokerHeartbeatRequest()) * QUEUED_MAX
+    assert connections.received(1, data, NOW)[1] == []
+    assert Close(1) in connections.received(1, data, NOW)[1]
+
+
+def test_requests_that_are_not_answered_may_not_fill_the_memory() -> None:
+    connections = Connections({HEARTBEAT: (0, 1)}, 10**9, lambda: 0)
+    connections.accepted(Accepted(1, "CONTROLLER", b"\x7f\0\0\1"), NOW)
+    large = frame(HEARTBEAT, 1, 1, m.BrokerHeartbeatRequest())
+    connections._held_bytes_max = 3 * len(large)
+    for _ in range(3):
+        assert connections.received(1, large, NOW)[1] == []
+    _, effects = connections.received(1, large, NOW)
+    assert Close(1) in effects
+
+
+def test_answers_that_wait_for_an_earlier_one_may_not_fill_the_memory(
+    connections: Connections,
+) -> None:
+    first, *others = heartbeats(connections, range(10))
+    connections._held_bytes_max = 10_000
+    effects: list[Effect] = []
+    for one in others[:4]:
+        assert connections.owns(1)
+        effects = connections.reply(one.ticket, b"x" * 2_500, NOW)
+    assert Close(1) in effects
+    assert connections.reply(first.ticket, b"x", NOW) == []
+
+
+def test_an_answer_in_its_turn_may_have_any_length(connections: Connections) -> None:
+    connections._held_bytes_max = 10_000
+    for number in range(10):
+        (one,) = heartbeats(connections, range(number, number + 1))
+        assert sent(connections.reply(one.ticket, b"x" * 20_000, NOW))
+    assert connections.owns(1)
 
 
 def test_a_frame_may_arrive_cut_anywhere(connections: Connections) -> None:
