@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from emulator.broker.view import Known, View
 from emulator.net.control import TYPE_FULL, ControlRequest
 from emulator.simulation.broker import SimulatedBroker
@@ -10,6 +12,10 @@ from emulator.simulation.facts import Facts
 from emulator.simulation.violation import Violated, ensure
 from emulator.simulation.world import World
 from wire import messages as m
+from wire.text import uuid_text
+
+DELAY_MS_MAX = 5_000
+"""How long a request may be on its way to a broker."""
 
 
 class ToldOnlyRegistered(Checker):
@@ -48,9 +54,28 @@ class ToldOnlyRegistered(Checker):
                 for index, p in topic.partitions.items()
                 if isinstance(request, m.UpdateMetadataRequest) or broker.id in p.replicas
             }
-            if all_there == listed:
+            if all_there == listed or self._only_unwritten_missing(all_there, listed, point.facts):
                 return
         raise Violated("full-lists-all", f"{type(request).__name__} to {broker.name}: {listed}")
+
+    def _only_unwritten_missing(
+        self, all_there: set[tuple[bytes, int]], listed: set[tuple[bytes, int]], facts: Facts
+    ) -> bool:
+        """Whether all that is not listed are whole topics that ZooKeeper refuses to hold.
+
+        Brokers were never told of those: nothing is deleted because they are not listed.
+        """
+        topics = {topic_id for topic_id, _ in all_there - listed}
+        if not listed <= all_there or topics & {topic_id for topic_id, _ in listed}:
+            return False
+        return not any(self._held(topic_id, facts.topics[topic_id].name) for topic_id in topics)
+
+    def _held(self, topic_id: bytes, name: str) -> bool:
+        """Whether ZooKeeper has held a topic for longer than a request may be on its way."""
+        node = self.world.tree.nodes.get(f"/brokers/topics/{name}")
+        if node is None or json.loads(node.data or b"{}").get("topic_id") != uuid_text(topic_id):
+            return False
+        return node.ctime_ms < self.world.scheduler.now_ms - DELAY_MS_MAX
 
 
 class ToldCommitted(Checker):
