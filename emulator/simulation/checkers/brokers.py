@@ -14,8 +14,8 @@ from emulator.simulation.world import World
 from wire import messages as m
 from wire.text import uuid_text
 
-DELAY_MS_MAX = 5_000
-"""How long a request may be on its way to a broker."""
+DELAY_MS_MAX = 100
+"""How long a request is on its way to a broker, if the network is not slow."""
 
 
 class ToldOnlyRegistered(Checker):
@@ -54,28 +54,43 @@ class ToldOnlyRegistered(Checker):
                 for index, p in topic.partitions.items()
                 if isinstance(request, m.UpdateMetadataRequest) or broker.id in p.replicas
             }
-            if all_there == listed or self._only_unwritten_missing(all_there, listed, point.facts):
+            whose = None if isinstance(request, m.UpdateMetadataRequest) else broker.id
+            if self._only_unwritten_missing(whose, all_there, listed, point.facts):
                 return
         raise Violated("full-lists-all", f"{type(request).__name__} to {broker.name}: {listed}")
 
     def _only_unwritten_missing(
-        self, all_there: set[tuple[bytes, int]], listed: set[tuple[bytes, int]], facts: Facts
+        self,
+        broker_id: int | None,
+        all_there: set[tuple[bytes, int]],
+        listed: set[tuple[bytes, int]],
+        facts: Facts,
     ) -> bool:
-        """Whether all that is not listed are whole topics that ZooKeeper refuses to hold.
+        """Whether all that is not listed are replicas that ZooKeeper refuses to hold.
 
-        Brokers were never told of those: nothing is deleted because they are not listed.
+        The broker was never told of those: nothing is deleted because they are not listed.
+
+        Args:
+            broker_id: whose replicas are to be listed; None: all partitions.
+            all_there: topic id and number of what would be listed otherwise.
+            listed: what is listed.
+            facts: which ``all_there`` is of.
         """
-        topics = {topic_id for topic_id, _ in all_there - listed}
-        if not listed <= all_there or topics & {topic_id for topic_id, _ in listed}:
-            return False
-        return not any(self._held(topic_id, facts.topics[topic_id].name) for topic_id in topics)
+        missing = all_there - listed
+        return listed <= all_there and not any(
+            self._held(topic_id, facts.topics[topic_id].name, index, broker_id)
+            for topic_id, index in missing
+        )
 
-    def _held(self, topic_id: bytes, name: str) -> bool:
-        """Whether ZooKeeper has held a topic for longer than a request may be on its way."""
+    def _held(self, topic_id: bytes, name: str, index: int, broker_id: int | None) -> bool:
+        """Whether ZooKeeper has held a replica for longer than a request may be on its way."""
         node = self.world.tree.nodes.get(f"/brokers/topics/{name}")
-        if node is None or json.loads(node.data or b"{}").get("topic_id") != uuid_text(topic_id):
+        said = {} if node is None else json.loads(node.data or b"{}")
+        if node is None or said.get("topic_id") != uuid_text(topic_id):
             return False
-        return node.ctime_ms < self.world.scheduler.now_ms - DELAY_MS_MAX
+        replicas = said["partitions"].get(str(index), [])
+        there = bool(replicas) if broker_id is None else broker_id in replicas
+        return there and node.mtime_ms < self.world.scheduler.now_ms - DELAY_MS_MAX
 
 
 class ToldCommitted(Checker):
