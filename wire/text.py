@@ -26,10 +26,14 @@ def uuid_from_text(text: str) -> bytes:
     >>> uuid_from_text("AAAAAAAAAAAAAAAAAAAAAQ").hex()
     '00000000000000000000000000000001'
     """
+    if len(text) != 22:
+        raise ValueError(f"{text!r} is no uuid: it has {len(text)} characters, not 22")
     try:
         uuid = base64.b64decode(text + "==", altchars=b"-_", validate=True)
     except (binascii.Error, ValueError) as error:
         raise ValueError(f"{text!r} is no uuid: {error}") from None
-    if len(text) != 22 or uuid_text(uuid) != text:
-        raise ValueError(f"{text!r} is no uuid of 22 characters")
+    if uuid_text(uuid) != text:
+        raise ValueError(
+            f"{text!r} is no uuid: its bits beyond 128 are not 0, as in {uuid_text(uuid)}"
+        )
     return uuid

@@ -66,7 +66,10 @@ def format_folder(
     if (root / layout.META_PROPERTIES).exists():
         if ignore_formatted:
             return f"{root} is already formatted"
-        raise FormatError(f"{root} is already formatted (use --ignore-formatted to leave it)")
+        raise FormatError(
+            f"{root} is already formatted; --ignore-formatted leaves it as it is, and to format it "
+            "anew, empty it first"
+        )
     directory = os.urandom(16)
     while not usable_directory_id(directory):
         directory = os.urandom(16)

@@ -113,7 +113,7 @@ def _facts(found: dict[str, Any], migration: dict[str, Any] | None) -> Table:
 def _lag(lag: dict[str, int]) -> str:
     changes = f"{lag['records_without_no_ops']} of them changes"
     bound, hard = (lag[key] or "none" for key in ("bound_records", "hard_bound_records"))
-    counted = f"{lag['counted_records']} count, bounds {bound} and {hard}"
+    counted = f"{lag['counted_records']} held against the bounds {bound} and {hard}"
     return f"{lag['records']} records, {changes}, {lag['ms']} ms; {counted}"
 
 

@@ -65,6 +65,10 @@ ROUNDS_MAX: Final = 100
 """Maximum rounds of one step; the next step continues, so no step is endless."""
 DRAIN_MS_MAX: Final = 60_000
 """How long an orderly stop waits for ZooKeeper before it ends with an error."""
+STOPPING: Final = (
+    f"stopping: writing what is left to ZooKeeper, for {DRAIN_MS_MAX // 1000} s at most; "
+    "a second signal stops at once"
+)
 
 
 class Node:
@@ -203,7 +207,7 @@ class Node:
         if self._stopping_since_ms is not None:
             return self._halt("stopped at once; changes may be missing in ZooKeeper", 1)
         self._stopping_since_ms = now_ms
-        effects: list[Effect] = [Log("info", "stopping: writing what is left to ZooKeeper", {})]
+        effects: list[Effect] = [Log("info", STOPPING, {})]
         effects += self.raft.shutdown(now_ms)
         self.controller.end()
         effects += self.migration.drain(now_ms)

@@ -108,7 +108,7 @@ def cluster_id(survey: Survey) -> Iterator[Outcome]:
     if not survey.properties:
         yield NotRun("B04", "no server.properties given: no meta.properties to compare with")
     elif unread:
-        yield NotRun("B04", f"no meta.properties found beside {', '.join(unread)}")
+        yield NotRun("B04", f"no meta.properties in the folders that {', '.join(unread)} names")
 
 
 @rule("B05", "no broker has the id of a controller")

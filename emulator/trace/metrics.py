@@ -107,11 +107,13 @@ ZK_WRITE_BEHIND_LAG = Metric(
 )
 ZK_WRITE_BEHIND_LAG_WITHOUT_NO_OPS = _records(
     "kraft_bridge_zk_write_behind_lag_without_no_ops_records",
-    "The lag without NoOpRecords, which change nothing in ZooKeeper: 0 means the stores agree.",
+    "The lag without NoOpRecords, which change nothing in ZooKeeper: 0 means the stores "
+    "agree, but for znodes that were skipped or left out.",
 )
 ZK_WRITE_BEHIND_LAG_MS = Metric(
     "kraft_bridge_zk_write_behind_lag_ms",
-    "Age of the oldest committed record not yet confirmed in /migration; 0 when there is none.",
+    "Age of the oldest committed record, NoOpRecords left out, not yet confirmed in /migration; "
+    "0 when there is none.",
     unit="ms",
     active_only=True,
 )

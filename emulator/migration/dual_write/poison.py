@@ -100,6 +100,7 @@ class Poison:
             path,
             forbidden=refusal.code == ZkCode.NO_AUTH,
             skippable=skippable and not skipped,
+            skipped=skipped,
         )
         found = Poisoned(path, cause, skipped, how)
         if skipped:

@@ -18,21 +18,24 @@ SUBTREES: Final = (
 SKIP: Final = (
     "or restart with kraftbridge.zk.write.behind.poison=skip, which leaves the znode as it is"
 )
+TRIES: Final = "it tries again within 30 s"
 
 
-def remedy(path: str, *, forbidden: bool, skippable: bool) -> str:
+def remedy(path: str, *, forbidden: bool, skippable: bool, skipped: bool = False) -> str:
     """The instruction for one znode.
 
     Args:
         path: of the znode.
         forbidden: the cause is a right that we lack.
         skippable: it may be left as it is.
+        skipped: it was left as it is: nothing tries again before the next start.
 
     >>> remedy("/config/topics/t", forbidden=False, skippable=False)
     'take away what is written there (config of topic t): changes that only take away go on'
     """
     if forbidden:
-        text = "give the controller the right it lacks; it tries again within 30 s"
+        then = "restart it: what was skipped is tried again at each start" if skipped else TRIES
+        text = f"give the controller the right it lacks; {then}"
     else:
         what = f"take away what is written there ({_what(path)})"
         text = f"{what}: changes that only take away go on"

@@ -157,8 +157,8 @@ def _held(found: Found, who: Claimer) -> Reason | None:
     )
     if holder.broker_id == who.node_id:
         text += (
-            "another process with our id has claimed the cluster, so this folder is a clone, or "
-            f"was restored from a backup; {WAY_OUT}"
+            "another process with our id has claimed the cluster, so this folder is a clone, was "
+            f"restored from a backup, or was formatted again; {WAY_OUT}"
         )
     else:
         text += "another quorum is or was in charge; remove the znode if that one is gone"
@@ -185,7 +185,7 @@ def _taken_over(found: Found) -> list[Reason]:
             f"the cluster was rolled back: {controller.PATH} is held by {who} in ZooKeeper mode, "
             f"epoch {found.zk_epoch} (our last claim: {since}); what ZooKeeper got since then "
             f"would be lost. To migrate again, delete {migration.PATH} and {own.PATH} and format "
-            "the controllers anew",
+            "the controllers anew in empty folders, then restart the brokers",
             fatal=True,
         )
     ]

@@ -19,7 +19,7 @@ from emulator.migration.zk_tree import migration, own
 WAY_OUT = (
     "start the controller with the folder that went on. If that is lost, ZooKeeper holds the "
     f"newest metadata: roll back to ZooKeeper mode, delete {migration.PATH} and {own.PATH}, format "
-    "the controllers anew and migrate again"
+    "the controllers anew in empty folders, restart the brokers and migrate again"
 )
 """The instruction for a folder whose log is not the one that ZooKeeper follows."""
 

@@ -61,6 +61,7 @@ def other_cluster(answer: ZkOutcome, cluster_id: str) -> Reason | None:
         Why.OTHER_CLUSTER,
         cluster.PATH,
         f"ZooKeeper belongs to cluster {found} ({cluster.PATH}), this controller was formatted for "
-        f"cluster {cluster_id}: correct zookeeper.connect, or format with -t {found}",
+        f"cluster {cluster_id}: correct zookeeper.connect, or format an empty folder "
+        f"with -t {found}",
         fatal=True,
     )

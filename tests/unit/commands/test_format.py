@@ -15,6 +15,7 @@ def test_format_then_the_log_of_a_fresh_folder(properties: Path, tmp_path: Path)
     assert (code, "metadata.version 3.7-IV4" in out) == (0, True)
     again, _, complaint = run("format", "-c", properties, "-t", CLUSTER)
     assert (again, "already formatted" in complaint) == (1, True)
+    assert "empty it first" in complaint
     ignored, out, _ = run("format", "-c", properties, "-t", CLUSTER, "-g")
     assert (ignored, "already formatted" in out) == (0, True)
     code, out, _ = run("log", "dump", "--log-dir", tmp_path / "data")

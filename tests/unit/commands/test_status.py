@@ -58,7 +58,7 @@ def test_status_shows_what_an_operator_asks(monkeypatch: pytest.MonkeyPatch) -> 
         "pre-migration",
         "broker 2 has not registered",
         "7 records, 2 of them",
-        "3 count",
+        "3 held",
         "/x",
         "contains '/'",
     ):

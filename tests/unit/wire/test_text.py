@@ -25,6 +25,13 @@ def test_other_text_is_no_uuid(text: str) -> None:
         uuid_from_text(text)
 
 
+def test_the_reason_counts_characters_or_shows_the_uuid_that_was_meant() -> None:
+    with pytest.raises(ValueError, match="it has 3 characters, not 22"):
+        uuid_from_text("foo")
+    with pytest.raises(ValueError, match="beyond 128 are not 0, as in MkU3OEVBNTcwNTJENDM2Qg"):
+        uuid_from_text("MkU3OEVBNTcwNTJENDM2Qk")
+
+
 def test_other_sizes_are_no_uuid() -> None:
     with pytest.raises(ValueError, match="16 bytes, not 3"):
         uuid_text(b"abc")
