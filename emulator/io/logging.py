@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable
 
@@ -33,6 +34,8 @@ def logger(node: str, *, json: bool = False, level: str = "info") -> Callable[[L
     def write(line: Log) -> None:
         if _LEVELS[line.level] < lowest:
             return
-        getattr(bound, line.level)(line.event, **line.fields)
+        # A full disk or a closed pipe behind stderr costs lines, not the process.
+        with contextlib.suppress(OSError):
+            getattr(bound, line.level)(line.event, **line.fields)
 
     return write

@@ -19,6 +19,7 @@ UpdateMetadata carries nothing by which it would see that.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
@@ -41,6 +42,8 @@ RECONNECT_MS: Final = 100
 CONNECT_TIMEOUT_MS: Final = 10_000
 """``socket.connection.setup.timeout.ms``. Without it, while a network drops packets, the
 next attempt would wait until the kernel gives up, minutes after the network works again."""
+KINDS_TOLD_MAX: Final = 5
+"""Maximum lines in the log about one answer."""
 REPLY_TIMEOUT_MS: Final = 30_000
 """``controller.socket.timeout.ms``: after this time without a reply we reconnect."""
 
@@ -243,23 +246,31 @@ class Channels:
         return [Log("warning", "broker failed a full LeaderAndIsr; sent as incremental", about)]
 
     def _errors(self, line: _Line, request: ControlRequest, response: object) -> list[Effect]:
-        effects: list[Effect] = []
+        """One line per kind of error, with the first partition that has it: many may have one."""
+        first: dict[int, PartitionError] = {}
+        times: Counter[int] = Counter()
         for error in errors_of(response):
-            self.error_count += 1
-            effects.append(
-                Log(
-                    "warning",
-                    "broker refused a control request",
-                    {
-                        "broker": line.peer.broker_id,
-                        "request": type(request).__name__,
-                        "topic": error.topic,
-                        "partition": error.partition,
-                        "error": _error_name(error.error_code),
-                    },
-                )
+            times[error.error_code] += 1
+            first.setdefault(error.error_code, error)
+        self.error_count += times.total()
+        about: dict[str, object] = {
+            "broker": line.peer.broker_id,
+            "request": type(request).__name__,
+        }
+        return [
+            Log(
+                "warning",
+                "broker refused a control request",
+                {
+                    **about,
+                    "topic": first[code].topic,
+                    "partition": first[code].partition,
+                    "error": _error_name(code),
+                    "times": count,
+                },
             )
-        return effects
+            for code, count in times.most_common(KINDS_TOLD_MAX)
+        ]
 
 
 def _cannot_look_for_strays(request: ControlRequest, response: object) -> bool:

@@ -7,6 +7,7 @@ from itertools import count
 import pytest
 
 from emulator.migration.telling.channels import (
+    KINDS_TOLD_MAX,
     RECONNECT_MS,
     REPLY_TIMEOUT_MS,
     Channels,
@@ -181,6 +182,28 @@ def test_errors_of_single_partitions_are_found() -> None:
     )
     broker.answer(response, 5, 4)
     assert (broker.logs[-1].fields["topic"], broker.logs[-1].fields["partition"]) == ("t", 3)
+
+
+def test_one_line_tells_of_all_partitions_with_one_error() -> None:
+    """A broker whose disk fails refuses all of its replicas; one that lies, with any code."""
+    broker = Broker()
+    broker.connect()
+    broker.take(broker.channels.put(1, m.StopReplicaRequest(controller_id=3000), 0))
+    errors = [
+        m.StopReplicaResponse.StopReplicaPartitionError(
+            topic_name="t", partition_index=number, error_code=56 if number < 900 else number
+        )
+        for number in range(1_000)
+    ]
+    broker.answer(m.StopReplicaResponse(partition_errors=errors), 5, 4)
+    told = [line.fields for line in broker.logs if "refused" in line.event]
+    assert (told[0]["error"], told[0]["partition"], told[0]["times"]) == (
+        "KAFKA_STORAGE_ERROR",
+        0,
+        900,
+    )
+    assert len(told) == KINDS_TOLD_MAX
+    assert broker.channels.error_count == 1_000
 
 
 def test_a_connection_that_is_not_made_is_tried_anew() -> None:
