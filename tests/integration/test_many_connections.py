@@ -90,6 +90,7 @@ def test_who_is_idle_is_closed_and_who_asks_is_not(tmp_path: Path) -> None:
     limits = {"connections_max_idle_ms": "3000", "max_connections_per_ip": "6"}
     controller = Controller(tmp_path, tmp_path / "data", [], **limits)
     with started(controller), ExitStack() as stack:
+        controller.wait_until("its first records", lambda: served(controller), 30)
         connection = Connection(HOST, controller.port, 30)
         stack.callback(connection.close)
         idle = [dialled(controller, stack) for _ in range(4)]
