@@ -104,7 +104,10 @@ class MigrationSide:
         """Why ZooKeeper may miss something although it is drained; empty if it does not."""
         behind = self.driver.write_behind
         why = _OUT_OF_CHARGE.get(behind.mode)
-        return "" if why is None else f"{why} {behind.why}".rstrip()
+        if why is not None:
+            return f"{why} {behind.why}".rstrip()
+        skipped = [one.path for one in behind.poison.skipped]
+        return f"skipped, as ZooKeeper refuses them: {', '.join(skipped)}" if skipped else ""
 
 
 class NoMigration:

@@ -78,6 +78,11 @@ class Poison:
         blocked = (one for one in (self._unreadable, self._blocked) if one is not None)
         return (*blocked, *self._skipped.values())
 
+    @property
+    def skipped(self) -> tuple[Poisoned, ...]:
+        """The znodes that are left as they are; ZooKeeper does not hold what is committed."""
+        return tuple(self._skipped.values())
+
     def refused(self, refusal: Refused, now_ms: int) -> Verdict:
         """Decide what to do about a refused data operation."""
         assert refusal.op is not None

@@ -313,8 +313,10 @@ class WriteBehind:
         """A data operation was refused and nothing is in flight."""
         self._settling.interrupt(self.mode)
         self._untell()
+        before = self.poison.skipped
         if self.poison.refused(refusal, now_ms) is Verdict.RECONCILE:
-            return self._begin_reconcile(now_ms)
+            skipped: list[Effect] = [e.log() for e in self.poison.skipped if e not in before]
+            return skipped + self._begin_reconcile(now_ms)
         if self._settling.resume not in (Mode.STARTING, Mode.CLAIMED):
             self._settling.resume = Mode.RECONCILING
         return self._wait()

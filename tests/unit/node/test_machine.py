@@ -210,7 +210,7 @@ def test_snapshots_by_time(interval_ms: str, count: int) -> None:
     assert len(written) == count
 
 
-def dual_writing() -> World:
+def dual_writing(**more: str) -> World:
     """A node whose log says MIGRATION, on a ZooKeeper that its former life had claimed."""
     zookeeper = ZooKeeperModel(random.Random(7))
     tree = {
@@ -225,7 +225,7 @@ def dual_writing() -> World:
     migrated = r.ZkMigrationStateRecord(zk_migration_state=1)
     before.node.controller.append([migrated], before.now_ms)
     before.advance(1_000)
-    world = World(before.files, zookeeper)
+    world = World(before.files, zookeeper, **more)
     world.advance(2_000)
     assert world.node.driver is not None
     assert world.node.driver.state is State.DUAL_WRITE
@@ -266,6 +266,24 @@ def test_a_slow_goodbye_of_zookeeper_does_not_spoil_a_stop() -> None:
     world.release()
     assert world.halt == Halt(0, "everything committed is in ZooKeeper")
     assert world.node.raft.log_end_offset == end
+
+
+def test_a_stop_names_what_was_skipped_and_an_error_line_told_of_it() -> None:
+    world = dual_writing(kraftbridge_zk_write_behind_poison="skip")
+    assert world.zookeeper is not None
+    world.zookeeper.tree.read_only.add("/config/brokers")
+    change = r.ConfigRecord(resource_type=4, resource_name="", name="k", value="v")
+    world.node.controller.append([change], world.now_ms)
+    world.advance(10_000)
+    (told,) = [line for line in world.logs if "refuses a znode for good" in line.event]
+    assert (told.level, told.fields["path"]) == ("error", "/config/brokers/<default>")
+    world.perform(world.node.shutdown(world.now_ms))
+    world.advance(10_000)
+    assert world.halt == Halt(
+        1,
+        "stopped; changes may be missing in ZooKeeper: skipped, as ZooKeeper refuses them: "
+        "/config/brokers/<default>",
+    )
 
 
 def test_while_it_stops_callers_are_sent_away_and_brokers_are_not_fenced() -> None:
