@@ -90,6 +90,8 @@ class World:
         """Somebody has moved both counters as multis do, and nothing was compared since."""
         self.epochs_raised = 0
         """Times that somebody else has raised ``/controller_epoch`` since the last claim."""
+        self.controller_deleted = False
+        """Somebody else has deleted ``/controller`` since the last claim."""
         self.departed: set[int] = set()
         """Brokers that will not come back."""
         self._lives = Random(f"lives {seed}")

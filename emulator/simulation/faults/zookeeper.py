@@ -92,6 +92,7 @@ def controller_deleted(strike: Strike) -> None:
     if "/controller" not in world.tree.nodes or world.zookeeper.frozen:
         return
     world.foreign_write(Delete("/controller"))
+    world.controller_deleted = True
     _restart_later(strike)
 
 
