@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from emulator.simulation.aftermath import Struck
     from emulator.simulation.run import Report
 
 AT_ONCE = 5
 """Seeds a process takes at a time."""
-KINDS = ("quick", "long", "swarm")
+KINDS = ("quick", "long", "swarm", "aimed")
 SEEDS_MIN = 1_000
 """Fewer seeds of the swarm do not count as a proof."""
 PROVES = ("G06", "W07", "Z02", "Z03")
@@ -34,9 +35,9 @@ def simulate(  # noqa: PLR0917  # one option each
     hours: Annotated[
         float | None, typer.Option(min=0, help="Seeds for so long, however many that is.")
     ] = None,
-    kind: Annotated[str, typer.Option(help="How clusters are drawn: quick, long or swarm.")] = (
-        "swarm"
-    ),
+    kind: Annotated[
+        str, typer.Option(help="How clusters are drawn: quick, long, swarm or aimed.")
+    ] = ("swarm"),
     jobs: Annotated[int, typer.Option(min=1, help="Processes to run seeds in.")] = 1,
     record: Annotated[
         Path | None,
@@ -59,9 +60,11 @@ def simulate(  # noqa: PLR0917  # one option each
     end = None if hours is None else began + hours * 3_600
     seeds = numbers(first) if hours is not None else iter(range(first, first + count))
     done, failed = 0, []
+    strikes: list[tuple[Struck, ...]] = []
     for reports in _batches(seeds, kind, jobs, end):
         for report in reports:
             done += 1
+            strikes.append(report.strikes)
             if report.failure:
                 failed.append(report)
                 _show_failure(report, small=shrink)
@@ -74,7 +77,7 @@ def simulate(  # noqa: PLR0917  # one option each
         f"{len(failed)} failed"
     )
     if record is not None:
-        _keep(record, kind, first, done, failed, seconds)
+        _keep(record, kind, first, strikes, failed, seconds)
     raise typer.Exit(1 if failed else 0)
 
 
@@ -113,9 +116,17 @@ def _show_failure(report: Report, *, small: bool) -> None:
 
 
 def _keep(  # noqa: PLR0917  # the columns of a record
-    path: Path, kind: str, first: int, done: int, failed: list[Report], seconds: float
+    path: Path,
+    kind: str,
+    first: int,
+    strikes: list[tuple[Struck, ...]],
+    failed: list[Report],
+    seconds: float,
 ) -> None:
     """Write what was run and what came of it; ``tools.recorded`` adds the commit."""
+    from emulator.simulation.aftermath import sum_up
+
+    done = len(strikes)
     proof = {
         "test": f"{done} seeds of kind {kind} from {first}",
         "ids": list(PROVES),
@@ -129,6 +140,7 @@ def _keep(  # noqa: PLR0917  # the columns of a record
         "first_seed": first,
         "seeds": done,
         "failures": [{"seed": one.seed, "failure": one.failure} for one in failed],
+        "effects": sum_up(strikes),
         "seconds": round(seconds, 1),
         "seeds_per_minute": round(done / seconds * 60, 1),
     }

@@ -84,6 +84,9 @@ class Network:
         """By the name of who accepts; "" for all others."""
         self.lost = 0
         """Messages that were sent and never arrived."""
+        self.on_lost: Callable[[str, str], None] = lambda _opener, _acceptor: None
+        """Called for each of them with the names of opener and acceptor."""
+        self._cut: dict[int, Link] = {}
         self._listeners: dict[Address, Party] = {}
         self._links: dict[int, Link] = {}
         self._ids = count(1)
@@ -123,10 +126,12 @@ class Network:
         """Send bytes; lost without a word when the connection is gone."""
         link = self._links.get(conn)
         if link is None or sender.name not in link.open:
+            if (gone := link or self._cut.get(conn)) is not None:
+                self._lose(gone)
             return
         target = _other(link, sender)
         if link.directions[target.name].muted:
-            self.lost += 1
+            self._lose(link)
             return
         pieces = [data]
         if len(data) > 1 and self._rng.random() < 0.1:
@@ -163,6 +168,7 @@ class Network:
     def cut(self, link: Link) -> None:
         """Break a connection; what is under way is lost."""
         self._links.pop(link.conn, None)
+        self._cut[link.conn] = link
         for party in (link.opener, link.acceptor):
             if party.name in link.open:
                 link.open.discard(party.name)
@@ -223,7 +229,7 @@ class Network:
             if target in link.open:
                 action()
             else:
-                self.lost += 1
+                self._lose(link)
 
         if direction.held is not None:
             direction.held.append(arrive)
@@ -236,6 +242,10 @@ class Network:
         )
         direction.last_us = due_us
         self._scheduler.after(due_us - self._scheduler.now_us, arrive)
+
+    def _lose(self, link: Link) -> None:
+        self.lost += 1
+        self.on_lost(link.opener.name, link.acceptor.name)
 
     def _end(self, link: Link, party: Party, why: str) -> None:
         link.open.discard(party.name)

@@ -33,6 +33,7 @@ from emulator.seam import (
     SyncFile,
     TruncateFile,
 )
+from emulator.simulation.aftermath import What, Where
 from emulator.simulation.disk import SimulatedDisk
 from emulator.simulation.ledger import Ledger
 from emulator.simulation.network import Network
@@ -49,8 +50,8 @@ class Process:
     """See the module's docstring.
 
     ``watch`` is called after every step with its effects, before they are performed; ``died`` once,
-    with the exit code or None for a crash. ``listens``: others reach it. ``sync_us``: shortest and
-    longest time of a sync.
+    with the exit code or None for a crash; ``happened`` when something of it is lost, or its disk
+    refuses. ``listens``: others reach it. ``sync_us``: shortest and longest time of a sync.
     """
 
     def __init__(  # noqa: PLR0917  # what a process is made of, and what it runs in
@@ -65,6 +66,7 @@ class Process:
         rng: Random,
         *,
         watch: Callable[[Process, list[Effect]], None],
+        happened: Callable[[What, Where], None],
         died: Callable[[Process, int | None], None],
         sync_us: tuple[int, int] = (200, 4 * MS),
         listens: bool = True,
@@ -83,6 +85,8 @@ class Process:
         self._rng = rng
         self._watch = watch
         self._died = died
+        self._happened = happened
+        self._syncs = 0
         self._events: list[Event] = []
         self._turn_us: int | None = None
         self._crash_in: int | None = None
@@ -117,7 +121,10 @@ class Process:
         if not self.alive:
             return
         self._end()
-        self._scheduler.tell(self.name, f"crashed; disk kept {self.disk.crash(self._rng)}")
+        kept = self.disk.crash(self._rng)
+        if kept != "all":
+            self._happened("lost", "disk")
+        self._scheduler.tell(self.name, f"crashed; disk kept {kept}")
         self._died(self, None)
 
     def kill(self) -> None:
@@ -260,8 +267,10 @@ class Process:
 
     def _sync(self, path: str, token: int) -> None:
         size = self.disk.size(path)
+        self._syncs += 1
 
         def done() -> None:
+            self._syncs -= 1
             if not self.alive:
                 return
             try:
@@ -276,6 +285,7 @@ class Process:
 
     def _disk_failed(self, error: OSError) -> None:
         self.disk_failed = True
+        self._happened("refused", "disk")
         self._scheduler.tell(self.name, f"disk failed: {error}")
         self._event(DiskFailed(str(error)))
 
@@ -286,10 +296,13 @@ class Process:
         if self._crash_in > 0:
             return False
         self._crash_in = None
+        self._happened("lost", "process")
         self.crash()
         return True
 
     def _end(self) -> None:
         self.alive = False
+        if self._events or self._syncs:
+            self._happened("lost", "process")
         self._events.clear()
         self._network.abandon(self)

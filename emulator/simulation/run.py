@@ -10,6 +10,8 @@ from random import Random
 from typing import Final, TypeVar
 
 from emulator.simulation import scenario as scenarios
+from emulator.simulation.aftermath import Struck
+from emulator.simulation.aimed import aimed
 from emulator.simulation.checkers import ALL
 from emulator.simulation.checkers.base import Checker
 from emulator.simulation.checkers.chain import EpochsGrow
@@ -26,6 +28,7 @@ KINDS: Final[dict[str, Callable[[int], Scenario]]] = {
     "quick": scenarios.quick,
     "long": scenarios.long,
     "swarm": swarm,
+    "aimed": aimed,
 }
 LAST_LINES: Final = 40
 UNDER_FAULTS_MS_MAX: Final = 600_000
@@ -84,7 +87,9 @@ class Run:
             if not plan.state:
                 self._to_strike -= 1
             world.scheduler.tell("fault", f"{plan.name}{'@' * bool(plan.state)}{plan.state}")
+            world.aftermath.begins(plan.name, lambda: strike.ended_us)
             recipe(strike)
+            strike.look()
 
         def wait() -> None:
             if strike.rng.random() < 0.3 or world.traffic.begun:
@@ -200,6 +205,8 @@ class Report:
     """Every paused controller that woke up found its claim gone and stopped writing."""
     refusal: str = ""
     """Why the controller rightly went no further; empty when it came to rest."""
+    strikes: tuple[Struck, ...] = field(default=(), repr=False)
+    """Every strike of a fault: the state of the driver, and what it did there."""
     operations: tuple[str, ...] = field(default=(), repr=False)
     """Names of all requests of clients, for ``Scenario.skip``."""
 
@@ -230,7 +237,7 @@ def simulate(seed: int, scenario: Scenario | None = None, *, kind: str = "quick"
     Args:
         seed: decides everything that chance decides.
         scenario: the cluster and its faults; drawn from the seed when not given.
-        kind: how it is drawn: quick, long or swarm.
+        kind: how it is drawn: quick, long, swarm or aimed.
     """
     chosen = KINDS[kind](seed) if scenario is None else scenario
     run = Run(seed, chosen)
@@ -267,6 +274,7 @@ def simulate(seed: int, scenario: Scenario | None = None, *, kind: str = "quick"
         topics=tuple(sorted((t.name, len(t.partitions)) for t in world.facts.topics.values())),
         taken_over=bool(world.zombies) and all(z.refuses_because for z in world.zombies),
         refusal=run.refusal,
+        strikes=tuple(world.aftermath.strikes),
         operations=tuple(traffic.operations()),
     )
 

@@ -16,6 +16,7 @@ from emulator.metadata.metadata_version import Feature, MetadataVersion
 from emulator.net.control import ControlRequest
 from emulator.seam import Effect
 from emulator.simulation import settings, tree_check, zookeeper_mode
+from emulator.simulation.aftermath import Aftermath
 from emulator.simulation.broker import SimulatedBroker
 from emulator.simulation.disk import SimulatedDisk
 from emulator.simulation.facts import Facts
@@ -65,6 +66,11 @@ class World:
             scenario.delay_us,
             {"zookeeper": scenario.zookeeper_delay_us},
         )
+        self.aftermath = Aftermath(self.scheduler, self._place)
+        """What faults have done, by the state of the driver."""
+        self.network.on_lost = self.aftermath.lost_between
+        self._last_told: dict[tuple[int, str], tuple[ControlRequest, int]] = {}
+        """By broker and kind: the newest, and how many messages had been lost by then."""
         model = ZooKeeperModel(Random(f"zookeeper {seed}"))
         self.tree = model.tree
         self._fill_tree()
@@ -77,7 +83,12 @@ class World:
         self.doomed = frozenset(self.tree.get("/admin/delete_topics").children)
         """Topics whose deletion was under way before the migration."""
         self.zookeeper = ZooKeeperServer(
-            model, self.scheduler, self.network, Random(f"service {seed}"), self._served
+            model,
+            self.scheduler,
+            self.network,
+            Random(f"service {seed}"),
+            self._served,
+            self.aftermath.happened,
         )
         self.onlookers: list[Onlooker] = []
         self.awaited: dict[str, list[Callable[[], None]]] = {}
@@ -198,6 +209,7 @@ class World:
             Random(self._lives.getrandbits(64)),
             watch=self._stepped,
             died=self._died,
+            happened=self.aftermath.happened,
             sync_us=self.scenario.sync_us,
             listens=host.listens,
         )
@@ -232,6 +244,7 @@ class World:
         """
         old = self.process
         old.freeze()
+        self.aftermath.happened("lost", "process")
         for link in (
             *self.network.between("broker", old.name),
             *self.network.between(old.name, "broker"),
@@ -256,6 +269,11 @@ class World:
     def _restart(self, host: Host, after: Process) -> None:
         if host.restarts and host.process is after:
             self.start_process(host)
+
+    def _place(self) -> tuple[str, str]:
+        """The newest life on the main host, and the state of its driver."""
+        process = self.main.process
+        return ("", "") if process is None else (process.name, process.migration_state)
 
     def _stepped(self, process: Process, effects: Sequence[Effect]) -> None:
         host = self.host_of(process.name)
@@ -328,6 +346,12 @@ class World:
         self.ledger.fetched(offset, epoch, value)
 
     def _told(self, broker: SimulatedBroker, request: ControlRequest) -> None:
+        kind = (broker.id, type(request).__name__)
+        lost = self.aftermath.happenings["lost", "broker"]
+        before, lost_before = self._last_told.get(kind, (None, 0))
+        if before == request and lost > lost_before:  # else the same is to be said again
+            self.aftermath.happened("repeated", "broker")
+        self._last_told[kind] = (request, lost)
         for one in self.onlookers:
             one.told(broker, request)
 

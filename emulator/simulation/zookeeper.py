@@ -136,6 +136,11 @@ class ZooKeeperModel:
         return self._pipeline[0][0] if self._pipeline else -1
 
     @property
+    def next_frame(self) -> bytes:
+        """That request, without its length."""
+        return self._pipeline[0][2] if self._pipeline else b""
+
+    @property
     def pending_count(self) -> int:
         """Requests received and not yet applied."""
         return len(self._pipeline)

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from random import Random
 
 from emulator.seam import Close, Effect, Send
+from emulator.simulation.aftermath import What, Where
 from emulator.simulation.network import Address, Network
 from emulator.simulation.scheduler import MS, Scheduler
 from emulator.simulation.zookeeper import ZooKeeperModel
+from emulator.simulation.zookeeper_answers import AnswerJudge
 
 ADDRESS: Address = ("zookeeper", 2181)
 SERVICE_US = (100, 2 * MS)
@@ -17,18 +19,20 @@ SERVICE_US = (100, 2 * MS)
 class ZooKeeperServer:
     """Serves one request after the other; can be frozen (SIGSTOP), killed and started again.
 
-    ``watch`` is called after each request served, with the name of who sent it.
+    ``watch`` is called after each request served, with the name of who sent it; ``happened`` when
+    a request is lost, is refused or comes again.
     """
 
     name = "zookeeper"
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  # what a server is, and what it runs in
         self,
         model: ZooKeeperModel,
         scheduler: Scheduler,
         network: Network,
         rng: Random,
         watch: Callable[[str], None],
+        happened: Callable[[What, Where], None],
     ) -> None:
         self.model = model
         self.frozen = False
@@ -36,6 +40,8 @@ class ZooKeeperServer:
         self._network = network
         self._rng = rng
         self._watch = watch
+        self._happened = happened
+        self._judge = AnswerJudge(happened)
         self._waiting: list[Callable[[], None]] = []
         self._clients: dict[int, str] = {}
         self._serving = False
@@ -83,6 +89,8 @@ class ZooKeeperServer:
     def restart(self) -> None:
         """Kill and start again: what was received and not served is lost."""
         self._scheduler.tell(self.name, "killed and started again")
+        if self._waiting or self.model.pending_count:
+            self._happened("lost", "zookeeper")
         self._waiting.clear()
         self._perform(self.model.restart(self._scheduler.now_ms))
 
@@ -117,7 +125,10 @@ class ZooKeeperServer:
         if self.frozen:
             return
         client = self._clients.get(self.model.next_conn, "")
-        self._perform(self.model.step(self._scheduler.now_ms))
+        frame = self.model.next_frame
+        effects = self.model.step(self._scheduler.now_ms)
+        self._judge.judge(frame, effects)
+        self._perform(effects)
         self._watch(client)
         self._wake()
 
@@ -132,6 +143,7 @@ class ZooKeeperServer:
             match effect:
                 case Send(conn, _) if self.swallow_replies:
                     self.swallow_replies -= 1
+                    self._happened("lost", "zookeeper")
                     self._scheduler.tell(self.name, "a reply is lost with its connection")
                     self.model.disconnected(conn)
                     self._network.close(self, conn)

@@ -19,12 +19,19 @@ class Strike:
         self.world = world
         self.name = name
         self.rng = rng
+        self.ended_us: int | None = None
+        """When it ended; None before that."""
         self._to_come = 0
 
     @property
     def over(self) -> bool:
         """Whether the fault has ended."""
         return self._to_come == 0
+
+    def look(self) -> None:
+        """Note it if the fault is over now."""
+        if self.over:
+            self.ended_us = self.world.scheduler.now_us
 
     def after_ms(self, delay_ms: int, action: Callable[[], None]) -> None:
         """Do something later, as a part of the fault."""
@@ -33,6 +40,7 @@ class Strike:
         def act() -> None:
             self._to_come -= 1
             action()
+            self.look()
 
         self.world.after_ms(delay_ms, act)
 

@@ -1,0 +1,85 @@
+"""What faults lose, have refused or repeated, in each state of the migration driver."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from emulator.migration.states import State
+from emulator.simulation import aftermath
+from emulator.simulation.aimed import PAIRS, REASONS, aimed
+from emulator.simulation.faults import RECIPES
+from emulator.simulation.run import Run
+from emulator.simulation.scenario import Scenario
+from emulator.simulation.swarm import swarm
+from tools import effects
+
+
+def test_no_reason_is_given_for_what_does_not_exist():
+    states = {state.value for state in State}
+    for (state, fault), why in REASONS.items():
+        assert state in states | {""}
+        assert fault in {*RECIPES, ""}
+        assert why.endswith(".")
+
+
+def test_of_every_fault_it_is_known_what_it_can_do():
+    assert aftermath.REACH.keys() == RECIPES.keys()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_without_a_fault_nothing_is_lost_refused_or_repeated(seed):
+    run = Run(seed + 19, replace(swarm(seed + 19), faults=()))
+    run.run()
+    assert not run.world.aftermath.happenings
+
+
+@pytest.mark.parametrize(
+    ("fault", "state", "effect"),
+    [
+        ("lost-replies", State.BECOME_CONTROLLER, "lost"),
+        ("cut", State.ZK_MIGRATION, "lost"),
+        ("session-expiry", State.ZK_MIGRATION, "lost"),
+        ("epoch-bumped", State.SYNC_KRAFT_TO_ZK, "refused"),
+        ("disk-error", State.ZK_MIGRATION, "refused"),
+    ],
+)
+def test_an_effect_is_counted_for_the_fault_and_the_state(simulate, fault, state, effect):
+    seen = set()
+    for seed in range(4):
+        scenario = Scenario(faults=(f"{fault}@{state.value}",), topics=9, changes=6, batch_size=3)
+        report = simulate(seed, scenario)
+        assert not report.failure, str(report)
+        assert {(one.state, one.fault) for one in report.strikes} == {(state.value, fault)}
+        seen |= {what for one in report.strikes for what in one.effects}
+    assert effect in seen
+
+
+def test_a_fault_that_does_nothing_is_counted_as_a_strike_only(simulate, monkeypatch):
+    monkeypatch.setitem(RECIPES, "cut", lambda _strike: None)
+    report = simulate(0, Scenario(faults=("cut@DUAL_WRITE",), changes=6))
+    assert aftermath.sum_up([report.strikes]) == {"DUAL_WRITE": {"cut": {"seeds": 0, "struck": 1}}}
+
+
+def test_the_aimed_seeds_aim_at_every_pair_in_turn():
+    for index, (state, fault) in enumerate(PAIRS):
+        assert aimed(index).faults[0] == f"{fault}@{state}/0"
+
+
+def test_a_record_becomes_a_table(tmp_path, monkeypatch):
+    page, record = tmp_path / "page.md", tmp_path / "record.json"
+    page.write_text(f"before\n{effects.BEGIN}old\n{effects.END}after\n")
+    counts = {"DUAL_WRITE": {"cut": {"seeds": 3, "struck": 5}}}
+    content = {"seeds": 9, "kind": "aimed", "first_seed": 1, "commit": "c" * 40, "effects": counts}
+    record.write_text(json.dumps(content))
+    monkeypatch.setattr(effects, "PAGE", page)
+    monkeypatch.setattr("sys.argv", ["effects", str(Path(record))])
+    assert effects.main() == 0
+    text = page.read_text()
+    assert re.search(r"^\| `cut` \|.* \| 3 of 5 \|$", text, re.MULTILINE)
+    assert "9 seeds of kind `aimed` from 1, made on commit cccccccccccc.\n" in text
+    assert "old" not in text
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
