@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from emulator.migration.states import State
-from emulator.simulation.aimed import REASONS, reason
+from emulator.simulation.empty_cells import REASONS, reason
 from emulator.simulation.faults import RECIPES
 from tools.docs import ROOT, row, table
 
@@ -44,7 +44,7 @@ def rows(record: dict[str, Any]) -> Iterator[str]:
                 number = next(notes.index(key) for key in keys if key in REASONS) + 1
                 cells.append(f"({number})")
             else:
-                cells.append("")
+                cells.append(f"0 of {counts.get('struck', 0)}")
         yield row(f"`{fault}`", *cells)
     yield "\n"
     for number, (key, why) in enumerate(REASONS.items(), 1):

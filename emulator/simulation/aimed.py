@@ -6,43 +6,23 @@ one of them is the pair whose turn it is, so as many seeds as there are pairs ai
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
-from types import MappingProxyType
 from typing import Final
 
 from emulator.migration.states import State
+from emulator.simulation.empty_cells import NOT_AIMED
 from emulator.simulation.faults import RECIPES
 from emulator.simulation.scenario import Scenario, quick
 from emulator.simulation.swarm import DELAYS_US, SYNCS_US
 
 MORE: Final = 7
 """Faults beside the one whose turn it is, less those whose state is taken."""
-REASONS: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
-    {
-        (
-            "INACTIVE",
-            "",
-        ): "the driver leaves it in the step in which it enters it, and one that was "
-        "deposed, which stays there, asks for nothing.",
-        ("UNINITIALIZED", "broker-cut"): "no broker has connected yet.",
-        ("UNINITIALIZED", "broker-death"): "no broker has begun yet.",
-        ("UNINITIALIZED", "broker-shutdown"): "no broker has begun yet.",
-        ("UNINITIALIZED", "broker-leaves"): "no broker has begun yet.",
-    }
-)
-"""(state or "", fault or "") -> why a fault does nothing to what is under way there; "": any."""
-
-
-def reason(state: str, fault: str) -> str:
-    """Why a cell of the table of states and faults is empty; "" when it should not be."""
-    keys = ((state, fault), (state, ""), ("", fault))
-    return next((REASONS[key] for key in keys if key in REASONS), "")
-
-
 PAIRS: Final = tuple(
-    (state.value, fault) for fault in RECIPES for state in State if not reason(state.value, fault)
+    (state.value, fault)
+    for fault in RECIPES
+    for state in State
+    if not {(state.value, ""), (state.value, fault)} & NOT_AIMED.keys()
 )
 
 

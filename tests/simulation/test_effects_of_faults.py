@@ -9,12 +9,30 @@ import pytest
 
 from emulator.migration.states import State
 from emulator.simulation import aftermath
-from emulator.simulation.aimed import PAIRS, REASONS, aimed
+from emulator.simulation.aimed import PAIRS, aimed
+from emulator.simulation.empty_cells import OPEN, REASONS, reason
 from emulator.simulation.faults import RECIPES
 from emulator.simulation.run import Run
 from emulator.simulation.scenario import Scenario
 from emulator.simulation.swarm import swarm
 from tools import effects
+
+TABLE = effects.PAGE.read_text().partition(effects.BEGIN)[2].partition(effects.END)[0]
+CELLS = {
+    fault: [cell.strip() for cell in cells.split("|")]
+    for fault, cells in re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", TABLE, re.MULTILINE)
+}
+
+
+@pytest.mark.parametrize("fault", RECIPES)
+def test_every_cell_is_counted_or_has_a_reason_or_is_known_to_be_open(fault):
+    states = [state.value for state in State]
+    for state, cell in zip(states, CELLS[fault], strict=True):
+        counted = re.fullmatch(r"[1-9]\d* of [1-9]\d*", cell) is not None
+        explained = re.fullmatch(r"\(\d+\)", cell) is not None and reason(state, fault) != ""
+        is_open = re.fullmatch(r"0 of \d+", cell) is not None
+        assert [counted, explained, is_open].count(True) == 1, (state, cell)
+        assert is_open == (fault in OPEN.get(state, ())), (state, cell)
 
 
 def test_no_reason_is_given_for_what_does_not_exist():
