@@ -15,6 +15,7 @@ from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from kazoo.client import KazooClient
@@ -120,7 +121,11 @@ class Stage:
     """See the module's docstring. Every method that waits has a limit and says what it lacks."""
 
     def __init__(
-        self, folder: Path, zookeeper: ZooKeeper, proxy: FaultProxy, more: Mapping[str, object]
+        self,
+        folder: Path,
+        zookeeper: ZooKeeper,
+        proxy: FaultProxy,
+        more: Mapping[str, object] = MappingProxyType({}),
     ) -> None:
         self.zookeeper = zookeeper
         self.proxy = proxy

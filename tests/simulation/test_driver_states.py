@@ -1,5 +1,7 @@
 """Misfortune at a chosen state of the migration driver."""
 
+from dataclasses import replace
+
 import pytest
 
 from emulator.migration.states import State
@@ -14,6 +16,8 @@ PASSED = (
     State.KRAFT_CONTROLLER_TO_BROKER_COMM,
     State.DUAL_WRITE,
 )
+MANY = Scenario(topics=14, partitions_max=14, changes=15)
+"""So many partitions that brokers are not told of all in one step: each state can be struck."""
 
 
 @pytest.mark.slow
@@ -45,7 +49,7 @@ def test_a_crash_in_the_copy_begins_it_anew(simulate, monkeypatch, effects, meta
 @pytest.mark.parametrize("state", PASSED, ids=lambda state: state.value)
 @pytest.mark.parametrize("seed", range(3))
 def test_zookeeper_stops_in_any_state_and_the_end_is_the_same(simulate, state, seed):
-    report = simulate(seed, Scenario(faults=(f"zookeeper-freeze@{state.value}",), changes=15))
+    report = simulate(seed, replace(MANY, faults=(f"zookeeper-freeze@{state.value}",)))
     assert struck(report)
     assert not report.failure, str(report)
 
@@ -54,7 +58,7 @@ def test_zookeeper_stops_in_any_state_and_the_end_is_the_same(simulate, state, s
 @pytest.mark.parametrize("state", PASSED, ids=lambda state: state.value)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_session_ends_in_any_state_and_the_end_is_the_same(simulate, state, seed):
-    report = simulate(seed, Scenario(faults=(f"session-expiry@{state.value}",), changes=15))
+    report = simulate(seed, replace(MANY, faults=(f"session-expiry@{state.value}",)))
     assert struck(report)
     assert not report.failure, str(report)
 
