@@ -195,9 +195,8 @@ def test_brokers_register_as_migrating_at_exactly_their_inter_broker_protocol(st
         assert (level.min_supported_version, level.max_supported_version) == (IBP_LEVEL,) * 2
 
 
-@pytest.mark.requirement("R09")
-def test_registrations_alone_made_it_ready(story):
-    """A broker that has registered is fenced until it has caught up: no reason to wait."""
+def test_no_reason_to_wait_says_that_a_broker_is_fenced(story):
+    """That it claims while brokers are fenced is shown in tests/unit/migration/test_driver.py."""
     [(claimed, _)] = the_claim(story)
     assert last_registration(story) < claimed
     reasons = [

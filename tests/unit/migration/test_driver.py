@@ -208,3 +208,18 @@ def test_the_copy_does_not_run_away_from_the_log() -> None:
     world.advance(5_000)
     assert world.driver.state is State.DUAL_WRITE
     assert len(world.journal.stable.topics) == count + 1
+
+
+@pytest.mark.requirement("R09")
+def test_brokers_that_have_registered_are_ready_though_they_are_fenced() -> None:
+    world = World()
+    world.cluster(1, 2)
+    world.bootstrap()
+    world.start()
+    world.register(1, fenced=True)
+    world.advance(5_000)
+    assert world.driver.state is State.WAIT_FOR_BROKERS, "the other one has not registered"
+    world.register(2, fenced=True)
+    world.advance(5_000)
+    assert world.driver.state is State.DUAL_WRITE
+    assert b'"kraftControllerEpoch":1' in (world.data("/controller") or b"")
