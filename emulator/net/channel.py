@@ -141,6 +141,11 @@ class OutboundChannel(Generic[T]):
         return bool(self._in_flight)
 
     @property
+    def offered(self) -> Ranges | None:
+        """API key -> versions, as the peer offered them on this connection; None if not asked."""
+        return self._versions
+
+    @property
     def deadline_ms(self) -> int | None:
         """When :meth:`tick` wants to be called."""
         if self._unspoken:
