@@ -11,9 +11,9 @@ from typing import Final
 
 from bench.fleet.znodes import LISTENER
 from bench.rig.ports import HOST
-from emulator.broker.machine import BrokerMachine
-from emulator.broker.notices import ControllerLost, LifecycleRefused, RegisteredAs
-from emulator.broker.settings import BrokerListener, BrokerPace, BrokerSettings
+from emulator.broker.stand_in.machine import BrokerMachine
+from emulator.broker.stand_in.notices import ControllerLost, LifecycleRefused, RegisteredAs
+from emulator.broker.stand_in.settings import BrokerListener, BrokerPace, BrokerSettings
 from emulator.io.tcp import TcpConnection, connect, peer_address
 from emulator.net.greeting import Greeting
 from emulator.seam import Accepted, Close, Connect, Connected, Effect, Event, Send

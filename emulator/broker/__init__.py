@@ -1,1 +1,1 @@
-"""A stand-in for a migrating ZooKeeper-mode broker, as its controller sees it: one pure machine."""
+"""A broker: what it knows of the cluster, and how it answers clients and its controller."""

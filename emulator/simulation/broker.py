@@ -11,8 +11,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Final, TypeAlias
 
-from emulator.broker.machine import BrokerMachine
-from emulator.broker.notices import (
+from emulator.broker.stand_in.machine import BrokerMachine
+from emulator.broker.stand_in.notices import (
     BrokerNotice,
     ClientAnswered,
     Diverged,
@@ -22,8 +22,8 @@ from emulator.broker.notices import (
     SentNonsense,
     ToldByController,
 )
-from emulator.broker.observer import FollowedLog
-from emulator.broker.settings import BrokerListener, BrokerPace, BrokerSettings
+from emulator.broker.stand_in.observer import FollowedLog
+from emulator.broker.stand_in.settings import BrokerListener, BrokerPace, BrokerSettings
 from emulator.broker.view import View
 from emulator.net.control import ControlRequest
 from emulator.seam import (

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final, Protocol
 
-from emulator.broker.observer import FollowedLog
+from emulator.broker.stand_in.observer import FollowedLog
 from emulator.metadata.metadata_version import Feature, MetadataVersion
 from emulator.net.control import ControlRequest
 from emulator.seam import Effect

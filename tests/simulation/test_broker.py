@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from emulator.broker.observer import FollowedLog
+from emulator.broker.stand_in.observer import FollowedLog
 from emulator.simulation import zookeeper_mode
 from emulator.simulation.broker import PACE, SimulatedBroker
 from emulator.simulation.network import Network

@@ -10,8 +10,13 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Final
 
-from emulator.broker.notices import BrokerNotice, ControllerLost, LifecycleRefused, RegisteredAs
-from emulator.broker.settings import BrokerSettings
+from emulator.broker.stand_in.notices import (
+    BrokerNotice,
+    ControllerLost,
+    LifecycleRefused,
+    RegisteredAs,
+)
+from emulator.broker.stand_in.settings import BrokerSettings
 from emulator.net.channel import OutboundChannel
 from emulator.net.outcomes import Answered, Broken, Turn, Unanswered
 from wire import messages as m

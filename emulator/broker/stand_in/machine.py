@@ -17,15 +17,15 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, Final
 
-from emulator.broker.lifecycle import BrokerLifecycle
-from emulator.broker.notices import (
+from emulator.broker.stand_in.lifecycle import BrokerLifecycle
+from emulator.broker.stand_in.notices import (
     BrokerNotice,
     ClientAnswered,
     SentNonsense,
     ToldByController,
 )
-from emulator.broker.observer import FollowedLog, MetadataObserver
-from emulator.broker.settings import BrokerSettings
+from emulator.broker.stand_in.observer import FollowedLog, MetadataObserver
+from emulator.broker.stand_in.settings import BrokerSettings
 from emulator.broker.view import View
 from emulator.net.accepted import Connections
 from emulator.net.channel import OutboundChannel

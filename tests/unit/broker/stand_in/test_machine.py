@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from emulator.broker.machine import FAR_AHEAD, BrokerMachine
-from emulator.broker.notices import (
+from emulator.broker.stand_in.machine import FAR_AHEAD, BrokerMachine
+from emulator.broker.stand_in.notices import (
     BrokerNotice,
     ClientAnswered,
     ControllerLost,
@@ -20,8 +20,8 @@ from emulator.broker.notices import (
     SentNonsense,
     ToldByController,
 )
-from emulator.broker.observer import FollowedLog
-from emulator.broker.settings import BrokerListener, BrokerPace, BrokerSettings
+from emulator.broker.stand_in.observer import FollowedLog
+from emulator.broker.stand_in.settings import BrokerListener, BrokerPace, BrokerSettings
 from emulator.seam import Accepted, Close, Closed, Connect, Connected, Event, Halt, Received, Send
 from wire import messages as m
 from wire.batch import Batch, encode_batch

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
-from emulator.broker.notices import BrokerNotice, Diverged, RecordFetched
-from emulator.broker.settings import BrokerSettings
+from emulator.broker.stand_in.notices import BrokerNotice, Diverged, RecordFetched
+from emulator.broker.stand_in.settings import BrokerSettings
 from emulator.net.channel import OutboundChannel
 from emulator.net.outcomes import Answered, Turn, Unanswered
 from emulator.raft.layout import TOPIC_ID
