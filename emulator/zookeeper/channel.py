@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from emulator.zookeeper import jute
 from emulator.zookeeper.errors import SESSION_GONE, ZkCode, code_name
 from emulator.zookeeper.jute import JuteError
-from emulator.zookeeper.ops import AddAuth, Failure, SaslToken, Value, ZkRequest
+from emulator.zookeeper.ops import AddAuth, Failure, SaslToken, Value, WatchFired, ZkRequest
 
 _REPLY_BYTES_MAX = 1 << 30
 _TLS_ALERT = b"\x15\x03"
@@ -35,6 +35,7 @@ class Channel:
         self._in_flight: deque[tuple[int, object, ZkRequest]] = deque()
         self._waiting_since_ms = now_ms
         self._heard = False
+        self._fired: list[WatchFired] = []
 
     @property
     def in_flight_count(self) -> int:
@@ -112,6 +113,8 @@ class Channel:
         xid, zxid, error = jute.reply_header(frame)
         if zxid > 0:
             self.last_zxid = zxid
+        if xid == jute.XID_WATCH:
+            self._fired.append(jute.decode_watch(frame, self._chroot))
         if xid < 0 and xid != jute.XID_AUTH:
             return None
         if not self._in_flight or self._in_flight[0][0] != xid:
@@ -124,6 +127,11 @@ class Channel:
         self._in_flight.popleft()
         self._waiting_since_ms = self.last_received_ms
         return tag, value
+
+    def take_fired(self) -> list[WatchFired]:
+        """Watches that fired since the last call, in order."""
+        fired, self._fired = self._fired, []
+        return fired
 
     def abandon(self) -> list[object]:
         """The connection has ended: tags of everything in flight, in order."""

@@ -5,7 +5,7 @@ applied *after* a later read on another connection: its bytes may wait in a buff
 loss everything outstanding is reported as ``ZkLost`` and the machine first fences the old session:
 it reattaches it (same id and password; the server then drops the older connection), closes it, and
 only then opens a new one, syncs and is ``connected`` again. A session that the server calls expired
-is fenced as well. The owner holds no ephemeral znode, so it loses nothing.
+is fenced as well. An owner of ephemeral znodes asks to keep its session instead (``session``).
 
     CONNECTING -> CONNECTED -> (loss) FENCING -> CONNECTING -> CONNECTED ...
     close(): CLOSING -> CLOSED
@@ -34,6 +34,7 @@ from emulator.zookeeper.ops import (
     CloseSession,
     Failure,
     Value,
+    WatchFired,
     ZkFailed,
     ZkLost,
     ZkOp,
@@ -42,13 +43,13 @@ from emulator.zookeeper.ops import (
     ZkResult,
 )
 from emulator.zookeeper.servers import Servers
+from emulator.zookeeper.session import SessionHold
 from emulator.zookeeper.states import Phase, Step, ZkState
 
 SERVED_MS = 1_000
 """A connection that lasted this long does not count as a failed attempt."""
 TLS = "zookeeper"
 """Name of the TLS settings that the shell uses for these connections."""
-_NO_PASSWORD = bytes(16)
 _MUTE = " (before it had answered: it is starting, or it wants TLS at this port)"
 _SEEN_AS = {
     Phase.READY: ZkState.CONNECTED,
@@ -71,6 +72,7 @@ class ZkClient:
         rng: order of servers.
         max_in_flight: requests sent before waiting for a reply (zookeeper.max.in.flight.requests).
         security: our identities, and the ACLs of our znodes.
+        keeps_session: a lost connection is followed by one that continues the session.
     """
 
     def __init__(  # noqa: PLR0917  # one argument per thing the owner decides
@@ -84,6 +86,7 @@ class ZkClient:
         *,
         max_in_flight: int = 10,
         security: ZooKeeperSecurity = OPEN,
+        keeps_session: bool = False,
     ) -> None:
         if max_in_flight < 1:
             raise ValueError("at least one request in flight")
@@ -103,8 +106,7 @@ class ZkClient:
         self._deadline: int | None = None
         self._ready_since_ms = 0
         self._timeout_ms = session_timeout_ms
-        self._session: tuple[int, bytes] | None = None
-        self._old: tuple[int, bytes] | None = None
+        self._session = SessionHold(kept=keeps_session)
         self._last_zxid = 0
         self._waiting: deque[tuple[object, ZkRequest]] = deque()
         self._outcomes: list[ZkOutcome] = []
@@ -113,7 +115,7 @@ class ZkClient:
     @property
     def state(self) -> ZkState:
         """See ``ZkState``."""
-        if self._old is not None:
+        if self._session.fencing:
             return ZkState.FENCING
         return _SEEN_AS.get(self._phase, ZkState.CONNECTING)
 
@@ -136,7 +138,7 @@ class ZkClient:
     @property
     def session_id(self) -> int:
         """Id of the current session, 0 when there is none."""
-        return self._session[0] if self._session else 0
+        return self._session.id
 
     @property
     def server(self) -> str:
@@ -169,6 +171,13 @@ class ZkClient:
         """Outcomes since the last call, in the order in which the requests were submitted."""
         outcomes, self._outcomes = self._outcomes, []
         return outcomes
+
+    def take_fired(self) -> list[WatchFired]:
+        """Watches that fired since the last call, in order.
+
+        Those of a lost connection are gone: set them again whenever ``generation`` has risen.
+        """
+        return [] if self._channel is None else self._channel.take_fired()
 
     def start(self, now_ms: int) -> list[Effect]:
         """Begin to connect."""
@@ -258,7 +267,7 @@ class ZkClient:
         return [Connect(self._channel.conn, host, port, tls)]
 
     def _handshake(self, channel: Channel, now_ms: int) -> list[Effect]:
-        session_id, password = self._old or (0, _NO_PASSWORD)
+        session_id, password = self._session.asked
         self._phase = Phase.HANDSHAKE
         channel.last_sent_ms = now_ms
         asked = (self._asked_timeout_ms, session_id, password, self._last_zxid)
@@ -267,19 +276,12 @@ class ZkClient:
     def _handshaken(self, channel: Channel, frame: bytes, now_ms: int) -> list[Effect]:
         timeout_ms, session_id, password = jute.decode_connect(frame)
         self._deadline = None
-        closes = self._old is not None
-        if self._old is not None and session_id == 0:
+        if not self._session.granted(session_id, password, timeout_ms):
             return self._old_is_dead("expired", now_ms)
-        if self._old is not None and session_id != self._old[0]:
-            raise JuteError(f"asked for session {self._old[0]:#x}, got {session_id:#x}")
-        if session_id == 0 or timeout_ms <= 0:
-            raise JuteError("the server refused a new session")
-        if not closes:
-            self._session = (session_id, password)
         self._timeout_ms = timeout_ms
         self._phase = Phase.OPENING
-        security, chroot = self._security, self._chroot
-        self._opening = Opening(channel, security, chroot, self._nonce, closes=closes)
+        own = (self._security, self._chroot, self._nonce)
+        self._opening = Opening(channel, *own, closes=self._session.fencing)
         return [Send(channel.conn, self._opening.begin(now_ms))]
 
     def _nonce(self) -> str:
@@ -287,12 +289,12 @@ class ZkClient:
 
     def _old_is_dead(self, how: str, now_ms: int) -> list[Effect]:
         assert self._channel is not None
-        assert self._old is not None
-        fields: dict[str, object] = {"session": f"{self._old[0]:#x}", "how": how}
+        fields: dict[str, object] = {"session": f"{self._session.lost_id:#x}", "how": how}
         conn = self._channel.conn
-        self._old = None
+        event = "zookeeper session fenced" if self._session.fencing else "zookeeper session expired"
+        log = Log("info", event, fields)
+        self._session.forget_lost()
         self.servers.stay()
-        log = Log("info", "zookeeper session fenced", fields)
         return [log, Close(conn), *self._dial(now_ms)]
 
     def _ready(self, now_ms: int) -> list[Effect]:
@@ -345,7 +347,9 @@ class ZkClient:
             return [Send(channel.conn, data)]
         if not self._opening.done:
             return []
-        return self._ready(now_ms) if self._old is None else self._old_is_dead("closed", now_ms)
+        if self._session.fencing:
+            return self._old_is_dead("closed", now_ms)
+        return self._ready(now_ms)
 
     def _send_waiting(self, channel: Channel, now_ms: int) -> list[Effect]:
         parts = []
@@ -379,8 +383,7 @@ class ZkClient:
         down = self.servers.down
         level = "warning" if was_ready or down is None or down.why != why else "debug"
         effects.append(Log(level, "zookeeper connection lost", fields))
-        if self._session is not None:
-            self._old, self._session = self._session, None
+        self._session.lose()
         served_ms = now_ms - self._ready_since_ms if was_ready else 0
         delay_ms = self.servers.failed(why, now_ms, after_success=served_ms >= SERVED_MS)
         self._channel = None
@@ -391,7 +394,7 @@ class ZkClient:
     def _end(self) -> list[Effect]:
         effects: list[Effect] = [Close(self._channel.conn)] if self._channel else []
         self._channel = None
-        self._session = self._old = None
+        self._session.end()
         self._deadline = None
         self._phase = Phase.CLOSED
         return effects

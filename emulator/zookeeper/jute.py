@@ -39,6 +39,7 @@ from emulator.zookeeper.ops import (
     Stat,
     Sync,
     Value,
+    WatchFired,
     ZkOp,
     ZkRequest,
     ZnodeAcl,
@@ -148,7 +149,8 @@ def encode_request(request: ZkRequest, xid: int, chroot: str = "") -> bytes:
     """Lay out one request with its length in front.
 
     Raises:
-        ValueError: the frame would be longer than ``FRAME_BYTES_MAX`` or a path is not absolute.
+        ValueError: the frame would be longer than ``FRAME_BYTES_MAX``, a path is not absolute, or
+            a multiRead is to set a watch.
     """
     opcode = _OPCODE[type(request)]
     match request:
@@ -160,11 +162,13 @@ def encode_request(request: ZkRequest, xid: int, chroot: str = "") -> bytes:
                 _HEADER_OF[_OPCODE[type(read)]] + _string(full_path(read.path, chroot)) + b"\0"
                 for read in request.reads
             ]
+            if any(read.watch for read in request.reads):
+                raise ValueError("a multiRead sets no watches")
             body = b"".join((*parts, _MULTI_END))
         case Create() | SetData() | Delete():
             body = _op_body(request, chroot)
         case GetData() | GetChildren() | Exists():
-            body = _string(full_path(request.path, chroot)) + b"\0"
+            body = _string(full_path(request.path, chroot)) + bytes((request.watch,))
         case Sync():
             body = _string(full_path(request.path, chroot))
         case SaslToken():
@@ -229,6 +233,23 @@ def decode_reply(request: ZkRequest, frame: bytes, chroot: str = "") -> Value | 
         return _decode_body(request, frame, chroot)
     except (struct.error, IndexError, UnicodeDecodeError) as problem:
         raise JuteError(f"reply to {type(request).__name__}: {problem}") from problem
+
+
+def decode_watch(frame: bytes, chroot: str = "") -> WatchFired:
+    """Read the notice of a watch that fired; its path is below the chroot.
+
+    Raises:
+        JuteError: the bytes are not such a notice.
+    """
+    at = _REPLY_HEADER.size
+    try:
+        kind = _INT.unpack_from(frame, at)[0]
+        path = _text(frame, at + 8)[0]
+    except (struct.error, IndexError, UnicodeDecodeError) as problem:
+        raise JuteError(f"notice of a watch: {problem}") from problem
+    if chroot and not f"{path}/".startswith(f"{chroot}/"):
+        raise JuteError(f"notice of a watch at {path!r}, which is not below {chroot}")
+    return WatchFired(path[len(chroot) :] or "/", kind)
 
 
 def _decode_body(request: ZkRequest, frame: bytes, chroot: str) -> Value | Failure:

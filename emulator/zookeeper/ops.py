@@ -8,6 +8,7 @@ them, and so does this client.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
 ANY_VERSION = -1
@@ -70,23 +71,37 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class GetData:
-    """Read data and stat; the answer is a ``NodeData``."""
+    """Read data and stat; the answer is a ``NodeData``.
+
+    ``watch``: report the next change of data and the deletion, once, if the znode exists now. A
+    ``MultiRead`` sets no watches.
+    """
 
     path: str
+    watch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class GetChildren:
-    """Names of the children, in no order; the answer is a tuple of names."""
+    """Names of the children, in no order; the answer is a tuple of names.
+
+    ``watch``: report the next change of the names, and the deletion, once.
+    """
 
     path: str
+    watch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    """The ``Stat`` alone."""
+    """The ``Stat`` alone.
+
+    ``watch``: report the next creation, change of data or deletion, once, also if it does not
+    exist now.
+    """
 
     path: str
+    watch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,3 +243,20 @@ class ZkLost:
 
 
 ZkOutcome: TypeAlias = ZkResult | ZkFailed | ZkLost
+
+
+class WatchKind(IntEnum):
+    """What happened to a watched znode (Watcher.Event.EventType)."""
+
+    CREATED = 1
+    DELETED = 2
+    CHANGED = 3
+    CHILDREN_CHANGED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class WatchFired:
+    """A watch was triggered, and is gone. ``kind`` is a ``WatchKind``, or a number unknown here."""
+
+    path: str
+    kind: int

@@ -34,6 +34,7 @@ class Wire:
         max_in_flight: int = 10,
         session_timeout_ms: int = 6_000,
         security: ZooKeeperSecurity = OPEN,
+        keeps_session: bool = False,
     ) -> None:
         servers = [("127.0.0.1", port) for port in ports]
         self.client = ZkClient(
@@ -45,6 +46,7 @@ class Wire:
             in_order(len(ports)),
             max_in_flight=max_in_flight,
             security=security,
+            keeps_session=keeps_session,
         )
         self.sockets: dict[int, socket.socket] = {}
         self.conn = 0

@@ -16,9 +16,16 @@ from emulator.zookeeper.ops import ZkOutcome, ZkRequest
 class World:
     """Delivers everything at once unless told otherwise; time moves only by ``advance``."""
 
-    def __init__(self, *, chroot: str = "", servers: int = 1, **client: Any) -> None:
+    def __init__(
+        self,
+        *,
+        chroot: str = "",
+        servers: int = 1,
+        model: type[ZooKeeperModel] = ZooKeeperModel,
+        **client: Any,
+    ) -> None:
         self.now_ms = 1_000_000
-        self.model = ZooKeeperModel(Random(7))
+        self.model = model(Random(7))
         self.client = ZkClient(
             [("zk", 2181 + i) for i in range(servers)],
             chroot,
