@@ -180,10 +180,22 @@ class OutboundChannel(Generic[T]):
         else:
             self._queue.append(asked)
 
-    def withdraw(self) -> None:
-        """Drop the requests that were put and not sent."""
-        self._queue.clear()
+    def withdraw(self, keep: Callable[[T], bool] = lambda _ticket: False) -> list[T]:
+        """Drop the requests that were put and not sent; returns their tickets.
+
+        Args:
+            keep: whether the request with this ticket stays.
+        """
+        waiting = [*self._unspoken, *self._queue]
         self._unspoken.clear()
+        self._queue.clear()
+        dropped: list[T] = []
+        for asked in waiting:
+            if keep(asked.ticket):
+                self._queue.append(asked)
+            else:
+                dropped.append(asked.ticket)
+        return dropped
 
     def dial(self, now_ms: int | None = None) -> None:
         """Connect before there is a request; without a time, the timeout starts at the next call.

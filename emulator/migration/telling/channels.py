@@ -14,17 +14,20 @@ is sent the same request again as INCREMENTAL, which does not search for stray r
 Nor is this in Kafka: a broker that is fenced with a request unanswered keeps its connection until
 the answer is there. If it is unfenced meanwhile, it goes on there. On a second connection the
 broker could act on a new request first and on the old one, still under way, afterwards; an
-UpdateMetadata carries nothing by which it would see that.
+UpdateMetadata carries nothing by which it would see that. The queue of a broker that does not
+answer is bounded (``owed.py``).
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
+from emulator.migration.telling.owed import Debt, Owed
 from emulator.net.channel import ChannelConfig, OutboundChannel
 from emulator.net.control import (
     TYPE_FULL,
@@ -63,10 +66,11 @@ class Peer:
 
 @dataclass(slots=True)
 class _Line:
-    """A broker and the channel to it; a request is its own ticket."""
+    """A broker and the channel to it."""
 
     peer: Peer
-    channel: OutboundChannel[ControlRequest]
+    channel: OutboundChannel[Owed]
+    debt: Debt
     conn: int | None = None
     """The id of the connection in events."""
 
@@ -86,7 +90,7 @@ class Channels:
     Invariants: requests leave a queue in the order they were put; at most one is unanswered per
     broker; a request whose reply was lost is sent again, since each of the three requests may be
     applied twice without harm; no request is sent to a life of a broker that may still act on an
-    earlier one.
+    earlier one; what one broker has not answered is bounded.
     """
 
     def __init__(self, node_id: int, new_conn: Callable[[], int]) -> None:
@@ -101,6 +105,7 @@ class Channels:
         self._leaving: dict[int, _Line] = {}
         """Brokers that are no peers now and owe an answer; nothing is sent to them."""
         self._by_conn: dict[int, _Line] = {}
+        self._caught_up: set[int] = set()
         self.sent_count = 0
         self.error_count = 0
         self.reconnect_count = 0
@@ -114,6 +119,23 @@ class Channels:
     def queued(self) -> int:
         """Requests put and not answered yet, over all brokers."""
         return sum(line.channel.outstanding for line in self._lines.values())
+
+    @property
+    def caught_up(self) -> AbstractSet[int]:
+        """Brokers whose queue was dropped and who have answered since: tell them everything."""
+        return self._caught_up
+
+    def cut(self, broker_id: int) -> bool:
+        """Whether only requests that tell the broker everything are put for it."""
+        line = self._lines.get(broker_id)
+        return line is not None and line.debt.cut
+
+    def resume(self, broker_id: int) -> None:
+        """The broker is being told everything: requests are put for it again."""
+        self._caught_up.discard(broker_id)
+        line = self._lines.get(broker_id)
+        if line is not None:
+            line.debt.cut = False
 
     @property
     def deadline_ms(self) -> int | None:
@@ -137,8 +159,10 @@ class Channels:
         for broker_id in [*self._lines]:
             if peers.get(broker_id) != self._lines[broker_id].peer:
                 line = self._lines.pop(broker_id)
+                self._caught_up.discard(broker_id)
+                line.debt.cut = False
                 if broker_id not in peers and line.channel.waiting_for_answer:
-                    line.channel.withdraw()
+                    self._withdraw(line)
                     self._leaving[broker_id] = line
                 else:
                     effects += self._close(line)
@@ -151,27 +175,40 @@ class Channels:
                 effects += self._close(left)
             if broker_id not in self._lines:
                 address = (peer.host, peer.port)
-                channel: OutboundChannel[ControlRequest] = OutboundChannel(
+                channel: OutboundChannel[Owed] = OutboundChannel(
                     address, self._config, self._new_conn, count()
                 )
-                line = self._lines[broker_id] = _Line(peer, channel)
+                line = self._lines[broker_id] = _Line(peer, channel, Debt())
                 channel.dial()
                 effects += self._effects(line, None)
         return effects
 
-    def put(self, broker_id: int, request: ControlRequest, now_ms: int) -> list[Effect]:
-        """Queue a request; dropped when the broker has no channel, as in Kafka."""
+    def put(
+        self, broker_id: int, request: ControlRequest, now_ms: int, *, joining: bool = False
+    ) -> list[Effect]:
+        """Queue a request; dropped when the broker has no channel, as in Kafka, or was cut off.
+
+        Args:
+            broker_id: the broker.
+            request: the request.
+            now_ms: the time.
+            joining: whether it is one of those that tell a broker everything.
+        """
         line = self._lines.get(broker_id)
-        if line is None:
+        if line is None or (line.debt.cut and not joining):
             return []
-        line.channel.put(request, request, VERSIONS[type(request)])
-        return self._effects(line, now_ms)
+        owed = Owed.of(request, joining=joining)
+        line.debt.add(owed)
+        self._queue(line, owed)
+        effects = self._effects(line, now_ms)
+        return effects + self._cut(line) if line.debt.over else effects
 
     def close(self) -> list[Effect]:
         """Close every channel and drop every queue."""
         lines = [*self._lines.values(), *self._leaving.values()]
         self._lines.clear()
         self._leaving.clear()
+        self._caught_up.clear()
         return [effect for line in lines for effect in self._close(line)]
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
@@ -191,6 +228,32 @@ class Channels:
             effects += self._turns(line, line.channel.tick(now_ms), now_ms)
             effects += self._left(line)
         return effects
+
+    def _queue(self, line: _Line, owed: Owed, *, first: bool = False) -> None:
+        line.channel.put(owed.request, owed, VERSIONS[type(owed.request)], first=first)
+
+    def _withdraw(self, line: _Line, keep: Callable[[Owed], bool] = lambda _owed: False) -> None:
+        for owed in line.channel.withdraw(keep):
+            line.debt.remove(owed)
+
+    def _cut(self, line: _Line) -> list[Effect]:
+        """Drop what was not sent, but for one request that shows when the broker answers."""
+        about: dict[str, object] = {
+            "broker": line.peer.broker_id,
+            "requests": line.debt.requests,
+            "entries": line.debt.entries,
+        }
+        asked = line.channel.waiting_for_answer
+
+        def keep(owed: Owed) -> bool:
+            nonlocal asked
+            first, asked = not asked, True
+            return first or owed.joining
+
+        self._withdraw(line, keep)
+        line.debt.cut = True
+        text = "broker does not answer; its queue is dropped, and it gets full requests later"
+        return [Log("warning", text, about)]
 
     def _left(self, line: _Line) -> list[Effect]:
         """Close the channel of a broker that is no peer, once it owes no answer."""
@@ -214,28 +277,34 @@ class Channels:
         self.sent_count += sum(isinstance(effect, Send) for effect in effects)
         return effects
 
-    def _turns(self, line: _Line, turns: list[Turn[ControlRequest]], now_ms: int) -> list[Effect]:
+    def _turns(self, line: _Line, turns: list[Turn[Owed]], now_ms: int) -> list[Effect]:
         said: list[Effect] = []
-        again: list[ControlRequest] = []
+        again: list[Owed] = []
         for turn in turns:
             match turn:
-                case Answered(ticket=request, message=response):
-                    if _cannot_look_for_strays(request, response):
-                        again.append(request)
-                        said += self._strays(line, request)
+                case Answered(ticket=owed, message=response):
+                    if _cannot_look_for_strays(owed.request, response):
+                        again.append(owed)
+                        said += self._strays(line, owed.request)
                     else:
-                        said += self._errors(line, request, response)
-                case Unanswered(ticket=request):
-                    again.append(request)
+                        line.debt.remove(owed)
+                        said += self._errors(line, owed.request, response)
+                case Unanswered(ticket=owed):
+                    again.append(owed)
                 case Broken(by, why):
                     self.reconnect_count += 1
                     self.error_count += by is EndedBy.NONSENSE
                     about: dict[str, object] = {"broker": line.peer.broker_id, "why": why}
                     said.append(Log("debug", "broker channel lost", about))
         if self._leaving.get(line.peer.broker_id) is line:
+            for owed in again:
+                line.debt.remove(owed)
             again.clear()
-        for request in reversed(again):
-            line.channel.put(request, request, VERSIONS[type(request)], first=True)
+        for owed in reversed(again):
+            self._queue(line, owed, first=True)
+        if line.debt.cut and not line.channel.outstanding:
+            self._caught_up.add(line.peer.broker_id)
+            said.append(Log("info", "broker answers again", {"broker": line.peer.broker_id}))
         return [*said, *self._effects(line, now_ms)]
 
     def _strays(self, line: _Line, request: ControlRequest) -> list[Effect]:

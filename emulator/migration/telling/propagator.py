@@ -5,6 +5,9 @@ follower only if the leader is in its live set, and nothing retries it), then Le
 UpdateMetadata, StopReplica. A topic that was deleted and created again under its name is deleted on
 the brokers before the new one is announced.
 
+A broker whose queue was dropped (``owed.py``) is left out of changes. Once it has answered, it is
+told everything, like a broker that joins.
+
 Source: KIP-866 "Controller RPCs"; MigrationPropagator.sendRPCsToBrokersFromMetadataDelta and
 ...FromMetadataImage, Kafka 3.9.
 """
@@ -13,6 +16,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,6 +41,7 @@ Work = Iterator[ControlRequest | None]
 class _Job:
     broker_id: int
     work: Work
+    joining: bool
 
 
 class Propagator:
@@ -51,15 +56,18 @@ class Propagator:
         self._node_id = node_id
         self._listener = listener
         self._jobs: deque[_Job] = deque()
+        self._told: tuple[Image, int] | None = None
+        """The newest image passed in, and the ZooKeeper epoch."""
         self.full_count = 0
 
     @property
     def busy(self) -> bool:
         """Whether :meth:`step` has work."""
-        return bool(self._jobs)
+        return bool(self._jobs or self._channels.caught_up)
 
     def clear(self) -> list[Effect]:
         """Leadership is lost: drop all work, close all channels."""
+        self._told = None
         self._jobs.clear()
         return self._channels.close()
 
@@ -67,6 +75,7 @@ class Propagator:
         """Continue to build requests, for :data:`WORK_PER_STEP`; queue those that are done."""
         effects: list[Effect] = []
         work = 0
+        self._tell_everything(self._channels.caught_up)
         while self._jobs and work < WORK_PER_STEP:
             job = self._jobs[0]
             try:
@@ -78,8 +87,18 @@ class Propagator:
                 work += build.PARTITIONS_PER_STEP
             else:
                 work += WORK_PER_REQUEST + _partition_count(request)
-                effects += self._channels.put(job.broker_id, request, now_ms)
+                effects += self._channels.put(job.broker_id, request, now_ms, joining=job.joining)
         return effects
+
+    def _tell_everything(self, caught_up: AbstractSet[int]) -> None:
+        """Tell brokers that were left out everything that the others know."""
+        if not caught_up or self._told is None:
+            return
+        image, zk_epoch = self._told
+        sender = Sender(self._node_id, zk_epoch, self._listener)
+        everything = _Shared(image)
+        for broker_id in [*caught_up]:
+            self._join(sender, self._channels.peers[broker_id], everything)
 
     def full(self, image: Image, zk_epoch: int) -> list[Effect]:
         """Tell every broker everything: UpdateMetadata, then LeaderAndIsr and UpdateMetadata FULL.
@@ -90,9 +109,11 @@ class Propagator:
         sender = Sender(self._node_id, zk_epoch, self._listener)
         peers = build.peers(image, self._listener)
         effects = self._channels.set_peers(peers)
+        self._told = image, zk_epoch
         self.full_count += 1
         everything = _Shared(image)
         for peer in peers.values():
+            self._channels.resume(peer.broker_id)
             self._put_update(sender, peer, everything, TYPE_UNKNOWN)
         for peer in peers.values():
             self._put_leaders(sender, peer, everything, TYPE_FULL)
@@ -109,26 +130,32 @@ class Propagator:
         peers = build.peers(after, self._listener)
         known = self._channels.peers
         joined = [peer for peer in peers.values() if known.get(peer.broker_id) != peer]
-        stayed = [peer for peer in peers.values() if known.get(peer.broker_id) == peer]
         effects = self._channels.set_peers(peers)
+        self._told = after, zk_epoch
         changes = _Changes.between(before, after, touched)
-        self._remade(sender, [*peers.values()], changes)
+        hearing = [p for p in peers.values() if not self._channels.cut(p.broker_id)]
+        self._remade(sender, hearing, changes)
         if touched.brokers:
             everything = _Shared(after)
             for peer in joined:
-                self._put_update(sender, peer, everything, TYPE_UNKNOWN)
-                # FULL where Kafka sends INCREMENTAL: topics may have been deleted while the broker
-                # was offline, and only a request that names everything makes it remove their
-                # replicas.
-                self._put_leaders(sender, peer, everything, TYPE_FULL)
-                # A process that was only fenced would also keep their metadata.
-                self._put_update(sender, peer, everything, TYPE_FULL)
+                self._join(sender, peer, everything)
             live = build.live_brokers(after)
-            for peer in stayed:
-                request = build.update_metadata(sender, peer, [], live, TYPE_UNKNOWN)
-                self._put(peer, [request])
-        self._changes(sender, [*peers.values()], changes)
+            for peer in hearing:
+                if known.get(peer.broker_id) == peer:
+                    request = build.update_metadata(sender, peer, [], live, TYPE_UNKNOWN)
+                    self._put(peer, [request])
+        self._changes(sender, hearing, changes)
         return effects
+
+    def _join(self, sender: Sender, peer: Peer, everything: _Shared) -> None:
+        """Tell one broker everything."""
+        self._channels.resume(peer.broker_id)
+        self._put_update(sender, peer, everything, TYPE_UNKNOWN)
+        # FULL where Kafka sends INCREMENTAL: topics may have been deleted while the broker was
+        # offline, and only a request that names everything makes it remove their replicas.
+        self._put_leaders(sender, peer, everything, TYPE_FULL)
+        # A process that was only fenced would also keep their metadata.
+        self._put_update(sender, peer, everything, TYPE_FULL)
 
     def _changes(self, sender: Sender, peers: Sequence[Peer], changes: _Changes) -> None:
         gone = [t for t in changes.deleted if changes.after.topic(t.name) is None]
@@ -169,14 +196,16 @@ class Propagator:
                 yield None
             yield build.update_metadata(sender, peer, shared.topics, shared.live, request_type)
 
-        self._put(peer, work())
+        self._put(peer, work(), joining=shared.everything)
 
     def _put_leaders(self, sender: Sender, peer: Peer, shared: _Shared, request_type: int) -> None:
         work = build.leader_and_isr(sender, peer, shared.image, shared.partitions(), request_type)
-        self._put(peer, work)
+        self._put(peer, work, joining=shared.everything)
 
-    def _put(self, peer: Peer, work: Iterable[ControlRequest | None]) -> None:
-        self._jobs.append(_Job(peer.broker_id, iter(work)))
+    def _put(
+        self, peer: Peer, work: Iterable[ControlRequest | None], *, joining: bool = False
+    ) -> None:
+        self._jobs.append(_Job(peer.broker_id, iter(work), joining))
 
 
 class _Shared:
@@ -189,6 +218,8 @@ class _Shared:
         deleted: Sequence[build.UpdateTopic] = (),
     ) -> None:
         self.image = image
+        self.everything = partitions is None
+        """Whether the requests name every partition."""
         self.live = build.live_brokers(image)
         self.topics: list[build.UpdateTopic] | None = None
         self._partitions = partitions
@@ -197,8 +228,7 @@ class _Shared:
 
     def partitions(self) -> Iterable[PartitionAt]:
         """The partitions to tell: all, unless a selection was given."""
-        everything = self._partitions is None
-        return build.all_partitions(self.image) if everything else self._partitions or ()
+        return build.all_partitions(self.image) if self.everything else self._partitions or ()
 
     def advance(self) -> None:
         """Build the next piece of ``topics``."""
