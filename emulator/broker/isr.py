@@ -1,0 +1,164 @@
+"""One hosted partition, and the ISR that its leader asks the controller for.
+
+A leader proposes a change and waits for the answer; meanwhile it proposes nothing else for this
+partition. What the metadata says replaces a proposal whose answer did not come yet.
+
+Source: Partition and PartitionState, Kafka 3.9; KIP-497, KIP-704, KIP-841.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from msgspec.structs import replace
+
+from emulator.metadata.topics import RECOVERED, RECOVERING, Partition
+from wire import messages as m
+from wire.errors import ErrorCode
+
+Key: TypeAlias = tuple[str, int]
+"""Topic name and partition number."""
+
+
+class IsrState(Enum):
+    """Whether a change of the ISR is on its way."""
+
+    COMMITTED = "committed"
+    EXPANDING = "expanding"
+    SHRINKING = "shrinking"
+
+
+NEXT: Final[Mapping[IsrState, AbstractSet[IsrState]]] = MappingProxyType(
+    {
+        IsrState.COMMITTED: frozenset(IsrState),
+        IsrState.EXPANDING: frozenset({IsrState.COMMITTED}),
+        IsrState.SHRINKING: frozenset({IsrState.COMMITTED}),
+    }
+)
+"""State -> the states that may follow it."""
+
+
+class AfterError(Enum):
+    """What a leader does when the controller refuses a proposal."""
+
+    RESET = "reset"
+    """The change was certainly not made: back to the ISR before the proposal."""
+    WAIT = "wait"
+    """The metadata will say what holds; until then nothing more is proposed."""
+    RETRY = "retry"
+
+
+AFTER: Final[Mapping[int, AfterError]] = MappingProxyType(
+    {
+        ErrorCode.OPERATION_NOT_ATTEMPTED: AfterError.RESET,
+        ErrorCode.INELIGIBLE_REPLICA: AfterError.RESET,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: AfterError.WAIT,
+        ErrorCode.UNKNOWN_TOPIC_ID: AfterError.WAIT,
+        ErrorCode.FENCED_LEADER_EPOCH: AfterError.WAIT,
+        ErrorCode.INVALID_UPDATE_VERSION: AfterError.WAIT,
+        ErrorCode.INVALID_REQUEST: AfterError.WAIT,
+        ErrorCode.NEW_LEADER_ELECTED: AfterError.WAIT,
+    }
+)
+"""Errors of one partition; after any other one the same proposal is sent again."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IsrProposal:
+    """An ISR that a leader asks for, with the epochs it knew. Compared by identity."""
+
+    key: Key
+    topic_id: bytes
+    isr: tuple[int, ...]
+    leader_epoch: int
+    partition_epoch: int
+
+
+@dataclass(slots=True, eq=False)
+class HostedPartition:
+    """A replica on this broker.
+
+    ``partition`` is what the metadata or a later answer of the controller says. ``led_since_ms``:
+    when this leader epoch was learnt.
+    """
+
+    key: Key
+    topic_id: bytes
+    partition: Partition
+    led_since_ms: int = 0
+    state: IsrState = IsrState.COMMITTED
+    proposal: IsrProposal | None = None
+    """Set unless the state is COMMITTED."""
+
+    def told(self, partition: Partition, now_ms: int) -> bool:
+        """Take what the metadata says; False if it is older than what is known."""
+        known = self.partition
+        if partition.partition_epoch < known.partition_epoch:
+            return False
+        if partition.leader_epoch > known.leader_epoch:
+            self.led_since_ms = now_ms
+        self._commit(partition)
+        return True
+
+    def expanded(self, follower: int) -> IsrProposal:
+        """Propose the ISR with one more member, which stands last."""
+        return self._propose(IsrState.EXPANDING, (*self.partition.isr, follower))
+
+    def shrunk(self, without: Iterable[int]) -> IsrProposal:
+        """Propose the ISR without some members."""
+        gone = frozenset(without)
+        isr = tuple(member for member in self.partition.isr if member not in gone)
+        return self._propose(IsrState.SHRINKING, isr)
+
+    def granted(
+        self, proposal: IsrProposal, answer: m.AlterPartitionResponse.PartitionData
+    ) -> bool:
+        """Take the answer to a proposal; whether it changed what is known.
+
+        An answer with another leader epoch changes nothing: the metadata that raised the epoch
+        follows. Nor does one to a proposal that the metadata has replaced.
+        """
+        known = self.partition
+        if proposal is not self.proposal or answer.leader_epoch != known.leader_epoch:
+            return False
+        if answer.partition_epoch < known.partition_epoch:
+            return False
+        self._commit(
+            replace(known, isr=tuple(answer.isr), partition_epoch=answer.partition_epoch),
+        )
+        return True
+
+    def refused(self, proposal: IsrProposal, code: int) -> AfterError:
+        """Take an error for a proposal; RETRY: put the same proposal again."""
+        after = AFTER.get(code, AfterError.RETRY)
+        if proposal is not self.proposal:
+            return AfterError.WAIT
+        if after is AfterError.RESET:
+            self._commit(self.partition)
+        return after
+
+    def _propose(self, state: IsrState, isr: tuple[int, ...]) -> IsrProposal:
+        known = self.partition
+        self._enter(state)
+        self.proposal = IsrProposal(
+            self.key, self.topic_id, isr, known.leader_epoch, known.partition_epoch
+        )
+        return self.proposal
+
+    def _commit(self, partition: Partition) -> None:
+        self._enter(IsrState.COMMITTED)
+        self.partition, self.proposal = partition, None
+
+    def _enter(self, state: IsrState) -> None:
+        assert state in NEXT[self.state], f"{self.key}: {self.state} to {state}"
+        self.state = state
+
+
+def valid(answer: m.AlterPartitionResponse.PartitionData) -> bool:
+    """Whether a leader can take an answer without error."""
+    return answer.leader_recovery_state in {RECOVERED, RECOVERING}
