@@ -97,8 +97,10 @@ class World:
         """Znodes that somebody else has made."""
         self.foreign_writes = {"/migration": 0, "/kraft_bridge": 0}
         """Writes of somebody else to the counters, until a checker has taken them."""
-        self.chain_feigned = False
-        """Somebody has moved both counters as multis do, and nothing was compared since."""
+        self.counters_feigned = False
+        """Somebody has moved both counters as multis do, and no multi was applied since."""
+        self.covers_hole = False
+        """The last multi was applied then: ``/migration`` may cover one that was refused."""
         self.epochs_raised = 0
         """Times that somebody else has raised ``/controller_epoch`` since the last claim."""
         self.controller_deleted = False

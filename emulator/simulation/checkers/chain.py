@@ -6,11 +6,16 @@ from emulator.simulation.checkers.base import CONTROLLER, EPOCH, MIGRATION, OWN,
 from emulator.simulation.violation import ensure
 from emulator.simulation.world import World
 
-PLACE = ("zk_epoch", "offset", "sequence")
+PLACE = ("zk_epoch", "sequence", "offset")
 
 
 class ChainAgrees(Checker):
-    """Invariants 2 and 5: both counters move as one and never back; no multi applies twice."""
+    """Invariants 2 and 5: both counters move as one and never back; no multi applies twice.
+
+    One write back is right. When another client has moved both counters as multis do, the multi
+    that was in flight is refused, and the one sent behind it may be applied (``covers_hole``). The
+    reconcile that follows begins at the offset that was confirmed before both.
+    """
 
     name = "chain-agrees"
 
@@ -18,6 +23,8 @@ class ChainAgrees(Checker):
         super().__init__(world)
         self._last: dict[str, int] = {}
         self._versions: tuple[int, int] | None = None
+        self._confirmed: int | None = None
+        """Offset before the last multi, where that one may cover a hole; else None."""
 
     def served(self, changed: frozenset[str], client: str) -> None:
         """Look at both counters when one has moved."""
@@ -32,13 +39,18 @@ class ChainAgrees(Checker):
             f"{OWN} covers {state['offset']}, {MIGRATION} {migration['kraft_metadata_offset']}",
         )
         now, before = [state[k] for k in PLACE], [self._last.get(k, -2) for k in PLACE]
-        ensure(now[0] >= before[0] and now[1] >= before[1], self.name, f"{now} after {before}")
-        foreign = dict(world.foreign_writes)
-        once = now > before or any(foreign.values())
+        same_epoch = now[0] == before[0]
+        lowest = before[2] if self._confirmed is None else self._confirmed
+        ensure(now[0] >= before[0] and now[2] >= lowest, self.name, f"{now} after {before}")
+        once = now[:2] > before[:2]
         ensure(once, self.name, f"{now} after {before}: a multi was applied twice")
+        world.covers_hole = world.counters_feigned and same_epoch
+        self._confirmed = before[2] if world.covers_hole else None
+        world.counters_feigned = False
+        foreign = dict(world.foreign_writes)
         world.foreign_writes = dict.fromkeys(foreign, 0)
         versions = (nodes[OWN].version, nodes[MIGRATION].version)
-        if self._versions is not None and before[0] == now[0]:
+        if self._versions is not None and same_epoch:
             own, other = (a - b for a, b in zip(versions, self._versions, strict=True))
             right = own == 1 + foreign[OWN] and other == 1 + foreign[MIGRATION]
             ensure(right, self.name, f"counters moved {own}, {other}")

@@ -73,12 +73,12 @@ class TreeIsLog(Checker):
         if OWN not in changed and MIGRATION not in changed:
             return
         state = self.world.numbers(OWN)
-        if state.get("reconciling"):
-            self.world.chain_feigned = False
-        if self.world.chain_feigned:
-            return
-        if state.get("part") == 0 and state.get("offset", -1) > self._closed:
-            self._closed = state["offset"]
+        offset = state.get("offset", -1)
+        self._closed = min(self._closed, offset)
+        if state.get("part") == 0 and offset > self._closed:
+            self._closed = offset
+            if self.world.covers_hole:
+                return
             host = self.world.host_of(client) or self.world.main
             found = self._difference(host.ledger, self._closed)
             ensure(not found, self.name, f"offset {self._closed}: {found}")
@@ -86,7 +86,7 @@ class TreeIsLog(Checker):
     def unrest(self) -> str:
         """The tree is what the newest record says, and nothing is missing."""
         state, ledger = self.world.numbers(OWN), self.world.ledger
-        if state.get("part") or state.get("reconciling"):
+        if state.get("part"):
             return f"{OWN} tells of work in progress: {state}"
         offset = self.world.kraft_offset
         if ledger.changed_records(offset, ledger.facts.offset):

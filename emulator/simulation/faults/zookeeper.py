@@ -61,7 +61,7 @@ def both_counters(strike: Strike) -> None:
         return world.zookeeper.model.pending_count > 0 and not world.zookeeper.frozen
 
     def write() -> None:
-        world.chain_feigned = True
+        world.counters_feigned = True
         for path in ("/migration", "/kraft_bridge") * times:
             world.foreign_write(SetData(path, nodes[path].data))
 
