@@ -49,9 +49,10 @@ LOOPBACK = b"\x7f\x00\x00\x01"
 class Process:
     """See the module's docstring.
 
-    ``watch`` is called after every step with its effects, before they are performed; ``died`` once,
-    with the exit code or None for a crash; ``happened`` when something of it is lost, or its disk
-    refuses. ``listens``: others reach it. ``sync_us``: shortest and longest time of a sync.
+    ``watch`` is called after every step with its effects, before they are performed; if it ends the
+    process, none of them is. ``died`` is called once, with the exit code or None for a crash;
+    ``happened`` when something of it is lost, or its disk refuses. ``listens``: others reach it.
+    ``sync_us``: shortest and longest time of a sync.
     """
 
     def __init__(  # noqa: PLR0917  # what a process is made of, and what it runs in
@@ -108,7 +109,10 @@ class Process:
         self._after(self.node.start(self._scheduler.now_ms))
 
     def shutdown(self) -> None:
-        """Ask for an orderly stop."""
+        """Ask for an orderly stop: a step of its own, behind the effects of one under way."""
+        self._scheduler.after(0, self._shut_down)
+
+    def _shut_down(self) -> None:
         if self.alive:
             self._after(self.node.shutdown(self._scheduler.now_ms))
 
@@ -201,7 +205,8 @@ class Process:
 
     def _after(self, effects: list[Effect]) -> None:
         self._watch(self, effects)
-        self._perform(effects)
+        if self.alive:
+            self._perform(effects)
         if not self.alive:
             return
         deadline_ms = self.node.deadline_ms
