@@ -50,7 +50,7 @@ def controller_pause(strike: Strike) -> None:
 def disk_slow(strike: Strike) -> None:
     """Every sync takes long, for a while."""
     world, process = strike.world, strike.world.process
-    usual = process.sync_us
+    usual = world.scenario.sync_us
     process.sync_us = strike.rng.choice(((20 * MS, 80 * MS), (200 * MS, 900 * MS)))
     strike.tell(f"syncs take {process.sync_us[0] // MS} to {process.sync_us[1] // MS} ms")
 

@@ -51,8 +51,8 @@ def broker_cut(strike: Strike) -> None:
 
 def network_slow(strike: Strike) -> None:
     """Messages to and from ZooKeeper, or all others, take up to 5 s, for a while."""
-    network = strike.world.network
-    usual = dict(network.delay_us)
+    network, scenario = strike.world.network, strike.world.scenario
+    usual = {"zookeeper": scenario.zookeeper_delay_us, "": scenario.delay_us}
     place = strike.rng.choice(("zookeeper", ""))
     slowest_ms = strike.rng.choice((500, 2_000, 5_000))
     strike.tell(f"up to {slowest_ms} ms to {place or 'all but zookeeper'}")
