@@ -39,15 +39,29 @@ class TooOldError(Exception):
 class Connection:
     """One TCP connection to one broker: the outbound channel on a blocking socket.
 
+    Args:
+        host: of the broker.
+        port: of the broker.
+        timeout_s: for a connection, and for each answer.
+        login: None: no login.
+        client_id: of every request.
+
     Raises:
         OSError: the broker cannot be reached.
         LoginError: the broker refuses the login.
         TooOldError: the broker does not support a login.
     """
 
-    def __init__(self, host: str, port: int, timeout_s: float, login: Login | None = None) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        timeout_s: float,
+        login: Login | None = None,
+        client_id: str = CLIENT_ID,
+    ) -> None:
         config = ChannelConfig(
-            client_id=CLIENT_ID,
+            client_id=client_id,
             connect_ms=_ms(min(timeout_s, GREETING_S)),
             reply_ms=_ms(timeout_s),
             retry_ms=None,

@@ -67,13 +67,19 @@ class _Reserve:
 class Disk:
     """Performs file effects below ``root``; one instance owns the folder through Kafka's ``.lock``.
 
+    Args:
+        root: the folder; made if it is not there.
+        fsync: False: nothing is made durable, only written. For folders of tests: after a crash of
+            the machine they hold less than the node has acknowledged.
+
     Raises:
         FolderLockedError: at construction, when another process holds the lock.
         OSError: from the effects, naming the file; the shell turns it into ``DiskFailed``.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, fsync: bool = True) -> None:
         self.root = root
+        self._fsync = fsync
         root.mkdir(parents=True, exist_ok=True)
         self._lock = (root / ".lock").open("a+b")
         try:
@@ -110,6 +116,9 @@ class Disk:
         loop = asyncio.get_running_loop()
         with self._naming(effect.path):
             fd = self._descriptor(effect.path)
+        if not self._fsync:
+            loop.call_soon(done, effect.token, None)
+            return
 
         def work() -> None:
             error: OSError | None = None
@@ -134,7 +143,8 @@ class Disk:
                     view = memoryview(effect.data)
                     while view:
                         view = view[file.write(view) :]
-                    os.fsync(file.fileno())
+                    if self._fsync:
+                        os.fsync(file.fileno())
             except OSError:
                 # A partial file must not use space on a full disk.
                 with contextlib.suppress(OSError):
@@ -152,7 +162,8 @@ class Disk:
             os.fdopen(self._reserve.open(path, os.O_RDWR), "r+b") as file,
         ):
             file.truncate(effect.size)
-            os.fsync(file.fileno())
+            if self._fsync:
+                os.fsync(file.fileno())
 
     def delete(self, effect: DeleteFile) -> None:
         """Remove a file if it exists."""
@@ -197,6 +208,8 @@ class Disk:
             self._syncer.submit(os.close, fd)
 
     def _sync_folder(self, folder: Path) -> None:
+        if not self._fsync:
+            return
         fd = self._reserve.open(folder, os.O_RDONLY)
         try:
             os.fsync(fd)

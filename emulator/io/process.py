@@ -12,10 +12,10 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import uvloop
 
@@ -48,11 +48,28 @@ class BindError(Exception):
     """An address of the configuration cannot be bound; the text names the property and why."""
 
 
-class _Process:
-    """One node with its disk, sockets, HTTP endpoint and trace."""
+class NodeProcess:
+    """One node with its disk, sockets, HTTP endpoint and trace; needs a running event loop.
+
+    Args:
+        config: of the node.
+        disk: its folder; closed when the node ends.
+        clock: time for the node.
+        log: takes its log lines.
+        connections_max: how many connections may be accepted.
+
+    Raises:
+        Exception: one of those that are said plainly (``_SAID_PLAINLY``); nothing was written.
+    """
 
     def __init__(
-        self, config: Config, disk: Disk, clock: Clock, log: Callable[[Log], None]
+        self,
+        config: Config,
+        disk: Disk,
+        clock: Clock,
+        log: Callable[[Log], None],
+        *,
+        connections_max: int,
     ) -> None:
         self.config = config
         self.clock = clock
@@ -70,13 +87,31 @@ class _Process:
             stamp=clock.now_ns,
             new_conn=self._new_conn,
             now_ms=clock.now_ms(),
-            descriptors=descriptors.for_connections(),
+            descriptors=connections_max,
         )
         tls = config.zookeeper_security.tls
         if tls is not None and config.migration_enabled:
             tls_context(tls)
         profiles = {} if tls is None else {TLS: tls}
         self.shell = Shell(self.node, disk, clock, log=log, row=self._row, tls=profiles)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the node is the active controller and has committed what it has appended.
+
+        Before that, answers to reads may lack what a new controller writes first.
+        """
+        raft = self.node.raft
+        return self.node.active and raft.high_watermark == raft.log_end_offset
+
+    def request_shutdown(self) -> None:
+        """Ask for an orderly stop; a second call stops at once."""
+        assert self.shell is not None
+        self.shell.request_shutdown()
+
+    def status(self) -> dict[str, Any]:
+        """The JSON object behind ``/status``."""
+        return introspection.status(self.node, self.clock.now_ms())
 
     def _new_conn(self) -> int:
         assert self.shell is not None, "no connection is made before start"
@@ -87,22 +122,45 @@ class _Process:
             self.trace.append(cast("Row", row))
 
     async def run(self) -> Halt:
-        """Serve until the node halts."""
+        """Serve until the node halts, as the only node of an operating system's process."""
         assert self.shell is not None
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.shell.request_shutdown)
-        for one in self.config.listeners:
-            with _named(f"listeners: {one.name}://{one.host}:{one.port}"):
-                await self.shell.listen(one.name, one.host, one.port)
-        server = await self._serve_http()
-        housekeeping = loop.create_task(self._housekeeping())
-        housekeeping.add_done_callback(self._housekept)
         gc.collect()
         gc.freeze()
         gc.set_threshold(GC_THRESHOLD, 50, 50)
+        return await self.serve()
+
+    async def serve(
+        self,
+        ready: Callable[[], None] | None = None,
+        sockets: Mapping[str, socket.socket] | None = None,
+    ) -> Halt:
+        """Serve until the node halts; signals and the collector of this process stay as they are.
+
+        Args:
+            ready: called once the node has started and accepts connections.
+            sockets: listener name -> socket that is bound already; the others are bound here.
+
+        Raises:
+            BindError: an address cannot be bound.
+        """
+        assert self.shell is not None
+        loop = asyncio.get_running_loop()
+        bound = sockets or {}
         try:
-            return await self.shell.run()
+            for one in self.config.listeners:
+                with _named(f"listeners: {one.name}://{one.host}:{one.port}"):
+                    await self.shell.listen(one.name, one.host, one.port, bound.get(one.name))
+            server = await self._serve_http()
+        except BaseException:
+            await self.shell.stop()
+            raise
+        housekeeping = loop.create_task(self._housekeeping())
+        housekeeping.add_done_callback(self._housekept)
+        try:
+            return await self.shell.run(ready)
         finally:
             housekeeping.cancel()
             await asyncio.wait([housekeeping])
@@ -127,9 +185,7 @@ class _Process:
             return http.Page(200, "text/plain; version=0.0.4", text.encode())
 
         def status() -> http.Page:
-            body = json.dumps(
-                introspection.status(self.node, self.clock.now_ms()), indent=1
-            ).encode()
+            body = json.dumps(self.status(), indent=1).encode()
             return http.Page(200, "application/json", body + b"\n")
 
         def live() -> http.Page:
@@ -218,7 +274,9 @@ def run_controller(config: Config, *, log_json: bool) -> int:
     clock = Clock()
     try:
         with contextlib.closing(Disk(Path(config.log_dir))) as disk:
-            process = _Process(config, disk, clock, log)
+            process = NodeProcess(
+                config, disk, clock, log, connections_max=descriptors.for_connections()
+            )
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 halt = runner.run(process.run())
     except _SAID_PLAINLY as error:

@@ -7,6 +7,7 @@ are one write. File effects are performed in order; syncs run in a thread.
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable, Iterable, Mapping
 
 from emulator.config.tls import ZooKeeperTls
@@ -77,8 +78,16 @@ class Shell:
         self._next_conn += 1
         return self._next_conn
 
-    async def listen(self, name: str, host: str, port: int) -> int:
+    async def listen(
+        self, name: str, host: str, port: int, bound: socket.socket | None = None
+    ) -> int:
         """Bind a listener and return its port (useful when 0 was asked for).
+
+        Args:
+            name: of the listener.
+            host: to bind; "" binds every address.
+            port: to bind; 0 for any free one.
+            bound: a socket that is bound already, used instead of host and port.
 
         Raises:
             OSError: the address cannot be bound.
@@ -93,7 +102,10 @@ class Shell:
         def build() -> TcpConnection:
             return TcpConnection(self.new_conn(), self.emit, accept, self._gone, serves=True)
 
-        server = await loop.create_server(build, host or None, port)
+        if bound is None:
+            server = await loop.create_server(build, host or None, port)
+        else:
+            server = await loop.create_server(build, sock=bound)
         self._servers.append(server)
         return int(server.sockets[0].getsockname()[1])
 
@@ -113,7 +125,7 @@ class Shell:
                 ready()
             return await self._halt
         finally:
-            await self._stop()
+            await self.stop()
 
     def request_shutdown(self) -> None:
         """Ask for an orderly stop; a second call stops at once."""
@@ -261,7 +273,8 @@ class Shell:
         self._peers.pop(conn, None)
         self._lingering.pop(conn, None)
 
-    async def _stop(self) -> None:
+    async def stop(self) -> None:
+        """Close listeners, connections and files; :meth:`run` does it at its end."""
         if self._timer is not None:
             self._timer.cancel()
         for server in self._servers:

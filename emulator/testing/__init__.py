@@ -1,0 +1,26 @@
+"""For people who test programs against Kafka: controllers in this process, for one test.
+
+``Cluster`` starts one, ``emulator.testing.plugin`` is the plugin of pytest; see docs/testing.md.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from emulator.testing.cluster import Cluster, ClusterError
+
+__all__ = ["Cluster", "ClusterError"]
+
+_HOMES: Final = {
+    "Cluster": "emulator.testing.cluster",
+    "ClusterError": "emulator.testing.cluster",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name when it is first used: every run of pytest imports the plugin beside them."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

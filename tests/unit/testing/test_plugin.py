@@ -1,0 +1,79 @@
+"""The plugin, in a pytest of its own: what a user's tests get from it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+PLUGIN = "emulator.testing.plugin"
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def run(folder: Path, text: str) -> tuple[int, str]:
+    """Run a file of tests with the plugin; returns pytest's exit code and what it printed."""
+    (folder / "test_users.py").write_text(text)
+    options = ["addopts = --strict-markers", "asyncio_default_fixture_loop_scope = function"]
+    (folder / "pytest.ini").write_text("\n".join(["[pytest]", *options, ""]))
+    command = [sys.executable, "-W", "error", "-m", "pytest", "-p", PLUGIN, "-rA", "test_users.py"]
+    ran = subprocess.run(
+        command,
+        cwd=folder,
+        env={"PYTHONPATH": str(ROOT), "PATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return ran.returncode, ran.stdout + ran.stderr
+
+
+def test_the_fixtures_serve_tests_with_and_without_asyncio(tmp_path: Path) -> None:
+    code, said = run(
+        tmp_path,
+        """
+import asyncio
+import pytest
+from wire import messages as m
+
+def test_synchronous(kraft_cluster):
+    assert kraft_cluster.request(m.DescribeClusterRequest(endpoint_type=2)).error_code == 0
+
+@pytest.mark.asyncio
+async def test_coroutine(kraft_cluster):
+    host, _, port = kraft_cluster.controllers.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.close()
+    await writer.wait_closed()
+
+@pytest.mark.kraft_cluster(release="3.4", fsync=False)
+def test_settings(kraft_cluster):
+    assert kraft_cluster.status()["release"] == "3.4"
+    assert kraft_cluster.status()["fsync"] is False
+
+def test_two(kraft_clusters):
+    one, other = kraft_clusters(), kraft_clusters(release="3.6")
+    assert one.controllers != other.controllers
+
+@pytest.mark.kraft_cluster(colour="blue")
+def test_mistyped(kraft_cluster):
+    pass
+""",
+    )
+    assert code == 1, said
+    assert "4 passed, 1 error" in said
+    assert "unexpected keyword argument 'colour'" in said
+
+
+def test_it_is_an_entry_point_and_costs_a_run_without_clusters_no_import(tmp_path: Path) -> None:
+    code, said = run(
+        tmp_path,
+        """
+import sys
+
+def test_nothing():
+    loaded = [name for name in sys.modules if name.startswith(("emulator", "wire"))]
+    assert sorted(loaded) == ["emulator", "emulator.testing", "emulator.testing.plugin"]
+""",
+    )
+    assert code == 0, said
