@@ -7,16 +7,17 @@ kinds:
   entry or a token. They make the data in ZooKeeper smaller. A deletion can also remove a change
   that ZooKeeper refuses permanently, so it must not wait behind that change.
 * operations that brokers need to serve clients: ISR changes, ends of reassignments, blocks of
-  producer ids.
-* operations that keep the cluster available: registrations, fencings, elections.
+  producer ids; registrations of new broker ids and of controllers.
+* operations that keep the cluster available: registrations of known brokers, fencings, elections.
 
 The first two kinds wait at the second bound, ``kraftbridge.zk.write.behind.hard.max.records``; the
-third never waits.
+third never waits. A registration under a new broker id waits because there is no end of ids: else
+whoever may register could fill memory while ZooKeeper is away.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from enum import Enum, auto
 from typing import Final
 
@@ -59,14 +60,21 @@ def takes_away(record: object, image: Image) -> bool:
             return isinstance(record, _REMOVALS)
 
 
-def urgency_of(declared: Urgency, records: Iterable[object], image: Image) -> Urgency:
+def joins(record: object, image: Image) -> bool:
+    """Whether a record registers a broker id that is not registered."""
+    return isinstance(record, r.RegisterBrokerRecord) and record.broker_id not in image.brokers
+
+
+def urgency_of(declared: Urgency, records: Sequence[object], image: Image) -> Urgency:
     """The urgency of an operation.
 
     Args:
-        declared: the lowest urgency of this kind of operation.
+        declared: the urgency of this kind of operation.
         records: the records it appends, at least one.
         image: before them.
     """
     if declared is Urgency.ORDINARY and all(takes_away(record, image) for record in records):
+        return Urgency.URGENT
+    if declared is Urgency.VITAL and any(joins(record, image) for record in records):
         return Urgency.URGENT
     return declared

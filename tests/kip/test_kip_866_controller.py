@@ -36,7 +36,7 @@ def matrix() -> list[tuple[Any, int | None]]:
         (registration(1, **ZK), None),
         (m.BrokerHeartbeatRequest(broker_id=0), None),
         (m.UnregisterBrokerRequest(broker_id=0), None),
-        (m.ControllerRegistrationRequest(controller_id=3001), None),
+        (m.ControllerRegistrationRequest(controller_id=3000), None),
         (
             m.UpdateFeaturesRequest(
                 feature_updates=[

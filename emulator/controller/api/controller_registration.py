@@ -3,7 +3,8 @@
 Kafka: ClusterControlManager.registerController (3.9).
 
 UNSUPPORTED_VERSION below metadata.version 3.7-IV0, which does not have the record;
-UNKNOWN_SERVER_ERROR for an unknown security protocol. Needs CLUSTER_ACTION. Served before the copy:
+INCONSISTENT_VOTER_SET for a controller that is not in ``controller.quorum.voters`` (beyond Kafka,
+which registers any id); UNKNOWN_SERVER_ERROR for an unknown security protocol. Needs CLUSTER_ACTION. Served before the copy:
 the migration waits for these registrations.
 """
 
@@ -34,14 +35,17 @@ def refused(_request: Request, code: ErrorCode, message: str | None) -> Response
     Request,
     refused=refused,
     pre_migration=True,
-    urgency=Urgency.VITAL,
+    urgency=Urgency.URGENT,
     needs=Operation.CLUSTER_ACTION,
 )
-def controller_registration(image: Image, request: Request, _ctx: Context) -> Result[Response]:
+def controller_registration(image: Image, request: Request, ctx: Context) -> Result[Response]:
     """Replace the controller's registration."""
     if not image.metadata_version.supports(Feature.CONTROLLER_REGISTRATION):
         text = "The current MetadataVersion is too old to support controller registrations."
         return Result(refused(request, ErrorCode.UNSUPPORTED_VERSION, text))
+    if request.controller_id not in ctx.config.voters:
+        text = f"Controller {request.controller_id} is not in controller.quorum.voters."
+        return Result(refused(request, ErrorCode.INCONSISTENT_VOTER_SET, text))
     for listener in request.listeners:
         if listener.security_protocol not in SECURITY_PROTOCOLS:
             text = f"Unknown security protocol {listener.security_protocol}"

@@ -140,7 +140,7 @@ APIS: list[tuple[Any, str | None, ErrorCode]] = [
     (m.BrokerHeartbeatRequest(broker_id=9), "CLUSTER_ACTION CLUSTER:kafka-cluster", NO_CLUSTER),
     (m.AllocateProducerIdsRequest(broker_id=9), "CLUSTER_ACTION CLUSTER:kafka-cluster", NO_CLUSTER),
     (
-        m.ControllerRegistrationRequest(controller_id=3001),
+        m.ControllerRegistrationRequest(controller_id=3000),
         "CLUSTER_ACTION CLUSTER:kafka-cluster",
         NO_CLUSTER,
     ),

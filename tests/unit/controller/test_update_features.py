@@ -269,7 +269,7 @@ def test_a_controller_registers_from_3_7_iv0_on() -> None:
     early = handle(image_of(mv=14), request)
     assert (early.response.error_code, early.records) == (ErrorCode.UNSUPPORTED_VERSION, ())
     assert "too old to support controller registrations" in early.response.error_message
-    world = World(metadata_version=15)
+    world = World(metadata_version=15, voters=frozenset({3000, 3001}))
     request.listeners[0].security_protocol = 4
     refused = world.ask(request)
     assert refused.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
@@ -280,6 +280,17 @@ def test_a_controller_registers_from_3_7_iv0_on() -> None:
     assert (known.incarnation_id, known.zk_migration_ready) == (uuid(31), True)
     assert [(one.name, one.host, one.port) for one in known.endpoints] == [("CONTROLLER", "h", 9)]
     assert dict(known.features.items()) == {FEATURE_NAME: (1, 21)}
+
+
+def test_a_controller_outside_the_voters_does_not_register() -> None:
+    """Else whoever may register could add controllers without end, past both bounds."""
+    world = World()
+    end = world.log.log_end_offset
+    answer = world.ask(m.ControllerRegistrationRequest(controller_id=3001))
+    assert answer.error_code == ErrorCode.INCONSISTENT_VOTER_SET
+    assert answer.error_message == "Controller 3001 is not in controller.quorum.voters."
+    assert world.records_since(end) == []
+    assert world.ask(m.ControllerRegistrationRequest(controller_id=3000)).error_code == 0
 
 
 # --- at run time
@@ -294,7 +305,7 @@ def test_a_request_is_held_back_until_its_record_can_be_kept() -> None:
     """
     requests: list[tuple[Any, int, type]] = [
         (
-            m.ControllerRegistrationRequest(controller_id=3001),
+            m.ControllerRegistrationRequest(controller_id=3000),
             15,
             r.RegisterControllerRecord,
         ),

@@ -9,6 +9,7 @@ import pytest
 from emulator.controller.urgency import Urgency, urgency_of
 from tests.unit.controller.test_alter_partition import request as alter_partition
 from tests.unit.controller.test_alter_partition import wanted
+from tests.unit.controller.test_registration import registration
 from tests.unit.controller.world import World, broker, create, partition, topic, uuid
 from wire import messages as m
 from wire import records as r
@@ -94,10 +95,13 @@ URGENT: list[Any] = [
     isr_change,
     producer_ids,
     lambda _w: m.UnregisterBrokerRequest(broker_id=2),
+    lambda _w: registration(7),
+    lambda _w: m.ControllerRegistrationRequest(controller_id=3000),
 ]
 VITAL: list[Any] = [
     lambda _w: election(),
     lambda w: w.heartbeat_of(2, want_fence=True),
+    lambda _w: registration(2),
 ]
 
 
@@ -138,7 +142,17 @@ def test_at_the_second_bound_a_session_still_ends_and_a_leader_is_still_found() 
     world.later(9_001)
     assert world.tip.brokers[1].fenced
     assert world.tip.topics[uuid(1)].partitions[0].leader == 0
-    assert world.register(7).error_code == 0
+    assert world.register(2).error_code == 0
+
+
+def test_brokers_nobody_knows_do_not_register_past_the_second_bound() -> None:
+    world = populated()
+    world.controller.hold(room=0, hard_room=3, now_ms=world.now_ms)
+    for broker_id in range(10, 30):
+        world.send(registration(broker_id))
+    assert [broker_id for broker_id in world.tip.brokers if broker_id >= 10] == [10, 11, 12]
+    world.controller.hold(room=0, hard_room=9, now_ms=world.now_ms)
+    assert len(world.tip.brokers) == 15
 
 
 def test_urgent_calls_go_first_and_each_line_keeps_its_order() -> None:
