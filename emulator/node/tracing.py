@@ -108,7 +108,8 @@ def failure_line(failure: RequestFailure) -> Log:
 
 def error_of(reply: EncodedReply) -> int:
     """The error of a response; the Envelope's own error first."""
-    return first_error(reply.message) or first_error(reply.answer)
+    error = first_error(reply.message)
+    return error if error or reply.answer is reply.message else first_error(reply.answer)
 
 
 def _inner(call: Call) -> RequestHeader | None:
@@ -164,8 +165,15 @@ def _lists_with_errors(kind: type) -> tuple[str, ...]:
 
 
 def _holds_structs(hint: object) -> bool:
+    """Whether values of a field hold structs with an error code, at any depth.
+
+    What holds none, such as the configs of a created topic, is not looked through.
+    """
     return any(
-        isinstance(part, type) and issubclass(part, msgspec.Struct) and part is not hint
+        isinstance(part, type)
+        and issubclass(part, msgspec.Struct)
+        and part is not hint
+        and ("error_code" in part.__struct_fields__ or bool(_lists_with_errors(part)))
         for part in _parts(hint)
     )
 
