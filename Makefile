@@ -13,7 +13,7 @@ PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup
 QUICK  := not jars and not jvm and not spark and not slow
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick fmt lint type laws sim mutants bench matrix requirements docs jars clean
+.PHONY: help demo test forget quick fmt lint type laws sim mutants bench matrix requirements docs jars clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r t d; \

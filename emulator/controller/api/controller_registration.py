@@ -4,8 +4,8 @@ Kafka: ClusterControlManager.registerController (3.9).
 
 UNSUPPORTED_VERSION below metadata.version 3.7-IV0, which does not have the record;
 INCONSISTENT_VOTER_SET for a controller that is not in ``controller.quorum.voters`` (beyond Kafka,
-which registers any id); UNKNOWN_SERVER_ERROR for an unknown security protocol. Needs CLUSTER_ACTION. Served before the copy:
-the migration waits for these registrations.
+which registers any id); UNKNOWN_SERVER_ERROR for an unknown security protocol. Needs
+CLUSTER_ACTION. Served before the copy: the migration waits for these registrations.
 """
 
 from __future__ import annotations
