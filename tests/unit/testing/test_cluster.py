@@ -20,6 +20,13 @@ def one_topic(name: str = "orders") -> m.CreateTopicsRequest:
     return m.CreateTopicsRequest(topics=[topic], timeout_ms=1_000)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _made_once_for_a_process() -> None:
+    """uvloop keeps a pipe for signals."""
+    with Cluster():
+        pass
+
+
 def left_open() -> tuple[set[str], int]:
     """Threads and descriptors of this process."""
     gc.collect()
@@ -57,8 +64,6 @@ def test_it_serves_requests_from_coroutines() -> None:
 
 @pytest.mark.parametrize("fsync", [True, False])
 def test_it_leaves_no_thread_descriptor_or_file(fsync: bool) -> None:
-    with Cluster():
-        """What is made once for a process is made."""
     before = left_open()
     for _ in range(3):
         with (
@@ -147,8 +152,6 @@ def test_a_node_that_broke_is_told_at_the_end() -> None:
 
 
 def test_a_start_that_is_cancelled_leaves_nothing() -> None:
-    with Cluster():
-        """What is made once for a process is made."""
     before = left_open()
 
     async def work() -> None:
