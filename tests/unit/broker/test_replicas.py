@@ -2,109 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from emulator.broker.alter_partition import AlterPartitionSender
 from emulator.broker.replicas import HostedReplicas
-from emulator.metadata.delta import Delta
-from emulator.metadata.history import History
-from tests.unit.broker.controller_end import ControllerEnd, channel
-from tests.unit.controller.world import World, create
+from tests.unit.broker.hosting import Cluster
 from wire import messages as m
-from wire.frame import RequestHeader
-from wire.record_serde import decode_record
-
-
-class Hosting(ControllerEnd):
-    """What one broker hosts, and its channel to a controller that answers at once."""
-
-    def __init__(self, replicas: HostedReplicas, sender: Any, at_once: Any) -> None:
-        super().__init__(sender, at_once)
-        self.replicas = replicas
-
-
-class Cluster:
-    """A controller and brokers that know only what its log and its answers say."""
-
-    def __init__(self, *broker_ids: int, **fields: Any) -> None:
-        self.world = World(**fields)
-        self.history = History()
-        self.batches = 0
-        self.brokers = {one: self._broker(one) for one in broker_ids}
-        self.world.join(*broker_ids)
-        self.settle()
-
-    def _broker(self, broker_id: int) -> Hosting:
-        replicas = HostedReplicas(broker_id)
-        sender = AlterPartitionSender(
-            replicas, channel(), lambda: self.world.tip.brokers[broker_id].epoch, with_epochs=True
-        )
-        return Hosting(replicas, sender, self._asked)
-
-    def _asked(self, header: RequestHeader, request: Any) -> Any:
-        return self.world.ask(request, header.api_version)
-
-    def deltas(self) -> list[Delta]:
-        """What the log says that the brokers have not read."""
-        found: list[Delta] = []
-        new = self.world.log.batches[self.batches :]
-        self.batches += len(new)
-        for base, values in new:
-            self.history.append([decode_record(value)[0] for value in values], base, 1)
-            found += self.history.advance(base + len(values))
-        return found
-
-    def settle(self) -> None:
-        """Let every broker read the log, and act on it, until nothing is new."""
-        while deltas := self.deltas():
-            for end in self.brokers.values():
-                for delta in deltas:
-                    end.replicas.take_delta(delta, end.now_ms)
-                end.run()
-
-    def wait(self, ms: int) -> None:
-        for end in self.brokers.values():
-            end.wait(ms)
-        self.settle()
-
-    def create(self, name: str, *replicas: tuple[int, ...]) -> None:
-        kind = m.CreateTopicsRequest.CreatableReplicaAssignment
-        assignments = [
-            kind(partition_index=index, broker_ids=one) for index, one in enumerate(replicas)
-        ]
-        answer = self.world.ask(create(name, -1, -1, assignments=assignments))
-        assert answer.topics[0].error_code == 0, answer
-        self.settle()
-
-    def fence(self, broker_id: int) -> None:
-        self.world.heartbeat(broker_id, want_fence=True)
-        self.settle()
-
-    def unfence(self, broker_id: int) -> None:
-        self.world.heartbeat(broker_id)
-        self.settle()
-
-    def reassign(self, name: str, *replicas: int) -> None:
-        kind = m.AlterPartitionReassignmentsRequest
-        partition = kind.ReassignablePartition(partition_index=0, replicas=replicas)
-        answer = self.world.ask(
-            kind(topics=[kind.ReassignableTopic(name=name, partitions=[partition])])
-        )
-        assert answer.responses[0].partitions[0].error_code == 0, answer
-        self.settle()
-
-    def hosted(self, broker_id: int) -> HostedReplicas:
-        return self.brokers[broker_id].replicas
-
-    def keys(self, broker_id: int) -> list[tuple[str, int]]:
-        return [one.key for one in self.hosted(broker_id)]
-
-    def partition(self, name: str, index: int = 0) -> Any:
-        topic = self.world.tip.topic(name)
-        assert topic is not None
-        return topic.partitions[index]
 
 
 def test_a_broker_hosts_the_partitions_that_name_it():
