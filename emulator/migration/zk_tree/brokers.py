@@ -1,16 +1,18 @@
-"""``/brokers/ids``: brokers as they registered themselves in ZooKeeper. Read only.
+"""``/brokers/ids``: brokers as they register themselves in ZooKeeper.
 
 Source: kafka.zk.BrokerIdZNode, versions 1 to 5, Kafka 3.9.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
 
 from emulator.metadata.brokers import Endpoint
+from emulator.migration.zk_tree import znode_json
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.migration.zk_tree.tree import Tree
 from emulator.migration.zk_tree.znode_json import decode, number_of
@@ -63,6 +65,39 @@ def parse(path: str, data: bytes | None, epoch: int = -1) -> ZkBroker:
     else:
         endpoints = tuple(_endpoint(path, text, listeners) for text in found.endpoints)
     return ZkBroker(broker_id, epoch, endpoints, found.rack, found.features)
+
+
+def encode(endpoints: Sequence[Endpoint], rack: str | None, now_ms: int) -> bytes:
+    """Render the znode of a broker whose inter.broker.protocol.version is 2.7 or higher.
+
+    ``host`` and ``port`` are for clients older than any supported here: the first PLAINTEXT
+    endpoint, or null and -1. No release from 3.4 to 3.9 lists features in ZooKeeper mode.
+
+    >>> encode([Endpoint("IN", "::1", 9092, 0)], None, 1).decode()[:71]
+    '{"version":5,"host":"::1","port":9092,"jmx_port":-1,"timestamp":"1","en'
+    """
+    names = {number: name for name, number in PROTOCOLS.items()}
+    plain = next((one for one in endpoints if one.security_protocol == 0), None)
+    fields: dict[str, object] = {
+        "version": 5,
+        "host": None if plain is None else plain.host,
+        "port": -1 if plain is None else plain.port,
+        "jmx_port": -1,
+        "timestamp": str(now_ms),
+        "endpoints": [f"{one.name}://{_in_brackets(one.host)}:{one.port}" for one in endpoints],
+        "listener_security_protocol_map": {
+            one.name: names[one.security_protocol] for one in endpoints
+        },
+        "features": {},
+    }
+    if rack is not None:
+        fields["rack"] = rack
+    return znode_json.encode(fields)
+
+
+def _in_brackets(host: str) -> str:
+    """An IPv6 address in brackets, as a URL has it."""
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
 def read(tree: Tree) -> dict[int, ZkBroker]:

@@ -1,4 +1,4 @@
-"""``/cluster/id``: which Kafka cluster a ZooKeeper belongs to. Read only.
+"""``/cluster/id``: which Kafka cluster a ZooKeeper belongs to.
 
 Source: kafka.zk.ClusterIdZNode, Kafka 3.9; the first broker of a cluster writes it.
 """
@@ -25,3 +25,12 @@ def parse(data: bytes | None) -> str:
         ZnodeError: malformed.
     """
     return znode_json.decode(PATH, data, _ClusterJson).id
+
+
+def encode(cluster_id: str) -> bytes:
+    """Render ``/cluster/id``; its version is a string, unlike in all other znodes.
+
+    >>> encode("c")
+    b'{"version":"1","id":"c"}'
+    """
+    return znode_json.encode({"version": "1", "id": cluster_id})

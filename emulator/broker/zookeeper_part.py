@@ -1,0 +1,98 @@
+"""A broker's session with ZooKeeper, and all that uses it: a ``Part`` of the broker.
+
+The session is kept over lost connections, as the broker's znode is ephemeral. Source: KafkaServer,
+KafkaZkClient, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from emulator.broker.controller_watch import ControllerWatch, WatchStep
+from emulator.broker.znode import BrokerZnode, ZnodeOf, ZnodeStep
+from emulator.seam import Closed, Connected, Effect, Event, Received
+from emulator.zookeeper.client import ZkClient
+from emulator.zookeeper.ops import ZkOutcome, ZkRequest
+from emulator.zookeeper.states import ZkState
+
+
+class ZooKeeperPart:
+    """See the module's docstring.
+
+    Args:
+        zk: a client that keeps its session.
+        about: the broker that registers.
+    """
+
+    def __init__(self, zk: ZkClient, about: ZnodeOf) -> None:
+        self.zk = zk
+        self.znode = BrokerZnode(about, self._submit)
+        self.watch = ControllerWatch(self._submit)
+        self._now_ms = 0
+        self._generation = 0
+        self._effects: list[Effect] = []
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When :meth:`tick` has something to do."""
+        times = (self.zk.deadline_ms, self.znode.deadline_ms)
+        return min((one for one in times if one is not None), default=None)
+
+    @property
+    def gone(self) -> bool:
+        """Whether the session has ended by our :meth:`leave`."""
+        return self.zk.state is ZkState.CLOSED
+
+    def start(self, now_ms: int) -> None:
+        """Connect."""
+        self._now_ms = now_ms
+        self._effects += self.zk.start(now_ms)
+
+    def handle(self, event: Event, now_ms: int) -> None:
+        """Take an event of our connection; others are ignored."""
+        if isinstance(event, Received | Closed | Connected) and self.zk.owns(event.conn):
+            self._now_ms = now_ms
+            self._effects += self.zk.handle(event, now_ms)
+            self._exchange(now_ms)
+
+    def tick(self, now_ms: int) -> None:
+        """Do what is due."""
+        self._now_ms = now_ms
+        due_ms = self.zk.deadline_ms
+        if due_ms is not None and due_ms <= now_ms:
+            self._effects += self.zk.tick(now_ms)
+        self.znode.tick(now_ms)
+        self._exchange(now_ms)
+
+    def effects(self, now_ms: int) -> list[Effect]:  # noqa: ARG002  # of the protocol
+        """All effects since the last call."""
+        effects, self._effects = self._effects, []
+        return [*effects, *self.znode.take_effects(), *self.watch.take_effects()]
+
+    def leave(self, now_ms: int) -> None:
+        """End the session: the znode goes at once; :attr:`gone` follows."""
+        self._effects += self.zk.close(now_ms)
+
+    def close(self) -> None:
+        """End the session without waiting for the answer."""
+        self.leave(self._now_ms)
+
+    def _submit(self, tag: object, request: ZkRequest) -> None:
+        self._effects += self.zk.submit(tag, request, self._now_ms)
+
+    def _exchange(self, now_ms: int) -> None:
+        """Hand out outcomes and watches; a new connection begins with the registration."""
+        while outcomes := self.zk.take_results():
+            for outcome in outcomes:
+                self._outcome(outcome, now_ms)
+        if self.zk.connected and self.zk.generation != self._generation:
+            self._generation = self.zk.generation
+            self.znode.connected(self.zk.session_id, now_ms)
+            self.watch.look()
+        for fired in self.zk.take_fired():
+            self.watch.fired(fired)
+
+    def _outcome(self, outcome: ZkOutcome, now_ms: int) -> None:
+        match outcome.tag:
+            case ZnodeStep() as step:
+                self.znode.take(step, outcome, now_ms)
+            case WatchStep() as step:
+                self.watch.take(step, outcome)
