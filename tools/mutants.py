@@ -17,6 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.record import VARIABLE
+
 ROOT = Path(__file__).resolve().parents[1]
 LIST = Path(__file__).with_name("mutants.toml")
 COPIED = ("emulator", "wire", "bench", "tests", "tools", "docs", "jars", "pyproject.toml")
@@ -92,7 +94,7 @@ def run(test: str, folder: Path) -> Ran:
         "KRAFT_BRIDGE_OUTCOMES": str(outcomes),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    environment.pop("KRAFT_BRIDGE_RECORD", None)
+    environment.pop(VARIABLE, None)
     plugins = ["-p", "no:cacheprovider", "-p", "tests.kit.outcomes"]
     command = [sys.executable, "-m", "pytest", "-q", "-x", *plugins, test]
     done = subprocess.run(

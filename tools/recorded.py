@@ -17,9 +17,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from bench.record import VARIABLE
+
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / ".cache" / "records"
-VARIABLE = "KRAFT_BRIDGE_RECORD"
 
 
 def git(*arguments: str) -> str | None:

@@ -155,14 +155,22 @@ def _set(
 
 
 def _client_path(entity: Iterable[Mapping[str, Any]]) -> str:
-    names = {
-        one["entityType"]: _DEFAULT if one["entityName"] is None else quote(one["entityName"], "")
-        for one in entity
-    }
+    names = {one["entityType"]: _node_name(one) for one in entity}
     if "user" in names and "client-id" in names:
         return f"users/{names['user']}/clients/{names['client-id']}"
     [(kind, name)] = names.items()
     return f"{_FOLDERS[kind]}/{name}"
+
+
+def _node_name(part: Mapping[str, Any]) -> str:
+    """The znode of one part: Java's URLEncoder, except for addresses; Python keeps ``~``."""
+    kind, name = part["entityType"], part["entityName"]
+    if name is None:
+        return _DEFAULT
+    if kind == "ip":
+        return str(name)
+    encoded = quote(name, "").replace("~", "%7E")
+    return encoded.replace(".", "%2E") if encoded in {".", ".."} else encoded
 
 
 def _credential(data: Mapping[str, Any]) -> str | None:

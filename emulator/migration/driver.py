@@ -38,6 +38,7 @@ from emulator.migration.taking_over.copying import Appender, CopyTask
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.migration.taking_over.purge import LOOK_MS_MIN, PurgeTask
 from emulator.migration.taking_over.tasks import (
+    Attempt,
     CheckTask,
     Claimed,
     ClaimTask,
@@ -258,14 +259,15 @@ class MigrationDriver:
 
     def _new_task(self) -> Task | None:
         zk, log, classes = self._zk, self._log, self._entities
-        image, who = self._controller.stable, self._settings.claimer(self._epoch)
+        who = self._settings.claimer(self._epoch)
+        attempt = Attempt(self._controller.stable, log, who, classes)
         match self.state:
             case State.UNINITIALIZED:
                 return RecoverTask(zk, self._settings.cluster_id)
             case State.WAIT_FOR_BROKERS:
-                return CheckTask(zk, image, log, who, classes)
+                return CheckTask(zk, attempt)
             case State.BECOME_CONTROLLER if self.write_behind.mode is Mode.STOPPED:
-                return ClaimTask(zk, image, log, who, classes)
+                return ClaimTask(zk, attempt)
             case State.DUAL_WRITE:
                 return PurgeTask(zk, self._epoch_version)
             case State.ZK_MIGRATION:
@@ -307,6 +309,7 @@ class MigrationDriver:
                 self._retry_ms = task.due_ms
                 return []
             case _:
+                assert isinstance(task, CopyTask), "a claim ends with Claimed, not with Done"
                 # Callers are served from here on. ZooKeeper has the copied records already.
                 self.bound.bind(True, after=self._controller.stable.offset)
                 return self._begin_sync(now_ms)
@@ -371,11 +374,9 @@ class MigrationDriver:
         return [Log("info", "migration driver", fields)]
 
     def _deactivate(self, now_ms: int) -> list[Effect]:
-        effects: list[Effect] = []
         if self.state is State.UNINITIALIZED:
-            return effects
-        if self.state is not State.INACTIVE:
-            effects += self._enter(State.INACTIVE, now_ms)
+            return []
+        effects = [] if self.state is State.INACTIVE else self._enter(State.INACTIVE, now_ms)
         self._retry_ms = None
         self.write_behind.stop()
         self.bound.bind(False)

@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
+from bench.record import VARIABLE
 from bench.rig.process import running
 from tests.kit.kinds import kind_of
 
 ROOT = Path(__file__).resolve().parents[2]
 REQUIREMENTS = ROOT / "docs" / "requirements.md"
 ALLOWED_SKIPS = Path(__file__).with_name("allowed_skips.txt")
-VARIABLE = "KRAFT_BRIDGE_RECORD"
 _PROPERTY = "requirements"
 
 

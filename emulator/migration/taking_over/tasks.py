@@ -142,22 +142,22 @@ class RecoverTask(Task):
         return []
 
 
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What an attempt to claim is made from. A claim makes its own check, from the same values."""
+
+    image: Image
+    log: LogView
+    who: Claimer
+    entities: Entities
+
+
 class CheckTask(Task):
     """Read everything, write nothing, and report the unmet preconditions of a migration."""
 
-    def __init__(  # the input of a check
-        self,
-        zk: Zk,
-        image: Image,
-        log: LogView,
-        who: Claimer,
-        entities: Entities,
-    ) -> None:
+    def __init__(self, zk: Zk, attempt: Attempt) -> None:
         super().__init__(zk)
-        self._image = image
-        self._log = log
-        self._who = who
-        self._entities = entities
+        self._attempt = attempt
         self._reading: Reading | None = None
         self._checks: Iterator[Reason | None] | None = None
         self._reasons: list[Reason] = []
@@ -195,8 +195,9 @@ class CheckTask(Task):
         if isinstance(found, Reason):
             self._reasons.append(found)
         else:
-            self._reasons += claim.guard(found, self._image, self._log, self._who)
-            if not self._reasons and claim.already_ours(found, self._who):
+            of = self._attempt
+            self._reasons += claim.guard(found, of.image, of.log, of.who)
+            if not self._reasons and claim.already_ours(found, of.who):
                 # The claim was applied although its answer was lost: the copy checks the tree
                 # itself.
                 self.result = Done()
@@ -210,7 +211,8 @@ class CheckTask(Task):
         elif reading.failure is not None:
             self.result = Missing((*self._reasons, reading.failure))
         elif reading.tree is not None:
-            self._checks = preconditions.check(reading.tree, self._image, self._entities)
+            of = self._attempt
+            self._checks = preconditions.check(reading.tree, of.image, of.entities)
 
 
 class ClaimTask(Task):
@@ -220,22 +222,12 @@ class ClaimTask(Task):
     after it there is no ZooKeeper-mode controller any more.
     """
 
-    def __init__(  # the input of a check
-        self,
-        zk: Zk,
-        image: Image,
-        log: LogView,
-        who: Claimer,
-        entities: Entities,
-    ) -> None:
+    def __init__(self, zk: Zk, attempt: Attempt) -> None:
         super().__init__(zk)
-        self._image = image
-        self._log = log
-        self._who = who
-        self._entities = entities
+        self._attempt = attempt
         self._check: CheckTask | None = None
-        if image.migration_state is not MigrationState.MIGRATION:
-            self._check = CheckTask(zk, image, log, who, entities)
+        if attempt.image.migration_state is not MigrationState.MIGRATION:
+            self._check = CheckTask(zk, attempt)
         self._claim: Multi | None = None
         self.raised = False
         """Whether this task has raised the epoch."""
@@ -280,16 +272,17 @@ class ClaimTask(Task):
         if isinstance(found, Reason):
             self.result = Missing((found,))
             return []
-        reasons = claim.guard(found, self._image, self._log, self._who)
-        if claim.already_ours(found, self._who):
-            claimed = Claimed(*claim.claimed(found, self._who))
+        of = self._attempt
+        reasons = claim.guard(found, of.image, of.log, of.who)
+        if claim.already_ours(found, of.who):
+            claimed = Claimed(*claim.claimed(found, of.who))
             self.result = Missing(tuple(reasons)) if reasons else claimed
             return []
-        reasons += preconditions.unwritable(self._image, self._entities)
+        reasons += preconditions.unwritable(of.image, of.entities)
         if reasons:
             self.result = Missing(tuple(reasons))
             return []
-        self._claim = claim.multi(found, self._log, self._who, now_ms)
+        self._claim = claim.multi(found, of.log, of.who, now_ms)
         return self._ask((self._claim,), now_ms)
 
     def _after_multi(self, sent: Multi, outcome: ZkOutcome, now_ms: int) -> list[Effect]:

@@ -74,6 +74,23 @@ def test_each_difference_is_named(path, change, named):
     assert named in line
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "path"),
+    [
+        ("user", "CN=a *~", "users/CN%3Da%20%2A%7E"),
+        ("client-id", "..", "clients/%2E%2E"),
+        ("ip", "::1", "ips/::1"),
+        ("user", None, "users/<default>"),
+    ],
+)
+def test_a_quota_is_found_under_the_name_of_its_znode(kind, name, path):
+    entity = [{"entityType": kind, "entityName": name}]
+    quota = record("CLIENT_QUOTA_RECORD", entity=entity, key="k", value=1.5, remove=False)
+    tree = nodes()
+    tree[f"/config/{path}"] = json.dumps({"version": 1, "config": {"k": "1.5"}}).encode()
+    assert differences(from_tree(tree), log(quota)) == []
+
+
 def test_changes_of_partitions_and_deletions_are_replayed():
     changed = record("PARTITION_CHANGE_RECORD", topicId=ID, partitionId=0, leader=1, isr=[1])
     partition = log(changed).topics["t"]["partitions"][0]

@@ -10,7 +10,6 @@ from emulator.controller.gate import Blocked
 from emulator.migration.dual_write.modes import Mode
 from emulator.net.reply import Ticket
 from emulator.node import tracing
-from emulator.node import tracing
 from emulator.node.tracing import Causes, api_name, block_row, error_of, first_error
 from emulator.trace.rows import BlockCause, BlockEnd, RequestRow
 from wire import messages as m
@@ -68,6 +67,7 @@ def test_an_error_two_levels_down_is_found() -> None:
     kinds = m.AlterPartitionResponse
     partitions = [kinds.PartitionData(), kinds.PartitionData(partition_index=1, error_code=6)]
     assert first_error(kinds(topics=[kinds.TopicData(partitions=partitions)])) == 6
+
 
 def test_an_answer_is_looked_through_once_and_only_where_errors_can_be(
     monkeypatch: pytest.MonkeyPatch,
