@@ -25,7 +25,7 @@ demo: $(ENV) $(JARS) ## real ZooKeeper, real brokers, a live migration, load, a 
 test: forget lint type $(JARS) ## lint, types and every test, with real ZooKeeper, brokers and Spark
 	$(PY) -m tools.recorded test $(PYTEST)
 
-forget:
+forget: ## remove the record of the last `make test`
 	@rm -f .cache/records/test.json
 
 quick: $(ENV) ## the tests that need no Java: two minutes
