@@ -209,7 +209,7 @@ class Connections:
         self.requests_total[header.api_key] = self.requests_total.get(header.api_key, 0) + 1
         ticket = Ticket(conn, self._next_request_id, header, came_ns, bytes=len(frame))
         inbound.slots.append(ticket)
-        return Request(ticket, message, inbound.listener, inbound.peer_address)
+        return Request(ticket, message, inbound.listener, inbound.peer_address, frame)
 
     def _refuse(self, conn: int, error: Exception) -> list[Effect]:
         inbound = self._open[conn]

@@ -31,12 +31,16 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A decoded request; a default ApiVersionsRequest if its version is unknown."""
+    """A decoded request; a default ApiVersionsRequest if its version is unknown.
+
+    ``frame``: header and body as received, without the length.
+    """
 
     ticket: Ticket
     message: object
     listener: str
     peer_address: bytes
+    frame: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

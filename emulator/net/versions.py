@@ -5,6 +5,7 @@ Source: KIP-35, KIP-511; NodeApiVersions.latestUsableVersion and NetworkClient, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -13,6 +14,9 @@ from wire.releases import Ranges
 from wire.schema import Spec, spec
 
 API_VERSIONS: Final = 18
+SOFTWARE_SINCE: Final = 3
+"""First version of ApiVersions in which a client names its software (KIP-511)."""
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 class NoCommonVersionError(Exception):
@@ -72,6 +76,18 @@ def common(ranges: Ranges | None, request: type, lowest: int = 0) -> int:
     if version < max(low, ours.min_version, lowest):
         raise NoCommonVersionError(ours.name.removesuffix("Request"), high)
     return version
+
+
+def software_is_named(request: m.ApiVersionsRequest, version: int) -> bool:
+    """Whether the client names its software as it must, from the version on in which it does.
+
+    >>> software_is_named(m.ApiVersionsRequest(client_software_name="a b"), 3)
+    False
+
+    Source: ApiVersionsRequest.isValid, Kafka 3.9.
+    """
+    names = (request.client_software_name, request.client_software_version)
+    return version < SOFTWARE_SINCE or all(map(_SOFTWARE.fullmatch, names))
 
 
 def next_greeting(refused: m.ApiVersionsResponse, version: int) -> int | None:

@@ -9,7 +9,6 @@ activation.
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import Final
 
@@ -18,12 +17,11 @@ from emulator.controller.registry import advertised, handles
 from emulator.controller.result import Result
 from emulator.controller.supported import supported_features
 from emulator.metadata.image import Image
-from emulator.net.versions import listed
+from emulator.net.versions import listed, software_is_named
 from wire import messages as m
 from wire.errors import ErrorCode
 
 _KEY: Final = 18
-_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _FEATURES_FINALIZED_SINCE = ("3.6", "3.7", "3.8", "3.9")
 _READINESS_SINCE = ("3.5", *_FEATURES_FINALIZED_SINCE)
 _MIN_ZERO_FEATURES_SINCE_VERSION = 4
@@ -59,8 +57,7 @@ def api_versions(
     low, high = advertised(release)[_KEY]
     if not low <= ctx.api_version <= high:
         return Result(unsupported(release))
-    names = (request.client_software_name, request.client_software_version)
-    if ctx.api_version >= 3 and not all(map(_SOFTWARE.fullmatch, names)):
+    if not software_is_named(request, ctx.api_version):
         return Result(refused(request, ErrorCode.INVALID_REQUEST, None))
     zeros = ctx.api_version >= _MIN_ZERO_FEATURES_SINCE_VERSION
     finalised = tuple(image.finalised_features.items())

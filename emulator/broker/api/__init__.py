@@ -1,0 +1,1 @@
+"""The APIs that a broker answers itself, one file each."""

@@ -1,0 +1,175 @@
+"""Metadata (3): the cluster, its topics and their leaders.
+
+KIP-430 (v8-v10), KIP-516 (v10, v12: topic ids), KIP-590 (the controller is not shown).
+
+INVALID_REQUEST for a topic id or a missing name below v12. UNKNOWN_TOPIC_ID for an unknown id.
+An unknown name is UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION if no topic can have it; if
+the client and the broker allow it, the controller is asked to create the topic.
+Source: KafkaApis.handleTopicMetadataRequest, KRaftMetadataCache.getTopicMetadata,
+DefaultAutoTopicCreationManager, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from emulator.broker.cluster import KnownCluster, KnownPartition, KnownTopic
+from emulator.broker.registry import Answer, Asked, serves
+from emulator.config.broker import BrokerConfig, InternalTopicSettings
+from emulator.controller.topics import name_error
+from wire import messages as m
+from wire.errors import ErrorCode
+from wire.schema import ZERO_UUID
+
+Topic = m.MetadataResponse.MetadataResponseTopic
+OFFSETS: Final = "__consumer_offsets"
+TRANSACTIONS: Final = "__transaction_state"
+INTERNAL: Final = frozenset({OFFSETS, TRANSACTIONS})
+NOT_ASKED: Final = -(2**31)
+_ALL_IF_EMPTY: Final = 0
+_IDS_SINCE: Final = 12
+_LISTENER_ERROR_SINCE: Final = 6
+
+
+def refused(request: m.MetadataRequest, code: ErrorCode, _text: str | None) -> m.MetadataResponse:
+    """The response with the error for every topic of the request."""
+    return m.MetadataResponse(
+        topics=[
+            Topic(error_code=code, name=one.name, topic_id=one.topic_id)
+            for one in request.topics or []
+        ]
+    )
+
+
+@serves(m.MetadataRequest, refused=refused)
+def metadata(
+    cluster: KnownCluster, request: m.MetadataRequest, asked: Asked
+) -> Answer | m.MetadataResponse:
+    """Describe the cluster and the topics asked for."""
+    version = asked.api_version
+    wanted = request.topics
+    everything = wanted is None or (not wanted and version == _ALL_IF_EMPTY)
+    found: list[Topic] = []
+    create: list[m.CreateTopicsRequest.CreatableTopic] = []
+    if everything:
+        found = [_described(cluster, topic, asked) for topic in cluster.topics()]
+    else:
+        assert wanted is not None
+        if version < _IDS_SINCE and any(
+            one.name is None or one.topic_id != ZERO_UUID for one in wanted
+        ):
+            return refused(request, ErrorCode.INVALID_REQUEST, None)
+        ids = {one.topic_id for one in wanted} - {ZERO_UUID}
+        if ids:
+            found = _by_id(cluster, sorted(ids), asked)
+        else:
+            names = dict.fromkeys(one.name for one in wanted if one.name is not None)
+            may_create = request.allow_auto_topic_creation and asked.config.auto_create_topics
+            for name in names:
+                topic = cluster.topic(name)
+                if topic is not None:
+                    found.append(_described(cluster, topic, asked))
+                    continue
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if name_error(name) is not None:
+                    code = ErrorCode.INVALID_TOPIC_EXCEPTION
+                elif may_create:
+                    create.append(creatable(asked.config, name))
+                found.append(Topic(error_code=code, name=name, is_internal=name in INTERNAL))
+    return Answer(_response(cluster, found, asked), tuple(create))
+
+
+def creatable(config: BrokerConfig, name: str) -> m.CreateTopicsRequest.CreatableTopic:
+    """The topic that a broker asks for when a client needs one that is not there."""
+    kind = m.CreateTopicsRequest
+    internal = {OFFSETS: config.offsets_topic, TRANSACTIONS: config.transaction_topic}.get(name)
+    if internal is None:
+        return kind.CreatableTopic(
+            name=name,
+            num_partitions=config.num_partitions,
+            replication_factor=config.default_replication_factor,
+        )
+    return kind.CreatableTopic(
+        name=name,
+        num_partitions=internal.num_partitions,
+        replication_factor=internal.replication_factor,
+        configs=[
+            kind.CreatableTopicConfig(name=key, value=value)
+            for key, value in _internal_configs(internal)
+        ],
+    )
+
+
+def _internal_configs(internal: InternalTopicSettings) -> Iterable[tuple[str, str]]:
+    yield "cleanup.policy", "compact"
+    yield "compression.type", "producer" if internal.min_insync_replicas is None else "uncompressed"
+    yield "segment.bytes", str(internal.segment_bytes)
+    if internal.min_insync_replicas is not None:
+        yield "min.insync.replicas", str(internal.min_insync_replicas)
+        yield "unclean.leader.election.enable", "false"
+
+
+def _by_id(cluster: KnownCluster, ids: Sequence[bytes], asked: Asked) -> list[Topic]:
+    found = []
+    for topic_id in ids:
+        topic = cluster.topic_by_id(topic_id)
+        if topic is None:
+            code = ErrorCode.UNKNOWN_TOPIC_ID
+            found.append(Topic(error_code=code, name=None, topic_id=topic_id))
+        else:
+            found.append(_described(cluster, topic, asked))
+    return found
+
+
+def _described(cluster: KnownCluster, topic: KnownTopic, asked: Asked) -> Topic:
+    return Topic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.name in INTERNAL,
+        partitions=[
+            _partition(cluster, index, one, asked) for index, one in topic.partitions.items()
+        ],
+    )
+
+
+def _partition(
+    cluster: KnownCluster, index: int, one: KnownPartition, asked: Asked
+) -> m.MetadataResponse.MetadataResponsePartition:
+    listener, version = asked.listener, asked.api_version
+    replicas, isr = one.replicas, one.isr
+    if version == 0:
+        # Oldest clients cannot resolve a broker that is not in the list of brokers.
+        replicas = [each for each in replicas if cluster.node(each, listener) is not None]
+        isr = [each for each in isr if cluster.node(each, listener) is not None]
+    leader, error = one.leader, ErrorCode.NONE
+    if cluster.node(leader, listener) is None:
+        leader, error = -1, ErrorCode.LEADER_NOT_AVAILABLE
+        if cluster.registered(one.leader) and version >= _LISTENER_ERROR_SINCE:
+            error = ErrorCode.LISTENER_NOT_FOUND
+    elif len(replicas) < len(one.replicas) or len(isr) < len(one.isr):
+        error = ErrorCode.REPLICA_NOT_AVAILABLE
+    return m.MetadataResponse.MetadataResponsePartition(
+        error_code=error,
+        partition_index=index,
+        leader_id=leader,
+        leader_epoch=one.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=[each for each in one.replicas if not cluster.online(each, listener)],
+    )
+
+
+def _response(cluster: KnownCluster, topics: list[Topic], asked: Asked) -> m.MetadataResponse:
+    kind = m.MetadataResponse
+    return kind(
+        brokers=[
+            kind.MetadataResponseBroker(
+                node_id=node.id, host=node.host, port=node.port, rack=node.rack
+            )
+            for node in cluster.alive(asked.listener)
+        ],
+        cluster_id=cluster.cluster_id,
+        controller_id=cluster.controller_id(asked.rng),
+        topics=topics,
+    )

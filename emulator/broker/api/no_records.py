@@ -1,0 +1,370 @@
+"""The APIs of records, groups and transactions: offered, and refused with one error.
+
+This broker stores no records. It offers these APIs, because clients infer a broker's release from
+them, and answers every request with INVALID_REQUEST, which no client repeats
+(docs/divergence.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from emulator.broker.cluster import KnownCluster
+from emulator.broker.registry import Asked, Refuse, Serve, serves
+from wire import messages as m
+from wire.errors import ErrorCode
+
+CODE: Final = ErrorCode.INVALID_REQUEST
+WHY: Final = "This broker stores no records: it emulates the metadata of a cluster only."
+
+
+def _whole(response: Callable[..., Any]) -> Refuse:
+    """One error for the whole request."""
+    return lambda _request, code, _text: response(error_code=code)
+
+
+def _texted(response: Callable[..., Any]) -> Refuse:
+    """One error with its text."""
+    return lambda _request, code, text: response(error_code=code, error_message=text)
+
+
+def _each(entries: Iterable[Any], kind: Callable[..., Any], name: str, **same: Any) -> list[Any]:
+    """One entry per name, with the same values."""
+    return [kind(**{name: entry}, **same) for entry in entries]
+
+
+def _produce(request: m.ProduceRequest, code: ErrorCode, text: str | None) -> m.ProduceResponse:
+    kind = m.ProduceResponse
+    return kind(
+        responses=[
+            kind.TopicProduceResponse(
+                name=topic.name,
+                partition_responses=[
+                    kind.PartitionProduceResponse(
+                        index=one.index, error_code=code, base_offset=-1, error_message=text
+                    )
+                    for one in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+def _fetch(request: m.FetchRequest, code: ErrorCode, _text: str | None) -> m.FetchResponse:
+    kind = m.FetchResponse
+    return kind(
+        responses=[
+            kind.FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[
+                    kind.PartitionData(
+                        partition_index=one.partition, error_code=code, high_watermark=-1
+                    )
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _list_offsets(
+    request: m.ListOffsetsRequest, code: ErrorCode, _text: str | None
+) -> m.ListOffsetsResponse:
+    kind = m.ListOffsetsResponse
+    return kind(
+        topics=[
+            kind.ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=_each(
+                    (one.partition_index for one in topic.partitions),
+                    kind.ListOffsetsPartitionResponse,
+                    "partition_index",
+                    error_code=code,
+                ),
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _offset_commit(
+    request: m.OffsetCommitRequest, code: ErrorCode, _text: str | None
+) -> m.OffsetCommitResponse:
+    kind = m.OffsetCommitResponse
+    return kind(
+        topics=[
+            kind.OffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=_each(
+                    (one.partition_index for one in topic.partitions),
+                    kind.OffsetCommitResponsePartition,
+                    "partition_index",
+                    error_code=code,
+                ),
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _offset_fetch(
+    request: m.OffsetFetchRequest, code: ErrorCode, _text: str | None
+) -> m.OffsetFetchResponse:
+    kind = m.OffsetFetchResponse
+    return kind(
+        error_code=code,
+        topics=[
+            kind.OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=_each(
+                    topic.partition_indexes,
+                    kind.OffsetFetchResponsePartition,
+                    "partition_index",
+                    committed_offset=-1,
+                    error_code=code,
+                ),
+            )
+            for topic in request.topics or []
+        ],
+        groups=_each(
+            (group.group_id for group in request.groups),
+            kind.OffsetFetchResponseGroup,
+            "group_id",
+            error_code=code,
+        ),
+    )
+
+
+def _delete_records(
+    request: m.DeleteRecordsRequest, code: ErrorCode, _text: str | None
+) -> m.DeleteRecordsResponse:
+    kind = m.DeleteRecordsResponse
+    return kind(
+        topics=[
+            kind.DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=_each(
+                    (one.partition_index for one in topic.partitions),
+                    kind.DeleteRecordsPartitionResult,
+                    "partition_index",
+                    low_watermark=-1,
+                    error_code=code,
+                ),
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _leader_epochs(
+    request: m.OffsetForLeaderEpochRequest, code: ErrorCode, _text: str | None
+) -> m.OffsetForLeaderEpochResponse:
+    kind = m.OffsetForLeaderEpochResponse
+    return kind(
+        topics=[
+            kind.OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=_each(
+                    (one.partition for one in topic.partitions),
+                    kind.EpochEndOffset,
+                    "partition",
+                    error_code=code,
+                ),
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _add_partitions(
+    request: m.AddPartitionsToTxnRequest, code: ErrorCode, _text: str | None
+) -> m.AddPartitionsToTxnResponse:
+    kind = m.AddPartitionsToTxnResponse
+    return kind(
+        error_code=code,
+        results_by_topic_v3_and_below=[
+            kind.AddPartitionsToTxnTopicResult(
+                name=topic.name,
+                results_by_partition=_each(
+                    topic.partitions,
+                    kind.AddPartitionsToTxnPartitionResult,
+                    "partition_index",
+                    partition_error_code=code,
+                ),
+            )
+            for topic in request.v3_and_below_topics
+        ],
+    )
+
+
+def _markers(
+    request: m.WriteTxnMarkersRequest, code: ErrorCode, _text: str | None
+) -> m.WriteTxnMarkersResponse:
+    kind = m.WriteTxnMarkersResponse
+    return kind(
+        markers=[
+            kind.WritableTxnMarkerResult(
+                producer_id=marker.producer_id,
+                topics=[
+                    kind.WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=_each(
+                            topic.partition_indexes,
+                            kind.WritableTxnMarkerPartitionResult,
+                            "partition_index",
+                            error_code=code,
+                        ),
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker in request.markers
+        ]
+    )
+
+
+def _txn_offset_commit(
+    request: m.TxnOffsetCommitRequest, code: ErrorCode, _text: str | None
+) -> m.TxnOffsetCommitResponse:
+    kind = m.TxnOffsetCommitResponse
+    return kind(
+        topics=[
+            kind.TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=_each(
+                    (one.partition_index for one in topic.partitions),
+                    kind.TxnOffsetCommitResponsePartition,
+                    "partition_index",
+                    error_code=code,
+                ),
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _replica_dirs(
+    request: m.AlterReplicaLogDirsRequest, code: ErrorCode, _text: str | None
+) -> m.AlterReplicaLogDirsResponse:
+    kind = m.AlterReplicaLogDirsResponse
+    return kind(
+        results=[
+            kind.AlterReplicaLogDirTopicResult(
+                topic_name=topic.name,
+                partitions=_each(
+                    topic.partitions,
+                    kind.AlterReplicaLogDirPartitionResult,
+                    "partition_index",
+                    error_code=code,
+                ),
+            )
+            for folder in request.dirs
+            for topic in folder.topics
+        ]
+    )
+
+
+def _log_dirs(
+    _request: m.DescribeLogDirsRequest, code: ErrorCode, _text: str | None
+) -> m.DescribeLogDirsResponse:
+    kind = m.DescribeLogDirsResponse
+    # Below v3 there is no error for the whole answer.
+    return kind(error_code=code, results=[kind.DescribeLogDirsResult(error_code=code)])
+
+
+def _producers(
+    request: m.DescribeProducersRequest, code: ErrorCode, text: str | None
+) -> m.DescribeProducersResponse:
+    kind = m.DescribeProducersResponse
+    return kind(
+        topics=[
+            kind.TopicResponse(
+                name=topic.name,
+                partitions=_each(
+                    topic.partition_indexes,
+                    kind.PartitionResponse,
+                    "partition_index",
+                    error_code=code,
+                    error_message=text,
+                ),
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _groups(attribute: str, response: Any, kind: Any, entries: str, name: str) -> Refuse:
+    """One error per group or transaction that the request names."""
+
+    def refused(request: Any, code: ErrorCode, _text: str | None) -> Any:
+        names = getattr(request, attribute)
+        return response(**{entries: _each(names, kind, name, error_code=code)})
+
+    return refused
+
+
+_Described = m.DescribeGroupsResponse
+_Deleted = m.DeleteGroupsResponse
+_Transactions = m.DescribeTransactionsResponse
+_Consumers = m.ConsumerGroupDescribeResponse
+
+REFUSALS: Final[Mapping[type, Refuse]] = MappingProxyType(
+    {
+        m.ProduceRequest: _produce,
+        m.FetchRequest: _fetch,
+        m.ListOffsetsRequest: _list_offsets,
+        m.OffsetCommitRequest: _offset_commit,
+        m.OffsetFetchRequest: _offset_fetch,
+        m.JoinGroupRequest: _whole(m.JoinGroupResponse),
+        m.HeartbeatRequest: _whole(m.HeartbeatResponse),
+        m.LeaveGroupRequest: _whole(m.LeaveGroupResponse),
+        m.SyncGroupRequest: _whole(m.SyncGroupResponse),
+        m.DescribeGroupsRequest: _groups(
+            "groups", _Described, _Described.DescribedGroup, "groups", "group_id"
+        ),
+        m.ListGroupsRequest: _whole(m.ListGroupsResponse),
+        m.DeleteRecordsRequest: _delete_records,
+        m.OffsetForLeaderEpochRequest: _leader_epochs,
+        m.AddPartitionsToTxnRequest: _add_partitions,
+        m.AddOffsetsToTxnRequest: _whole(m.AddOffsetsToTxnResponse),
+        m.EndTxnRequest: _whole(m.EndTxnResponse),
+        m.WriteTxnMarkersRequest: _markers,
+        m.TxnOffsetCommitRequest: _txn_offset_commit,
+        m.AlterReplicaLogDirsRequest: _replica_dirs,
+        m.DescribeLogDirsRequest: _log_dirs,
+        m.DeleteGroupsRequest: _groups(
+            "groups_names", _Deleted, _Deleted.DeletableGroupResult, "results", "group_id"
+        ),
+        m.OffsetDeleteRequest: _whole(m.OffsetDeleteResponse),
+        m.DescribeProducersRequest: _producers,
+        m.DescribeTransactionsRequest: _groups(
+            "transactional_ids",
+            _Transactions,
+            _Transactions.TransactionState,
+            "transaction_states",
+            "transactional_id",
+        ),
+        m.ListTransactionsRequest: _whole(m.ListTransactionsResponse),
+        m.ConsumerGroupHeartbeatRequest: _texted(m.ConsumerGroupHeartbeatResponse),
+        m.ConsumerGroupDescribeRequest: _groups(
+            "group_ids", _Consumers, _Consumers.DescribedGroup, "groups", "group_id"
+        ),
+    }
+)
+"""Request -> how it is refused."""
+
+
+def _refusing(refused: Refuse) -> Serve:
+    def serve(_cluster: KnownCluster, request: Any, _asked: Asked) -> Any:
+        return refused(request, CODE, WHY)
+
+    return serve
+
+
+for _request, _refused in REFUSALS.items():
+    serves(_request, refused=_refused)(_refusing(_refused))

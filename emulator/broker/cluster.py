@@ -1,0 +1,168 @@
+"""What a broker knows of its cluster: the data behind all answers that it gives itself.
+
+A broker in KRaft mode knows the image of the metadata log, one in ZooKeeper mode what the
+controller told it. Both are one protocol here, so an API is written once.
+
+Source: MetadataCache, KRaftMetadataCache, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import NamedTuple, Protocol
+
+from emulator.metadata.brokers import Broker
+from emulator.metadata.image import EMPTY, Image
+
+NO_CONTROLLER = -1
+
+
+class KnownNode(NamedTuple):
+    """Where a broker is reached on one listener."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+class KnownPartition(Protocol):
+    """A partition; -1 is no leader."""
+
+    @property
+    def leader(self) -> int:
+        """Id of the leader."""
+
+    @property
+    def leader_epoch(self) -> int:
+        """Epoch of the leader."""
+
+    @property
+    def isr(self) -> Sequence[int]:
+        """In-sync replicas."""
+
+    @property
+    def replicas(self) -> Sequence[int]:
+        """All replicas, the preferred leader first."""
+
+
+class KnownTopic(Protocol):
+    """A topic."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def id(self) -> bytes:
+        """Its id, 16 bytes; zeros if it has none."""
+
+    @property
+    def partitions(self) -> Mapping[int, KnownPartition]:
+        """By number, ascending."""
+
+
+class KnownCluster(Protocol):
+    """See the module's docstring. All answers are of one moment: the protocol is read-only."""
+
+    @property
+    def cluster_id(self) -> str:
+        """Id of the cluster, base64url."""
+
+    def topic(self, name: str) -> KnownTopic | None:
+        """The topic of that name."""
+
+    def topic_by_id(self, topic_id: bytes) -> KnownTopic | None:
+        """The topic of that id."""
+
+    def topics(self) -> Iterable[KnownTopic]:
+        """All topics."""
+
+    def registered(self, broker_id: int) -> bool:
+        """Whether the broker is part of the cluster, alive or not."""
+
+    def node(self, broker_id: int, listener: str) -> KnownNode | None:
+        """A broker on a listener, if it is registered and has the listener."""
+
+    def online(self, broker_id: int, listener: str) -> bool:
+        """Whether the replicas of a broker count as online on a listener."""
+
+    def alive(self, listener: str) -> list[KnownNode]:
+        """All brokers that are alive and have the listener, by id."""
+
+    def controller_id(self, rng: Random) -> int:
+        """The id shown to clients as the controller; -1 if there is none."""
+
+    def features(self) -> tuple[int, Mapping[str, int]]:
+        """Epoch of the finalised features, -1 if there are none, and level by name."""
+
+    def config(self, resource_type: int, name: str) -> Mapping[str, str]:
+        """The dynamic config of a resource."""
+
+
+@dataclass(slots=True)
+class ImageCluster:
+    """A broker's cluster in KRaft mode: the newest image that was published.
+
+    Clients never learn the controller, which they cannot reach: a random broker is shown instead
+    (KIP-590, A02).
+    """
+
+    cluster_id: str
+    image: Image = EMPTY
+
+    def topic(self, name: str) -> KnownTopic | None:
+        """See KnownCluster."""
+        return self.image.topic(name)
+
+    def topic_by_id(self, topic_id: bytes) -> KnownTopic | None:
+        """See KnownCluster."""
+        return self.image.topics.get(topic_id)
+
+    def topics(self) -> Iterable[KnownTopic]:
+        """See KnownCluster."""
+        return self.image.topics.values()
+
+    def registered(self, broker_id: int) -> bool:
+        """See KnownCluster."""
+        return broker_id in self.image.brokers
+
+    def node(self, broker_id: int, listener: str) -> KnownNode | None:
+        """See KnownCluster; a fenced broker has an address too."""
+        broker = self.image.brokers.get(broker_id)
+        return None if broker is None else _node(broker, listener)
+
+    def online(self, broker_id: int, listener: str) -> bool:
+        """See KnownCluster."""
+        broker = self.image.brokers.get(broker_id)
+        return broker is not None and not broker.fenced and broker.endpoint(listener) is not None
+
+    def alive(self, listener: str) -> list[KnownNode]:
+        """See KnownCluster."""
+        return [
+            node
+            for broker in self.image.brokers.values()
+            if not broker.fenced and (node := _node(broker, listener)) is not None
+        ]
+
+    def controller_id(self, rng: Random) -> int:
+        """See KnownCluster."""
+        alive = [broker.id for broker in self.image.brokers.values() if not broker.fenced]
+        return rng.choice(alive) if alive else NO_CONTROLLER
+
+    def features(self) -> tuple[int, Mapping[str, int]]:
+        """See KnownCluster; the epoch is the offset of the image."""
+        return self.image.offset, self.image.finalised_features
+
+    def config(self, resource_type: int, name: str) -> Mapping[str, str]:
+        """See KnownCluster."""
+        return self.image.config(resource_type, name)
+
+
+def _node(broker: Broker, listener: str) -> KnownNode | None:
+    endpoint = broker.endpoint(listener)
+    if endpoint is None:
+        return None
+    return KnownNode(broker.id, endpoint.host, endpoint.port, broker.rack)

@@ -1,0 +1,227 @@
+"""What a broker has of the metadata log: the applied state, and batches not committed yet.
+
+Makes the requests that continue it, and takes their answers. Nothing is kept on disk: a broker
+reads the log from its beginning, or the newest snapshot, at every start.
+
+Source: KafkaRaftClient as an observer, MetadataLoader, Kafka 3.9; KIP-595, KIP-630.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from emulator.broker.shared_log import START, LogImages, LogState
+from emulator.metadata.delta import Delta
+from emulator.metadata.errors import ReplayError
+from emulator.metadata.image import Image
+from emulator.raft.layout import TOPIC, TOPIC_ID
+from wire import messages as m
+from wire.batch import BatchHeader, batch_header
+from wire.errors import DecodeError, ErrorCode
+
+FETCH_WAIT_MS: Final = 500
+FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
+SNAPSHOT_BYTES_MAX: Final = 1024 * 1024 * 1024
+"""A leader that names a larger snapshot is not believed."""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerIdentity:
+    """Who follows, as the requests name it."""
+
+    node_id: int
+    cluster_id: str
+    directory_id: bytes
+
+
+@dataclass(slots=True)
+class _Download:
+    end_offset: int
+    epoch: int
+    data: bytearray
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    header: BatchHeader
+    data: bytes
+
+
+class FollowedMetadata:
+    """See the module's docstring.
+
+    Args:
+        identity: who follows.
+        images: of this cluster, shared with other brokers of the process.
+    """
+
+    def __init__(self, identity: FollowerIdentity, images: LogImages) -> None:
+        self.high_watermark = -1
+        self._identity = identity
+        self._images = images
+        self._state: LogState = START
+        self._pending: list[_Pending] = []
+        self._download: _Download | None = None
+        self._deltas: list[Delta] = []
+        self._replaced = False
+
+    @property
+    def image(self) -> Image:
+        """The metadata as far as it is committed and may be shown."""
+        return self._state.stable
+
+    @property
+    def current(self) -> bool:
+        """Whether everything that was committed at the last answer is applied."""
+        return 0 <= self.high_watermark <= self._applied_end
+
+    def take_deltas(self) -> tuple[bool, list[Delta]]:
+        """Deltas since the last call; True: a snapshot came first, so the image is another one."""
+        replaced, self._replaced = self._replaced, False
+        deltas, self._deltas = self._deltas, []
+        return replaced, deltas
+
+    def forget_unfinished(self) -> None:
+        """Drop batches that are not committed, and a snapshot that is not complete."""
+        self._pending, self._download = [], None
+
+    # ---------------------------------------------------------------- requests
+    def request(self, leader_epoch: int) -> m.FetchRequest | m.FetchSnapshotRequest:
+        """The request that continues the log, or the snapshot that is being read."""
+        if self._download is not None:
+            return self._fetch_snapshot(self._download, leader_epoch)
+        kind, own = m.FetchRequest, self._identity
+        end_offset, last_epoch = self._end
+        partition = kind.FetchPartition(
+            current_leader_epoch=leader_epoch,
+            fetch_offset=end_offset,
+            last_fetched_epoch=last_epoch,
+            replica_directory_id=own.directory_id,
+        )
+        return kind(
+            cluster_id=own.cluster_id,
+            replica_state=kind.ReplicaState(replica_id=own.node_id),
+            max_wait_ms=FETCH_WAIT_MS,
+            max_bytes=FETCH_BYTES_MAX,
+            topics=[kind.FetchTopic(topic=TOPIC, topic_id=TOPIC_ID, partitions=[partition])],
+        )
+
+    def _fetch_snapshot(self, wanted: _Download, leader_epoch: int) -> m.FetchSnapshotRequest:
+        kind, own = m.FetchSnapshotRequest, self._identity
+        partition = kind.PartitionSnapshot(
+            current_leader_epoch=leader_epoch,
+            snapshot_id=kind.SnapshotId(end_offset=wanted.end_offset, epoch=wanted.epoch),
+            position=len(wanted.data),
+            replica_directory_id=own.directory_id,
+        )
+        return kind(
+            cluster_id=own.cluster_id,
+            replica_id=own.node_id,
+            max_bytes=FETCH_BYTES_MAX,
+            topics=[kind.TopicSnapshot(name=TOPIC, partitions=[partition])],
+        )
+
+    @property
+    def _applied_end(self) -> int:
+        return self._state.tip.offset + 1
+
+    @property
+    def _end(self) -> tuple[int, int]:
+        """The end offset of what was fetched, and the epoch of its last record."""
+        if self._pending:
+            last = self._pending[-1].header
+            return last.last_offset + 1, last.leader_epoch
+        return self._applied_end, max(self._state.tip.epoch, 0)
+
+    # ---------------------------------------------------------------- answers without an error
+    def fetched(self, partition: m.FetchResponse.PartitionData) -> None:
+        """Take records, or learn that the log begins with a snapshot, or differs from ours.
+
+        Raises:
+            DecodeError: the records cannot be read, or do not follow ours.
+            ReplayError: a committed record does not fit, or the leader's log differs from ours
+                where it was committed.
+        """
+        snapshot, diverging = partition.snapshot_id, partition.diverging_epoch
+        if snapshot.end_offset >= 0:
+            self._download = _Download(snapshot.end_offset, snapshot.epoch, bytearray())
+        elif diverging.epoch >= 0:
+            self._cut(diverging.end_offset)
+        else:
+            self._append(partition.records or b"")
+            self.high_watermark = max(self.high_watermark, partition.high_watermark)
+            self._commit()
+
+    def downloaded(self, piece: m.FetchSnapshotResponse.PartitionSnapshot) -> None:
+        """Take the next piece of a snapshot; a complete one is applied.
+
+        Raises:
+            DecodeError: it is another piece, or the snapshot cannot be read.
+            RecoveryError: the snapshot is damaged.
+            ReplayError: a record does not fit.
+        """
+        wanted = self._download
+        if wanted is None:
+            return
+        got = piece.snapshot_id
+        if piece.error_code == ErrorCode.SNAPSHOT_NOT_FOUND:
+            self._download = None
+            return
+        if (got.end_offset, got.epoch) != (wanted.end_offset, wanted.epoch):
+            raise _nonsense("another snapshot")
+        if piece.position != len(wanted.data) or not 0 < piece.size <= SNAPSHOT_BYTES_MAX:
+            raise _nonsense(f"position {piece.position} of {piece.size} bytes")
+        if not piece.unaligned_records:
+            raise _nonsense("an empty piece of a snapshot")
+        wanted.data += piece.unaligned_records
+        if len(wanted.data) < piece.size:
+            return
+        self._download = None
+        if wanted.end_offset <= self._applied_end:
+            raise _nonsense(f"a snapshot up to {wanted.end_offset}, which was applied already")
+        self._state = self._images.of_snapshot(bytes(wanted.data), wanted.end_offset, wanted.epoch)
+        self._pending = []
+        self.high_watermark = max(self.high_watermark, wanted.end_offset)
+        self._deltas, self._replaced = [], True
+
+    def _append(self, data: bytes) -> None:
+        position = 0
+        expected, _ = self._end
+        while position < len(data):
+            header = batch_header(data, position)
+            if header.base_offset != expected:
+                raise _nonsense(f"a batch at offset {header.base_offset} instead of {expected}")
+            chunk = data[position : position + header.size]
+            if len(chunk) < header.size:
+                raise _nonsense("an incomplete batch")
+            self._pending.append(_Pending(header, chunk))
+            expected = header.last_offset + 1
+            position += header.size
+
+    def _commit(self) -> None:
+        done = 0
+        for batch in self._pending:
+            if batch.header.last_offset >= self.high_watermark:
+                break
+            self._state = self._images.after(self._state, batch.header, batch.data)
+            self._deltas += self._state.deltas
+            done += 1
+        del self._pending[:done]
+
+    def _cut(self, end_offset: int) -> None:
+        """Drop batches that the leader does not have."""
+        if end_offset < self._applied_end:
+            raise ReplayError(
+                f"the leader's log differs from offset {end_offset} on, but records up to offset "
+                f"{self._applied_end - 1} were committed"
+            )
+        kept = [one for one in self._pending if one.header.last_offset < end_offset]
+        if kept == self._pending:
+            # Our last epoch is unknown to the leader although the offset is not: read it again.
+            kept = []
+        self._pending = kept
+
+
+def _nonsense(why: str) -> DecodeError:
+    return DecodeError("metadata log", -1, "", 0, why)

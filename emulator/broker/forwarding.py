@@ -1,0 +1,215 @@
+"""Forwards clients' requests to the controller in Envelopes (KIP-590), on one channel.
+
+A request goes with its header, body, principal and address as the client sent it, and its answer
+goes back as the controller made it. The channel repeats a request until the controller answers
+it or the request's time is over; the rest is decided here:
+
+=============================  =======================================================
+the controller                 the client gets
+=============================  =======================================================
+answers the request            this answer
+does not answer in time        REQUEST_TIMED_OUT in the form of its API
+UNSUPPORTED_VERSION            its connection is closed: its list of versions is old
+any other error, or refuses    UNKNOWN_SERVER_ERROR in the form of its API
+the login, or lacks Envelope
+=============================  =======================================================
+
+Source: ForwardingManagerImpl, RequestHandlerHelper.sendForwardedResponse, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from emulator.broker.controller_channel import ControllerChannel, Outcome
+from emulator.net.outcomes import Answered, EndedBy, Unanswered
+from emulator.seam import Effect, Event
+from wire import messages as m
+from wire.codec import encode
+from wire.errors import DecodeError, ErrorCode
+from wire.frame import RequestHeader, decode_response
+from wire.releases import Ranges
+
+_PRINCIPAL_VERSION: Final = 0
+
+Then: TypeAlias = Callable[[Any, int], None]
+"""Takes an answer, None if there will be none, and the time."""
+
+
+class Forwardee(NamedTuple):
+    """Whose request it is. ``principal``: ``Type:name``; ``address``: 4 or 16 raw bytes."""
+
+    conn: int
+    principal: str
+    address: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarded:
+    """The outcome for a client. One of ``payload`` and ``error`` is given; else close.
+
+    ``payload``: header and body of the answer as the controller made it. ``message``: the same,
+    decoded. ``error``: for the whole request, to be put in the form of its API.
+    """
+
+    payload: bytes | None = None
+    message: Any = None
+    error: ErrorCode | None = None
+
+
+Done: TypeAlias = Callable[[Forwarded], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Envelope:
+    header: RequestHeader
+    done: Done
+    conn: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    then: Then
+
+
+@dataclass(slots=True)
+class ForwardingCounts:
+    """What was forwarded, for the metrics of KIP-590."""
+
+    envelopes_total: int = 0
+    """Requests of clients that were put into Envelopes."""
+    clients_total: int = 0
+    """Times that a connection began to wait for a forwarded request."""
+    refused_total: int = 0
+    """Envelopes that the controller refused by CLUSTER_AUTHORIZATION_FAILED."""
+    waiting: dict[int, int] = field(default_factory=dict)
+    """Connection -> its forwarded requests without an answer."""
+
+    def begun(self, conn: int) -> None:
+        """A request of a connection is forwarded."""
+        self.envelopes_total += 1
+        self.clients_total += conn not in self.waiting
+        self.waiting[conn] = self.waiting.get(conn, 0) + 1
+
+    def ended(self, conn: int) -> None:
+        """It has its outcome."""
+        self.waiting[conn] -= 1
+        if not self.waiting[conn]:
+            del self.waiting[conn]
+
+
+class Forwarding:
+    """A ``Part``: the channel ``forwarding``, shared by Envelopes and requests of the broker.
+
+    Args:
+        channel: to whoever is the controller; gives up after the broker's request timeout.
+    """
+
+    def __init__(self, channel: ControllerChannel[_Envelope | _Plain]) -> None:
+        self.counts = ForwardingCounts()
+        self._channel = channel
+
+    @property
+    def controller_versions(self) -> Ranges | None:
+        """What the controller offered on the last connection; None before the first."""
+        return self._channel.versions
+
+    def forward(
+        self, data: bytes, header: RequestHeader, who: Forwardee, now_ms: int, done: Done
+    ) -> None:
+        """Forward a client's request.
+
+        Args:
+            data: header and body, as the client sent them.
+            header: the same header, decoded.
+            who: the client.
+            now_ms: the request's time counts from here.
+            done: takes the outcome, once.
+        """
+        envelope = m.EnvelopeRequest(
+            request_data=data,
+            request_principal=principal_bytes(who.principal),
+            client_host_address=who.address,
+        )
+        self.counts.begun(who.conn)
+        self._channel.put(envelope, _Envelope(header, done, who.conn), now_ms)
+
+    def ask(self, request: Any, then: Then, now_ms: int) -> None:
+        """Send a request of the broker itself, without an Envelope."""
+        self._channel.put(request, _Plain(then), now_ms)
+
+    # ---------------------------------------------------------------- a part
+    @property
+    def deadline_ms(self) -> int | None:
+        """See Part."""
+        return self._channel.deadline_ms
+
+    def start(self, now_ms: int) -> None:
+        """See Part."""
+
+    def handle(self, event: Event, now_ms: int) -> None:
+        """See Part."""
+        self._take(self._channel.handle(event, now_ms), now_ms)
+
+    def tick(self, now_ms: int) -> None:
+        """See Part."""
+        self._take(self._channel.tick(now_ms), now_ms)
+
+    def effects(self, now_ms: int) -> list[Effect]:
+        """See Part."""
+        return self._channel.effects(now_ms)
+
+    def close(self) -> None:
+        """See Part; the clients' connections are closed too, so nobody waits."""
+        self._channel.close()
+
+    # ---------------------------------------------------------------- outcomes
+    def _take(self, outcomes: list[Outcome[_Envelope | _Plain]], now_ms: int) -> None:
+        for outcome in outcomes:
+            match outcome:
+                case Answered(ticket=_Plain(then), message=message):
+                    then(message, now_ms)
+                case Unanswered(ticket=_Plain(then)):
+                    then(None, now_ms)
+                case Answered(ticket=_Envelope() as asked, message=message):
+                    self._done(asked, self._answered(asked, message))
+                case Unanswered(ticket=_Envelope() as asked, by=by):
+                    late = by is EndedBy.TIME
+                    error = ErrorCode.REQUEST_TIMED_OUT if late else ErrorCode.UNKNOWN_SERVER_ERROR
+                    self._done(asked, Forwarded(error=error))
+
+    def _done(self, asked: _Envelope, outcome: Forwarded) -> None:
+        self.counts.ended(asked.conn)
+        asked.done(outcome)
+
+    def _answered(self, asked: _Envelope, envelope: m.EnvelopeResponse) -> Forwarded:
+        code = envelope.error_code
+        if code == ErrorCode.UNSUPPORTED_VERSION:
+            return Forwarded()
+        failed = Forwarded(error=ErrorCode.UNKNOWN_SERVER_ERROR)
+        if code:
+            self.counts.refused_total += code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            return failed
+        data, header = envelope.response_data, asked.header
+        if data is None or len(data) < 4:
+            return failed
+        # It is that of the header we sent, unless the controller is wrong.
+        payload = header.correlation_id.to_bytes(4, "big", signed=True) + data[4:]
+        try:
+            _, message = decode_response(header.api_key, header.api_version, payload)
+        except DecodeError:
+            return failed
+        return Forwarded(payload, message)
+
+
+def principal_bytes(principal: str) -> bytes:
+    """A principal as DefaultKafkaPrincipalBuilder serialises it.
+
+    >>> principal_bytes("User:ANONYMOUS").hex(" ")
+    '00 00 05 55 73 65 72 0a 41 4e 4f 4e 59 4d 4f 55 53 00 00'
+    """
+    kind, _, name = principal.partition(":")
+    value = m.DefaultPrincipalData(type=kind, name=name, token_authenticated=False)
+    return _PRINCIPAL_VERSION.to_bytes(2, "big") + encode(value, _PRINCIPAL_VERSION)

@@ -1,0 +1,309 @@
+"""The life of a broker as its controller sees it: registration, heartbeats, controlled shutdown.
+
+One request at a time. A registration that is refused or lost is sent again until its time is over.
+Heartbeats ask to stay fenced until the broker has read the metadata. A shutdown is asked for by
+heartbeats, until the controller grants it.
+
+Source: BrokerLifecycleManager, Kafka 3.4-3.9; KIP-631, KIP-841.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias
+
+from emulator.broker.controller_channel import ControllerChannel, Outcome
+from emulator.net.outcomes import Answered
+from emulator.seam import Effect, Event, Log
+from wire import messages as m
+from wire.errors import ErrorCode
+
+CATCHING_UP_MS: Final = 10
+"""Pause between heartbeats until the broker has read its own registration."""
+SHUTTING_DOWN_MS: Final = 50
+"""Pause after the first heartbeat that asks for a shutdown; later ones have the usual pause."""
+BACKOFF_MS: Final = 100
+"""Pause after the first failed request; twice as long after each one that follows."""
+SHUTDOWN_MS_MAX: Final = 5 * 60_000
+"""How long a controlled shutdown may take."""
+MAKE_ZEROS_SINCE: Final = 4
+"""Below this version of BrokerRegistration features with a minimum of 0 are left out."""
+
+
+class LifeState(Enum):
+    """State of a broker."""
+
+    NOT_RUNNING = "not running"
+    STARTING = "starting"
+    """Not registered yet, or its registration is not read yet."""
+    RECOVERY = "recovery"
+    """Caught up, and fenced."""
+    RUNNING = "running"
+    PENDING_CONTROLLED_SHUTDOWN = "pending controlled shutdown"
+    SHUTTING_DOWN = "shutting down"
+
+
+_S = LifeState
+NEXT: Final[Mapping[LifeState, AbstractSet[LifeState]]] = MappingProxyType(
+    {
+        _S.NOT_RUNNING: frozenset({_S.STARTING, _S.SHUTTING_DOWN}),
+        _S.STARTING: frozenset({_S.RECOVERY, _S.SHUTTING_DOWN}),
+        _S.RECOVERY: frozenset({_S.RUNNING, _S.SHUTTING_DOWN}),
+        _S.RUNNING: frozenset({_S.PENDING_CONTROLLED_SHUTDOWN, _S.SHUTTING_DOWN}),
+        _S.PENDING_CONTROLLED_SHUTDOWN: frozenset({_S.SHUTTING_DOWN}),
+        _S.SHUTTING_DOWN: frozenset(),
+    }
+)
+"""State -> the states that may follow it."""
+
+Kind: TypeAlias = Literal["registration", "heartbeat", "unregistration"]
+
+
+@dataclass(frozen=True, slots=True)
+class LifeSettings:
+    """What a broker registers, and its times in milliseconds.
+
+    ``features``: lowest and highest level by name. ``registration_ms`` None: it tries for ever, as
+    a broker in ZooKeeper mode does.
+    """
+
+    broker_id: int
+    cluster_id: str
+    incarnation_id: bytes
+    listeners: tuple[m.BrokerRegistrationRequest.Listener, ...]
+    features: Mapping[str, tuple[int, int]]
+    rack: str | None
+    log_dirs: tuple[bytes, ...]
+    heartbeat_ms: int
+    session_ms: int
+    registration_ms: int | None
+    is_migrating_zk_broker: bool = False
+
+
+class LifecycleManager:
+    """A ``Part``. ``epoch`` is that of the registration, -1 before; ``over`` the end, if it came.
+
+    Args:
+        settings: see there.
+        channel: the channel ``heartbeat`` (in ZooKeeper mode ``quorum``).
+        reached: offset of the last record of the metadata log that was applied.
+        ready: whether it has read what was committed when it started.
+    """
+
+    def __init__(
+        self,
+        settings: LifeSettings,
+        channel: ControllerChannel[Kind],
+        reached: Callable[[], int],
+        ready: Callable[[], bool],
+    ) -> None:
+        self.epoch = -1
+        self.state = LifeState.NOT_RUNNING
+        self.over: tuple[int, str] | None = None
+        """Exit code and reason, once this life has ended."""
+        self._settings = settings
+        self._channel = channel
+        self._reached = reached
+        self._ready = ready
+        self._due_ms: int | None = None
+        """When the next request is due; None while one is in flight, and before the start."""
+        self._give_up_ms: int | None = None
+        """When a registration or a shutdown takes too long."""
+        self._failures = 0
+        self._asked_to_leave = False
+        self._leaving_why: str | None = None
+        """Why the broker unregisters; None: it does not."""
+        self._refusal = "no controller answered"
+        self._effects: list[Effect] = []
+
+    # ---------------------------------------------------------------- a part
+    @property
+    def deadline_ms(self) -> int | None:
+        """See Part."""
+        if self.over is not None:
+            return None
+        times = (self._due_ms, self._give_up_ms, self._channel.deadline_ms)
+        return min((one for one in times if one is not None), default=None)
+
+    def start(self, now_ms: int) -> None:
+        """See Part."""
+        self._enter(LifeState.STARTING)
+        self._due_ms = now_ms
+        if self._settings.registration_ms is not None:
+            self._give_up_ms = now_ms + self._settings.registration_ms
+
+    def handle(self, event: Event, now_ms: int) -> None:
+        """See Part."""
+        self._take(self._channel.handle(event, now_ms), now_ms)
+
+    def tick(self, now_ms: int) -> None:
+        """See Part."""
+        if self.over is None and self._give_up_ms is not None and self._give_up_ms <= now_ms:
+            self._given_up()
+        if self.over is None and self._due_ms is not None and self._due_ms <= now_ms:
+            self._due_ms = None
+            self._send(now_ms)
+        self._take(self._channel.tick(now_ms), now_ms)
+
+    def effects(self, now_ms: int) -> list[Effect]:
+        """See Part."""
+        effects, self._effects = self._effects, []
+        return effects + self._channel.effects(now_ms)
+
+    def close(self) -> None:
+        """See Part."""
+        self._due_ms = None
+        self._channel.close()
+
+    # ---------------------------------------------------------------- what its owner wants
+    def hurry(self, now_ms: int) -> None:
+        """Send the next heartbeat at once: the broker has become ready."""
+        if self._due_ms is not None and self.epoch >= 0:
+            self._due_ms = min(self._due_ms, now_ms)
+
+    def shut_down(self, now_ms: int, *, controlled: bool) -> None:
+        """Leave: ask the controller to move the leaders elsewhere first, if it can be asked."""
+        if self.state is LifeState.RUNNING and controlled:
+            self._enter(LifeState.PENDING_CONTROLLED_SHUTDOWN)
+            self._give_up_ms = now_ms + SHUTDOWN_MS_MAX
+            self.hurry(now_ms)
+        elif self.state is not LifeState.PENDING_CONTROLLED_SHUTDOWN:
+            self._end(0, "stopped")
+
+    def unregister(self, why: str, now_ms: int) -> None:
+        """Take the registration back and end with exit code 1, whatever the controller says."""
+        if self._leaving_why is not None or self.over is not None:
+            return
+        self._leaving_why = why
+        self._give_up_ms = now_ms + self._settings.session_ms
+        if self._due_ms is not None:
+            self._due_ms = now_ms
+
+    # ---------------------------------------------------------------- requests
+    def _send(self, now_ms: int) -> None:
+        own = self._settings
+        if self._leaving_why is not None:
+            request = m.UnregisterBrokerRequest(broker_id=own.broker_id)
+            self._channel.put(request, "unregistration", now_ms)
+        elif self.epoch < 0:
+            self._channel.put(self._registration(), "registration", now_ms)
+        else:
+            heartbeat = m.BrokerHeartbeatRequest(
+                broker_id=own.broker_id,
+                broker_epoch=self.epoch,
+                current_metadata_offset=max(self._reached(), 0),
+                want_fence=not self._ready(),
+                want_shut_down=self.state is LifeState.PENDING_CONTROLLED_SHUTDOWN,
+            )
+            self._channel.put(heartbeat, "heartbeat", now_ms)
+
+    def _registration(self) -> m.BrokerRegistrationRequest:
+        kind, own = m.BrokerRegistrationRequest, self._settings
+        return kind(
+            broker_id=own.broker_id,
+            cluster_id=own.cluster_id,
+            incarnation_id=own.incarnation_id,
+            listeners=list(own.listeners),
+            features=[
+                kind.Feature(name=name, min_supported_version=low, max_supported_version=high)
+                for name, (low, high) in own.features.items()
+                if low > 0 or self._zeros
+            ],
+            rack=own.rack,
+            is_migrating_zk_broker=own.is_migrating_zk_broker,
+            log_dirs=own.log_dirs,
+        )
+
+    @property
+    def _zeros(self) -> bool:
+        """Whether the controller, if it is known, takes features that may be absent."""
+        offered = self._channel.versions
+        return offered is not None and offered.get(62, (0, -1))[1] >= MAKE_ZEROS_SINCE
+
+    # ---------------------------------------------------------------- answers
+    def _take(self, outcomes: list[Outcome[Kind]], now_ms: int) -> None:
+        for outcome in outcomes:
+            match outcome:
+                case Answered(message=m.BrokerRegistrationResponse() as answer):
+                    self._registered(answer, now_ms)
+                case Answered(message=m.BrokerHeartbeatResponse() as answer):
+                    self._beaten(answer, now_ms)
+                case Answered(message=m.UnregisterBrokerResponse()):
+                    assert self._leaving_why is not None
+                    self._end(1, self._leaving_why)
+                case _:
+                    self._failed(f"{outcome.ticket} was not answered", now_ms)
+
+    def _registered(self, answer: m.BrokerRegistrationResponse, now_ms: int) -> None:
+        if answer.error_code:
+            self._refused("registration", answer.error_code, now_ms)
+            return
+        self._failures, self._refusal = 0, ""
+        self._give_up_ms = None if self._leaving_why is None else self._give_up_ms
+        self.epoch = answer.broker_epoch
+        self._due_ms = now_ms
+        self._effects.append(Log("info", "registered", {"broker_epoch": self.epoch}))
+
+    def _beaten(self, answer: m.BrokerHeartbeatResponse, now_ms: int) -> None:
+        if answer.error_code:
+            self._refused("heartbeat", answer.error_code, now_ms)
+            return
+        self._failures, self._refusal = 0, ""
+        pause_ms = self._settings.heartbeat_ms
+        match self.state:
+            case LifeState.STARTING if answer.is_caught_up:
+                self._enter(LifeState.RECOVERY)
+                pause_ms = 0 if self._ready() else pause_ms
+            case LifeState.STARTING:
+                pause_ms = CATCHING_UP_MS
+            case LifeState.RECOVERY if not answer.is_fenced:
+                self._enter(LifeState.RUNNING)
+            case LifeState.PENDING_CONTROLLED_SHUTDOWN if answer.should_shut_down:
+                self._end(0, "stopped; the controller granted it")
+                return
+            case LifeState.PENDING_CONTROLLED_SHUTDOWN:
+                pause_ms = pause_ms if self._asked_to_leave else SHUTTING_DOWN_MS
+                self._asked_to_leave = True
+            case _:
+                """It stays as it is."""
+        self._due_ms = now_ms if self._leaving_why is not None else now_ms + pause_ms
+
+    def _refused(self, what: str, code: int, now_ms: int) -> None:
+        try:
+            name = ErrorCode(code).name
+        except ValueError:
+            name = f"error {code}"
+        self._failed(f"{what} refused: {name}", now_ms)
+
+    def _failed(self, why: str, now_ms: int) -> None:
+        if why != self._refusal:
+            self._effects.append(Log("warning", "the controller refuses", {"why": why}))
+        self._refusal = why
+        pause_ms = min(BACKOFF_MS << min(self._failures, 20), self._settings.session_ms)
+        self._failures += 1
+        self._due_ms = now_ms + pause_ms
+        if self._leaving_why is not None:
+            self._end(1, self._leaving_why)
+
+    # ---------------------------------------------------------------- the end
+    def _given_up(self) -> None:
+        if self._leaving_why is not None:
+            self._end(1, self._leaving_why)
+        elif self.state is LifeState.PENDING_CONTROLLED_SHUTDOWN:
+            self._end(1, "stopped; the controller did not grant a controlled shutdown")
+        else:
+            self._end(1, f"not registered with the controller in time: {self._refusal}")
+
+    def _end(self, exit_code: int, why: str) -> None:
+        if self.over is None:
+            self._enter(LifeState.SHUTTING_DOWN)
+            self.over = (exit_code, why)
+
+    def _enter(self, state: LifeState) -> None:
+        assert state in NEXT[self.state], f"{self.state} to {state}"
+        self.state = state
+        self._effects.append(Log("info", "broker state", {"state": state.value}))

@@ -1,0 +1,284 @@
+"""One broker: its connections, its parts and its answers behind one ``step``.
+
+Start reading here. A request of a client is answered from what the broker knows
+(``emulator.broker.api``), or goes to the controller in an Envelope (``forwarding``). What it knows
+and who its controller is depends on its mode (``side``). It stores no records.
+
+Source: BrokerServer, KafkaApis, Kafka 3.9; KIP-590.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+
+from emulator.broker.clients import ClientSoftware
+from emulator.broker.controller_channel import ControllerChannel
+from emulator.broker.creation import TopicCreation
+from emulator.broker.forwarding import Forwarded, Forwardee, Forwarding
+from emulator.broker.kraft import spoken
+from emulator.broker.part import Part
+from emulator.broker.producer_ids import ProducerIdSource
+from emulator.broker.registry import ANONYMOUS, Answer, Asked, PassOn, offered, refused, served
+from emulator.broker.side import BrokerSide
+from emulator.config.broker import BrokerConfig
+from emulator.config.reading import INT_MAX
+from emulator.controller.failures import RequestFailures
+from emulator.net.accepted import Connections
+from emulator.net.control import ControlRequest
+from emulator.net.population import Population
+from emulator.net.reply import API_VERSIONS, Request, encoded
+from emulator.seam import Accepted, Close, Closed, Connected, Effect, Event, Halt, Log, Received
+from wire import messages as m
+from wire.errors import UNEXPECTED, ErrorCode
+from wire.frame import encode_request
+from wire.releases import forwardable
+
+TIMED_OUT: Final = "The controller did not answer in time."
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSurroundings:
+    """What a broker needs of its process. ``stamp``: monotonic nanoseconds."""
+
+    new_conn: Callable[[], int]
+    rng: Random
+    stamp: Callable[[], int]
+    descriptors: int = INT_MAX
+
+
+class BrokerNode:
+    """A ``Machine`` of the seam.
+
+    Args:
+        config: of the broker.
+        side: its mode.
+        parts: further parts, called after those of the mode.
+        around: what the process gives it.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        side: BrokerSide,
+        around: BrokerSurroundings,
+        parts: Sequence[Part] = (),
+    ) -> None:
+        self.config = config
+        self.side = side
+        self.advertised = offered(config.release, side.mode)
+        self.connections = Connections(
+            self.advertised,
+            config.socket_request_max_bytes,
+            around.stamp,
+            Population(config.connections, around.descriptors),
+        )
+        self.forwarding = Forwarding(
+            ControllerChannel(
+                side.controller,
+                spoken(config.release),
+                around.new_conn,
+                config.request_timeout_ms,
+            )
+        )
+        self.clients = ClientSoftware()
+        self.failures = RequestFailures()
+        self._rng = around.rng
+        self._parts: tuple[Part, ...] = (*side.parts, self.forwarding, *parts)
+        self._forwardable = forwardable(config.release)
+        self._creation = TopicCreation(
+            self.forwarding, spoken(config.release), config.request_timeout_ms
+        )
+        self._producer_ids = ProducerIdSource(
+            config.node_id, lambda: side.broker_epoch, self.forwarding.ask
+        )
+        self._outcomes: list[tuple[Request, Forwarded, PassOn | None]] = []
+        self._stopping = False
+        self._halted = False
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When ``step`` is due even if nothing happens."""
+        times = [part.deadline_ms for part in self._parts]
+        times.append(self.connections.deadline_ms)
+        if self._outcomes:
+            times.append(0)
+        return min((one for one in times if one is not None), default=None)
+
+    def start(self, now_ms: int) -> list[Effect]:
+        """Begin to follow the log, and to register."""
+        for part in self._parts:
+            part.start(now_ms)
+        return self.step([], now_ms)
+
+    def step(self, events: list[Event], now_ms: int) -> list[Effect]:
+        """Take events, do what is due, return the effects in order."""
+        if self._halted:
+            return []
+        effects: list[Effect] = []
+        for conn in self.connections.behind:
+            effects += self._requests(conn, b"", now_ms)
+        for event in events:
+            effects += self._event(event, now_ms)
+        for part in self._parts:
+            part.tick(now_ms)
+        self.side.exchange(now_ms)
+        effects += self._answers(now_ms)
+        for conn in self.connections.tick(now_ms):
+            self.clients.left(conn)
+            effects.append(Close(conn))
+        for part in self._parts:
+            effects += part.effects(now_ms)
+        if self.side.over is not None:
+            effects += self._halt(*self.side.over)
+        return effects
+
+    def shutdown(self, now_ms: int) -> list[Effect]:
+        """Controlled shutdown, then ``Halt``; a second call stops at once."""
+        if self._halted:
+            return []
+        if self._stopping:
+            return self._halt(1, "stopped at once; the controller was not asked")
+        self._stopping = True
+        self.side.shut_down(now_ms)
+        log = Log("info", "stopping: the controller moves what this broker leads", {})
+        return [log, *self.step([], now_ms)]
+
+    # ---------------------------------------------------------------- events and requests
+    def _event(self, event: Event, now_ms: int) -> list[Effect]:
+        match event:
+            case Accepted():
+                return self.connections.accepted(event, now_ms)
+            case Received(conn, data) if self.connections.owns(conn):
+                return self._requests(conn, data, now_ms)
+            case Closed(conn) if self.connections.owns(conn):
+                self.connections.closed(conn)
+                self.clients.left(conn)
+            case Connected() | Received() | Closed():
+                for part in self._parts:
+                    part.handle(event, now_ms)
+            case _:
+                raise AssertionError(f"a broker has no files: {event!r}")
+        return []
+
+    def _requests(self, conn: int, data: bytes, now_ms: int) -> list[Effect]:
+        requests, closing = self.connections.received(conn, data, now_ms)
+        effects: list[Effect] = []
+        for request in requests:
+            effects += self._request(request, now_ms)
+        if not self.connections.owns(conn):
+            self.clients.left(conn)
+        return effects + closing
+
+    def _request(self, request: Request, now_ms: int) -> list[Effect]:
+        header, message = request.ticket.header, request.message
+        if isinstance(message, ControlRequest):
+            return self._reply(request, self.side.told(message, now_ms), now_ms)
+        if isinstance(message, m.ApiVersionsRequest):
+            self.clients.named(request.ticket.conn, message, header.api_version)
+        api = served().get(header.api_key)
+        if api is None:
+            if header.api_key in self._forwardable and self.side.forwards:
+                self._forward(request, request.frame, None, now_ms)
+                return []
+            code = ErrorCode.UNSUPPORTED_VERSION
+            return self._reply(request, refused(header.api_key, message, code, None), now_ms)
+        try:
+            answer = api.function(self.side.cluster, message, self._asked(request, now_ms))
+        except Exception as error:  # noqa: BLE001 - no request ends the broker
+            self.failures.note(header.api_key, error)
+            answer = refused(header.api_key, message, ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED)
+        match answer:
+            case PassOn():
+                data = encode_request(header, answer.message)
+                self._forward(request, data, answer, now_ms)
+                return []
+            case Answer():
+                self._create(request, answer, now_ms)
+                return self._reply(request, answer.response, now_ms)
+            case _:
+                return self._reply(request, answer, now_ms)
+
+    def _asked(self, request: Request, now_ms: int) -> Asked:
+        return Asked(
+            config=self.config,
+            header=request.ticket.header,
+            advertised=self.advertised,
+            now_ms=now_ms,
+            rng=self._rng,
+            address=request.peer_address,
+            listener=request.listener,
+            controller_versions=self.forwarding.controller_versions,
+            producer_ids=self._producer_ids,
+        )
+
+    def _forward(
+        self, request: Request, data: bytes, passed_on: PassOn | None, now_ms: int
+    ) -> None:
+        self.forwarding.forward(
+            data,
+            request.ticket.header,
+            _who(request),
+            now_ms,
+            lambda outcome: self._outcomes.append((request, outcome, passed_on)),
+        )
+
+    def _create(self, request: Request, answer: Answer, now_ms: int) -> None:
+        if not answer.create:
+            return
+        if answer.as_broker:
+            self._creation.for_broker(answer.create, now_ms)
+        else:
+            header = request.ticket.header
+            self._creation.for_client(answer.create, header, _who(request), now_ms)
+
+    # ---------------------------------------------------------------- answers
+    def _answers(self, now_ms: int) -> list[Effect]:
+        effects: list[Effect] = []
+        outcomes, self._outcomes = self._outcomes, []
+        for request, outcome, passed_on in outcomes:
+            ticket = request.ticket
+            if outcome.error is not None:
+                text = TIMED_OUT if outcome.error is ErrorCode.REQUEST_TIMED_OUT else UNEXPECTED
+                response = refused(ticket.header.api_key, request.message, outcome.error, text)
+                effects += self._reply(request, response, now_ms)
+            elif outcome.payload is None:
+                effects += self._close(ticket.conn)
+            elif passed_on is not None:
+                effects += self._reply(request, passed_on.join(outcome.message), now_ms)
+            else:
+                effects += self.connections.reply(ticket, outcome.payload, now_ms)
+        return effects
+
+    def _reply(self, request: Request, message: Any, now_ms: int) -> list[Effect]:
+        header = request.ticket.header
+        newest = self.advertised[API_VERSIONS][1]
+        try:
+            payload: bytes | None = encoded(header, message, newest)
+        except Exception as error:  # noqa: BLE001 - no answer ends the broker
+            self.failures.note(header.api_key, error)
+            payload = None
+        return self.connections.reply(request.ticket, payload, now_ms)
+
+    def _close(self, conn: int) -> list[Effect]:
+        """Close a client's connection, so that it asks for the versions again."""
+        if not self.connections.owns(conn):
+            return []
+        self.connections.closed(conn)
+        self.clients.left(conn)
+        return [Close(conn)]
+
+    def _halt(self, exit_code: int, why: str) -> list[Effect]:
+        self._halted = True
+        effects: list[Effect] = self.connections.close_all()
+        for part in self._parts:
+            part.close()
+            # Nothing new is sent: the time is not needed.
+            effects += [each for each in part.effects(0) if isinstance(each, Close)]
+        return [*effects, Halt(exit_code, why)]
+
+
+def _who(request: Request) -> Forwardee:
+    return Forwardee(request.ticket.conn, ANONYMOUS, request.peer_address)

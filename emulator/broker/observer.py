@@ -1,0 +1,230 @@
+"""Asks the leader of the controllers' quorum for the metadata log, as an observer.
+
+Source: KafkaRaftClient as an observer, Kafka 3.9; KIP-595, KIP-630.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import Final
+
+from emulator.broker.followed import FollowedMetadata
+from emulator.broker.quorum import KnownQuorum, ToldLeader
+from emulator.config.listeners import HostPort
+from emulator.metadata.errors import ReplayError
+from emulator.net.channel import ChannelConfig, OutboundChannel
+from emulator.net.outcomes import Answered, Broken, Opened, Turn, Unanswered
+from emulator.net.versions import NoCommonVersionError, common, declared
+from emulator.raft.errors import RecoveryError
+from emulator.seam import Effect, Event, Log
+from wire import messages as m
+from wire.errors import DecodeError, ErrorCode
+from wire.releases import Ranges
+
+BACKOFF_MS: Final = 20
+"""Pause after an answer that gave nothing (controller.quorum.retry.backoff.ms)."""
+REFUSED_MS: Final = 1_000
+"""Pause after an answer that no repetition changes soon."""
+NOT_LEADER: Final = frozenset(
+    {
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+    }
+)
+
+
+class LogObserver:
+    """A ``Part``. ``broken`` says why the log cannot be followed any more; empty while it can.
+
+    Args:
+        log: what was read; it is continued.
+        quorum: whom to ask; it is updated.
+        spoken: API key -> versions that this broker's release can send.
+        config: of the connections, each of which is made once.
+        new_conn: allocates connection ids.
+    """
+
+    def __init__(
+        self,
+        log: FollowedMetadata,
+        quorum: KnownQuorum,
+        spoken: Ranges,
+        config: ChannelConfig,
+        new_conn: Callable[[], int],
+    ) -> None:
+        assert config.retry_ms is None, "another connection may be to another node"
+        self.broken = ""
+        self.log = log
+        self.quorum = quorum
+        self._spoken = spoken
+        self._config = config
+        self._new_conn = new_conn
+        self._correlation_ids = count(1)
+        self._channel: OutboundChannel[None] | None = None
+        self._due_ms: int | None = None
+        """When to ask; None while a request is in flight, and before the start."""
+        self._effects: list[Effect] = []
+        self._said = ""
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """See Part."""
+        deadlines = [self._due_ms]
+        if self._channel is not None:
+            deadlines.append(self._channel.deadline_ms)
+        return min((one for one in deadlines if one is not None), default=None)
+
+    def start(self, now_ms: int) -> None:
+        """See Part."""
+        self._due_ms = now_ms
+
+    def handle(self, event: Event, now_ms: int) -> None:
+        """See Part."""
+        if self._channel is not None:
+            self._turns(self._channel.handle(event, now_ms), now_ms)
+
+    def tick(self, now_ms: int) -> None:
+        """See Part."""
+        if self._channel is not None:
+            self._turns(self._channel.tick(now_ms), now_ms)
+        if self._due_ms is None or self._due_ms > now_ms or self.broken:
+            return
+        leader = self.quorum.leader
+        if leader is not None and leader != self._address:
+            self._disconnect()
+        self._due_ms = None
+        if self._channel is None:
+            self._connect(now_ms)
+        else:
+            self._ask(now_ms)
+
+    def effects(self, now_ms: int) -> list[Effect]:
+        """See Part."""
+        effects, self._effects = self._effects, []
+        if self._channel is not None:
+            effects += self._channel.effects(now_ms)
+        return effects
+
+    def close(self) -> None:
+        """See Part."""
+        self._due_ms = None
+        self._disconnect()
+
+    # ---------------------------------------------------------------- the connection
+    @property
+    def _address(self) -> HostPort | None:
+        return None if self._channel is None else HostPort(*self._channel.address)
+
+    def _connect(self, now_ms: int) -> None:
+        node = self.quorum.someone()
+        self._channel = OutboundChannel(
+            (node.host, node.port), self._config, self._new_conn, self._correlation_ids
+        )
+        self._channel.dial(now_ms)
+
+    def _disconnect(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+            self._effects += self._channel.effects(None)
+            self._channel = None
+
+    def _turns(self, turns: list[Turn[None]], now_ms: int) -> None:
+        for turn in turns:
+            match turn:
+                case Opened():
+                    self._ask(now_ms)
+                case Answered(message=message):
+                    self._due_ms = now_ms + self._answered(message)
+                case Unanswered():
+                    """Its connection is reported as broken next."""
+                case Broken(why=why):
+                    self._say("debug", "lost the leader of the metadata log", why)
+                    self._look_elsewhere(now_ms + BACKOFF_MS)
+
+    def _look_elsewhere(self, due_ms: int) -> None:
+        self._disconnect()
+        self.quorum.lost()
+        self._due_ms = due_ms
+
+    def _say(self, level: str, event: str, why: str) -> None:
+        """One line for one cause: it may repeat many times a second."""
+        if why != self._said:
+            self._said = why
+            self._effects.append(Log(level, event, {"why": why}))
+
+    # ---------------------------------------------------------------- requests and answers
+    def _ask(self, now_ms: int) -> None:
+        assert self._channel is not None
+        request = self.log.request(self.quorum.epoch)
+        _, key = declared(type(request))
+        low, high = self._spoken[key]
+        offered = self._channel.offered
+        if offered is not None:
+            other_low, other_high = offered.get(key, (0, -1))
+            low, high = max(low, other_low), min(high, other_high)
+        try:
+            version = common({key: (low, high)}, type(request))
+        except NoCommonVersionError as error:
+            self._say("warning", "a controller cannot be followed", str(error))
+            self._look_elsewhere(now_ms + REFUSED_MS)
+            return
+        self._due_ms = None
+        self._channel.put(request, None, version)
+
+    def _answered(self, message: object) -> int:
+        """Take an answer; returns the pause before the next request, in milliseconds."""
+        try:
+            match message:
+                case m.FetchResponse(error_code=0, responses=[topic]) if topic.partitions:
+                    partition = topic.partitions[0]
+                    if not self._told(message, partition.current_leader):
+                        return BACKOFF_MS
+                    if partition.error_code:
+                        return self._refused(partition.error_code)
+                    self.quorum.answered(self._address)
+                    self.log.fetched(partition)
+                case m.FetchSnapshotResponse(error_code=0, topics=[topic]) if topic.partitions:
+                    piece = topic.partitions[0]
+                    if not self._told(message, piece.current_leader):
+                        return BACKOFF_MS
+                    if piece.error_code not in {0, ErrorCode.SNAPSHOT_NOT_FOUND}:
+                        return self._refused(piece.error_code)
+                    self.log.downloaded(piece)
+                case m.FetchResponse(error_code=code) | m.FetchSnapshotResponse(error_code=code):
+                    return self._refused(code)
+                case _:
+                    raise AssertionError(f"no request has this answer: {message!r}")
+        except (DecodeError, RecoveryError) as error:
+            self._say("warning", "a controller sent nonsense", str(error))
+            self.log.forget_unfinished()
+            return REFUSED_MS
+        except ReplayError as error:
+            self.broken = f"the metadata log cannot be applied: {error}"
+        return 0
+
+    def _told(
+        self,
+        message: m.FetchResponse | m.FetchSnapshotResponse,
+        leader: m.FetchResponse.LeaderIdAndEpoch | m.FetchSnapshotResponse.LeaderIdAndEpoch,
+    ) -> bool:
+        """Learn the leader; False if the answer is of an epoch that is over."""
+        if leader.leader_epoch < self.quorum.epoch:
+            return False
+        nodes = ((one.node_id, HostPort(one.host, one.port)) for one in message.node_endpoints)
+        self.quorum.told(ToldLeader(leader.leader_id, leader.leader_epoch), nodes)
+        return True
+
+    def _refused(self, code: int) -> int:
+        if code in NOT_LEADER:
+            leader = self.quorum.leader
+            fenced = code == ErrorCode.FENCED_LEADER_EPOCH
+            if leader is None or (leader == self._address and not fenced):
+                # It does not lead, and names nobody else: ask another node.
+                self.quorum.lost()
+                self._disconnect()
+            return BACKOFF_MS
+        self._say("warning", "a controller refuses to be followed", f"error {code}")
+        return REFUSED_MS

@@ -1,0 +1,80 @@
+"""Who leads the controllers' quorum, as an observer of it learns.
+
+A node that is not the leader answers a Fetch with the leader that it knows. While none is known,
+any of the configured nodes is asked.
+
+Source: KafkaRaftClient.maybeHandleCommonResponse, maybeTransition, pollUnattachedAsObserver, Kafka
+3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from random import Random
+from typing import NamedTuple
+
+from emulator.config.listeners import HostPort
+
+NO_LEADER = -1
+
+
+class ToldLeader(NamedTuple):
+    """The leader of an epoch, as an answer names it; -1: unknown."""
+
+    leader_id: int
+    epoch: int
+
+
+class KnownQuorum:
+    """See the module's docstring.
+
+    Args:
+        bootstrap: where to ask while no leader is known.
+        voters: the static voters by id; empty if only the bootstrap servers are configured.
+        rng: which one is asked.
+    """
+
+    def __init__(
+        self, bootstrap: Sequence[HostPort], voters: Mapping[int, HostPort], rng: Random
+    ) -> None:
+        self.epoch = 0
+        self.leader_id = NO_LEADER
+        self._bootstrap = bootstrap
+        self._voters = voters
+        self._endpoints: dict[int, HostPort] = {}
+        self._rng = rng
+
+    @property
+    def leader(self) -> HostPort | None:
+        """Where the leader is reached; None while it is unknown, or its address is."""
+        if self.leader_id == NO_LEADER:
+            return None
+        return self._endpoints.get(self.leader_id) or self._voters.get(self.leader_id)
+
+    def someone(self) -> HostPort:
+        """The leader, or any of the configured nodes."""
+        return self.leader or self._rng.choice(self._bootstrap)
+
+    def told(self, leader: ToldLeader, endpoints: Iterable[tuple[int, HostPort]]) -> None:
+        """Take what an answer says about the leader; an older epoch says nothing.
+
+        Args:
+            leader: the leader of an epoch.
+            endpoints: addresses that came with it, by node id.
+        """
+        for node_id, address in endpoints:
+            if address.port:
+                self._endpoints[node_id] = address
+        if leader.epoch > self.epoch:
+            self.leader_id, self.epoch = leader
+        elif leader.epoch == self.epoch and self.leader_id == NO_LEADER:
+            self.leader_id = leader.leader_id
+
+    def answered(self, address: HostPort | None) -> None:
+        """A node answered as the leader does: this is where the leader is, if nobody said it."""
+        if address is not None and self.leader_id != NO_LEADER and self.leader is None:
+            self._endpoints[self.leader_id] = address
+
+    def lost(self) -> None:
+        """The leader does not answer: ask any of the configured nodes."""
+        self.leader_id = NO_LEADER

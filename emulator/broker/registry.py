@@ -1,0 +1,159 @@
+"""The table of APIs that a broker answers itself: ``@serves`` registers one function."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from random import Random
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+
+from emulator.broker import api
+from emulator.broker.cluster import KnownCluster
+from emulator.broker.producer_ids import ProducerIdSource
+from emulator.config.broker import BrokerConfig
+from emulator.controller import registry as controllers
+from wire import messages as m
+from wire.errors import ErrorCode
+from wire.frame import RequestHeader
+from wire.releases import Ranges, broker_ranges, forwardable
+from wire.schema import spec
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+CONTROL_KEYS: Final = frozenset({4, 5, 6})
+"""LeaderAndIsr, StopReplica, UpdateMetadata: a controller tells a ZooKeeper-mode broker."""
+_VOTERS: Final[Mapping[type, Callable[..., Any]]] = {
+    m.AddRaftVoterRequest: m.AddRaftVoterResponse,
+    m.RemoveRaftVoterRequest: m.RemoveRaftVoterResponse,
+}
+"""Forwarded, and not served by a controller here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The context of one request: who asks, and what the broker is.
+
+    ``address``: 4 or 16 raw bytes. ``advertised``: the broker's own versions, by API key.
+    ``controller_versions``: what the controller offered when the channel for forwarding connected
+    last; None before.
+    """
+
+    config: BrokerConfig
+    header: RequestHeader
+    advertised: Ranges
+    now_ms: int
+    rng: Random
+    principal: str = ANONYMOUS
+    address: bytes = b"\x7f\x00\x00\x01"
+    listener: str = "PLAINTEXT"
+    controller_versions: Ranges | None = None
+    producer_ids: ProducerIdSource | None = None
+
+    @property
+    def api_version(self) -> int:
+        """API version of the request."""
+        return self.header.api_version
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A response, and topics that the controller is asked to create; nobody waits for that.
+
+    ``as_broker``: the broker asks for itself, not for its client.
+    """
+
+    response: Any
+    create: tuple[m.CreateTopicsRequest.CreatableTopic, ...] = ()
+    as_broker: bool = False
+
+
+def _as_it_is(answer: Any) -> Any:
+    return answer
+
+
+@dataclass(frozen=True, slots=True)
+class PassOn:
+    """Forward ``message`` under the client's header; ``join`` makes the client's response."""
+
+    message: Any
+    join: Callable[[Any], Any] = field(default=_as_it_is)
+
+
+Served: TypeAlias = Any
+"""A response message, an :class:`Answer`, or a :class:`PassOn`."""
+Serve = Callable[[KnownCluster, Any, Asked], Served]
+Refuse = Callable[[Any, ErrorCode, str | None], Any]
+ServeT = TypeVar("ServeT", bound=Serve)
+
+
+@dataclass(frozen=True, slots=True)
+class ServedApi:
+    """One API. ``refused(request, code, text)`` builds the answer with one error for everything."""
+
+    key: int
+    request: type
+    function: Serve
+    refused: Refuse
+
+
+_SERVED: dict[int, ServedApi] = {}
+
+
+def serves(request: type, *, refused: Refuse) -> Callable[[ServeT], ServeT]:
+    """Register a pure function ``(cluster, request, asked) -> Served`` for an API.
+
+    Raises:
+        ValueError: two functions for one key.
+    """
+    key = spec(request).key
+    assert key is not None, "a request has an API key"
+
+    def register(function: ServeT) -> ServeT:
+        if key in _SERVED:
+            raise ValueError(f"two functions for api key {key}")
+        _SERVED[key] = ServedApi(key, request, function, refused)
+        return function
+
+    return register
+
+
+@cache
+def served() -> Mapping[int, ServedApi]:
+    """Every API by key; imports ``emulator.broker.api`` whole on first use."""
+    for module in pkgutil.iter_modules(api.__path__):
+        importlib.import_module(f"{api.__name__}.{module.name}")
+    return MappingProxyType(_SERVED)
+
+
+@cache
+def offered(release: str, mode: Literal["kraft", "zk"]) -> Ranges:
+    """API key -> lowest and highest version on the listeners of a broker.
+
+    Those of a Kafka broker of the release, limited to the APIs that are answered here.
+    """
+    ranges = broker_ranges(release, mode=mode)
+    answered = {*served(), *forwardable(release)}
+    if mode == "zk":
+        answered |= CONTROL_KEYS
+    return MappingProxyType({key: ranges[key] for key in ranges if key in answered})
+
+
+def refused(key: int, request: Any, code: ErrorCode, text: str | None) -> Any:
+    """The response of any API offered here that carries one error for the whole request.
+
+    Args:
+        key: the API key.
+        request: the decoded request.
+        code: not NONE.
+        text: for the caller; not every API has a field for it.
+    """
+    one = served().get(key)
+    if one is not None:
+        return one.refused(request, code, text)
+    voters = _VOTERS.get(type(request))
+    if voters is not None:
+        return voters(error_code=code, error_message=text)
+    return controllers.refused(key, request, code, text)

@@ -1,0 +1,146 @@
+"""The metadata of committed batches, decoded once for all brokers of a process.
+
+In a fleet every broker reads the same log. By Raft's log matching property the offset and the epoch
+of a batch name everything before it; with the batch's checksum they name one state here, which all
+brokers share that have applied this batch.
+
+Source: MetadataBatchLoader, Kafka 3.9; KIP-868 for transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+from weakref import WeakValueDictionary
+
+from msgspec.structs import replace
+
+from emulator.metadata.delta import Delta, Touched, touch
+from emulator.metadata.errors import ReplayError
+from emulator.metadata.image import EMPTY, Image
+from emulator.metadata.replay import replay
+from emulator.metadata.snapshot import from_records
+from emulator.raft.snapshots import values_of
+from wire import records as r
+from wire.batch import CONTROL, Batch, BatchHeader, decode_batches
+from wire.record_serde import decode_record
+
+StateKey: TypeAlias = tuple[int, int, int]
+"""Offset and epoch of the last record, checksum of its batch (0: a snapshot)."""
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+class LogState:
+    """The metadata after a batch; never changed, as several brokers hold it.
+
+    ``stable`` may be shown. ``tip`` has the records of an open transaction too, that began after
+    ``begin``; ``touched`` is what they touched since ``first_offset``. ``deltas`` are those that
+    the last batch made, in order.
+    """
+
+    stable: Image
+    tip: Image
+    begin: Image | None = None
+    touched: Touched | None = None
+    first_offset: int = 0
+    deltas: tuple[Delta, ...] = ()
+
+
+START: Final = LogState(EMPTY, EMPTY)
+
+
+class LogImages:
+    """The states that brokers of this process hold, of one cluster."""
+
+    def __init__(self) -> None:
+        self._known: WeakValueDictionary[StateKey, LogState] = WeakValueDictionary()
+        self.decoded_total = 0
+        """Batches and snapshots that were decoded; the others were found decoded."""
+
+    def after(self, state: LogState, header: BatchHeader, data: bytes) -> LogState:
+        """The state after one more batch, which follows ``state``.
+
+        Args:
+            state: what was applied so far.
+            header: of the batch.
+            data: the bytes of the whole batch.
+
+        Raises:
+            ReplayError: a record does not fit.
+            DecodeError: the batch cannot be read.
+        """
+        key = (header.last_offset, header.leader_epoch, header.crc)
+        known = self._known.get(key)
+        if known is None:
+            self.decoded_total += 1
+            (batch,) = decode_batches(data)
+            known = self._known[key] = _applied(state, batch)
+        return known
+
+    def of_snapshot(self, data: bytes, end_offset: int, epoch: int) -> LogState:
+        """The state of a snapshot of all records below ``end_offset``.
+
+        Raises:
+            RecoveryError: it is damaged.
+            ReplayError: a record does not fit.
+            DecodeError: a record cannot be read.
+        """
+        key = (end_offset - 1, epoch, 0)
+        known = self._known.get(key)
+        if known is None:
+            self.decoded_total += 1
+            records = (decode_record(value)[0] for value in values_of("snapshot", data))
+            image = from_records(records, end_offset - 1, epoch)
+            known = self._known[key] = LogState(image, image)
+        return known
+
+
+def _applied(state: LogState, batch: Batch) -> LogState:
+    if batch.attributes & CONTROL:
+        return _moved(state, batch)
+    values = (value for _key, value in batch.records)
+    return _replayed(state, (decode_record(value)[0] for value in values), batch)
+
+
+def _moved(state: LogState, batch: Batch) -> LogState:
+    """A control batch holds no metadata, but has offsets."""
+    tip = replace(state.tip, offset=batch.last_offset, epoch=batch.leader_epoch)
+    if state.begin is not None:
+        return LogState(state.stable, tip, state.begin, state.touched, state.first_offset)
+    delta = Delta(state.stable, tip, Touched(), batch.base_offset, batch.last_offset)
+    return LogState(tip, tip, deltas=(delta,))
+
+
+def _replayed(state: LogState, records: Iterable[object], batch: Batch) -> LogState:
+    epoch = batch.leader_epoch
+    stable, tip, begin = state.stable, state.tip, state.begin
+    touched, first = Touched(), batch.base_offset
+    if begin is not None:
+        touched.merge(state.touched or Touched())
+        first = state.first_offset
+    deltas: list[Delta] = []
+    for offset, record in enumerate(records, batch.base_offset):
+        if isinstance(record, r.BeginTransactionRecord):
+            if begin is not None:
+                raise ReplayError(f"offset {offset}: a transaction is open already")
+            if offset > first:
+                deltas.append(Delta(stable, tip, touched, first, tip.offset))
+                stable = tip
+            begin, touched, first = tip, Touched(), offset
+            tip = replay(tip, record, offset, epoch)
+        elif isinstance(record, r.AbortTransactionRecord):
+            if begin is None:
+                raise ReplayError(f"offset {offset}: there is no open transaction")
+            tip, begin, touched = replace(begin, offset=offset, epoch=epoch), None, Touched()
+        else:
+            if isinstance(record, r.EndTransactionRecord):
+                if begin is None:
+                    raise ReplayError(f"offset {offset}: there is no open transaction")
+                begin = None
+            before, tip = tip, replay(tip, record, offset, epoch)
+            touch(touched, before, record)
+    if begin is not None:
+        return LogState(stable, tip, begin, touched, first, tuple(deltas))
+    deltas.append(Delta(stable, tip, touched, first, tip.offset))
+    return LogState(tip, tip, deltas=tuple(deltas))

@@ -1,0 +1,79 @@
+"""A broker in KRaft mode with our controller: registration, the log, and its clients."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.broker.joined_brokers import CLUSTER_ID, Stage
+from wire import messages as m
+from wire.errors import ErrorCode
+from wire.releases import RELEASES, broker_ranges
+
+
+def test_it_registers_follows_the_log_and_is_unfenced() -> None:
+    stage = Stage()
+    (broker,) = stage.running(1)
+    image = broker.side.cluster.image
+    known = image.brokers[1]
+    assert not known.fenced
+    assert broker.side.broker_epoch == known.epoch
+    assert image.offset == known.epoch + 1, "its unfencing follows"
+    endpoints = [(one.name, one.host, one.port) for one in known.endpoints]
+    assert endpoints == [("PLAINTEXT", "broker-1", 9092)]
+    assert known.log_dirs == (b"\x01" * 16,)
+
+
+@pytest.mark.requirement("A02")
+def test_metadata_names_a_random_broker_that_is_alive_as_the_controller() -> None:
+    stage = Stage()
+    stage.running(1, 2, 3)
+    client = stage.client(1)
+    answers = [client.ask(m.MetadataRequest(topics=[]), 12) for _ in range(40)]
+    assert {one.controller_id for one in answers} == {1, 2, 3}
+    assert all(one.cluster_id == CLUSTER_ID for one in answers)
+    assert [(b.node_id, b.host, b.port) for b in answers[0].brokers] == [
+        (1, "broker-1", 9092),
+        (2, "broker-2", 9092),
+        (3, "broker-3", 9092),
+    ]
+
+
+def test_a_topic_created_through_it_is_in_the_metadata_of_all_brokers() -> None:
+    stage = Stage()
+    brokers = stage.running(1, 2, 3)
+    created = stage.client(1).ask(topic("orders", 6, 3), 7)
+    (one,) = created.topics
+    assert (one.error_code, one.num_partitions) == (0, 6)
+    stage.joined.wait(1_000)
+    for node_id in (1, 2, 3):
+        wanted = [m.MetadataRequest.MetadataRequestTopic(name="orders")]
+        told = stage.client(node_id).ask(m.MetadataRequest(topics=wanted), 12)
+        (found,) = told.topics
+        assert found.error_code == 0
+        assert found.topic_id == one.topic_id
+        assert [p.partition_index for p in found.partitions] == list(range(6))
+        assert {p.leader_id for p in found.partitions} == {1, 2, 3}
+    first, *others = stage.images_of(*brokers)
+    assert all(image is first for image in others), "equal images are one object"
+
+
+def topic(name: str, partitions: int, factor: int) -> m.CreateTopicsRequest:
+    kind = m.CreateTopicsRequest
+    return kind(
+        topics=[
+            kind.CreatableTopic(name=name, num_partitions=partitions, replication_factor=factor)
+        ],
+        timeout_ms=30_000,
+    )
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_it_offers_what_a_broker_of_its_release_offers(release: str) -> None:
+    stage = Stage(level=8, kraftbridge_release="3.9")
+    stage.running(1, kraftbridge_release=release)
+    answer = stage.client(1).ask(m.ApiVersionsRequest("a", "1"), 3)
+    known = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+    wanted = broker_ranges(release, mode="kraft")
+    assert {key: wanted[key] for key in known} == known
+    assert {0, 1, 3, 11, 18, 19, 44} <= set(known)
+    assert answer.error_code == ErrorCode.NONE
