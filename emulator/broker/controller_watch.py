@@ -1,53 +1,33 @@
 """Who holds ``/controller``: a ZooKeeper-mode broker, a KRaft controller, or nobody.
 
-A broker learns from its controller whom to serve (``view``); this only tells operators what
-ZooKeeper says. Source: ControllerChangeHandler, ControllerZNode, Kafka 3.9.
+A broker learns from its controller whom to serve (``zk_metadata_cache``); this only tells operators
+what ZooKeeper says. Source: ControllerChangeHandler, ControllerZNode, Kafka 3.9.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from enum import Enum, auto
-
+from emulator.broker.watched_znode import Submit, WatchedZnode
 from emulator.migration.zk_tree import controller
 from emulator.migration.zk_tree.controller import ControllerZnode
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.seam import Effect, Log
-from emulator.zookeeper.errors import ZkCode, code_name
-from emulator.zookeeper.ops import (
-    Exists,
-    GetData,
-    NodeData,
-    WatchFired,
-    ZkFailed,
-    ZkLost,
-    ZkOutcome,
-    ZkRequest,
-    ZkResult,
-)
-
-
-class WatchStep(Enum):
-    """What was asked of ZooKeeper."""
-
-    READ = auto()  # /controller, with a watch
-    AWAIT = auto()  # the creation of /controller
-    READ_EPOCH = auto()
+from emulator.zookeeper.ops import GetData, NodeData, WatchFired, ZkOutcome, ZkResult
 
 
 class ControllerWatch:
     """See the module's docstring.
 
     Args:
-        submit: sends a request; its outcome comes to :meth:`take` with the same step.
+        submit: sends a request.
     """
 
-    def __init__(self, submit: Callable[[WatchStep, ZkRequest], None]) -> None:
+    def __init__(self, submit: Submit) -> None:
         self.holder: ControllerZnode | None = None
         """Who holds ``/controller``; None: nobody, or nothing readable."""
         self.epoch: int | None = None
         """``/controller_epoch`` when the holder was read; None: absent or not read."""
         self._submit = submit
+        self._znode = WatchedZnode(controller.PATH, submit, self._changed, self._unreadable)
         self._effects: list[Effect] = []
 
     @property
@@ -61,42 +41,21 @@ class ControllerWatch:
         return effects
 
     def look(self) -> None:
-        """Read, and be told of the next change."""
-        self._submit(WatchStep.READ, GetData(controller.PATH, watch=True))
-        self._submit(WatchStep.READ_EPOCH, GetData(controller.EPOCH_PATH))
+        """Read: after every new connection."""
+        self._znode.look()
 
     def fired(self, fired: WatchFired) -> None:
         """A watch was triggered."""
-        if fired.path == controller.PATH:
-            self.look()
+        self._znode.fired(fired)
 
-    def take(self, step: WatchStep, outcome: ZkOutcome) -> None:
-        """Take the outcome of a request; what was lost is read again after the next connection."""
-        if isinstance(outcome, ZkLost):
-            return
-        if step is WatchStep.READ_EPOCH:
-            self._take_epoch(outcome)
-        elif isinstance(outcome, ZkResult):
-            if step is WatchStep.AWAIT:
-                # It was created between the two requests.
-                self.look()
-            else:
-                assert isinstance(outcome.value, NodeData)
-                self._found(outcome.value.data)
-        elif outcome.code == ZkCode.NO_NODE:
-            if step is WatchStep.READ:
-                self._is(None)
-                self._submit(WatchStep.AWAIT, Exists(controller.PATH, watch=True))
-        else:
-            self._unreadable(code_name(outcome.code))
-
-    def _found(self, data: bytes | None) -> None:
+    def _changed(self, node: NodeData | None) -> None:
+        self._submit(self._take_epoch, GetData(controller.EPOCH_PATH))
         try:
-            self._is(controller.parse(data))
+            self._is(None if node is None else controller.parse(node.data))
         except ZnodeError as error:
             self._unreadable(str(error))
 
-    def _take_epoch(self, outcome: ZkResult | ZkFailed) -> None:
+    def _take_epoch(self, outcome: ZkOutcome, _now_ms: int) -> None:
         self.epoch = None
         if isinstance(outcome, ZkResult) and isinstance(outcome.value, NodeData):
             try:

@@ -16,8 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import partial
 from typing import ClassVar, Final
 
+from emulator.broker.watched_znode import Submit
 from emulator.metadata.brokers import Endpoint
 from emulator.migration.zk_tree import brokers, cluster
 from emulator.migration.zk_tree.errors import ZnodeError
@@ -77,7 +79,6 @@ class ZnodeStep(Enum):
     REMOVE = auto()  # the znode of an earlier session of ours
 
 
-Submit = Callable[[ZnodeStep, ZkRequest], None]
 Handler = Callable[["BrokerZnode", ZkOutcome, int], None]
 
 
@@ -86,7 +87,7 @@ class BrokerZnode:
 
     Args:
         about: the broker.
-        submit: sends a request; its outcome comes to :meth:`take` with the same step.
+        submit: sends a request.
     """
 
     def __init__(self, about: ZnodeOf, submit: Submit) -> None:
@@ -136,7 +137,10 @@ class BrokerZnode:
             self._retry_at_ms = None
             self._begin(now_ms)
 
-    def take(self, step: ZnodeStep, outcome: ZkOutcome, now_ms: int) -> None:
+    def _ask(self, step: ZnodeStep, request: ZkRequest) -> None:
+        self._submit(partial(self._take, step), request)
+
+    def _take(self, step: ZnodeStep, outcome: ZkOutcome, now_ms: int) -> None:
         """Take the outcome of a request; one that was lost is asked again by the next session."""
         if isinstance(outcome, ZkLost) or self.over is not None:
             return
@@ -154,7 +158,7 @@ class BrokerZnode:
             return
         self._making = len(TOP_LEVEL)
         for path in TOP_LEVEL:
-            self._submit(ZnodeStep.TOP_LEVEL, Create(path, None))
+            self._ask(ZnodeStep.TOP_LEVEL, Create(path, None))
 
     def _made(self, _outcome: ZkOutcome, _now_ms: int) -> None:
         self._making -= 1
@@ -162,14 +166,14 @@ class BrokerZnode:
             self._read_cluster(_outcome, _now_ms)
 
     def _read_cluster(self, _outcome: ZkOutcome, _now_ms: int) -> None:
-        self._submit(ZnodeStep.READ_CLUSTER, GetData(cluster.PATH))
+        self._ask(ZnodeStep.READ_CLUSTER, GetData(cluster.PATH))
 
     def _make_cluster_folder(self, _outcome: ZkOutcome, _now_ms: int) -> None:
-        self._submit(ZnodeStep.MAKE_CLUSTER_FOLDER, Create(cluster.PATH.rpartition("/")[0], None))
+        self._ask(ZnodeStep.MAKE_CLUSTER_FOLDER, Create(cluster.PATH.rpartition("/")[0], None))
 
     def _make_cluster(self, _outcome: ZkOutcome, _now_ms: int) -> None:
         data = cluster.encode(self._about.new_cluster_id)
-        self._submit(ZnodeStep.MAKE_CLUSTER, Create(cluster.PATH, data))
+        self._ask(ZnodeStep.MAKE_CLUSTER, Create(cluster.PATH, data))
 
     def _take_cluster(self, outcome: ZkOutcome, now_ms: int) -> None:
         assert isinstance(outcome, ZkResult)
@@ -193,7 +197,7 @@ class BrokerZnode:
         path = self._about.path
         data = brokers.encode(self._about.endpoints, self._about.rack, now_ms)
         made = (Create(path, None, flags=EPHEMERAL), SetData(path, data, 0))
-        self._submit(ZnodeStep.REGISTER, Multi(made))
+        self._ask(ZnodeStep.REGISTER, Multi(made))
 
     def _is_registered(self, outcome: ZkOutcome, _now_ms: int) -> None:
         assert isinstance(outcome, ZkResult)
@@ -208,7 +212,7 @@ class BrokerZnode:
         self._effects.append(Log("info", "registered in zookeeper", fields))
 
     def _look(self, _outcome: ZkOutcome, _now_ms: int) -> None:
-        self._submit(ZnodeStep.LOOK, GetData(self._about.path))
+        self._ask(ZnodeStep.LOOK, GetData(self._about.path))
 
     def _looked(self, outcome: ZkOutcome, now_ms: int) -> None:
         assert isinstance(outcome, ZkResult)
@@ -219,7 +223,7 @@ class BrokerZnode:
             self._has(stat)
         elif stat.ephemeral_owner in self._earlier:
             # ZooKeeper has not yet cleared away what the expired session left.
-            self._submit(ZnodeStep.REMOVE, Delete(self._about.path, stat.version))
+            self._ask(ZnodeStep.REMOVE, Delete(self._about.path, stat.version))
         else:
             self._failed(
                 f"{self._about.path} belongs to session {stat.ephemeral_owner:#x}: another broker "

@@ -6,11 +6,13 @@ KafkaZkClient, Kafka 3.9.
 
 from __future__ import annotations
 
-from emulator.broker.controller_watch import ControllerWatch, WatchStep
-from emulator.broker.znode import BrokerZnode, ZnodeOf, ZnodeStep
+from emulator.broker.controller_watch import ControllerWatch
+from emulator.broker.feature_watch import FeatureWatch
+from emulator.broker.watched_znode import Then
+from emulator.broker.znode import BrokerZnode, ZnodeOf
 from emulator.seam import Closed, Connected, Effect, Event, Received
 from emulator.zookeeper.client import ZkClient
-from emulator.zookeeper.ops import ZkOutcome, ZkRequest
+from emulator.zookeeper.ops import ZkRequest
 from emulator.zookeeper.states import ZkState
 
 
@@ -25,7 +27,9 @@ class ZooKeeperPart:
     def __init__(self, zk: ZkClient, about: ZnodeOf) -> None:
         self.zk = zk
         self.znode = BrokerZnode(about, self._submit)
-        self.watch = ControllerWatch(self._submit)
+        self.controller = ControllerWatch(self._submit)
+        self.features = FeatureWatch(self._submit)
+        self._watches = (self.controller, self.features)
         self._now_ms = 0
         self._generation = 0
         self._effects: list[Effect] = []
@@ -65,7 +69,9 @@ class ZooKeeperPart:
     def effects(self, now_ms: int) -> list[Effect]:  # noqa: ARG002  # of the protocol
         """All effects since the last call."""
         effects, self._effects = self._effects, []
-        return [*effects, *self.znode.take_effects(), *self.watch.take_effects()]
+        for one in (self.znode, *self._watches):
+            effects += one.take_effects()
+        return effects
 
     def leave(self, now_ms: int) -> None:
         """End the session: the znode goes at once; :attr:`gone` follows."""
@@ -75,24 +81,20 @@ class ZooKeeperPart:
         """End the session without waiting for the answer."""
         self.leave(self._now_ms)
 
-    def _submit(self, tag: object, request: ZkRequest) -> None:
-        self._effects += self.zk.submit(tag, request, self._now_ms)
+    def _submit(self, then: Then, request: ZkRequest) -> None:
+        self._effects += self.zk.submit(then, request, self._now_ms)
 
     def _exchange(self, now_ms: int) -> None:
         """Hand out outcomes and watches; a new connection begins with the registration."""
         while outcomes := self.zk.take_results():
             for outcome in outcomes:
-                self._outcome(outcome, now_ms)
+                then: Then = outcome.tag  # type: ignore[assignment]  # what _submit gave
+                then(outcome, now_ms)
         if self.zk.connected and self.zk.generation != self._generation:
             self._generation = self.zk.generation
             self.znode.connected(self.zk.session_id, now_ms)
-            self.watch.look()
+            for watch in self._watches:
+                watch.look()
         for fired in self.zk.take_fired():
-            self.watch.fired(fired)
-
-    def _outcome(self, outcome: ZkOutcome, now_ms: int) -> None:
-        match outcome.tag:
-            case ZnodeStep() as step:
-                self.znode.take(step, outcome, now_ms)
-            case WatchStep() as step:
-                self.watch.take(step, outcome)
+            for watch in self._watches:
+                watch.fired(fired)

@@ -209,7 +209,7 @@ def test_leaving_removes_the_znode_at_once() -> None:
 # -------------------------------------------------------------------- /controller
 def test_the_holder_of_controller_is_followed() -> None:
     world = PartWorld().start()
-    watch = world.part.watch
+    watch = world.part.controller
     assert watch.holder is None
     world.write(Create("/controller_epoch", b"1"))
     zk_controller = b'{"version":2,"brokerid":1,"timestamp":"5","kraftControllerEpoch":-1}'
@@ -233,19 +233,38 @@ def test_a_change_while_the_connection_is_lost_is_seen_afterwards() -> None:
     world.write(Delete("/controller"))
     world.cut_off = False
     world.advance(3_000)
-    assert world.part.watch.holder is None
+    assert world.part.controller.holder is None
 
 
 def test_rubbish_in_controller_is_told_and_watched() -> None:
     world = PartWorld().start()
     world.write(Create("/controller_epoch", b"one"))
     world.write(Create("/controller", b"{"))
-    assert world.part.watch.holder is None
+    assert world.part.controller.holder is None
     told = [log.event for log in world.logs]
     assert "controller in zookeeper unreadable" in told
     assert "controller epoch" in told
     world.write(SetData("/controller", controller.encode(3000, 4, 6)))
-    assert world.part.watch.holder is not None
+    assert world.part.controller.holder is not None
+
+
+# -------------------------------------------------------------------- /feature
+def test_finalised_features_have_the_version_of_their_znode_as_epoch() -> None:
+    world = PartWorld().start()
+    features = world.part.features
+    assert (features.epoch, features.levels) == (-1, {})
+    world.write(Create("/feature", b'{"features":{},"version":2,"status":1}'))
+    assert (features.epoch, features.levels) == (0, {})
+    some = b'{"features":{"f":{"max_version_level":3}},"version":2,"status":1}'
+    world.write(SetData("/feature", some))
+    assert (features.epoch, features.levels) == (1, {"f": 3})
+    world.write(SetData("/feature", some.replace(b'"status":1', b'"status":0')))
+    assert (features.epoch, features.levels) == (-1, {})
+    world.write(SetData("/feature", b"{"))
+    assert features.epoch == -1
+    assert "features in zookeeper unreadable" in [log.event for log in world.logs]
+    world.write(SetData("/feature", some))
+    assert (features.epoch, features.levels) == (4, {"f": 3})
 
 
 def test_two_brokers_have_two_znodes() -> None:
