@@ -26,6 +26,7 @@ from wire.schema import (
 )
 
 _TOPICS_FROM: Final = 2
+_TOPIC_ERRORS_FROM: Final = 5
 
 
 @message(key=4, versions="0-7", flexible="4+")
@@ -111,3 +112,26 @@ def _to_partitions(request: LeaderAndIsrRequest, version: int) -> LeaderAndIsrRe
 
 
 normalised(LeaderAndIsrRequest, after_decode=_to_topics, before_encode=_to_partitions)
+
+
+def _from_partitions(response: LeaderAndIsrResponse, version: int) -> LeaderAndIsrResponse:
+    """Handlers see ``topics`` alone; before version 5 each answer names its topic, without id."""
+    if version >= _TOPIC_ERRORS_FROM:
+        return response
+    kind = LeaderAndIsrResponse.LeaderAndIsrTopicError
+    grouped: dict[str, list[LeaderAndIsrResponse.LeaderAndIsrPartitionError]] = {}
+    for one in response.partition_errors:
+        grouped.setdefault(one.topic_name, []).append(one)
+    response.topics = [kind(partition_errors=answers) for answers in grouped.values()]
+    response.partition_errors = []
+    return response
+
+
+def _to_partition_errors(response: LeaderAndIsrResponse, version: int) -> LeaderAndIsrResponse:
+    if version >= _TOPIC_ERRORS_FROM:
+        return response
+    answers = [one for topic in response.topics for one in topic.partition_errors]
+    return replace(response, partition_errors=answers, topics=[])
+
+
+normalised(LeaderAndIsrResponse, after_decode=_from_partitions, before_encode=_to_partition_errors)
