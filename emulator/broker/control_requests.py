@@ -1,0 +1,214 @@
+"""LeaderAndIsr, UpdateMetadata and StopReplica, with the checks of a Kafka broker.
+
+Before anything is applied: the broker epoch that a request names may not be of an earlier life, and
+its controller epoch not lower than the newest seen. LeaderAndIsr and StopReplica then answer for
+every partition.
+
+Source: KafkaApis.handle{LeaderAndIsr,UpdateMetadata,StopReplica}Request,
+ReplicaManager.{becomeLeaderOrFollower,stopReplicas,maybeUpdateMetadataCache}, Kafka 3.9. A
+controller of a release before 3.6 does not know type FULL; a broker of such a release ignores it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from emulator.broker.broker_epochs import BrokerEpochs
+from emulator.broker.isr import Key
+from emulator.broker.replicas import HostedReplicas
+from emulator.broker.zk_metadata_cache import DURING_DELETE, ZkMetadataCache
+from emulator.metadata.topics import Partition
+from emulator.net.control import TYPE_FULL, ControlRequest, ControlResponse
+from wire import messages as m
+from wire.errors import ErrorCode
+from wire.schema import ZERO_UUID
+
+NO_EPOCH: Final = -1
+"""StopReplica before version 3 names no leader epoch."""
+LeaderState = m.LeaderAndIsrRequest.LeaderAndIsrPartitionState
+StopState = m.StopReplicaRequest.StopReplicaPartitionState
+
+
+class ControlRequests:
+    """See the module's docstring.
+
+    Args:
+        broker_id: this broker.
+        cache: what UpdateMetadata changes.
+        replicas: what LeaderAndIsr and StopReplica change.
+        epochs: of this broker.
+        full_replaces: whether type FULL is understood.
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        cache: ZkMetadataCache,
+        replicas: HostedReplicas,
+        epochs: BrokerEpochs,
+        *,
+        full_replaces: bool,
+    ) -> None:
+        self.controller_epoch = 0
+        self._broker_id = broker_id
+        self._cache = cache
+        self._replicas = replicas
+        self._epochs = epochs
+        self._full_replaces = full_replaces
+
+    def take(self, request: ControlRequest, now_ms: int) -> ControlResponse:
+        """Check a request, apply it, and return the response."""
+        code = self._refusal(request)
+        if code:
+            return refused(request, code, None)
+        self.controller_epoch = request.controller_epoch
+        match request:
+            case m.LeaderAndIsrRequest():
+                return self._leader_and_isr(request, now_ms)
+            case m.UpdateMetadataRequest():
+                return self._update_metadata(request, now_ms)
+            case m.StopReplicaRequest():
+                return self._stop_replica(request)
+
+    def _refusal(self, request: ControlRequest) -> ErrorCode:
+        try:
+            if self._epochs.stale(request.broker_epoch, kraft=request.is_kraft_controller):
+                return ErrorCode.STALE_BROKER_EPOCH
+        except ValueError:
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+        if request.controller_epoch < self.controller_epoch:
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        return ErrorCode.NONE
+
+    # ---------------------------------------------------------------- UpdateMetadata
+    def _update_metadata(
+        self, request: m.UpdateMetadataRequest, now_ms: int
+    ) -> m.UpdateMetadataResponse:
+        self._cache.update(request, full=request.type == TYPE_FULL)
+        live = self._cache.live
+        self._replicas.take_members(lambda one: NO_EPOCH if one in live else None, now_ms)
+        return m.UpdateMetadataResponse()
+
+    # ---------------------------------------------------------------- LeaderAndIsr
+    def _leader_and_isr(
+        self, request: m.LeaderAndIsrRequest, now_ms: int
+    ) -> m.LeaderAndIsrResponse:
+        kind = m.LeaderAndIsrResponse
+        if request.type == TYPE_FULL and request.is_kraft_controller and self._full_replaces:
+            self._drop_strays(request)
+        topics = []
+        for topic in request.topic_states:
+            answers = [
+                kind.LeaderAndIsrPartitionError(
+                    topic_name=topic.topic_name,
+                    partition_index=p.partition_index,
+                    error_code=self._host(topic, p, request.is_kraft_controller, now_ms),
+                )
+                for p in topic.partition_states
+            ]
+            topics.append(
+                kind.LeaderAndIsrTopicError(topic_id=topic.topic_id, partition_errors=answers)
+            )
+        return kind(topics=topics)
+
+    def _drop_strays(self, request: m.LeaderAndIsrRequest) -> None:
+        """Stop hosting what a complete list leaves out, or names with another topic id."""
+        named = {
+            (topic.topic_name, p.partition_index): topic.topic_id
+            for topic in request.topic_states
+            for p in topic.partition_states
+        }
+        for hosted in [*self._replicas]:
+            if named.get(hosted.key) != hosted.topic_id:
+                self._replicas.drop(hosted.key)
+
+    def _host(
+        self,
+        topic: m.LeaderAndIsrRequest.LeaderAndIsrTopicState,
+        p: LeaderState,
+        kraft: bool,  # of the request
+        now_ms: int,
+    ) -> ErrorCode:
+        key = (topic.topic_name, p.partition_index)
+        known = self._replicas.get(key)
+        topic_id = topic.topic_id
+        if known is not None and topic_id != known.topic_id:
+            if ZERO_UUID not in {topic_id, known.topic_id}:
+                return ErrorCode.INCONSISTENT_TOPIC_ID
+            # A controller that has no ids, or that has learnt them: not another topic.
+            topic_id = known.topic_id if topic_id == ZERO_UUID else topic_id
+        epoch = NO_EPOCH if known is None else known.partition.leader_epoch
+        named_anew = known is not None and known.topic_id != topic_id
+        equal_counts = kraft or named_anew
+        if p.leader_epoch < epoch or (p.leader_epoch == epoch and not equal_counts):
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        if self._broker_id not in p.replicas:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        self._replicas.assign(key, topic_id, _partition(p), now_ms)
+        return ErrorCode.NONE
+
+    # ---------------------------------------------------------------- StopReplica
+    def _stop_replica(self, request: m.StopReplicaRequest) -> m.StopReplicaResponse:
+        kind = m.StopReplicaResponse.StopReplicaPartitionError
+        answers = [
+            kind(topic_name=name, partition_index=p.partition_index, error_code=self._stop(name, p))
+            for name, p in _stopped(request)
+        ]
+        return m.StopReplicaResponse(partition_errors=answers)
+
+    def _stop(self, name: str, p: StopState) -> ErrorCode:
+        key: Key = (name, p.partition_index)
+        known = self._replicas.get(key)
+        unchecked = p.leader_epoch in {NO_EPOCH, DURING_DELETE}
+        if known is None or unchecked or p.leader_epoch >= known.partition.leader_epoch:
+            self._replicas.drop(key)
+            return ErrorCode.NONE
+        return ErrorCode.FENCED_LEADER_EPOCH
+
+
+def refused(request: ControlRequest, code: ErrorCode, _text: str | None) -> ControlResponse:
+    """The response with one error; LeaderAndIsr also names it for every partition."""
+    match request:
+        case m.UpdateMetadataRequest():
+            return m.UpdateMetadataResponse(error_code=code)
+        case m.StopReplicaRequest():
+            return m.StopReplicaResponse(error_code=code)
+        case m.LeaderAndIsrRequest():
+            kind = m.LeaderAndIsrResponse
+            return kind(
+                error_code=code,
+                topics=[
+                    kind.LeaderAndIsrTopicError(
+                        topic_id=topic.topic_id,
+                        partition_errors=[
+                            kind.LeaderAndIsrPartitionError(
+                                topic_name=topic.topic_name,
+                                partition_index=p.partition_index,
+                                error_code=code,
+                            )
+                            for p in topic.partition_states
+                        ],
+                    )
+                    for topic in request.topic_states
+                ],
+            )
+
+
+def _stopped(request: m.StopReplicaRequest) -> Iterator[tuple[str, StopState]]:
+    for topic in request.topic_states:
+        for p in topic.partition_states:
+            yield topic.topic_name, p
+
+
+def _partition(p: LeaderState) -> Partition:
+    return Partition(
+        replicas=tuple(p.replicas),
+        isr=tuple(p.isr),
+        leader=p.leader,
+        leader_epoch=p.leader_epoch,
+        partition_epoch=p.partition_epoch,
+        adding_replicas=tuple(p.adding_replicas),
+        removing_replicas=tuple(p.removing_replicas),
+        leader_recovery_state=p.leader_recovery_state,
+    )
