@@ -6,23 +6,26 @@ Kafka 3.9; KIP-290 (MATCH).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from emulator.metadata.acls import (
     WILDCARD,
     Acl,
-    AclsByResource,
     Operation,
     PatternType,
     Permission,
     Resource,
-    ResourceAcls,
     ResourceType,
 )
 from emulator.metadata.image import Image
 
+Entry: TypeAlias = tuple[bytes, Acl]
+"""Id and entry."""
+_Kind: TypeAlias = type[ResourceType | PatternType | Operation | Permission]
+_KINDS: Final[tuple[_Kind, ...]] = (ResourceType, PatternType, Operation, Permission)
+_VALID: Final = {kind: frozenset(map(int, kind)) - {0} for kind in _KINDS}
 _STORED_TYPES: Final = tuple(int(one) for one in ResourceType if one > ResourceType.ANY)
 _STORED: Final = (int(PatternType.LITERAL), int(PatternType.PREFIXED))
 
@@ -52,19 +55,22 @@ class AclFilter:
             return "Unknown entryFilter."
         return None
 
-    def find(self, image: Image) -> Iterator[tuple[bytes, Acl]]:
+    def find(self, image: Image) -> list[Entry]:
         """Entries that match, with their ids, by resource and id."""
-        for resource, group in self._candidates(image.acls_by_resource):
-            if self._covers(resource):
-                yield from ((key, acl) for key, acl in group.items() if self._fits(acl))
+        found = [
+            entry
+            for entry in self._candidates(image)
+            if self._fits(entry[1]) and self._covers(entry[1].resource)
+        ]
+        return sorted(found, key=by_resource_and_id)
 
-    def _candidates(self, acls: AclsByResource) -> Iterable[tuple[Resource, ResourceAcls]]:
-        """Resources that may match: one look-up if the filter gives a complete key, else all."""
+    def _candidates(self, image: Image) -> Iterable[Entry]:
+        """Entries that may match: those of some resources if the filter names them, else all."""
         if self.name is None or self.pattern_type == PatternType.MATCH:
-            return acls.items()
+            return image.acls.items()
         kinds = [self.resource_type] if self.resource_type != ResourceType.ANY else _STORED_TYPES
         keys = (Resource(kind, pattern, self.name) for kind in kinds for pattern in _STORED)
-        return [(key, group) for key in keys if (group := acls.get(key)) is not None]
+        return (entry for key in keys for entry in image.resource_acls(key).items())
 
     def _covers(self, resource: Resource) -> bool:
         if self.resource_type not in {ResourceType.ANY, resource.resource_type}:
@@ -89,5 +95,10 @@ class AclFilter:
         )
 
 
-def _known(kind: type[ResourceType | PatternType | Operation | Permission], number: int) -> bool:
-    return number != kind.UNKNOWN and number in list(kind)
+def by_resource_and_id(entry: Entry) -> tuple[Resource, bytes]:
+    """The key by which entries are sorted."""
+    return entry[1].resource, entry[0]
+
+
+def _known(kind: _Kind, number: int) -> bool:
+    return number in _VALID[kind]

@@ -3,16 +3,17 @@
 Kafka: AclApis.handleDeleteAcls, AclControlManager.deleteAcls (3.9).
 
 For everything: CLUSTER_AUTHORIZATION_FAILED without ALTER on CLUSTER; SECURITY_DISABLED without an
-authorizer; POLICY_VIOLATION for more than 10,000 entries, each counted once for every filter that
-matches it. INVALID_REQUEST per invalid filter. An
+authorizer; POLICY_VIOLATION for more than 10,000 filters, or more than 10,000 entries, each counted
+once for every filter that matches it. INVALID_REQUEST per invalid filter. An
 entry that two filters match is listed twice and removed once; all in one batch.
 """
 
 from __future__ import annotations
 
-from itertools import islice
+from typing import Final
 
 from emulator.controller.acl_filter import AclFilter
+from emulator.controller.acl_index import AclIndex
 from emulator.controller.batches import BATCH_RECORDS_MAX
 from emulator.controller.context import Context
 from emulator.controller.registry import handles
@@ -23,6 +24,9 @@ from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
 
+TOO_LARGE: Final = "Unable to perform excessively large batch operation."
+FILTERS_ALONE_MAX: Final = 4
+"""Filters that are compared with the entries one by one; an index costs about as much."""
 Response = m.DeleteAclsResponse
 Answer = m.DeleteAclsResponse.DeleteAclsFilterResult
 
@@ -39,9 +43,12 @@ def delete_acls(image: Image, request: m.DeleteAclsRequest, ctx: Context) -> Res
     if ctx.config.authorizer is None:
         text = "No Authorizer is configured."
         return Result(refused(request, ErrorCode.SECURITY_DISABLED, text))
+    if len(request.filters) > BATCH_RECORDS_MAX:
+        return Result(refused(request, ErrorCode.POLICY_VIOLATION, TOO_LARGE))
     answers: list[Answer] = []
     removed: dict[bytes, Record] = {}
     named = 0
+    index = AclIndex(image) if len(request.filters) > FILTERS_ALONE_MAX else None
     for one in request.filters:
         wanted = AclFilter(
             one.resource_type_filter,
@@ -57,12 +64,12 @@ def delete_acls(image: Image, request: m.DeleteAclsRequest, ctx: Context) -> Res
             code = ErrorCode.INVALID_REQUEST
             answers.append(Answer(error_code=code, error_message=shortened(problem)))
             continue
-        found = dict(islice(wanted.find(image), BATCH_RECORDS_MAX + 1 - named))
+        entries = wanted.find(image) if index is None else index.find(wanted)
+        found = dict(entries[: BATCH_RECORDS_MAX + 1 - named])
         named += len(found)
         if named > BATCH_RECORDS_MAX:
             # Counted as often as filters name them: all of that is in the answer.
-            text = "Unable to perform excessively large batch operation."
-            return Result(refused(request, ErrorCode.POLICY_VIOLATION, text))
+            return Result(refused(request, ErrorCode.POLICY_VIOLATION, TOO_LARGE))
         removed.update((key, r.RemoveAccessControlEntryRecord(id=key)) for key in found)
         matching = [_told(acl) for acl in found.values()]
         answers.append(Answer(error_message=None, matching_acls=matching))

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.controller.acl_filter import AclFilter
+from emulator.controller.acl_index import AclIndex
 from emulator.controller.authorizer import StandardAuthorizer, guards
 from emulator.metadata.acls import Acl
 from emulator.metadata.pmap import PMap
@@ -289,10 +290,55 @@ filters = st.builds(
 @given(st.lists(acls_of_any_kind, max_size=12), filters)
 def test_a_filter_finds_what_it_means(acls: list[Acl], wanted: AclFilter) -> None:
     image = image_of(acls)
-    found = list(wanted.find(image))
+    found = wanted.find(image)
     expected = plainly(acls, wanted)
     assert sorted(map(repr, (one for _, one in found))) == sorted(map(repr, expected))
     assert found == sorted(found, key=lambda one: (one[1].resource, one[0]))
+
+
+@examples(300)
+@given(st.lists(acls_of_any_kind, max_size=12), st.lists(filters, max_size=8))
+def test_an_index_finds_what_each_filter_does(acls: list[Acl], wanted: list[AclFilter]) -> None:
+    image = image_of(acls)
+    index = AclIndex(image)
+    assert [index.find(one) for one in wanted] == [one.find(image) for one in wanted]
+
+
+def test_thousands_of_entries_are_not_compared_with_each_of_many_filters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """10,000 entries and 1,000 wide filters took 85 s in one step."""
+    world = world_with(*(f"allow READ TOPIC:t{n} User:{n % 7} 10.0.0.{n}" for n in range(200)))
+    walked = []
+    items = PMap.items
+
+    def watched(entries: PMap[Any, Any]) -> Any:
+        walked.append(len(entries))
+        return items(entries)
+
+    monkeypatch.setattr(PMap, "items", watched)
+    shapes = [
+        Filter(**anything(resource_type_filter=3, resource_name_filter=a, principal_filter=b))
+        for a in (None, "t1")
+        for b in (None, "User:1")
+    ]
+    hosts = [Filter(**anything(host_filter=f"10.0.1.{n}")) for n in range(100)]
+    match = [
+        Filter(**anything(resource_name_filter=f"t{n}~", pattern_type_filter=2)) for n in range(100)
+    ]
+    answer = world.ask(m.DeleteAclsRequest(filters=[*shapes * 50, *hosts, *match]))
+    assert {len(one.matching_acls) for one in answer.filter_results} == {0}
+    assert sum(walked) <= 8 * 200, "once for each of the eight sets of values a filter can give"
+
+
+def test_more_filters_than_changes_that_fit_one_request_are_refused() -> None:
+    world = world_with("allow READ TOPIC:t User:a")
+    nobody = Filter(**anything(principal_filter="User:nobody"))
+    assert world.ask(m.DeleteAclsRequest(filters=[nobody] * 10_000)).filter_results[0] == (
+        m.DeleteAclsResponse.DeleteAclsFilterResult(error_message=None)
+    )
+    answer = world.ask(m.DeleteAclsRequest(filters=[nobody] * 10_001))
+    assert {one.error_code for one in answer.filter_results} == {ErrorCode.POLICY_VIOLATION}
 
 
 @pytest.mark.parametrize(
