@@ -71,6 +71,10 @@ class KnownCluster(Protocol):
     def cluster_id(self) -> str:
         """Id of the cluster, base64url."""
 
+    @property
+    def image(self) -> Image:
+        """Configs, ACLs, quotas, credentials and tokens, and the names of topics."""
+
     def topic(self, name: str) -> KnownTopic | None:
         """The topic of that name."""
 

@@ -152,6 +152,30 @@ CLUSTER_NAME: Final = "kafka-cluster"
 """The only resource of type CLUSTER (Resource.CLUSTER_NAME)."""
 
 
+class ReadContext(Protocol):
+    """What an API that only reads needs besides the image: who answers, and what the caller may do.
+
+    A controller's :class:`Context` is one; a broker has its own, so that both answer alike.
+    """
+
+    @property
+    def config(self) -> ControllerConfig:
+        """The node that answers: its id, release, properties and authorizer."""
+
+    @property
+    def call(self) -> Call:
+        """The request."""
+
+    @property
+    def api_version(self) -> int:
+        """API version of the request."""
+
+    def allowed(
+        self, image: Image, operation: Operation, resource_type: ResourceType, name: str
+    ) -> bool:
+        """Whether the caller may do this operation on that resource."""
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """The context of one handler call.

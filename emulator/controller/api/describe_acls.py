@@ -11,7 +11,7 @@ standby.
 from __future__ import annotations
 
 from emulator.controller.acl_filter import AclFilter
-from emulator.controller.context import Context
+from emulator.controller.context import ReadContext
 from emulator.controller.registry import handles
 from emulator.controller.result import Result
 from emulator.metadata.acls import Operation, Resource
@@ -34,7 +34,9 @@ def refused(_request: m.DescribeAclsRequest, code: ErrorCode, message: str | Non
     read=True,
     needs=Operation.DESCRIBE,
 )
-def describe_acls(image: Image, request: m.DescribeAclsRequest, ctx: Context) -> Result[Response]:
+def describe_acls(
+    image: Image, request: m.DescribeAclsRequest, ctx: ReadContext
+) -> Result[Response]:
     """List the matching entries, grouped by resource."""
     if ctx.config.authorizer is None:
         text = "No Authorizer is configured on the broker"

@@ -25,7 +25,7 @@ from emulator.controller.config_defs import (
     effective_topic_configs,
     topic_configs,
 )
-from emulator.controller.context import CLUSTER_NAME, Context
+from emulator.controller.context import CLUSTER_NAME, ReadContext
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Result
 from emulator.controller.server_configs import (
@@ -68,7 +68,7 @@ def refused(request: m.DescribeConfigsRequest, code: ErrorCode, message: str | N
 
 @handles(m.DescribeConfigsRequest, refused=refused, pre_migration=True, read=True)
 def describe_configs(
-    image: Image, request: m.DescribeConfigsRequest, ctx: Context
+    image: Image, request: m.DescribeConfigsRequest, ctx: ReadContext
 ) -> Result[Response]:
     """List the configs of each resource, or those of the requested keys."""
     known = {TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS}
@@ -100,7 +100,7 @@ def _identity(resource: Resource) -> tuple[int, str]:
     return kind, name
 
 
-def _denied(image: Image, resource: Resource, ctx: Context) -> ApiError | None:
+def _denied(image: Image, resource: Resource, ctx: ReadContext) -> ApiError | None:
     describe = Operation.DESCRIBE_CONFIGS
     if resource.resource_type == TOPIC:
         allowed = ctx.allowed(image, describe, ResourceType.TOPIC, resource.resource_name)
@@ -109,7 +109,7 @@ def _denied(image: Image, resource: Resource, ctx: Context) -> ApiError | None:
     return None if allowed else CLUSTER_DENIED
 
 
-def _describe(image: Image, resource: Resource, ctx: Context) -> list[Entry] | ApiError:
+def _describe(image: Image, resource: Resource, ctx: ReadContext) -> list[Entry] | ApiError:
     name = resource.resource_name
     keys = set(resource.configuration_keys or ())
     if resource.resource_type == TOPIC:
@@ -130,7 +130,7 @@ def _describe(image: Image, resource: Resource, ctx: Context) -> list[Entry] | A
     return ApiError(ErrorCode.INVALID_REQUEST, "This node has no loggers to change or to tell of.")
 
 
-def _topic(image: Image, topic: str, keys: set[str], ctx: Context) -> list[Entry]:
+def _topic(image: Image, topic: str, keys: set[str], ctx: ReadContext) -> list[Entry]:
     layers, overrides = Layers(image, ctx.config), image.config(TOPIC, topic)
     entries = []
     for effective in effective_topic_configs(image, ctx.config, overrides):
@@ -147,7 +147,7 @@ def _topic(image: Image, topic: str, keys: set[str], ctx: Context) -> list[Entry
     return entries
 
 
-def _node_error(name: str, ctx: Context) -> ApiError | None:
+def _node_error(name: str, ctx: ReadContext) -> ApiError | None:
     if not name:
         return None
     try:
@@ -163,7 +163,7 @@ def _node_error(name: str, ctx: Context) -> ApiError | None:
     return ApiError(ErrorCode.INVALID_REQUEST, text)
 
 
-def _broker(image: Image, keys: set[str], ctx: Context, *, everything: bool) -> list[Entry]:
+def _broker(image: Image, keys: set[str], ctx: ReadContext, *, everything: bool) -> list[Entry]:
     layers, release = Layers(image, ctx.config), ctx.config.release
     known = server_configs(release)
     entries = []
@@ -199,7 +199,7 @@ def _entry(name: str, value: str | None, kind: Type, synonyms: Iterable[Synonym]
     )
 
 
-def _shaped(entry: Entry, request: m.DescribeConfigsRequest, ctx: Context) -> Entry:
+def _shaped(entry: Entry, request: m.DescribeConfigsRequest, ctx: ReadContext) -> Entry:
     if not request.include_synonyms:
         entry.synonyms = []
     if ctx.api_version == 0:

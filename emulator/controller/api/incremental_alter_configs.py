@@ -81,11 +81,11 @@ def _apply(image: Image, resource: Resource, ctx: Context) -> list[Record] | Api
         base = current.get(name)
         if base is None:
             base = list_default(kind, name, ctx.config.release)
-        changes[name] = _edited(base, value, operation)
+        changes[name] = edited(base, value, operation)
     return changed(image, kind, resource.resource_name, changes, ctx)
 
 
-def _edited(base: str, value: str, operation: ConfigOperation) -> str:
+def edited(base: str, value: str, operation: ConfigOperation) -> str:
     """A comma separated list with entries added, each once, or removed."""
     parts = [part.strip() for part in base.split(",") if part.strip()]
     for entry in (part.strip() for part in value.split(",") if part.strip()):

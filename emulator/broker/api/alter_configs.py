@@ -1,0 +1,68 @@
+"""AlterConfigs (33): replace the configs of topics or brokers.
+
+Answered here, before the controller is asked about the rest: INVALID_REQUEST for a resource or a
+config given twice, a null value, another broker's id, and dynamic configs that this broker refuses.
+Kafka: KafkaApis.handleAlterConfigsRequest, ConfigAdminManager.preprocess (3.9).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from emulator.broker.cluster import KnownCluster
+from emulator.broker.config_requests import (
+    broker_error,
+    invalid,
+    joined,
+    preprocessed,
+    without_local,
+)
+from emulator.broker.reading import BrokerReading, reading
+from emulator.broker.registry import Asked, PassOn, serves
+from emulator.controller.api.alter_configs import refused
+from emulator.controller.result import ApiError
+from emulator.metadata.configs import BROKER
+from wire import messages as m
+
+Answer = m.AlterConfigsResponse.AlterConfigsResourceResponse
+Resource = m.AlterConfigsRequest.AlterConfigsResource
+
+
+@serves(m.AlterConfigsRequest, refused=refused)
+def alter_configs(
+    cluster: KnownCluster, request: m.AlterConfigsRequest, asked: Asked
+) -> PassOn | m.AlterConfigsResponse:
+    """Answer what is decided here; the controller decides the rest."""
+    local = preprocessed(request.resources, reading(cluster, request, asked), _check)
+
+    def join(told: Any) -> m.AlterConfigsResponse:
+        errors = joined(request.resources, local, told.responses)
+        return m.AlterConfigsResponse(
+            throttle_time_ms=told.throttle_time_ms,
+            responses=[
+                Answer(
+                    error_code=error.code,
+                    error_message=error.message,
+                    resource_type=one.resource_type,
+                    resource_name=one.resource_name,
+                )
+                for one, error in zip(request.resources, errors, strict=True)
+            ],
+        )
+
+    rest = without_local(request.resources, local)
+    if not rest:
+        return join(m.AlterConfigsResponse())
+    return PassOn(m.AlterConfigsRequest(resources=rest, validate_only=request.validate_only), join)
+
+
+def _check(resource: Resource, caller: BrokerReading) -> ApiError | None:
+    nulls = [config.name for config in resource.configs if config.value is None]
+    if nulls:
+        return invalid(f"Null value not supported for : {', '.join(nulls)}")
+    if resource.resource_type != BROKER:
+        return None
+    name = resource.resource_name
+    changes: dict[str, str | None] = dict.fromkeys(caller.image.config(BROKER, name))
+    changes.update({config.name: config.value for config in resource.configs})
+    return broker_error(name, changes, caller)

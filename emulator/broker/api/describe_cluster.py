@@ -1,0 +1,53 @@
+"""DescribeCluster (60): the brokers, on a broker's listener. KIP-700, KIP-919 (v1).
+
+Kafka: KafkaApis.handleDescribeCluster, AuthHelper.computeDescribeClusterResponse (3.9).
+
+INVALID_REQUEST (v0), UNSUPPORTED_ENDPOINT_TYPE or MISMATCHED_ENDPOINT_TYPE (v1) unless brokers are
+asked for. Every caller may ask; the operations that the caller may do on the cluster (KIP-430) are
+shown to callers who may DESCRIBE it. The controller shown is a broker, as in Metadata.
+"""
+
+from __future__ import annotations
+
+from emulator.broker.cluster import KnownCluster
+from emulator.broker.reading import reading
+from emulator.broker.registry import Asked, serves
+from emulator.controller.api.describe_cluster import BROKERS, CONTROLLERS, operations
+from wire import messages as m
+from wire.errors import ErrorCode
+
+Response = m.DescribeClusterResponse
+
+
+def refused(
+    request: m.DescribeClusterRequest, code: ErrorCode, text: str | None
+) -> m.DescribeClusterResponse:
+    """The response with the error and its text."""
+    return Response(error_code=code, error_message=text, endpoint_type=request.endpoint_type)
+
+
+@serves(m.DescribeClusterRequest, refused=refused)
+def describe_cluster(
+    cluster: KnownCluster, request: m.DescribeClusterRequest, asked: Asked
+) -> m.DescribeClusterResponse:
+    """List the brokers that are alive and have the caller's listener."""
+    if request.endpoint_type != BROKERS:
+        code = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        text = f"Unsupported endpoint type {request.endpoint_type}"
+        if request.endpoint_type == CONTROLLERS:
+            code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
+            text = "The request was sent to an endpoint of type broker, but we wanted controllers."
+        return refused(request, ErrorCode.INVALID_REQUEST if asked.api_version == 0 else code, text)
+    caller = reading(cluster, request, asked)
+    return Response(
+        endpoint_type=BROKERS,
+        cluster_id=cluster.cluster_id,
+        controller_id=cluster.controller_id(asked.rng),
+        brokers=[
+            Response.DescribeClusterBroker(
+                broker_id=node.id, host=node.host, port=node.port, rack=node.rack
+            )
+            for node in cluster.alive(asked.listener)
+        ],
+        cluster_authorized_operations=operations(caller.image, request, caller),
+    )

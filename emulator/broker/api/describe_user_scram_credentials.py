@@ -1,0 +1,71 @@
+"""DescribeUserScramCredentials (50): mechanisms and iterations of users. KIP-554.
+
+Kafka: KafkaApis.handleDescribeUserScramCredentialsRequest, ScramImage.describe (3.9).
+
+CLUSTER_AUTHORIZATION_FAILED for everything without DESCRIBE on the cluster. Per user
+DUPLICATE_RESOURCE if it is named twice, RESOURCE_NOT_FOUND if it has no credential. No users, or
+null: all that have one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from emulator.broker.cluster import KnownCluster
+from emulator.broker.reading import reading
+from emulator.broker.registry import Asked, serves
+from emulator.controller.authorizer import not_authorized
+from emulator.controller.result import shortened
+from emulator.metadata.acls import Operation
+from emulator.metadata.image import Image
+from emulator.metadata.scram import Mechanism
+from wire import messages as m
+from wire.errors import ErrorCode
+
+Response = m.DescribeUserScramCredentialsResponse
+Result = m.DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
+Info = m.DescribeUserScramCredentialsResponse.CredentialInfo
+
+
+def refused(
+    _request: m.DescribeUserScramCredentialsRequest, code: ErrorCode, text: str | None
+) -> m.DescribeUserScramCredentialsResponse:
+    """The response with the error and its text."""
+    return Response(error_code=code, error_message=text)
+
+
+@serves(m.DescribeUserScramCredentialsRequest, refused=refused)
+def describe_user_scram_credentials(
+    cluster: KnownCluster, request: m.DescribeUserScramCredentialsRequest, asked: Asked
+) -> m.DescribeUserScramCredentialsResponse:
+    """List what is known of each user; never a salt or a key."""
+    caller = reading(cluster, request, asked)
+    if not caller.may_on_cluster(Operation.DESCRIBE):
+        text = not_authorized(caller.call)
+        return refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, text)
+    image = cluster.image
+    if request.users:
+        named = Counter(user.name for user in request.users)
+    else:
+        named = Counter(dict.fromkeys((user for user, _ in image.scram_credentials), 1))
+    results = [_described(image, user, times) for user, times in named.items()]
+    return Response(error_message=None, results=results)
+
+
+def _described(image: Image, user: str, times: int) -> Result:
+    if times > 1:
+        text = f"Cannot describe SCRAM credentials for the same user twice: {user}"
+        return _failed(user, ErrorCode.DUPLICATE_RESOURCE, text)
+    infos = [
+        Info(mechanism=mechanism, iterations=found.iterations)
+        for mechanism in Mechanism
+        if (found := image.scram_credentials.get((user, int(mechanism)))) is not None
+    ]
+    if not infos:
+        text = f"The user has no SCRAM credential: {user}"
+        return _failed(user, ErrorCode.RESOURCE_NOT_FOUND, text)
+    return Result(user=user, error_message=None, credential_infos=infos)
+
+
+def _failed(user: str, code: ErrorCode, text: str) -> Result:
+    return Result(user=user, error_code=code, error_message=shortened(text))

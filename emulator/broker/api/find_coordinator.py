@@ -1,0 +1,129 @@
+"""FindCoordinator (10): the broker that leads a group's or a transaction's partition.
+
+KIP-699 (v4: several keys), KIP-890 (v5). Kafka: KafkaApis.getCoordinator (3.9).
+
+Per key, in order: GROUP_AUTHORIZATION_FAILED or TRANSACTIONAL_ID_AUTHORIZATION_FAILED without
+DESCRIBE on it; INVALID_REQUEST for share groups, which no broker here coordinates; for other types
+UNKNOWN_SERVER_ERROR; COORDINATOR_NOT_AVAILABLE while the internal topic is being created or its
+partition has no leader that is alive. The topic is created by the controller, which this broker
+asks for itself.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from emulator.broker.api.metadata import OFFSETS, TRANSACTIONS, creatable
+from emulator.broker.cluster import KnownCluster, KnownNode
+from emulator.broker.reading import BrokerReading, reading
+from emulator.broker.registry import Answer, Asked, serves
+from emulator.metadata.acls import Operation, ResourceType
+from wire import messages as m
+from wire.errors import ErrorCode
+
+Response = m.FindCoordinatorResponse
+GROUP: Final = 0
+TRANSACTION: Final = 1
+SHARE: Final = 2
+BATCHES_SINCE: Final = 4
+SHARES_SINCE: Final = 6
+NOBODY: Final = KnownNode(-1, "", -1, None)
+HASH_MASK: Final = 2**32 - 1
+_TEXTS: Final = {
+    ErrorCode.NONE: "NONE",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+}
+
+
+class _Found(NamedTuple):
+    code: ErrorCode
+    node: KnownNode = NOBODY
+    missing: str | None = None
+    """An internal topic that does not exist yet."""
+
+
+def refused(
+    request: m.FindCoordinatorRequest, code: ErrorCode, text: str | None
+) -> m.FindCoordinatorResponse:
+    """The response with the error, for each key if there are keys."""
+    if request.coordinator_keys:
+        found = [_coordinator(key, _Found(code)) for key in request.coordinator_keys]
+        return Response(coordinators=found)
+    return Response(error_code=code, error_message=text, node_id=NOBODY.id, port=NOBODY.port)
+
+
+@serves(m.FindCoordinatorRequest, refused=refused)
+def find_coordinator(
+    cluster: KnownCluster, request: m.FindCoordinatorRequest, asked: Asked
+) -> Answer:
+    """Find the coordinator of each key."""
+    caller = reading(cluster, request, asked)
+    batch = asked.api_version >= BATCHES_SINCE
+    keys = request.coordinator_keys if batch else (request.key,)
+    found = [(key, _find(cluster, request.key_type, key, caller)) for key in keys]
+    missing = dict.fromkeys(one.missing for _, one in found if one.missing is not None)
+    create = tuple(creatable(asked.config, name) for name in missing)
+    if batch:
+        response = Response(coordinators=[_coordinator(key, one) for key, one in found])
+        return Answer(response, create, as_broker=True)
+    ((_, only),) = found
+    response = Response(
+        error_code=only.code,
+        error_message=_TEXTS.get(only.code, only.code.name),
+        node_id=only.node.id,
+        host=only.node.host,
+        port=only.node.port,
+    )
+    return Answer(response, create, as_broker=True)
+
+
+def partition_for(key: str, partitions: int) -> int:
+    """The partition of an internal topic that holds a group or a transactional id.
+
+    >>> partition_for("my-group", 50), partition_for("polygenelubricants", 50)
+    (12, 0)
+    """
+    hashed = 0
+    units = key.encode("utf-16-be", "surrogatepass")
+    for at in range(0, len(units), 2):
+        hashed = (31 * hashed + int.from_bytes(units[at : at + 2], "big")) & HASH_MASK
+    signed = hashed - (hashed >> 31 << 32)
+    positive = 0 if signed == -(2**31) else abs(signed)
+    return positive % partitions
+
+
+def _find(cluster: KnownCluster, kind: int, key: str, caller: BrokerReading) -> _Found:
+    describe = Operation.DESCRIBE
+    if kind == GROUP and not caller.may(describe, ResourceType.GROUP, key):
+        return _Found(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if kind == TRANSACTION and not caller.may(describe, ResourceType.TRANSACTIONAL_ID, key):
+        return _Found(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if kind == SHARE:
+        known = caller.api_version >= SHARES_SINCE
+        if known and not caller.may_on_cluster(Operation.CLUSTER_ACTION):
+            return _Found(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return _Found(ErrorCode.INVALID_REQUEST)
+    if kind not in {GROUP, TRANSACTION}:
+        return _Found(ErrorCode.UNKNOWN_SERVER_ERROR)
+    name = OFFSETS if kind == GROUP else TRANSACTIONS
+    topic = cluster.topic(name)
+    if topic is None:
+        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, missing=name)
+    partition = topic.partitions.get(partition_for(key, max(1, len(topic.partitions))))
+    listener = caller.call.listener
+    alive = {node.id: node for node in cluster.alive(listener)}
+    if partition is None or partition.leader not in alive:
+        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return _Found(ErrorCode.NONE, alive[partition.leader])
+
+
+def _coordinator(key: str, found: _Found) -> m.FindCoordinatorResponse.Coordinator:
+    return Response.Coordinator(
+        key=key,
+        node_id=found.node.id,
+        host=found.node.host,
+        port=found.node.port,
+        error_code=found.code,
+    )
