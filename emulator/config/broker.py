@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, Final
 
+from emulator.config import zookeeper_mode
 from emulator.config.authorizer import AUTHORIZER_KEYS, CLASS, STANDARD, AuthorizerSettings
 from emulator.config.connections import ConnectionSettings
 from emulator.config.listeners import HostPort, Listener, host_port, listeners_of, voters_of
@@ -18,6 +19,7 @@ from emulator.config.listeners import protocol_map as parse_protocol_map
 from emulator.config.load import ConfigError
 from emulator.config.names import KAFKA_CONFIG_NAMES
 from emulator.config.reading import PropertyReader, boolean, integer, name_list, one_of
+from emulator.config.zookeeper_mode import ZooKeeperMode
 from wire.releases import RELEASES
 
 PLAINTEXT: Final = "PLAINTEXT"
@@ -42,7 +44,7 @@ class InternalTopicSettings:
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """The settings of one broker in KRaft mode. Times in milliseconds."""
+    """The settings of one broker. Times in milliseconds."""
 
     node_id: int
     listeners: tuple[Listener, ...]
@@ -75,6 +77,8 @@ class BrokerConfig:
     """-1: no HTTP endpoint; 0: any free port."""
     strict_versions: bool = False
     connections: ConnectionSettings = ConnectionSettings()  # noqa: RUF009  # frozen
+    zookeeper: ZooKeeperMode | None = None
+    """None: KRaft mode."""
     authorizer: AuthorizerSettings | None = None
     """None: no ACLs, every caller may do everything."""
     static: Mapping[str, str] = field(default_factory=dict)
@@ -104,7 +108,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
 
 
 def load_broker(raw: Mapping[str, str], host_name: str) -> tuple[BrokerConfig, tuple[str, ...]]:
-    """Validate the properties of a broker in KRaft mode.
+    """Validate the properties of a broker; without ``process.roles`` it is in ZooKeeper mode.
 
     Args:
         raw: property name -> text, as in ``server.properties`` with ``-X`` overrides applied.
@@ -117,11 +121,12 @@ def load_broker(raw: Mapping[str, str], host_name: str) -> tuple[BrokerConfig, t
         ConfigError: with every problem found, not only the first.
     """
     r = PropertyReader(raw)
-    _check_roles(r)
+    in_kraft = _in_kraft(r)
     node_id = _node_id(r)
     voters = r.take("controller.quorum.voters", voters_of, dict[int, HostPort]())
     servers = r.take("controller.quorum.bootstrap.servers", _servers, tuple[HostPort, ...]())
-    names = r.need("controller.listener.names", name_list, tuple[str, ...]())
+    take_names = r.need if in_kraft else r.take
+    names = take_names("controller.listener.names", name_list, tuple[str, ...]())
     protocols = r.take("listener.security.protocol.map", parse_protocol_map, dict[str, str]())
     usual: tuple[Listener, ...] = (Listener(PLAINTEXT, "", 9092, PLAINTEXT),)
     listeners = r.take("listeners", lambda text: listeners_of(text, protocols), usual)
@@ -142,12 +147,13 @@ def load_broker(raw: Mapping[str, str], host_name: str) -> tuple[BrokerConfig, t
         offsets_topic=_internal_topic(r, "offsets.topic"),
         transaction_topic=_internal_topic(r, "transaction.state.log"),
         connections=ConnectionSettings.read(r),
-        authorizer=_authorizer(r),
+        zookeeper=None if in_kraft else zookeeper_mode.read(r, plain["release"]),
+        authorizer=_authorizer(r, in_kraft=in_kraft),
         static=dict(raw),
         **plain,
     )
     r.problems += [*_quorum_problems(config), *_listener_problems(config, protocols)]
-    r.problems += _security_problems(r)
+    r.problems += _security_problems(r, in_kraft=in_kraft)
     if not config.log_dirs:
         r.problems.append("log.dirs is required")
     warnings, unknown = _unknown(r)
@@ -157,20 +163,30 @@ def load_broker(raw: Mapping[str, str], host_name: str) -> tuple[BrokerConfig, t
     return config, warnings
 
 
-def _check_roles(r: PropertyReader) -> None:
-    roles = r.need("process.roles", name_list, tuple[str, ...]())
-    if roles and set(roles) != {"broker"}:
+def _in_kraft(r: PropertyReader) -> bool:
+    """Whether the broker is in KRaft mode: it has ``process.roles``."""
+    roles = r.take("process.roles", name_list, tuple[str, ...]())
+    if not roles:
+        if not r.raw.get(zookeeper_mode.CONNECT, "").strip():
+            r.problems.append(
+                f"process.roles=broker (KRaft mode) or {zookeeper_mode.CONNECT} (ZooKeeper mode) "
+                "is required"
+            )
+            return True
+        return False
+    if set(roles) != {"broker"}:
         r.problems.append(
             f"process.roles={','.join(roles)}: this verb runs process.roles=broker; a controller "
             "is run by kraft-bridge controller, and a combined node is not supported"
         )
+    return True
 
 
 def _node_id(r: PropertyReader) -> int:
     """``node.id``, or its older name ``broker.id``; equal if both are given."""
     given = {key: r.take(key, integer(0), -1) for key in ("node.id", "broker.id") if key in r.raw}
     if not given:
-        r.problems.append("node.id is required")
+        r.problems.append("node.id is required; ids are not generated")
         return -1
     if len(set(given.values())) > 1:
         r.problems.append(f"node.id={r.raw['node.id']}: broker.id={r.raw['broker.id']} differs")
@@ -204,8 +220,12 @@ def _internal_topic(r: PropertyReader, prefix: str) -> InternalTopicSettings:
     )
 
 
-def _authorizer(r: PropertyReader) -> AuthorizerSettings | None:
+def _authorizer(r: PropertyReader, *, in_kraft: bool) -> AuthorizerSettings | None:
     name = r.raw.get(CLASS, "").strip()
+    if name and not in_kraft:
+        r.used.add(CLASS)
+        r.problems.append(f"{CLASS}={name}: not supported in ZooKeeper mode")
+        return None
     if name and name != STANDARD:
         r.used.add(CLASS)
         r.problems.append(f"{CLASS}={name}: in KRaft mode only {STANDARD} is supported")
@@ -214,6 +234,14 @@ def _authorizer(r: PropertyReader) -> AuthorizerSettings | None:
 
 
 def _quorum_problems(config: BrokerConfig) -> list[str]:
+    if config.zookeeper is not None:
+        return zookeeper_mode.problems(
+            config.zookeeper,
+            config.release,
+            config.controller_listener_names,
+            config.bootstrap,
+            config.log_dirs,
+        )
     problems = []
     if not config.bootstrap:
         problems.append(
@@ -260,13 +288,13 @@ def _listener_problems(config: BrokerConfig, protocols: Mapping[str, str]) -> li
     ]
 
 
-def _security_problems(r: PropertyReader) -> list[str]:
+def _security_problems(r: PropertyReader, *, in_kraft: bool) -> list[str]:
     problems = []
     builder = r.take("principal.builder.class", str, "")
     if builder not in {"", _KAFKAS_PRINCIPALS}:
         problems.append(f"principal.builder.class={builder}: Java classes are not run")
     control_plane = r.take("control.plane.listener.name", str, "")
-    if control_plane:
+    if control_plane and in_kraft:
         problems.append(f"control.plane.listener.name={control_plane}: not supported in KRaft mode")
     return problems
 
