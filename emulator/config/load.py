@@ -90,6 +90,8 @@ class Config:
     write_behind_multi_ops: int = 400
     metrics_port: int = -1
     """-1: no HTTP endpoint; 0: any free port."""
+    faults_enabled: bool = False
+    """Whether a script of faults may be set over HTTP."""
     trace_dir: str = ""
     trace_run_id: str = ""
     """Id of the run in the traces of several processes; empty: the time of the start."""
@@ -142,6 +144,7 @@ _PLAIN: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "write_behind_poison": ("kraftbridge.zk.write.behind.poison", one_of("block", "skip")),
     "write_behind_multi_ops": ("kraftbridge.zk.write.behind.multi.ops", integer(1, 1000)),
     "metrics_port": ("kraftbridge.metrics.port", integer(0, 65_535)),
+    "faults_enabled": ("kraftbridge.faults.enable", boolean),
     "trace_dir": ("kraftbridge.trace.dir", str),
     "trace_run_id": ("kraftbridge.trace.run.id", str),
 }
@@ -260,6 +263,8 @@ def _cross_checks(config: Config, raw: Mapping[str, str]) -> list[str]:
         for x in config.listeners
         if x.security_protocol != "PLAINTEXT"
     )
+    if config.faults_enabled and config.metrics_port < 0:
+        problems.append("kraftbridge.faults.enable=true: needs kraftbridge.metrics.port")
     if not config.log_dir:
         problems.append("metadata.log.dir or log.dirs is required")
     return problems

@@ -1,22 +1,34 @@
-"""GET /metrics /livez /readyz /status: a minimal HTTP server.
+"""GET /metrics /livez /readyz /status, and /faults: a minimal HTTP server.
 
 A web framework would add nine dependencies for these routes. The connection is closed after an
-answer; a request above 8 KiB is refused. Few connections are open at a time, and none
-for long, as they take descriptors that the rest of the process needs.
+answer; a request whose head is above 8 KiB, or its body above 64 KiB, is refused. Few
+connections are open at a time, and none for long, as they take descriptors that the rest of the
+process needs.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, cast
 
 REQUEST_BYTES_MAX = 8 * 1024
+BODY_BYTES_MAX = 64 * 1024
 OPEN_MAX = 16
 """Connections at a time; one more takes the place of the oldest."""
 OPEN_S = 10.0
 """How long one may take, from its begin to the end of its answer."""
-_REASONS = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 413: "Content Too Large"}
+_REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    411: "Length Required",
+    413: "Content Too Large",
+    503: "Service Unavailable",
+}
 
 
 class Page(NamedTuple):
@@ -27,7 +39,19 @@ class Page(NamedTuple):
     body: bytes
 
 
+class HttpRequest(NamedTuple):
+    """One request, whole. Names of headers are in lower case; ``local``: within this machine."""
+
+    method: str
+    headers: Mapping[str, str]
+    body: bytes
+    local: bool
+
+
 Routes = Mapping[str, Callable[[], Page]]
+"""Path -> its page, for GET and HEAD."""
+Actions = Mapping[str, Callable[[HttpRequest], Page]]
+"""Path -> the answer to any method."""
 
 
 class HttpConnection(asyncio.Protocol):
@@ -35,14 +59,19 @@ class HttpConnection(asyncio.Protocol):
 
     Args:
         routes: path -> page.
+        actions: path -> what answers every method.
         others: all that are open, the oldest first.
     """
 
-    def __init__(self, routes: Routes, others: dict[HttpConnection, None]) -> None:
+    def __init__(
+        self, routes: Routes, actions: Actions, others: dict[HttpConnection, None]
+    ) -> None:
         self._routes = routes
+        self._actions = actions
         self._others = others
         self._buffer = b""
         self._transport: asyncio.Transport | None = None
+        self._answered = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport; the oldest of too many is given up."""
@@ -63,25 +92,57 @@ class HttpConnection(asyncio.Protocol):
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Collect up to the end of the headers, then answer."""
+        """Collect up to the end of the request, then answer."""
+        if self._answered:
+            return
         self._buffer += data
-        if len(self._buffer) > REQUEST_BYTES_MAX:
+        head, end, body = self._buffer.partition(b"\r\n\r\n")
+        if len(head) > REQUEST_BYTES_MAX:
             self._answer(Page(413, "text/plain", b"request too large\n"), head=False)
-        elif b"\r\n\r\n" in self._buffer:
-            method, _, rest = self._buffer.partition(b"\r\n")[0].partition(b" ")
-            path = rest.partition(b" ")[0].partition(b"?")[0].decode("latin-1")
-            self._answer(self._page(method, path), head=method == b"HEAD")
+        elif end:
+            page = self._page(head.decode("latin-1"), body)
+            if page is not None:
+                self._answer(page, head=head.startswith(b"HEAD "))
 
-    def _page(self, method: bytes, path: str) -> Page:
-        if method not in {b"GET", b"HEAD"}:
-            return Page(405, "text/plain", b"only GET\n")
-        route = self._routes.get(path)
+    def _page(self, head: str, body: bytes) -> Page | None:
+        """The answer; None if more of the body is to come."""
+        first, *lines = head.split("\r\n")
+        method, _, rest = first.partition(" ")
+        path = rest.partition(" ")[0].partition("?")[0]
+        action, route = self._actions.get(path), self._routes.get(path)
+        if action is not None:
+            return self._act(action, method, lines, body)
         if route is None:
-            known = " ".join(sorted(self._routes))
+            known = " ".join(sorted({*self._routes, *self._actions}))
             return Page(404, "text/plain", f"there are: {known}\n".encode())
+        if method not in {"GET", "HEAD"}:
+            return Page(405, "text/plain", b"only GET\n")
         return route()
 
+    def _act(
+        self, action: Callable[[HttpRequest], Page], method: str, lines: list[str], body: bytes
+    ) -> Page | None:
+        pairs = (line.partition(":") for line in lines)
+        headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
+        length = headers.get("content-length", "0")
+        if "transfer-encoding" in headers:
+            return Page(411, "text/plain", b"only with Content-Length\n")
+        if not (length.isascii() and length.isdigit()):
+            return Page(400, "text/plain", b"no number in Content-Length\n")
+        if len(length) > 9 or int(length) > BODY_BYTES_MAX or len(body) > BODY_BYTES_MAX:
+            return Page(413, "text/plain", b"request too large\n")
+        if len(body) < int(length):
+            return None
+        return action(HttpRequest(method, headers, body[: int(length)], self._local()))
+
+    def _local(self) -> bool:
+        """Whether both ends are loopback addresses."""
+        assert self._transport is not None, "data came over it"
+        ends = [self._transport.get_extra_info(name) for name in ("peername", "sockname")]
+        return all(end and _is_loopback(end[0]) for end in ends)
+
     def _answer(self, page: Page, *, head: bool) -> None:
+        self._answered = True
         if self._transport is None or self._transport.is_closing():
             return
         reason = _REASONS.get(page.status, "Service Unavailable")
@@ -93,7 +154,15 @@ class HttpConnection(asyncio.Protocol):
         self._transport.close()
 
 
-async def serve(routes: Routes, host: str, port: int) -> tuple[asyncio.Server, int]:
+def _is_loopback(address: str) -> bool:
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    mapped = getattr(ip, "ipv4_mapped", None)
+    return bool((mapped or ip).is_loopback)
+
+
+async def serve(
+    routes: Routes, host: str, port: int, actions: Actions | None = None
+) -> tuple[asyncio.Server, int]:
     """Listen; returns the server and the port it got.
 
     Raises:
@@ -101,5 +170,7 @@ async def serve(routes: Routes, host: str, port: int) -> tuple[asyncio.Server, i
     """
     loop = asyncio.get_running_loop()
     others: dict[HttpConnection, None] = {}
-    server = await loop.create_server(lambda: HttpConnection(routes, others), host, port)
+    server = await loop.create_server(
+        lambda: HttpConnection(routes, actions or {}, others), host, port
+    )
     return server, int(server.sockets[0].getsockname()[1])

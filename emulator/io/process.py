@@ -22,9 +22,11 @@ import uvloop
 from emulator.config.load import Config
 from emulator.config.properties import redacted
 from emulator.controller.activation import ActivationRefusedError
+from emulator.faults.script import FaultScript
 from emulator.io import descriptors, http
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk, FolderLockedError
+from emulator.io.faults_route import TOKEN_FILE, FaultsRoute
 from emulator.io.logging import logger
 from emulator.io.run import Shell
 from emulator.io.tls import context as tls_context
@@ -57,6 +59,7 @@ class NodeProcess:
         clock: time for the node.
         log: takes its log lines.
         connections_max: how many connections may be accepted.
+        faults: strikes requests, for tests of clients; None: nothing does.
 
     Raises:
         Exception: one of those that are said plainly (``_SAID_PLAINLY``); nothing was written.
@@ -70,11 +73,16 @@ class NodeProcess:
         log: Callable[[Log], None],
         *,
         connections_max: int,
+        faults: FaultScript | None = None,
     ) -> None:
         self.config = config
         self.clock = clock
         self.log = log
         self.trace = _open_trace(config, clock)
+        self.faults = faults
+        self.http_port = -1
+        """Where metrics and status are served; -1: nowhere."""
+        self._faults_route: FaultsRoute | None = None
         self._gauges_due_ns = 0
         files = disk.read_all()
         identity = recovery.identity(config, files)
@@ -88,6 +96,7 @@ class NodeProcess:
             new_conn=self._new_conn,
             now_ms=clock.now_ms(),
             descriptors=connections_max,
+            faults=faults,
         )
         tls = config.zookeeper_security.tls
         if tls is not None and config.migration_enabled:
@@ -166,6 +175,8 @@ class NodeProcess:
             await asyncio.wait([housekeeping])
             if server is not None:
                 server.close()
+            if self._faults_route is not None:
+                self._faults_route.close()
             if self.trace is not None:
                 self.trace.close()
 
@@ -174,9 +185,20 @@ class NodeProcess:
             return None
         host = self.config.controller_listener.host
         with _named(f"kraftbridge.metrics.port={self.config.metrics_port}"):
-            server, port = await http.serve(self._routes(), host, self.config.metrics_port)
+            server, port = await http.serve(
+                self._routes(), host, self.config.metrics_port, self._actions()
+            )
+        self.http_port = port
         self.log(Log("info", "metrics and status", {"url": f"http://{host}:{port}"}))
         return server
+
+    def _actions(self) -> http.Actions:
+        if self.faults is None or not self.config.faults_enabled:
+            return {}
+        self._faults_route = FaultsRoute(self.faults, Path(self.config.log_dir))
+        where: dict[str, object] = {"path": "/faults", "token": TOKEN_FILE}
+        self.log(Log("warning", "requests may be made to fail by a script of faults", where))
+        return {"/faults": self._faults_route.answer}
 
     def _routes(self) -> http.Routes:
         def metrics() -> http.Page:
@@ -275,7 +297,12 @@ def run_controller(config: Config, *, log_json: bool) -> int:
     try:
         with contextlib.closing(Disk(Path(config.log_dir))) as disk:
             process = NodeProcess(
-                config, disk, clock, log, connections_max=descriptors.for_connections()
+                config,
+                disk,
+                clock,
+                log,
+                connections_max=descriptors.for_connections(),
+                faults=FaultScript() if config.faults_enabled else None,
             )
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 halt = runner.run(process.run())

@@ -18,17 +18,15 @@ from emulator.config.reading import INT_MAX
 from emulator.controller.answers import EncodedReply
 from emulator.controller.context import Call
 from emulator.controller.machine import Controller
-from emulator.controller.registry import advertised
 from emulator.controller.supported import supported_features
+from emulator.faults.script import FaultScript
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.driver import MigrationDriver
 from emulator.migration.settings import Settings
 from emulator.migration.side import MigrationSide, NoMigration
 from emulator.migration.telling.channels import Channels
-from emulator.net.accepted import Connections
-from emulator.net.population import Population
 from emulator.net.reply import Request
-from emulator.node.assembly import controller_config, raft_config, zk_client
+from emulator.node.assembly import accepting, controller_config, raft_config, zk_client
 from emulator.node.recovery import load_history
 from emulator.node.snapshots import SnapshotSchedule
 from emulator.node.tracing import (
@@ -83,6 +81,7 @@ class Node:
         new_conn: allocates a connection id.
         now_ms: milliseconds since the Unix epoch, never going back.
         descriptors: number of accepted connections with file descriptors.
+        faults: strikes requests, for tests of clients; None: nothing does.
 
     Raises:
         RecoveryError: the files are damaged or belong to another node; nothing was written.
@@ -99,6 +98,7 @@ class Node:
         new_conn: Callable[[], int],
         now_ms: int,
         descriptors: int = INT_MAX,
+        faults: FaultScript | None = None,
     ) -> None:
         self.config = config
         self.cluster_id = identity.cluster_id
@@ -107,12 +107,7 @@ class Node:
         self.history = load_history(self.raft, supported_features(config.release))
         settings = controller_config(config, identity, files, rng)
         self.controller = Controller(settings, self.raft, self.history, rng)
-        self.connections = Connections(
-            advertised(config.release),
-            config.socket_request_max_bytes,
-            stamp,
-            Population(config.connections, descriptors),
-        )
+        self.connections = accepting(config, stamp, descriptors, faults)
         self.migration: MigrationSide | NoMigration = NoMigration()
         if config.migration_enabled:
             zk = zk_client(config, new_conn, rng)
@@ -338,7 +333,7 @@ class Node:
     def _answer(self, reply: EncodedReply, now_ms: int) -> list[Effect]:
         self.counters.waiting -= 1
         effects = self.connections.reply(reply.ticket, reply.payload, now_ms)
-        if reply.payload is None:
+        if effects and not self.connections.owns(reply.ticket.conn):
             self._left.add(reply.ticket.conn)
         error = error_of(reply)
         if error:

@@ -9,13 +9,18 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from emulator.testing.cluster import Cluster, ClusterError
+    from emulator.faults.fault import Fault, ScriptError
+    from emulator.testing.cluster import Cluster, FaultMissedError
+    from emulator.testing.controller import ClusterError
 
-__all__ = ["Cluster", "ClusterError"]
+__all__ = ["Cluster", "ClusterError", "Fault", "FaultMissedError", "ScriptError"]
 
 _HOMES: Final = {
     "Cluster": "emulator.testing.cluster",
-    "ClusterError": "emulator.testing.cluster",
+    "ClusterError": "emulator.testing.controller",
+    "Fault": "emulator.faults.fault",
+    "FaultMissedError": "emulator.testing.cluster",
+    "ScriptError": "emulator.faults.fault",
 }
 
 

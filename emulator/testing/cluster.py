@@ -7,43 +7,34 @@ and the same class serves ``async with`` and ``with``.
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
 import shutil
-import socket
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self
 
 from emulator.commands.admin_client import Connection
-from emulator.commands.format import FormatError, format_folder
-from emulator.config.load import Config, ConfigError, load
-from emulator.config.reading import INT_MAX
-from emulator.io.clock import Clock
-from emulator.io.disk import Disk
-from emulator.io.process import NodeProcess
-from emulator.seam import Halt, Log
-from emulator.testing.node_thread import NodeEndedError, NodeThread
-from wire.text import uuid_text
+from emulator.faults.fault import Fault, read_toml
+from emulator.faults.script import FaultScript
+from emulator.testing.controller import HOST, ClusterError, ControllerSettings, LocalController
 
-T = TypeVar("T")
-
-HOST: Final = "127.0.0.1"
-CONTROLLER_ID: Final = 3000
-CONTROLLER: Final = "CONTROLLER"
-OWN_PROPERTIES: Final = frozenset(
-    "process.roles node.id controller.quorum.voters controller.listener.names listeners "
-    "advertised.listeners metadata.log.dir log.dirs log.dir kraftbridge.release".split()
-)
-"""Set by the cluster; a test cannot give them."""
-_LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+CLIENT_ID: Final = "kraft-bridge-test"
 
 
-class ClusterError(Exception):
-    """The cluster cannot start, is not running, or did not end in order; the text says why."""
+class FaultMissedError(AssertionError):
+    """Faults of a script never fired, so the test did not test what it says; the text lists them.
+
+    ``faults`` are they.
+    """
+
+    def __init__(self, faults: Sequence[Fault], status: Sequence[Mapping[str, Any]]) -> None:
+        unfit = sorted({str(one["unfit"]) for one in status if one["unfit"]})
+        because = f" ({'; '.join(unfit)})" if unfit else ""
+        listed = ", ".join(f"{one.api}: {one.error or one.action}" for one in faults)
+        super().__init__(f"faults that never fired: {listed}{because}")
+        self.faults = tuple(faults)
 
 
 class Cluster:
@@ -59,9 +50,12 @@ class Cluster:
         fsync: False: writes are not made durable, which is faster; what was acknowledged may be
             lost if the machine (not only the process) crashes. :meth:`status` says which it is.
         properties: more of Kafka's properties, and ``kraftbridge.`` ones.
+        faults: the script to begin with: faults, TOML text, or the path of a TOML file. More with
+            :meth:`add_faults`.
         folder: for the node's files, kept afterwards; None: a temporary one, removed at the end.
 
     Raises:
+        ScriptError: the faults cannot be read.
         ClusterError: from the start: a property is wrong, or the folder cannot be used.
     """
 
@@ -72,24 +66,23 @@ class Cluster:
         metadata_version: str | None = None,
         fsync: bool = True,
         properties: Mapping[str, str] = MappingProxyType({}),
+        faults: Sequence[Fault] | str | Path = (),
         folder: Path | None = None,
     ) -> None:
-        self._release = release
-        self._metadata_version = metadata_version
-        self._fsync = fsync
-        self._properties = dict(properties)
+        self._settings = ControllerSettings(release, metadata_version, fsync, dict(properties))
+        self._script = FaultScript()
+        self._script.add(*_faults(faults))
+        self._told: set[int] = set()
         self._folder = folder
         self._temporary: Path | None = None
-        self._port = 0
-        self._thread: NodeThread | None = None
-        self._process: NodeProcess | None = None
+        self._controller: LocalController | None = None
 
     # ---------------------------------------------------------------- start and stop
     def __enter__(self) -> Self:
         """Start, and wait until requests are served."""
-        thread = self._start()
+        controller = self._start()
         try:
-            thread.ready.result()
+            controller.thread.ready.result()
         except BaseException as error:
             raise self._not_started(error) from error
         return self
@@ -102,17 +95,20 @@ class Cluster:
     ) -> None:
         """Stop in order, wait for the end, remove the temporary folder.
 
+        An error of the block is not replaced by these:
+
         Raises:
             ClusterError: the node ended with an error.
+            FaultMissedError: a fault never fired.
         """
         self._request_stop()
-        self._end(also=error)
+        self._end(error)
 
     async def __aenter__(self) -> Self:
         """Start, and wait until requests are served; the loop goes on meanwhile."""
-        thread = self._start()
+        controller = self._start()
         try:
-            await asyncio.wrap_future(thread.ready)
+            await asyncio.wrap_future(controller.thread.ready)
         except BaseException as error:
             raise self._not_started(error) from error
         return self
@@ -126,17 +122,33 @@ class Cluster:
         """Stop as ``with`` does; the loop goes on meanwhile."""
         self._request_stop()
         try:
-            if self._thread is not None:
+            if self._controller is not None:
                 # Not the future itself: a cancelled test must not cancel the node's end.
-                await asyncio.wait([asyncio.wrap_future(self._thread.ended)])
+                await asyncio.wait([asyncio.wrap_future(self._controller.thread.ended)])
         finally:
-            self._end(also=error)
+            self._end(error)
 
     # ---------------------------------------------------------------- while it runs
     @property
     def controllers(self) -> str:
-        """``host:port`` of the controller, as ``bootstrap.controllers`` takes it."""
-        return f"{HOST}:{self._port}"
+        """``host:port`` of the controller, as ``bootstrap.controllers`` takes it.
+
+        Raises:
+            ClusterError: it was not started.
+        """
+        return f"{HOST}:{self._started().port}"
+
+    @property
+    def http(self) -> str:
+        """``http://host:port`` of metrics, status and faults: with ``kraftbridge.metrics.port``.
+
+        Raises:
+            ClusterError: it is not running, or has none.
+        """
+        port = self._started().call(lambda process: process.http_port)
+        if port < 0:
+            raise ClusterError("the cluster has no kraftbridge.metrics.port")
+        return f"http://{HOST}:{port}"
 
     @property
     def cluster_id(self) -> str:
@@ -145,14 +157,14 @@ class Cluster:
         Raises:
             ClusterError: it is not running.
         """
-        return self._call(lambda process: process.node.cluster_id)
+        return self._started().call(lambda process: process.node.cluster_id)
 
     @property
     def folder(self) -> Path:
         """Folder of the controller's files.
 
         Raises:
-            ClusterError: it was not started.
+            ClusterError: it is not running.
         """
         found = self._folder or self._temporary
         if found is None:
@@ -165,19 +177,19 @@ class Cluster:
         Raises:
             ClusterError: it is not running.
         """
-        return {**self._call(lambda process: process.status()), "fsync": self._fsync}
+        found = self._started().call(lambda process: process.status())
+        return {**found, "fsync": self._settings.fsync}
 
-    def connect(self, *, client_id: str = "kraft-bridge-test", timeout_s: float = 10) -> Connection:
+    def connect(self, *, client_id: str = CLIENT_ID, timeout_s: float = 10) -> Connection:
         """A blocking connection to the controller; close it.
 
         Raises:
             OSError: it does not answer in time.
         """
-        return Connection(HOST, self._port, timeout_s, client_id=client_id)
+        port = self._started().port
+        return Connection(HOST, port, timeout_s, client_id=client_id)
 
-    def request(
-        self, message: Any, *, client_id: str = "kraft-bridge-test", timeout_s: float = 10
-    ) -> Any:
+    def request(self, message: Any, *, client_id: str = CLIENT_ID, timeout_s: float = 10) -> Any:
         """Send one request (``wire.messages``) to the controller and wait for its answer.
 
         It blocks: in a coroutine that has other work, call it by ``asyncio.to_thread``.
@@ -188,98 +200,89 @@ class Cluster:
         with closing(self.connect(client_id=client_id, timeout_s=timeout_s)) as connection:
             return connection.call(message)
 
+    # ---------------------------------------------------------------- faults
+    def add_faults(self, *faults: Fault | str | Path) -> None:
+        """Add faults, TOML text or files of it to the script.
+
+        Raises:
+            ScriptError: they cannot be read, or are too many.
+            ClusterError: it is not running.
+        """
+        read = [one for given in faults for one in _faults(given)]
+        self._started().call(lambda _: self._script.add(*read))
+
+    def clear_faults(self) -> None:
+        """Remove all faults; those that never fired are still an error at the end.
+
+        Raises:
+            ClusterError: it is not running.
+        """
+        self._started().call(lambda _: self._script.clear())
+
+    @property
+    def faults(self) -> list[dict[str, Any]]:
+        """Each fault of the script as it was written, with ``calls``, ``fired`` and ``unfit``.
+
+        ``calls`` counts the requests it was about, ``fired`` those it struck; ``unfit`` says why it
+        could not, the last time it was its turn and it did not.
+        """
+        controller = self._controller
+        if controller is None or controller.thread.ended.done():
+            return self._script.status()
+        return controller.call(lambda _: self._script.status())
+
+    def check_faults(self) -> None:
+        """Called at the end, and by the plugin of pytest after each test.
+
+        Raises:
+            FaultMissedError: a fault never fired. Each is told once.
+        """
+        missed = [one for one in self._script.never_fired() if id(one) not in self._told]
+        self._told.update(id(one) for one in missed)
+        if missed:
+            raise FaultMissedError(missed, self._script.status())
+
     # ---------------------------------------------------------------- the parts
-    def _start(self) -> NodeThread:
-        if self._thread is not None:
+    def _start(self) -> LocalController:
+        if self._controller is not None:
             raise ClusterError("the cluster was started already")
         if self._folder is None:
             self._temporary = Path(tempfile.mkdtemp(prefix="kraft-bridge-"))
-        bound = socket.socket()
         try:
-            bound.bind((HOST, 0))
-            self._port = bound.getsockname()[1]
-            config = self._config()
-            cluster_id = uuid_text(os.urandom(16))
-            format_folder(config, cluster_id, self._metadata_version, ignore_formatted=True)
-        except BaseException as error:
-            bound.close()
-            self._remove()
-            if isinstance(error, ConfigError | FormatError | OSError):
-                raise ClusterError(str(error)) from error
-            raise
-        name = f"controller-{CONTROLLER_ID}"
-        self._thread = NodeThread(
-            f"kraft-bridge-{name}", lambda: self._build(config, name), {CONTROLLER: bound}
-        )
-        return self._thread
-
-    def _config(self) -> Config:
-        taken = OWN_PROPERTIES.intersection(self._properties)
-        if taken:
-            raise ClusterError(f"set by the cluster itself: {', '.join(sorted(taken))}")
-        config, warnings = load(
-            {
-                "listener.security.protocol.map": f"{CONTROLLER}:PLAINTEXT",
-                **self._properties,
-                "process.roles": "controller",
-                "node.id": str(CONTROLLER_ID),
-                "controller.quorum.voters": f"{CONTROLLER_ID}@{HOST}:{self._port}",
-                "controller.listener.names": CONTROLLER,
-                "listeners": f"{CONTROLLER}://{HOST}:{self._port}",
-                "log.dirs": str(self.folder),
-                "kraftbridge.release": self._release,
-            }
-        )
-        for warning in warnings:
-            logging.getLogger("kraft_bridge").warning("%s", warning)
-        return config
-
-    def _build(self, config: Config, name: str) -> NodeProcess:
-        disk = Disk(Path(config.log_dir), fsync=self._fsync)
-        try:
-            self._process = NodeProcess(
-                config, disk, Clock(), _log_to(name), connections_max=INT_MAX
-            )
+            self._controller = LocalController(self._settings, self.folder, self._script)
         except BaseException:
-            disk.close()
+            self._remove()
             raise
-        return self._process
+        return self._controller
 
-    def _call(self, work: Callable[[NodeProcess], T]) -> T:
-        thread, process = self._thread, self._process
-        if thread is None or process is None:
+    def _started(self) -> LocalController:
+        if self._controller is None:
             raise ClusterError("the cluster is not running")
-        try:
-            return thread.call(lambda: work(process))
-        except NodeEndedError as error:
-            raise ClusterError(f"the controller ended: {error}") from error
+        return self._controller
 
     def _not_started(self, error: BaseException) -> BaseException:
         """Clean up after a start that failed; returns what to raise."""
         self._request_stop()
-        try:
-            self._end(also=error)
-        finally:
-            self._thread = None
+        self._end(error)
+        self._controller = None
         return ClusterError(str(error)) if isinstance(error, Exception) else error
 
     def _request_stop(self) -> None:
-        if self._thread is not None:
-            self._thread.request_stop()
+        if self._controller is not None:
+            self._controller.thread.request_stop()
 
-    def _end(self, also: BaseException | None) -> None:
-        """Wait for the node's end; its error is raised unless there is one already."""
+    def _end(self, before: BaseException | None) -> None:
+        """Wait for the node's end; nothing is raised if there is an error before."""
         try:
-            if self._thread is None:
-                return
-            self._thread.join()
-            failed, halt = self._thread.ended.exception(), None
-            if failed is None:
-                halt = self._thread.ended.result()
-            if also is None and (halt is None or halt.exit_code != 0):
-                raise ClusterError(_ending(failed, halt)) from failed
+            if self._controller is not None:
+                self._controller.join()
+        except ClusterError:
+            if before is None:
+                raise
         finally:
             self._remove()
+        if before is None:
+            self.check_faults()
 
     def _remove(self) -> None:
         if self._temporary is not None:
@@ -287,17 +290,13 @@ class Cluster:
             self._temporary = None
 
 
-def _ending(failed: BaseException | None, halt: Halt | None) -> str:
-    what = halt.why if halt is not None else f"{type(failed).__name__}: {failed}"
-    return f"the controller did not end in order: {what}"
-
-
-def _log_to(name: str) -> Callable[[Log], None]:
-    """Log lines go to the logger ``kraft_bridge.NAME``."""
-    logger = logging.getLogger(f"kraft_bridge.{name}")
-
-    def write(line: Log) -> None:
-        fields = " ".join(f"{key}={value}" for key, value in line.fields.items())
-        logger.log(_LEVELS[line.level], "%s %s", line.event, fields)
-
-    return write
+def _faults(given: Fault | Iterable[Fault] | str | Path) -> list[Fault]:
+    match given:
+        case Fault():
+            return [given]
+        case Path():
+            return read_toml(given.read_text(encoding="utf-8"))
+        case str():
+            return read_toml(given)
+        case _:
+            return list(given)

@@ -6,8 +6,8 @@ pytest in that environment, so it imports the rest only when a test asks for a c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,15 +25,40 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
+_RUNNING: pytest.StashKey[list[Cluster]] = pytest.StashKey()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """A test that passes, though a fault of its clusters never fired, fails."""
+    try:
+        result = yield
+    except BaseException:
+        # That is what the test says, and the end of its clusters must not say more.
+        with suppress(AssertionError):
+            _check_faults(item)
+        raise
+    _check_faults(item)
+    return result
+
+
+def _check_faults(item: pytest.Item) -> None:
+    for cluster in item.stash.get(_RUNNING, []):
+        cluster.check_faults()
+
+
 @pytest.fixture
-def kraft_clusters() -> Iterator[Callable[..., Cluster]]:
+def kraft_clusters(request: pytest.FixtureRequest) -> Iterator[Callable[..., Cluster]]:
     """Start clusters: ``kraft_clusters(release="3.4")``; they stop when the test ends."""
     from emulator.testing.cluster import Cluster  # noqa: PLC0415 - see the module's docstring
 
+    running: list[Cluster] = []
+    request.node.stash[_RUNNING] = running
     with ExitStack() as stack:
 
         def start(**settings: Any) -> Cluster:
-            return stack.enter_context(Cluster(**settings))
+            running.append(stack.enter_context(Cluster(**settings)))
+            return running[-1]
 
         yield start
 

@@ -65,6 +65,47 @@ def test_mistyped(kraft_cluster):
     assert "unexpected keyword argument 'colour'" in said
 
 
+def test_a_test_whose_fault_never_fired_fails(tmp_path: Path) -> None:
+    code, said = run(
+        tmp_path,
+        """
+import pytest
+from emulator.testing import Cluster, Fault
+from wire import messages as m
+
+LOST = Fault(api="DescribeCluster", error="NOT_CONTROLLER")
+
+@pytest.mark.kraft_cluster(faults=[LOST])
+def test_fired(kraft_cluster):
+    assert kraft_cluster.request(m.DescribeClusterRequest(endpoint_type=2)).error_code == 41
+
+@pytest.mark.kraft_cluster(faults=[LOST])
+def test_missed(kraft_cluster):
+    pass
+
+@pytest.mark.asyncio
+async def test_missed_in_a_coroutine(kraft_clusters):
+    kraft_clusters().add_faults(LOST)
+
+@pytest.mark.kraft_cluster(faults=[LOST])
+def test_failed(kraft_cluster):
+    assert 1 == 2
+
+@pytest.mark.kraft_cluster(faults=[LOST])
+def test_skipped(kraft_cluster):
+    pytest.skip("not today")
+
+def test_missed_without_a_fixture():
+    with Cluster(faults=[LOST]):
+        pass
+""",
+    )
+    assert code == 1
+    assert "4 failed, 1 passed, 1 skipped" in said
+    assert said.count("FaultMissedError: faults that never fired: DescribeCluster") >= 3
+    assert "ERROR" not in said
+
+
 def test_it_is_an_entry_point_and_costs_a_run_without_clusters_no_import(tmp_path: Path) -> None:
     code, said = run(
         tmp_path,

@@ -1,0 +1,85 @@
+"""``/faults`` of the metrics port: who may change the script of faults, and how.
+
+Only within this machine, and only with the token, which the node writes into its folder for its own
+user to read: a page in a browser, or another user of the machine, cannot make a node fail.
+
+``GET`` shows the faults with their counts, ``POST`` adds some (TOML, or JSON with the content type
+``application/json``), ``DELETE`` removes all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import json
+import os
+import secrets
+from pathlib import Path
+from typing import Final
+
+from emulator.faults.fault import ScriptError, read_json, read_toml
+from emulator.faults.script import FaultScript
+from emulator.io.http import HttpRequest, Page
+
+TOKEN_FILE: Final = "faults.token"  # noqa: S105 - where it is, not what
+TOKEN_BYTES: Final = 32
+
+
+class FaultsRoute:
+    """Answers requests for one script; :meth:`close` removes the token.
+
+    Args:
+        script: of the node.
+        folder: of the node.
+
+    Raises:
+        OSError: the token cannot be written.
+    """
+
+    def __init__(self, script: FaultScript, folder: Path) -> None:
+        self._script = script
+        self._token = secrets.token_hex(TOKEN_BYTES)
+        self._path = folder / TOKEN_FILE
+        # A file that is there may be open, or readable for others.
+        self._path.unlink(missing_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with os.fdopen(os.open(self._path, flags, 0o600), "w") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(self._token + "\n")
+
+    def close(self) -> None:
+        """Remove the token."""
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+
+    def answer(self, asked: HttpRequest) -> Page:
+        """The page for one request."""
+        if not asked.local:
+            return Page(404, "text/plain", b"only from this machine\n")
+        given = asked.headers.get("authorization", "").encode("latin-1")
+        if not hmac.compare_digest(given, f"Bearer {self._token}".encode()):
+            why = f"needs the header Authorization: Bearer TOKEN; the token is in {TOKEN_FILE}\n"
+            return Page(403, "text/plain", why.encode())
+        try:
+            match asked.method:
+                case "GET" | "HEAD":
+                    pass
+                case "DELETE":
+                    self._script.clear()
+                case "POST":
+                    self._add(asked)
+                case _:
+                    return Page(405, "text/plain", b"only GET, POST and DELETE\n")
+        except ScriptError as error:
+            return Page(400, "text/plain", f"{error}\n".encode(errors="replace"))
+        body = json.dumps({"fault": self._script.status()}, indent=1)
+        return Page(200, "application/json", body.encode() + b"\n")
+
+    def _add(self, asked: HttpRequest) -> None:
+        try:
+            text = asked.body.decode()
+        except UnicodeDecodeError as error:
+            raise ScriptError(f"cannot be read: {error}") from error
+        kind = asked.headers.get("content-type", "").partition(";")[0].strip().lower()
+        read = read_json if kind == "application/json" else read_toml
+        self._script.add(*read(text))
