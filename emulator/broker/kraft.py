@@ -13,6 +13,7 @@ from typing import Final, Literal, Protocol
 from emulator.broker.cluster import ImageCluster
 from emulator.broker.controller_channel import ControllerChannel, ControllerNode
 from emulator.broker.followed import FollowedMetadata, FollowerIdentity
+from emulator.broker.hosting import Hosting
 from emulator.broker.lifecycle import LifecycleManager, LifeSettings, LifeState
 from emulator.broker.observer import LogObserver
 from emulator.broker.part import Part
@@ -127,9 +128,16 @@ class KRaftSide:
             reached=lambda: self.log.image.offset,
             ready=lambda: self._published,
         )
-        self.listeners: list[Listens] = []
+        self.hosting = Hosting(
+            config.node_id,
+            config.replica_lag_ms,
+            next(iter(identity.log_dirs), None),
+            lambda: ControllerChannel(self.controller, spoken(config.release), new_conn),
+            lambda: self.broker_epoch,
+        )
+        self.listeners: list[Listens] = [self.hosting]
         """Told each change of the metadata, from the first publication on."""
-        self.parts: Sequence[Part] = (self.observer, self.lifecycle)
+        self.parts: Sequence[Part] = (self.observer, self.lifecycle, *self.hosting.parts)
         self._published = False
 
     @property

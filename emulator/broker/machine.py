@@ -191,6 +191,9 @@ class BrokerNode:
             self.failures.note(header.api_key, error)
             answer = refused(header.api_key, message, ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED)
         match answer:
+            case PassOn() if not self.side.forwards:
+                code = ErrorCode.UNSUPPORTED_VERSION
+                return self._reply(request, refused(header.api_key, message, code, None), now_ms)
             case PassOn():
                 data = encode_request(header, answer.message)
                 self._forward(request, data, answer, now_ms)

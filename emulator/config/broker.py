@@ -65,6 +65,7 @@ class BrokerConfig:
     request_timeout_ms: int = 30_000
     quorum_request_timeout_ms: int = 2_000
     fetch_timeout_ms: int = 2_000
+    replica_lag_ms: int = 30_000
     controlled_shutdown: bool = True
     auto_create_topics: bool = True
     num_partitions: int = 1
@@ -93,6 +94,7 @@ _PLAIN: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "request_timeout_ms": ("request.timeout.ms", integer(1)),
     "quorum_request_timeout_ms": ("controller.quorum.request.timeout.ms", integer(1)),
     "fetch_timeout_ms": ("controller.quorum.fetch.timeout.ms", integer(1)),
+    "replica_lag_ms": ("replica.lag.time.max.ms", integer(1)),
     "controlled_shutdown": ("controlled.shutdown.enable", boolean),
     "auto_create_topics": ("auto.create.topics.enable", boolean),
     "num_partitions": ("num.partitions", integer(1)),
