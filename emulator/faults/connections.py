@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from emulator.faults.script import FaultScript, Refuse, Strike
+from emulator.faults.script import FaultScript, Refuse, StruckRequest
 from emulator.net.accepted import TAKEN_MAX, WHY_MAX, Connections
 from emulator.net.population import Population
 from emulator.net.reply import API_VERSIONS, Request, Ticket
@@ -26,9 +26,9 @@ class _Troubled:
 
     waiting: deque[Request] = field(default_factory=deque)
     """Not looked at yet, behind one that is late."""
-    late: tuple[int, Request, Strike] | None = None
+    late: tuple[int, Request, StruckRequest] | None = None
     """When it is taken, and what becomes of it then."""
-    executed: dict[int, Strike] = field(default_factory=dict)
+    executed: dict[int, StruckRequest] = field(default_factory=dict)
     """By request id: struck, and executed in whole or in part."""
     answers: list[tuple[int, Ticket, bytes | None]] = field(default_factory=list)
     """When each is given; None closes the connection then."""
@@ -174,7 +174,7 @@ class FaultyConnections(Connections):
         self,
         trouble: _Troubled,
         request: Request,
-        struck: Strike,
+        struck: StruckRequest,
         taken: list[Request],
         now_ms: int,
     ) -> list[Effect]:
@@ -196,7 +196,7 @@ class FaultyConnections(Connections):
         return [Close(conn)]
 
 
-def _line(struck: Strike, request: Request) -> Log:
+def _line(struck: StruckRequest, request: Request) -> Log:
     fault, client = struck.fault, request.ticket.header.client_id or ""
     what = fault.error or fault.action
     fields: dict[str, object] = {"api": fault.api, "what": what, "delay_ms": fault.delay_ms}

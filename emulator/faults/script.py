@@ -6,6 +6,7 @@ requests meet the same faults.
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -72,7 +73,7 @@ class Scripted:
 
 
 @dataclass(frozen=True, slots=True)
-class Strike:
+class StruckRequest:
     """What becomes of a request.
 
     ``rest``: what is executed of it, None for nothing; ``payload``: the answer, if nothing is
@@ -126,7 +127,9 @@ class FaultScript:
         here = [one.fault for one in self.scripted if not one.fired]
         return [fault for fault in (*self._missed, *here) if not fault.may_miss]
 
-    def strike(self, request: Request, refuse: Refuse, api_versions_max: int) -> Strike | None:
+    def strike(
+        self, request: Request, refuse: Refuse, api_versions_max: int
+    ) -> StruckRequest | None:
         """What becomes of a request; None: what becomes of it without a script.
 
         Args:
@@ -182,7 +185,7 @@ def _divided(fault: Fault, message: Any) -> Any:
 
 def _strike(
     fault: Fault, request: Request, asked: _Carried, refuse: Refuse, api_versions_max: int
-) -> Strike:
+) -> StruckRequest:
     """Build what is sent before anything is counted.
 
     Raises:
@@ -190,20 +193,20 @@ def _strike(
         KeyError: an API in an Envelope that is not answered here.
     """
     if not fault.error:
-        return Strike(fault, request)
+        return StruckRequest(fault, request)
     if fault.topic is None:
         answer: Any = refuse(fault.key, asked.message, fault.code, fault.message)
-        return Strike(fault, None, _answer(fault, request, asked, answer, api_versions_max))
+        return StruckRequest(fault, None, _answer(fault, request, asked, answer, api_versions_max))
     parts = _divided(fault, asked.message)
     assert parts is not None, "it names the topic"
     payload = _answer(fault, request, asked, parts.alone(), api_versions_max)
     if parts.rest is None:
-        return Strike(fault, None, payload)
+        return StruckRequest(fault, None, payload)
 
     def merged(given: bytes) -> bytes:
         return _merged(parts.merged, request, asked, given, api_versions_max)
 
-    return Strike(fault, _with_rest(request, asked, parts.rest), None, merged)
+    return StruckRequest(fault, _with_rest(request, asked, parts.rest), None, merged)
 
 
 def _answer(
@@ -229,7 +232,8 @@ def _with_rest(request: Request, asked: _Carried, rest: Any) -> Request:
         assert isinstance(request.message, m.EnvelopeRequest)
         data = encode_request(asked.header, rest)
         message = replace(request.message, request_data=data)
-    return Request(request.ticket, message, request.listener, request.peer_address)
+    frame = encode_request(request.ticket.header, message)
+    return dataclasses.replace(request, message=message, frame=frame)
 
 
 def _merged(

@@ -16,6 +16,7 @@ from wire import messages as m
 from wire.errors import ErrorCode
 from wire.frame import (
     RequestHeader,
+    decode_request,
     decode_response,
     encode_request,
     encode_response,
@@ -266,6 +267,8 @@ def test_only_what_is_asked_of_a_topic_is_struck() -> None:
     peer.ask(topics("a", "b", "c"), 19, 7)
     ((executed),) = peer.executed
     assert executed.message == topics("a", "c")
+    # A broker forwards the frame, not the message.
+    assert decode_request(executed.frame) == (executed.ticket.header, executed.message)
     result = m.CreateTopicsResponse.CreatableTopicResult
     peer.answer(m.CreateTopicsResponse(topics=[result(name="a"), result(name="c", error_code=36)]))
     ((_, answer),) = peer.got
@@ -376,6 +379,7 @@ def test_a_part_of_a_request_in_an_envelope_is_struck() -> None:
     peer.ask(envelope(topics("a", "b")), 58, 0)
     left = peer.executed[0].message
     assert left == envelope(topics("a"))
+    assert decode_request(peer.executed[0].frame)[1] == left
     result = m.CreateTopicsResponse.CreatableTopicResult
     data = encode_response(19, 7, 9, m.CreateTopicsResponse(topics=[result(name="a")]))
     peer.answer(m.EnvelopeResponse(response_data=data))
