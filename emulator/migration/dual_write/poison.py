@@ -3,7 +3,8 @@
 A refusal that a full comparison repairs (the znode is missing, or exists already) is not poison
 unless it is repeated. Every other refusal (no permission, too large for a frame) is poison. With
 ``kraftbridge.zk.write.behind.poison=block`` nothing after it is written, and it is retried with
-back-off; with ``skip`` the znode is left as it is. The path and the cause are always shown in the
+back-off; with ``skip`` the znode is left as it is, and tried again every
+:data:`SKIPPED_RETRY_MS`, one znode at a time. The path and the cause are always shown in the
 status, a metric and the log. The chain's own znodes are never skipped. A znode that must be read
 and cannot be is reported in the same way.
 """
@@ -27,6 +28,8 @@ CHAIN: Final = frozenset({controller.EPOCH_PATH, migration.PATH, own.PATH})
 REPAIRS_MAX: Final = 2
 RETRY_MS_MIN: Final = 1_000
 RETRY_MS_MAX: Final = 30_000
+SKIPPED_RETRY_MS: Final = 15 * 60_000
+"""A retry of a skipped znode compares the whole tree, twice if the znode is refused again."""
 
 
 class Verdict(Enum):
@@ -67,6 +70,10 @@ class Poison:
         self._blocked: Poisoned | None = None
         self._unreadable: Poisoned | None = None
         self._skipped: dict[str, Poisoned] = {}
+        self._tried_again: dict[str, Poisoned] = {}
+        """The skipped znode that is being tried again."""
+        self.skipped_retry_ms: int | None = None
+        """When a skipped znode is tried again; None: none is skipped."""
         self._retries = 0
         self.retry_ms = 0
         self.since_ms: int | None = None
@@ -76,12 +83,23 @@ class Poison:
     def znodes(self) -> tuple[Poisoned, ...]:
         """Every znode that is poisoned now."""
         blocked = (one for one in (self._unreadable, self._blocked) if one is not None)
-        return (*blocked, *self._skipped.values())
+        return (*blocked, *self.skipped)
 
     @property
     def skipped(self) -> tuple[Poisoned, ...]:
         """The znodes that are left as they are; ZooKeeper does not hold what is committed."""
-        return tuple(self._skipped.values())
+        return tuple((self._tried_again | self._skipped).values())
+
+    def skipped_due(self, now_ms: int) -> bool:
+        """Whether a skipped znode is to be tried again now."""
+        return self.skipped_retry_ms is not None and self.skipped_retry_ms <= now_ms
+
+    def try_skipped_again(self, now_ms: int) -> None:
+        """Let the znode that was skipped first be written by the next comparison."""
+        path = next(iter(self._skipped), None)
+        if path is not None:
+            self._tried_again = {path: self._skipped.pop(path)}
+        self.skipped_retry_ms = now_ms + SKIPPED_RETRY_MS if path is not None else None
 
     def refused(self, refusal: Refused, now_ms: int) -> Verdict:
         """Decide what to do about a refused data operation."""
@@ -109,7 +127,10 @@ class Poison:
         )
         found = Poisoned(path, cause, skipped, how)
         if skipped:
+            self._tried_again.pop(path, None)
             self._skipped[path] = found
+            if self.skipped_retry_ms is None:
+                self.skipped_retry_ms = now_ms + SKIPPED_RETRY_MS
             return Verdict.RECONCILE
         self._blocked = found
         self._back_off(now_ms)
@@ -134,7 +155,11 @@ class Poison:
         self._retries += 1
 
     def healed(self) -> None:
-        """Everything that was refused before has been written."""
+        """Everything that was refused before has been written, but for what is skipped."""
+        if self._tried_again:
+            # ZooKeeper refuses it no more: perhaps it takes the next one too.
+            self._tried_again.clear()
+            self.skipped_retry_ms = 0 if self._skipped else None
         self._refusals.clear()
         self.not_empty.clear()
         self._blocked = None
@@ -146,6 +171,7 @@ class Poison:
         """A new claim: try everything again."""
         self.healed()
         self._skipped.clear()
+        self.skipped_retry_ms = None
 
     def filter(self, groups: list[Group]) -> list[Group]:
         """Leave out operations on skipped znodes and below them.

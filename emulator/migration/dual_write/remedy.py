@@ -19,6 +19,7 @@ SKIP: Final = (
     "or restart with kraftbridge.zk.write.behind.poison=skip, which leaves the znode as it is"
 )
 TRIES: Final = "it tries again within 30 s"
+TRIES_SKIPPED: Final = "what was skipped is tried again every 15 minutes, and at each start"
 
 
 def remedy(path: str, *, forbidden: bool, skippable: bool, skipped: bool = False) -> str:
@@ -28,13 +29,13 @@ def remedy(path: str, *, forbidden: bool, skippable: bool, skipped: bool = False
         path: of the znode.
         forbidden: the cause is a right that we lack.
         skippable: it may be left as it is.
-        skipped: it was left as it is: nothing tries again before the next start.
+        skipped: it was left as it is.
 
     >>> remedy("/config/topics/t", forbidden=False, skippable=False)
     'take away what is written there (config of topic t): changes that only take away go on'
     """
     if forbidden:
-        then = "restart it: what was skipped is tried again at each start" if skipped else TRIES
+        then = TRIES_SKIPPED if skipped else TRIES
         text = f"give the controller the right it lacks; {then}"
     else:
         what = f"take away what is written there ({_what(path)})"

@@ -109,7 +109,13 @@ class WriteBehind:
             return now_ms
         if self.mode is Mode.POISONED:
             return self.poison.retry_ms
-        return self._sending.deadline_ms(now_ms) if self.mode is Mode.RUNNING else None
+        if self.mode is not Mode.RUNNING:
+            return None
+        # While multis are in flight, the answer to the last one comes first; a stop waits for none.
+        later = self.pipeline.in_flight or self._sending.draining
+        skipped_ms = None if later else self.poison.skipped_retry_ms
+        times = (self._sending.deadline_ms(now_ms), skipped_ms)
+        return min((each for each in times if each is not None), default=None)
 
     @property
     def _kraft_epoch(self) -> int:
@@ -203,6 +209,11 @@ class WriteBehind:
             return self._sending.first(now_ms)
         if self.mode is not Mode.RUNNING:
             return []
+        if self.poison.skipped_due(now_ms) and not self._sending.draining:
+            if self.pipeline.in_flight:
+                return []
+            self.poison.try_skipped_again(now_ms)
+            return self._begin_reconcile(now_ms)
         effects, refusal = self._sending.fill(self._kraft_epoch, now_ms)
         return effects if refusal is None else effects + self._refused(refusal, now_ms)
 

@@ -1,0 +1,93 @@
+"""Znodes that were skipped are tried again, slowly, until ZooKeeper takes them."""
+
+from __future__ import annotations
+
+from emulator.metadata.configs import BROKER
+from emulator.migration.dual_write.modes import Mode
+from emulator.migration.dual_write.poison import SKIPPED_RETRY_MS
+from tests.unit.migration.test_bound import TOO_LARGE
+from tests.unit.migration.test_write_behind import config
+from tests.unit.migration.world import World, differences
+
+DEFAULT, SEVEN = "/config/brokers/<default>", "/config/brokers/7"
+
+
+def skipping() -> World:
+    """Two configs that may not be written; both are skipped."""
+    world = World(write_behind_poison="skip").dual_write()
+    world.put(DEFAULT, b'{"version":1,"config":{}}')
+    world.put(SEVEN, b'{"version":1,"config":{}}')
+    world.model.tree.read_only |= {DEFAULT, SEVEN}
+    world.append(config(BROKER, "", "k", "v"))
+    world.append(config(BROKER, "7", "k", "v"))
+    world.advance(5_000)
+    assert skipped(world) == {DEFAULT, SEVEN}
+    return world
+
+
+def skipped(world: World) -> set[str]:
+    return {one.path for one in world.driver.status(world.now_ms).poisoned if one.skipped}
+
+
+def test_what_may_be_written_again_is_written_without_a_restart() -> None:
+    world = skipping()
+    world.model.tree.read_only.clear()
+    world.advance(SKIPPED_RETRY_MS - 10_000)
+    assert set(differences(world)) == {DEFAULT, SEVEN}
+    world.advance(20_000)
+    assert (skipped(world), differences(world)) == (set(), {}), "the second one at once"
+    assert world.driver.write_behind.deadline_ms(world.now_ms) is None
+
+
+def test_what_is_refused_still_stays_skipped_and_is_named_meanwhile() -> None:
+    world = skipping()
+    lines = len(world.logs)
+    before = world.driver.write_behind.reconcile_count
+    for minute in range(60):
+        world.append(config(BROKER, "8", "k", str(minute)))
+        world.advance(60_000)
+        assert skipped(world) == {DEFAULT, SEVEN}
+        assert set(differences(world)) == {DEFAULT, SEVEN}, "other changes are written"
+    assert world.driver.write_behind.reconcile_count - before == 8, "two for each try"
+    assert not [line for line in world.logs[lines:] if line.level == "error"]
+    assert world.driver.write_behind.mode is Mode.RUNNING
+
+
+def test_each_skipped_znode_has_its_turn() -> None:
+    world = skipping()
+    world.model.tree.read_only.remove(SEVEN)
+    world.advance(3 * SKIPPED_RETRY_MS)
+    assert skipped(world) == {DEFAULT}
+    assert set(differences(world)) == {DEFAULT}
+
+
+def test_a_change_that_was_too_large_and_is_gone_is_named_no_more() -> None:
+    world = World(write_behind_poison="skip").dual_write()
+    world.append(config(BROKER, "", "k", TOO_LARGE))
+    world.advance(5_000)
+    world.append(config(BROKER, "", "k", None))
+    world.advance(2 * SKIPPED_RETRY_MS)
+    assert (skipped(world), differences(world)) == (set(), {})
+
+
+def test_zookeeper_is_away_while_one_is_tried_again() -> None:
+    world = skipping()
+    world.advance(SKIPPED_RETRY_MS - 10_000)
+    world.zk_up = False
+    world.cut()
+    world.advance(SKIPPED_RETRY_MS)
+    assert skipped(world) == {DEFAULT, SEVEN}
+    world.zk_up = True
+    world.model.tree.read_only.clear()
+    world.advance(SKIPPED_RETRY_MS)
+    assert (skipped(world), differences(world)) == (set(), {})
+
+
+def test_a_stop_does_not_wait_for_another_try() -> None:
+    world = skipping()
+    world.advance(SKIPPED_RETRY_MS - 10_000)
+    before = world.driver.write_behind.reconcile_count
+    world.perform(world.driver.drain(world.now_ms))
+    world.advance(20_000)
+    assert world.driver.drained
+    assert world.driver.write_behind.reconcile_count == before
