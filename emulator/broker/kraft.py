@@ -113,12 +113,12 @@ class KRaftSide:
             self.log,
             self.quorum,
             spoken(config.release),
-            _once(config),
+            once(config),
             new_conn,
         )
         heartbeat_reply_ms = config.session_timeout_ms // 2
         self.lifecycle = LifecycleManager(
-            _life(config, identity),
+            life(config, identity),
             ControllerChannel(
                 lambda: self._node(heartbeat_reply_ms),
                 spoken(config.release),
@@ -208,7 +208,7 @@ class KRaftSide:
                 self.lifecycle.unregister(why, now_ms)
 
 
-def _once(config: BrokerConfig) -> ChannelConfig:
+def once(config: BrokerConfig) -> ChannelConfig:
     """The observer makes each connection once: the next one may be to another node."""
     made = channel_config(
         f"raft-client-{config.node_id}", config.release, config.quorum_request_timeout_ms
@@ -222,7 +222,8 @@ def _once(config: BrokerConfig) -> ChannelConfig:
     )
 
 
-def _life(config: BrokerConfig, identity: BrokerIdentity) -> LifeSettings:
+def life(config: BrokerConfig, identity: BrokerIdentity) -> LifeSettings:
+    """What a broker in KRaft mode registers."""
     kind = m.BrokerRegistrationRequest.Listener
     return LifeSettings(
         broker_id=config.node_id,

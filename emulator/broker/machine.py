@@ -23,6 +23,7 @@ from emulator.broker.part import Part
 from emulator.broker.producer_ids import ProducerIdSource
 from emulator.broker.registry import ANONYMOUS, Answer, Asked, PassOn, offered, refused, served
 from emulator.broker.side import BrokerSide
+from emulator.broker.unforwarded import unforwarded
 from emulator.config.broker import BrokerConfig
 from emulator.config.reading import INT_MAX
 from emulator.controller.failures import RequestFailures
@@ -180,9 +181,8 @@ class BrokerNode:
             self.clients.named(request.ticket.conn, message, header.api_version)
         api = served().get(header.api_key)
         if api is None:
-            if header.api_key in self._forwardable and self.side.forwards:
-                self._forward(request, request.frame, None, now_ms)
-                return []
+            if header.api_key in self._forwardable:
+                return self._to_controller(request, request.frame, None, now_ms)
             code = ErrorCode.UNSUPPORTED_VERSION
             return self._reply(request, refused(header.api_key, message, code, None), now_ms)
         try:
@@ -191,13 +191,9 @@ class BrokerNode:
             self.failures.note(header.api_key, error)
             answer = refused(header.api_key, message, ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED)
         match answer:
-            case PassOn() if not self.side.forwards:
-                code = ErrorCode.UNSUPPORTED_VERSION
-                return self._reply(request, refused(header.api_key, message, code, None), now_ms)
             case PassOn():
                 data = encode_request(header, answer.message)
-                self._forward(request, data, answer, now_ms)
-                return []
+                return self._to_controller(request, data, answer, now_ms)
             case Answer():
                 self._create(request, answer, now_ms)
                 return self._reply(request, answer.response, now_ms)
@@ -217,9 +213,12 @@ class BrokerNode:
             producer_ids=self._producer_ids,
         )
 
-    def _forward(
+    def _to_controller(
         self, request: Request, data: bytes, passed_on: PassOn | None, now_ms: int
-    ) -> None:
+    ) -> list[Effect]:
+        if not self.side.forwards:
+            key = request.ticket.header.api_key
+            return self._reply(request, refused(key, request.message, *unforwarded(key)), now_ms)
         self.forwarding.forward(
             data,
             request.ticket.header,
@@ -227,11 +226,12 @@ class BrokerNode:
             now_ms,
             lambda outcome: self._outcomes.append((request, outcome, passed_on)),
         )
+        return []
 
     def _create(self, request: Request, answer: Answer, now_ms: int) -> None:
         if not answer.create:
             return
-        if answer.as_broker:
+        if answer.as_broker or not self.side.forwards:
             self._creation.for_broker(answer.create, now_ms)
         else:
             header = request.ticket.header

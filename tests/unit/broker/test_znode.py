@@ -13,8 +13,8 @@ from emulator.metadata.brokers import Endpoint
 from emulator.migration.zk_tree import brokers, cluster, controller
 from emulator.migration.zk_tree.reader import TOP_LEVEL
 from emulator.zookeeper.ops import EPHEMERAL, Create, Delete, SetData
+from tests.kit.watched_zookeeper import WatchedZooKeeper
 from tests.unit.broker.zookeeper_world import CLUSTER, PartWorld, about
-from tests.unit.zookeeper.watched import WatchedZooKeeper
 
 PATH = "/brokers/ids/0"
 RECORDED = json.loads(

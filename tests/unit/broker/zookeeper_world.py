@@ -13,7 +13,7 @@ from emulator.metadata.brokers import Endpoint
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Log, Received, Send
 from emulator.zookeeper.client import ZkClient
 from emulator.zookeeper.ops import ZkOp
-from tests.unit.zookeeper.watched import WatchedZooKeeper
+from tests.kit.watched_zookeeper import WatchedZooKeeper
 
 CLUSTER = "GM-0TRQsRn2jEBRruGoNQQ"
 IN, CLIENT = Endpoint("INTERNAL", "127.0.0.1", 29090), Endpoint("CLIENT", "127.0.0.1", 29190, 2)

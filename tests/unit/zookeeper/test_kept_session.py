@@ -25,7 +25,7 @@ from emulator.zookeeper.ops import (
     ZkOp,
     ZkResult,
 )
-from tests.unit.zookeeper.watched import WatchedZooKeeper
+from tests.kit.watched_zookeeper import WatchedZooKeeper
 from tests.unit.zookeeper.world import World
 
 

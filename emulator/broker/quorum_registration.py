@@ -1,0 +1,136 @@
+"""A migrating broker beside its life in ZooKeeper mode: it follows the quorum and is registered.
+
+It begins when the broker is registered in ZooKeeper and knows its cluster. Its registration is
+tried for ever. What the metadata log says is not used: what the broker knows comes from control
+requests, and only how far it has read counts, for the heartbeats.
+
+Source: KafkaServer.startup ("additional components for ZooKeeper migration"),
+BrokerLifecycleManager, OffsetTrackingListener, Kafka 3.4-3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from emulator.broker.controller_channel import ControllerChannel, ControllerNode
+from emulator.broker.followed import FollowedMetadata, FollowerIdentity
+from emulator.broker.kraft import BrokerIdentity, channel_config, life, once, spoken
+from emulator.broker.lifecycle import LifecycleManager
+from emulator.broker.observer import LogObserver
+from emulator.broker.part import Part
+from emulator.broker.quorum import KnownQuorum
+from emulator.broker.shared_log import LogImages
+from emulator.config.broker import BrokerConfig
+from emulator.metadata.metadata_version import FEATURE_NAME, MetadataVersion
+from emulator.seam import Effect, Event
+
+
+class QuorumRegistration:
+    """A ``Part`` that does nothing before :meth:`begin`.
+
+    Args:
+        config: of a broker in ZooKeeper mode with migration.
+        quorum: whom to ask; it is updated.
+        images: of this cluster, shared with other brokers of the process.
+        new_conn: allocates connection ids.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        quorum: KnownQuorum,
+        images: LogImages,
+        new_conn: Callable[[], int],
+    ) -> None:
+        self.quorum = quorum
+        self.life: LifecycleManager | None = None
+        self.observer: LogObserver | None = None
+        self._config = config
+        self._images = images
+        self._new_conn = new_conn
+        self._parts: tuple[Part, ...] = ()
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the registration; -1 before."""
+        return -1 if self.life is None else self.life.epoch
+
+    @property
+    def broken(self) -> str:
+        """Why the metadata log cannot be followed; empty while it can."""
+        return "" if self.observer is None else self.observer.broken
+
+    def begin(self, identity: BrokerIdentity, now_ms: int) -> None:
+        """Follow the log and register; called once."""
+        config = self._config
+        log = FollowedMetadata(
+            FollowerIdentity(config.node_id, identity.cluster_id, identity.metadata_directory_id),
+            self._images,
+        )
+        self.observer = LogObserver(
+            log, self.quorum, spoken(config.release), once(config), self._new_conn
+        )
+        plain = life(config, identity)
+        self.life = LifecycleManager(
+            replace(
+                plain,
+                features={**plain.features, FEATURE_NAME: self._level()},
+                registration_ms=None,
+                is_migrating_zk_broker=True,
+            ),
+            ControllerChannel(
+                lambda: self.node(config.request_timeout_ms),
+                spoken(config.release),
+                self._new_conn,
+                config.request_timeout_ms,
+            ),
+            reached=lambda: log.image.offset,
+            ready=lambda: log.current,
+        )
+        self._parts = (self.observer, self.life)
+        for part in self._parts:
+            part.start(now_ms)
+
+    def node(self, reply_ms: int) -> ControllerNode | None:
+        """The leader of the quorum; None while it is unknown."""
+        leader = self.quorum.leader
+        if leader is None:
+            return None
+        config = channel_config(str(self._config.node_id), self._config.release, reply_ms)
+        return ControllerNode(leader.host, leader.port, config)
+
+    def _level(self) -> tuple[int, int]:
+        """The level of its inter.broker.protocol.version is the only one that it offers (V09)."""
+        assert self._config.zookeeper is not None
+        level = MetadataVersion.from_ibp(self._config.zookeeper.inter_broker_protocol.text).level
+        return (level, level)
+
+    # ---------------------------------------------------------------- a part
+    @property
+    def deadline_ms(self) -> int | None:
+        """See Part."""
+        times = (part.deadline_ms for part in self._parts)
+        return min((one for one in times if one is not None), default=None)
+
+    def start(self, now_ms: int) -> None:
+        """See Part; :meth:`begin` starts it."""
+
+    def handle(self, event: Event, now_ms: int) -> None:
+        """See Part."""
+        for part in self._parts:
+            part.handle(event, now_ms)
+
+    def tick(self, now_ms: int) -> None:
+        """See Part."""
+        for part in self._parts:
+            part.tick(now_ms)
+
+    def effects(self, now_ms: int) -> list[Effect]:
+        """See Part."""
+        return [effect for part in self._parts for effect in part.effects(now_ms)]
+
+    def close(self) -> None:
+        """See Part."""
+        for part in self._parts:
+            part.close()

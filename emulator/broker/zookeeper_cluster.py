@@ -1,0 +1,74 @@
+"""The cluster of a ZooKeeper-mode broker: what its controller told it, and what ZooKeeper holds.
+
+Source: ZkMetadataCache, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from random import Random
+
+from emulator.broker.cluster import KnownNode
+from emulator.broker.zk_metadata_cache import CachedTopic, ZkMetadataCache
+from emulator.broker.zookeeper_part import ZooKeeperPart
+from emulator.metadata.image import EMPTY, Image
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperCluster:
+    """A ``KnownCluster``."""
+
+    cache: ZkMetadataCache
+    zookeeper: ZooKeeperPart
+
+    @property
+    def cluster_id(self) -> str:
+        """See KnownCluster; empty before it is known."""
+        return self.zookeeper.znode.cluster_id or ""
+
+    @property
+    def image(self) -> Image:
+        """See KnownCluster."""
+        return EMPTY
+
+    def topic(self, name: str) -> CachedTopic | None:
+        """See KnownCluster."""
+        return self.cache.topic(name)
+
+    def topic_by_id(self, topic_id: bytes) -> CachedTopic | None:
+        """See KnownCluster."""
+        return self.cache.topic_by_id(topic_id)
+
+    def topics(self) -> Iterable[CachedTopic]:
+        """See KnownCluster."""
+        return self.cache.topics()
+
+    def registered(self, broker_id: int) -> bool:
+        """See KnownCluster; of brokers that do not live nothing is known."""
+        return broker_id in self.cache.live
+
+    def node(self, broker_id: int, listener: str) -> KnownNode | None:
+        """See KnownCluster."""
+        return self.cache.node(broker_id, listener)
+
+    def online(self, broker_id: int, listener: str) -> bool:  # noqa: ARG002  # of the protocol
+        """See KnownCluster; a live broker's replicas are online on every listener."""
+        return broker_id in self.cache.live
+
+    def alive(self, listener: str) -> list[KnownNode]:
+        """See KnownCluster."""
+        return self.cache.alive(listener)
+
+    def controller_id(self, rng: Random) -> int:
+        """See KnownCluster (A02)."""
+        return self.cache.controller_id(rng)
+
+    def features(self) -> tuple[int, Mapping[str, int]]:
+        """See KnownCluster; those of ``/feature``."""
+        found = self.zookeeper.features
+        return found.epoch, found.levels
+
+    def config(self, resource_type: int, name: str) -> Mapping[str, str]:
+        """See KnownCluster."""
+        return self.image.config(resource_type, name)

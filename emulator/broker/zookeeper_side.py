@@ -1,0 +1,278 @@
+"""A broker in ZooKeeper mode, with or without migration.
+
+It is registered in ZooKeeper and obeys whoever its control requests say is the controller: first a
+Kafka broker, which is the ZooKeeper controller, later perhaps a KRaft controller. It never stands
+for election. With migration it is also registered with the quorum (``quorum_registration``).
+
+It ends as it lives: the controller that rules is asked to move what this broker leads, then the
+session with ZooKeeper is closed, which removes the znode.
+
+Source: KafkaServer.{startup,shutdown,controlledShutdown}, MetadataCacheControllerNodeProvider,
+ZkSupport.canForward, Kafka 3.4-3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from random import Random
+from typing import ClassVar, Final, Literal
+
+from emulator.broker.alter_partition import AlterPartitionSender
+from emulator.broker.broker_epochs import BrokerEpochs
+from emulator.broker.control_requests import ControlRequests
+from emulator.broker.controlled_shutdown import ControlledShutdown
+from emulator.broker.controller_channel import ControllerChannel, ControllerNode
+from emulator.broker.kraft import BrokerIdentity, channel_config, spoken
+from emulator.broker.part import Part
+from emulator.broker.quorum import KnownQuorum
+from emulator.broker.quorum_registration import QuorumRegistration
+from emulator.broker.replicas import HostedReplicas
+from emulator.broker.shared_log import LogImages
+from emulator.broker.zk_metadata_cache import ZkMetadataCache
+from emulator.broker.znode import ZnodeOf
+from emulator.broker.zookeeper_cluster import ZooKeeperCluster
+from emulator.broker.zookeeper_part import ZooKeeperPart
+from emulator.config.broker import BrokerConfig
+from emulator.config.listeners import SECURITY_PROTOCOLS
+from emulator.config.zookeeper_mode import ZooKeeperMode
+from emulator.metadata.brokers import Endpoint
+from emulator.net.control import ControlRequest, ControlResponse
+from emulator.zookeeper.client import ZkClient
+
+HANDSHAKE_MS_MAX: Final = 3_000
+"""A starting ZooKeeper may never answer the connect request: connect again after this."""
+FULL_SINCE: Final = "3.6"
+"""The first release that understands requests of type FULL."""
+
+
+class ZooKeeperStage(Enum):
+    """How far a broker in ZooKeeper mode has come."""
+
+    STARTING = auto()
+    """Not registered in ZooKeeper yet."""
+    RUNNING = auto()
+    ASKING = auto()
+    """The controller is asked to move what this broker leads."""
+    LEAVING = auto()
+    """The session with ZooKeeper is being closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperIdentity:
+    """What ``meta.properties`` says, and this life of the broker.
+
+    ``cluster_id`` None: there is no ``meta.properties`` yet; ZooKeeper says it, or else
+    ``new_cluster_id`` becomes the id of a new cluster. ``log_dirs``: directory ids, empty if the
+    release has none.
+    """
+
+    cluster_id: str | None
+    new_cluster_id: str
+    incarnation_id: bytes
+    log_dirs: tuple[bytes, ...]
+    metadata_directory_id: bytes
+
+    def known(self, cluster_id: str) -> BrokerIdentity:
+        """The same, as soon as the cluster is known."""
+        return BrokerIdentity(
+            cluster_id, self.incarnation_id, self.log_dirs, self.metadata_directory_id
+        )
+
+
+class ZooKeeperSide:
+    """A ``BrokerSide``. ``over`` is set when the broker has to end.
+
+    Args:
+        config: of a broker in ZooKeeper mode.
+        identity: see there.
+        images: of this cluster, shared with other brokers of the process.
+        new_conn: allocates connection ids.
+        rng: which server is asked first.
+    """
+
+    mode: Literal["zk"] = "zk"
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        identity: ZooKeeperIdentity,
+        images: LogImages,
+        new_conn: Callable[[], int],
+        rng: Random,
+    ) -> None:
+        mode = config.zookeeper
+        assert mode is not None, "a broker in ZooKeeper mode"
+        self.over: tuple[int, str] | None = None
+        self.stage = ZooKeeperStage.STARTING
+        self._config = config
+        self._mode = mode
+        self._identity = identity
+        self._connect_by_ms: int | None = None
+        self.zookeeper = ZooKeeperPart(_client(mode, new_conn, rng), _about(config, identity))
+        self.registration: QuorumRegistration | None = None
+        if mode.migration:
+            quorum = KnownQuorum(config.bootstrap, config.voters, rng)
+            self.registration = QuorumRegistration(config, quorum, images, new_conn)
+        full = config.release >= FULL_SINCE and mode.migration
+        self.cache = ZkMetadataCache(full_replaces=full)
+        self.cluster = ZooKeeperCluster(self.cache, self.zookeeper)
+        self.replicas = HostedReplicas(config.node_id)
+        registration = self.registration
+        self._epochs = BrokerEpochs(
+            lambda: self.zookeeper.znode.epoch,
+            None if registration is None else lambda: registration.epoch,
+        )
+        self.control = ControlRequests(
+            config.node_id, self.cache, self.replicas, self._epochs, full_replaces=full
+        )
+        self.alter_partition = AlterPartitionSender(
+            self.replicas,
+            ControllerChannel(self.controller, spoken(config.release), new_conn),
+            lambda: self.broker_epoch,
+            with_epochs=False,
+        )
+        self._farewell = ControlledShutdown(
+            config.node_id,
+            ControllerChannel(
+                self.controller, spoken(config.release), new_conn, config.request_timeout_ms
+            ),
+            lambda: self.zookeeper.znode.epoch,
+            mode.shutdown_retries,
+            mode.shutdown_backoff_ms,
+        )
+        joined: tuple[Part, ...] = () if registration is None else (registration,)
+        self.parts: Sequence[Part] = (
+            self.zookeeper,
+            *joined,
+            self.alter_partition,
+            self._farewell,
+        )
+
+    # ---------------------------------------------------------------- a side
+    @property
+    def forwards(self) -> bool:
+        """See BrokerSide: with migration, whichever kind of controller rules (I23)."""
+        return self._mode.forwards
+
+    @property
+    def broker_epoch(self) -> int:
+        """See BrokerSide: the epoch that the controller known now has been told."""
+        return self._epochs.to_name(kraft=self._under_kraft)
+
+    @property
+    def running(self) -> bool:
+        """See BrokerSide: it was registered in ZooKeeper; the quorum need not know it."""
+        return self.stage is not ZooKeeperStage.STARTING
+
+    def controller(self) -> ControllerNode | None:
+        """See BrokerSide: by the newest UpdateMetadata, a broker or the leader of the quorum."""
+        known, reply_ms = self.cache.controller, self._config.request_timeout_ms
+        if known is None:
+            return None
+        if known.kraft:
+            return None if self.registration is None else self.registration.node(reply_ms)
+        node = self.cache.node(known.id, self._config.inter_broker_listener_name)
+        if node is None:
+            return None
+        config = channel_config(str(self._config.node_id), self._config.release, reply_ms)
+        return ControllerNode(node.host, node.port, config, kraft=False)
+
+    def told(self, request: ControlRequest, now_ms: int) -> ControlResponse:
+        """See BrokerSide."""
+        return self.control.take(request, now_ms)
+
+    def exchange(self, now_ms: int) -> None:
+        """See BrokerSide."""
+        self._STAGES[self.stage](self, now_ms)
+        if self.registration is not None and self.registration.broken:
+            self._end(1, self.registration.broken)
+
+    def shut_down(self, now_ms: int) -> None:
+        """See BrokerSide."""
+        self.stage = ZooKeeperStage.ASKING
+        if not self._config.controlled_shutdown or self.zookeeper.znode.epoch < 0:
+            self._leave(now_ms)
+        elif self._under_kraft:
+            life = None if self.registration is None else self.registration.life
+            if life is not None:
+                life.shut_down(now_ms, controlled=True)
+        elif self.cache.controller is not None:
+            self._farewell.begin(now_ms)
+        else:
+            self._leave(now_ms)
+
+    # ---------------------------------------------------------------- stage by stage
+    def _starting(self, now_ms: int) -> None:
+        if self._connect_by_ms is None:
+            self._connect_by_ms = now_ms + self._mode.connection_timeout_ms
+        znode = self.zookeeper.znode
+        if znode.over is not None:
+            self._end(1, znode.over)
+        elif znode.registered:
+            self.stage = ZooKeeperStage.RUNNING
+            assert znode.cluster_id is not None
+            if self.registration is not None:
+                self.registration.begin(self._identity.known(znode.cluster_id), now_ms)
+        elif not self.zookeeper.zk.generation and self._connect_by_ms <= now_ms:
+            self._end(1, f"no connection to ZooKeeper within {self._mode.connection_timeout_ms} ms")
+
+    def _running(self, _now_ms: int) -> None:
+        """Nothing to pass on."""
+
+    def _asking(self, now_ms: int) -> None:
+        life = None if self.registration is None else self.registration.life
+        asked_quorum = life is not None and life.over is not None
+        if self._farewell.done or asked_quorum:
+            self._leave(now_ms)
+
+    def _leaving(self, _now_ms: int) -> None:
+        if self.zookeeper.gone:
+            self._end(0, "stopped")
+
+    def _leave(self, now_ms: int) -> None:
+        self.stage = ZooKeeperStage.LEAVING
+        self.zookeeper.leave(now_ms)
+
+    def _end(self, exit_code: int, why: str) -> None:
+        if self.over is None:
+            self.over = (exit_code, why)
+
+    @property
+    def _under_kraft(self) -> bool:
+        return self.cache.controller is not None and self.cache.controller.kraft
+
+    _STAGES: ClassVar[Mapping[ZooKeeperStage, Callable[[ZooKeeperSide, int], None]]] = {
+        ZooKeeperStage.STARTING: _starting,
+        ZooKeeperStage.RUNNING: _running,
+        ZooKeeperStage.ASKING: _asking,
+        ZooKeeperStage.LEAVING: _leaving,
+    }
+
+
+def _client(mode: ZooKeeperMode, new_conn: Callable[[], int], rng: Random) -> ZkClient:
+    return ZkClient(
+        [(one.host, one.port) for one in mode.servers],
+        mode.chroot,
+        mode.session_timeout_ms,
+        min(mode.connection_timeout_ms, HANDSHAKE_MS_MAX),
+        new_conn,
+        rng,
+        max_in_flight=mode.max_in_flight_requests,
+        security=mode.security,
+        keeps_session=True,
+    )
+
+
+def _about(config: BrokerConfig, identity: ZooKeeperIdentity) -> ZnodeOf:
+    return ZnodeOf(
+        config.node_id,
+        tuple(
+            Endpoint(one.name, one.host, one.port, SECURITY_PROTOCOLS[one.security_protocol])
+            for one in config.advertised
+        ),
+        config.rack,
+        identity.cluster_id,
+        identity.new_cluster_id,
+    )
