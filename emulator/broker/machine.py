@@ -27,7 +27,8 @@ from emulator.broker.unforwarded import unforwarded
 from emulator.config.broker import BrokerConfig
 from emulator.config.reading import INT_MAX
 from emulator.controller.failures import RequestFailures
-from emulator.net.accepted import Connections
+from emulator.faults.connections import accepting
+from emulator.faults.script import FaultScript
 from emulator.net.control import ControlRequest
 from emulator.net.population import Population
 from emulator.net.reply import API_VERSIONS, Request, encoded
@@ -42,12 +43,16 @@ TIMED_OUT: Final = "The controller did not answer in time."
 
 @dataclass(frozen=True, slots=True)
 class BrokerSurroundings:
-    """What a broker needs of its process. ``stamp``: monotonic nanoseconds."""
+    """What a broker needs of its process. ``stamp``: monotonic nanoseconds.
+
+    ``faults``: strikes requests, for tests of clients; None: nothing does.
+    """
 
     new_conn: Callable[[], int]
     rng: Random
     stamp: Callable[[], int]
     descriptors: int = INT_MAX
+    faults: FaultScript | None = None
 
 
 class BrokerNode:
@@ -70,11 +75,13 @@ class BrokerNode:
         self.config = config
         self.side = side
         self.advertised = offered(config.release, side.mode)
-        self.connections = Connections(
+        self.connections = accepting(
             self.advertised,
             config.socket_request_max_bytes,
             around.stamp,
             Population(config.connections, around.descriptors),
+            script=around.faults,
+            refuse=refused,
         )
         self.forwarding = Forwarding(
             ControllerChannel(

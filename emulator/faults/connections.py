@@ -196,6 +196,23 @@ class FaultyConnections(Connections):
         return [Close(conn)]
 
 
+def accepting(
+    advertised: Mapping[int, tuple[int, int]],
+    frame_bytes_max: int,
+    stamp: Callable[[], int],
+    population: Population,
+    *,
+    script: FaultScript | None,
+    refuse: Refuse,
+) -> Connections:
+    """The accepted connections of a node; without a script nothing strikes them."""
+    if script is None:
+        return Connections(advertised, frame_bytes_max, stamp, population)
+    return FaultyConnections(
+        advertised, frame_bytes_max, stamp, population, script=script, refuse=refuse
+    )
+
+
 def _line(struck: StruckRequest, request: Request) -> Log:
     fault, client = struck.fault, request.ticket.header.client_id or ""
     what = fault.error or fault.action

@@ -53,6 +53,8 @@ class Entities:
     copied: tuple[tuple[str, str], ...]
     names: Callable[[Any], Iterable[str | None]]
     parts: Parts | None = None
+    alone_from: int | None = None
+    """The version from which a request for no entity asks for what else its response holds."""
 
 
 def _names(*fields: str) -> Callable[[Any], Iterable[str | None]]:
@@ -82,6 +84,7 @@ ENTITIES: Final = MappingProxyType(
             *("topics", "topics", m.MetadataResponse.MetadataResponseTopic),
             (*_NAME, ("topic_id", "topic_id")),
             _names("name", "topic_id"),
+            alone_from=1,
         ),
         19: Entities(
             m.CreateTopicsResponse,
@@ -155,12 +158,13 @@ ENTITIES: Final = MappingProxyType(
 class Divided:
     """A request in two parts.
 
-    ``rest``: the request without what is struck, None if nothing is left; ``errors``: entries of
-    its response for what is struck.
+    ``rest``: the request without what is struck; ``left``: whether it asks for anything;
+    ``errors``: entries of its response for what is struck.
     """
 
     shape: Entities
-    rest: Any | None
+    rest: Any
+    left: bool
     errors: list[Any]
 
     def alone(self) -> Any:
@@ -200,7 +204,7 @@ class Aim:
     text: str | None
 
 
-def divide(key: int, request: Any, aim: Aim) -> Divided | None:
+def divide(key: int, version: int, request: Any, aim: Aim) -> Divided | None:
     """Divide a request of an API in :data:`ENTITIES`; None if nothing of it is struck."""
     shape = ENTITIES[key]
     kept: list[Any] = []
@@ -225,7 +229,8 @@ def divide(key: int, request: Any, aim: Aim) -> Divided | None:
             kept.append(replace(entry, **{shape.parts.asked: left}))
     if not errors:
         return None
-    return Divided(shape, _with(key, request, kept) if kept else None, errors)
+    asks_more = shape.alone_from is not None and version >= shape.alone_from
+    return Divided(shape, _with(key, request, kept), bool(kept) or asks_more, errors)
 
 
 def _entries(key: int, request: Any) -> Sequence[Any] | None:

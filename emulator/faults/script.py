@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from emulator.controller.forwarding import says, sealed
-from emulator.faults.entities import Aim, divide
+from emulator.faults.entities import Aim, Divided, divide
 from emulator.faults.fault import EVERY_TOPIC, FAULTS_MAX, TEXT_MAX, Fault, ScriptError
 from emulator.net.reply import Request, encoded
 from wire import messages as m
@@ -172,15 +172,15 @@ def _is_about(fault: Fault, asked: _Carried) -> bool:
         return False
     if fault.client_id is not None and fault.client_id != asked.header.client_id:
         return False
-    return fault.topic is None or _divided(fault, asked.message) is not None
+    return fault.topic is None or _divided(fault, asked) is not None
 
 
-def _divided(fault: Fault, message: Any) -> Any:
+def _divided(fault: Fault, asked: _Carried) -> Divided | None:
     def chosen(name: str) -> bool:
         return fault.topic in {EVERY_TOPIC, name}
 
     aim = Aim(chosen, fault.partition, fault.code, fault.message)
-    return divide(fault.key, message, aim)
+    return divide(fault.key, asked.header.api_version, asked.message, aim)
 
 
 def _strike(
@@ -197,10 +197,10 @@ def _strike(
     if fault.topic is None:
         answer: Any = refuse(fault.key, asked.message, fault.code, fault.message)
         return StruckRequest(fault, None, _answer(fault, request, asked, answer, api_versions_max))
-    parts = _divided(fault, asked.message)
+    parts = _divided(fault, asked)
     assert parts is not None, "it names the topic"
     payload = _answer(fault, request, asked, parts.alone(), api_versions_max)
-    if parts.rest is None:
+    if not parts.left:
         return StruckRequest(fault, None, payload)
 
     def merged(given: bytes) -> bytes:

@@ -11,16 +11,11 @@ from emulator.config.listeners import SECURITY_PROTOCOLS
 from emulator.config.load import Config
 from emulator.controller.authorizer import StandardAuthorizer
 from emulator.controller.context import ControllerConfig, ControllerEndpoint
-from emulator.controller.registry import advertised, refused
-from emulator.faults.connections import FaultyConnections
-from emulator.faults.script import FaultScript
 from emulator.metadata.metadata_version import FEATURE_NAME, MINIMUM
 from emulator.migration.dual_write.chain import room_for_one
 from emulator.migration.zk_tree.entities import entities
 from emulator.migration.zk_tree.passwords import Passwords
 from emulator.migration.zk_tree.sizes import ZnodeSizes
-from emulator.net.accepted import Connections
-from emulator.net.population import Population
 from emulator.raft.config import RaftConfig
 from emulator.raft.format import MetaProperties, parse_bootstrap_checkpoint
 from emulator.zookeeper import acl
@@ -44,17 +39,6 @@ def zk_client(config: Config, new_conn: Callable[[], int], rng: random.Random) -
         max_in_flight=config.zookeeper_max_in_flight_requests,
         security=config.zookeeper_security,
     )
-
-
-def accepting(
-    config: Config, stamp: Callable[[], int], descriptors: int, faults: FaultScript | None
-) -> Connections:
-    """The accepted connections of a node; with a script of faults, those that it strikes."""
-    offered, longest = advertised(config.release), config.socket_request_max_bytes
-    population = Population(config.connections, descriptors)
-    if faults is None:
-        return Connections(offered, longest, stamp, population)
-    return FaultyConnections(offered, longest, stamp, population, script=faults, refuse=refused)
 
 
 def raft_config(config: Config, identity: MetaProperties) -> RaftConfig:

@@ -18,15 +18,18 @@ from emulator.config.reading import INT_MAX
 from emulator.controller.answers import EncodedReply
 from emulator.controller.context import Call
 from emulator.controller.machine import Controller
+from emulator.controller.registry import advertised, refused
 from emulator.controller.supported import supported_features
+from emulator.faults.connections import accepting
 from emulator.faults.script import FaultScript
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.driver import MigrationDriver
 from emulator.migration.settings import Settings
 from emulator.migration.side import MigrationSide, NoMigration
 from emulator.migration.telling.channels import Channels
+from emulator.net.population import Population
 from emulator.net.reply import Request
-from emulator.node.assembly import accepting, controller_config, raft_config, zk_client
+from emulator.node.assembly import controller_config, raft_config, zk_client
 from emulator.node.recovery import load_history
 from emulator.node.snapshots import SnapshotSchedule
 from emulator.node.tracing import (
@@ -107,7 +110,14 @@ class Node:
         self.history = load_history(self.raft, supported_features(config.release))
         settings = controller_config(config, identity, files, rng)
         self.controller = Controller(settings, self.raft, self.history, rng)
-        self.connections = accepting(config, stamp, descriptors, faults)
+        self.connections = accepting(
+            advertised(config.release),
+            config.socket_request_max_bytes,
+            stamp,
+            Population(config.connections, descriptors),
+            script=faults,
+            refuse=refused,
+        )
         self.migration: MigrationSide | NoMigration = NoMigration()
         if config.migration_enabled:
             zk = zk_client(config, new_conn, rng)

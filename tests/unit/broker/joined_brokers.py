@@ -10,6 +10,7 @@ from emulator.broker.machine import BrokerNode, BrokerSurroundings
 from emulator.broker.shared_log import LogImages
 from emulator.config import load as config
 from emulator.config.broker import load_broker
+from emulator.faults.script import FaultScript
 from emulator.node.machine import Node
 from emulator.raft.format import MetaProperties, render_bootstrap_checkpoint
 from emulator.raft.layout import BOOTSTRAP_CHECKPOINT
@@ -47,6 +48,7 @@ class Stage:
         self.joined = Joined()
         self.images = LogImages()
         self.parties: dict[int, Party] = {}
+        self.faults: FaultScript | None = None
         record = r.FeatureLevelRecord(name="metadata.version", feature_level=level)
         self.checkpoint = render_bootstrap_checkpoint([encode_record(record, 0)], 0)
         self.more = dotted(more)
@@ -80,7 +82,9 @@ class Stage:
             CLUSTER_ID, rng.randbytes(16), (bytes([node_id]) * 16,), bytes([node_id]) * 16
         )
         side = KRaftSide(settings, identity, self.images, joined.new_conn, rng)
-        around = BrokerSurroundings(joined.new_conn, rng, lambda: joined.now_ms * 1_000_000)
+        around = BrokerSurroundings(
+            joined.new_conn, rng, lambda: joined.now_ms * 1_000_000, faults=self.faults
+        )
         machine = BrokerNode(settings, side, around)
         address = (f"broker-{node_id}", 9092)
         self.parties[node_id] = joined.join(f"broker {node_id}", machine, {address: "PLAINTEXT"})
