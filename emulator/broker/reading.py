@@ -9,16 +9,30 @@ Source: KafkaApis, AuthHelper, Kafka 3.9.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from emulator.broker.any_resource import allows_any
 from emulator.broker.cluster import KnownCluster
 from emulator.broker.registry import Asked
 from emulator.config.broker import BrokerConfig
+from emulator.controller.api.describe_cluster import ON_CLUSTER
 from emulator.controller.authorizer import StandardAuthorizer
 from emulator.controller.context import CLUSTER_NAME, Call, ControllerConfig
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.image import Image
 from emulator.net.reply import Ticket
+
+ON_TOPIC: Final = (
+    Operation.READ,
+    Operation.WRITE,
+    Operation.CREATE,
+    Operation.DELETE,
+    Operation.ALTER,
+    Operation.DESCRIBE,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+)
+"""The operations of a topic (AclEntry.supportedOperations)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +60,16 @@ class BrokerReading:
     def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
         """Whether the caller may do this operation on that resource now."""
         return self.allowed(self.image, operation, resource_type, name)
+
+    def operations_on_cluster(self) -> int:
+        """One bit per operation that the caller may do on the cluster; 0 for who may not see it."""
+        if not self.may_on_cluster(Operation.DESCRIBE):
+            return 0
+        return sum(1 << one for one in ON_CLUSTER if self.may_on_cluster(one))
+
+    def operations_on_topic(self, name: str) -> int:
+        """One bit per operation that the caller may do on a topic (KIP-430)."""
+        return sum(1 << one for one in ON_TOPIC if self.may(one, ResourceType.TOPIC, name))
 
     def may_to_any(self, operation: Operation, resource_type: ResourceType) -> bool:
         """Whether there is at least one resource of the type that the caller may do this to."""

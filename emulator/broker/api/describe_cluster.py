@@ -12,7 +12,7 @@ from __future__ import annotations
 from emulator.broker.cluster import KnownCluster
 from emulator.broker.reading import reading
 from emulator.broker.registry import Asked, serves
-from emulator.controller.api.describe_cluster import BROKERS, CONTROLLERS, operations
+from emulator.controller.api.describe_cluster import BROKERS, CONTROLLERS, NOT_ASKED
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -38,7 +38,9 @@ def describe_cluster(
             code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
             text = "The request was sent to an endpoint of type broker, but we wanted controllers."
         return refused(request, ErrorCode.INVALID_REQUEST if asked.api_version == 0 else code, text)
-    caller = reading(cluster, request, asked)
+    operations = NOT_ASKED
+    if request.include_cluster_authorized_operations:
+        operations = reading(cluster, request, asked).operations_on_cluster()
     return Response(
         endpoint_type=BROKERS,
         cluster_id=cluster.cluster_id,
@@ -49,5 +51,5 @@ def describe_cluster(
             )
             for node in cluster.alive(asked.listener)
         ],
-        cluster_authorized_operations=operations(caller.image, request, caller),
+        cluster_authorized_operations=operations,
     )

@@ -5,6 +5,9 @@ KIP-430 (v8-v10), KIP-516 (v10, v12: topic ids), KIP-590 (the controller is not 
 INVALID_REQUEST for a topic id or a missing name below v12. UNKNOWN_TOPIC_ID for an unknown id.
 An unknown name is UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION if no topic can have it; if
 the client and the broker allow it, the controller is asked to create the topic.
+TOPIC_AUTHORIZATION_FAILED for a topic that the caller may not DESCRIBE, whether or not it exists,
+and for one that would be created and that the caller may not CREATE; a list of all topics leaves
+out what may not be described.
 Source: KafkaApis.handleTopicMetadataRequest, KRaftMetadataCache.getTopicMetadata,
 DefaultAutoTopicCreationManager, Kafka 3.9.
 """
@@ -15,9 +18,11 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from emulator.broker.cluster import KnownCluster, KnownPartition, KnownTopic
+from emulator.broker.reading import BrokerReading, reading
 from emulator.broker.registry import Answer, Asked, serves
 from emulator.config.broker import BrokerConfig, InternalTopicSettings
 from emulator.controller.topics import name_error
+from emulator.metadata.acls import Operation, ResourceType
 from wire import messages as m
 from wire.errors import ErrorCode
 from wire.schema import ZERO_UUID
@@ -49,35 +54,69 @@ def metadata(
     """Describe the cluster and the topics asked for."""
     version = asked.api_version
     wanted = request.topics
-    everything = wanted is None or (not wanted and version == _ALL_IF_EMPTY)
-    found: list[Topic] = []
+    caller = reading(cluster, request, asked)
     create: list[m.CreateTopicsRequest.CreatableTopic] = []
-    if everything:
-        found = [_described(cluster, topic, asked) for topic in cluster.topics()]
+    if wanted is None or (not wanted and version == _ALL_IF_EMPTY):
+        seen = (topic for topic in cluster.topics() if _may_see(caller, topic.name))
+        found = [_described(cluster, topic, asked) for topic in seen]
     else:
-        assert wanted is not None
         if version < _IDS_SINCE and any(
             one.name is None or one.topic_id != ZERO_UUID for one in wanted
         ):
             return refused(request, ErrorCode.INVALID_REQUEST, None)
         ids = {one.topic_id for one in wanted} - {ZERO_UUID}
         if ids:
-            found = _by_id(cluster, sorted(ids), asked)
+            found = _by_id(cluster, sorted(ids), asked, caller)
         else:
             names = dict.fromkeys(one.name for one in wanted if one.name is not None)
-            may_create = request.allow_auto_topic_creation and asked.config.auto_create_topics
-            for name in names:
-                topic = cluster.topic(name)
-                if topic is not None:
-                    found.append(_described(cluster, topic, asked))
-                    continue
-                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                if name_error(name) is not None:
-                    code = ErrorCode.INVALID_TOPIC_EXCEPTION
-                elif may_create:
-                    create.append(creatable(asked.config, name))
-                found.append(Topic(error_code=code, name=name, is_internal=name in INTERNAL))
-    return Answer(_response(cluster, found, asked), tuple(create))
+            found, create = _by_name(cluster, names, request, asked, caller)
+    if request.include_topic_authorized_operations:
+        for topic in found:
+            if topic.error_code == ErrorCode.NONE:
+                assert topic.name is not None, "what has no error has a name"
+                topic.topic_authorized_operations = caller.operations_on_topic(topic.name)
+    response = _response(cluster, found, asked)
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = caller.operations_on_cluster()
+    return Answer(response, tuple(create))
+
+
+def _may_see(caller: BrokerReading, name: str) -> bool:
+    return caller.may(Operation.DESCRIBE, ResourceType.TOPIC, name)
+
+
+def _by_name(
+    cluster: KnownCluster,
+    names: Iterable[str],
+    request: m.MetadataRequest,
+    asked: Asked,
+    caller: BrokerReading,
+) -> tuple[list[Topic], list[m.CreateTopicsRequest.CreatableTopic]]:
+    may_create = request.allow_auto_topic_creation and asked.config.auto_create_topics
+    may_create_any = may_create and caller.may_on_cluster(Operation.CREATE)
+    found: list[Topic] = []
+    create: list[m.CreateTopicsRequest.CreatableTopic] = []
+    for name in names:
+        internal = name in INTERNAL
+        if not _may_see(caller, name):
+            # Whether it exists is not told.
+            found.append(Topic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name))
+            continue
+        topic = cluster.topic(name)
+        if topic is not None:
+            found.append(_described(cluster, topic, asked))
+            continue
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if may_create and not (
+            may_create_any or caller.may(Operation.CREATE, ResourceType.TOPIC, name)
+        ):
+            code, internal = ErrorCode.TOPIC_AUTHORIZATION_FAILED, False
+        elif name_error(name) is not None:
+            code = ErrorCode.INVALID_TOPIC_EXCEPTION
+        elif may_create:
+            create.append(creatable(asked.config, name))
+        found.append(Topic(error_code=code, name=name, is_internal=internal))
+    return found, create
 
 
 def creatable(config: BrokerConfig, name: str) -> m.CreateTopicsRequest.CreatableTopic:
@@ -110,12 +149,17 @@ def _internal_configs(internal: InternalTopicSettings) -> Iterable[tuple[str, st
         yield "unclean.leader.election.enable", "false"
 
 
-def _by_id(cluster: KnownCluster, ids: Sequence[bytes], asked: Asked) -> list[Topic]:
+def _by_id(
+    cluster: KnownCluster, ids: Sequence[bytes], asked: Asked, caller: BrokerReading
+) -> list[Topic]:
     found = []
     for topic_id in ids:
         topic = cluster.topic_by_id(topic_id)
         if topic is None:
             code = ErrorCode.UNKNOWN_TOPIC_ID
+            found.append(Topic(error_code=code, name=None, topic_id=topic_id))
+        elif not _may_see(caller, topic.name):
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             found.append(Topic(error_code=code, name=None, topic_id=topic_id))
         else:
             found.append(_described(cluster, topic, asked))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 from emulator.controller.authorizer import not_authorized
-from emulator.controller.context import CLUSTER_NAME, Context, ReadContext
+from emulator.controller.context import CLUSTER_NAME, Context
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Result
 from emulator.metadata.acls import Operation, ResourceType
@@ -67,12 +67,12 @@ def describe_cluster(
             # A controller that is not registered has no known address.
             controller_id=ctx.leader_id if ctx.leader_id in known else -1,
             brokers=nodes,
-            cluster_authorized_operations=operations(image, request, ctx),
+            cluster_authorized_operations=_operations(image, request, ctx),
         )
     )
 
 
-def operations(image: Image, request: m.DescribeClusterRequest, ctx: ReadContext) -> int:
+def _operations(image: Image, request: m.DescribeClusterRequest, ctx: Context) -> int:
     """One bit per operation the caller may do on the cluster; the default if not requested."""
     if not request.include_cluster_authorized_operations:
         return NOT_ASKED

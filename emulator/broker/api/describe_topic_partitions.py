@@ -1,0 +1,128 @@
+"""DescribeTopicPartitions (75): topics, some partitions at a time. KIP-966.
+
+Kafka: DescribeTopicPartitionsRequestHandler, KRaftMetadataCache (3.9).
+
+For everything INVALID_REQUEST if the cursor names a topic that is not asked for, or a partition
+below 0. Per topic TOPIC_AUTHORIZATION_FAILED without DESCRIBE, for names that were given;
+UNKNOWN_TOPIC_OR_PARTITION, or INVALID_TOPIC_EXCEPTION if no topic can have the name. Topics come by
+name; the next request goes on at the cursor.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from emulator.broker.api.metadata import INTERNAL
+from emulator.broker.cluster import KnownCluster, KnownPartition
+from emulator.broker.reading import BrokerReading, reading
+from emulator.broker.registry import Asked, serves
+from emulator.controller.topics import name_error
+from emulator.metadata.acls import Operation, ResourceType
+from wire import messages as m
+from wire.errors import ErrorCode
+
+Response = m.DescribeTopicPartitionsResponse
+Topic = m.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
+Partition = m.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
+LIMIT_KEY: Final = "max.request.partition.size.limit"
+LIMIT: Final = 2_000
+
+
+def refused(
+    request: m.DescribeTopicPartitionsRequest, code: ErrorCode, _text: str | None
+) -> m.DescribeTopicPartitionsResponse:
+    """The response with the error for every topic of the request."""
+    return Response(topics=[Topic(error_code=code, name=one.name) for one in request.topics])
+
+
+@serves(m.DescribeTopicPartitionsRequest, refused=refused)
+def describe_topic_partitions(
+    cluster: KnownCluster, request: m.DescribeTopicPartitionsRequest, asked: Asked
+) -> m.DescribeTopicPartitionsResponse:
+    """Describe partitions up to the limit, and say where to go on."""
+    cursor = request.cursor
+    begin = "" if cursor is None else cursor.topic_name
+    everything = not request.topics
+    names = {topic.name for topic in (cluster.topics() if everything else request.topics)}
+    wanted = sorted(name for name in names if name >= begin)
+    if cursor is not None and (
+        cursor.partition_index < 0 or (not everything and begin not in names)
+    ):
+        return refused(request, ErrorCode.INVALID_REQUEST, None)
+    caller = reading(cluster, request, asked)
+    seen = [one for one in wanted if caller.may(Operation.DESCRIBE, ResourceType.TOPIC, one)]
+    limit = min(_limit(asked), request.response_partition_limit)
+    first = {} if cursor is None else {begin: cursor.partition_index}
+    response = _paged(cluster, seen, first, max(limit, 1), caller, everything=everything)
+    if not everything:
+        denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        hidden = [name for name in wanted if name not in frozenset(seen)]
+        response.topics += [Topic(error_code=denied, name=name) for name in hidden]
+    return response
+
+
+def _limit(asked: Asked) -> int:
+    text = asked.config.static.get(LIMIT_KEY, "")
+    return int(text) if text.isascii() and text.isdigit() else LIMIT
+
+
+def _paged(
+    cluster: KnownCluster,
+    names: list[str],
+    first: dict[str, int],
+    limit: int,
+    caller: BrokerReading,
+    *,
+    everything: bool,
+) -> m.DescribeTopicPartitionsResponse:
+    response = Response(next_cursor=None)
+    for name in names:
+        if limit == 0:
+            response.next_cursor = Response.Cursor(topic_name=name, partition_index=0)
+            break
+        topic = cluster.topic(name)
+        if topic is None:
+            if not everything:
+                response.topics.append(_unknown(name))
+            continue
+        begin = first.get(name, 0)
+        end = min(len(topic.partitions), begin + limit)
+        partitions = [
+            _described(cluster, index, topic.partitions[index], caller.call.listener)
+            for index in range(begin, end)
+            if index in topic.partitions
+        ]
+        response.topics.append(
+            Topic(
+                name=name,
+                topic_id=topic.id,
+                is_internal=name in INTERNAL,
+                partitions=partitions,
+                topic_authorized_operations=caller.operations_on_topic(name),
+            )
+        )
+        if end < len(topic.partitions):
+            response.next_cursor = Response.Cursor(topic_name=name, partition_index=end)
+            break
+        limit -= len(partitions)
+    return response
+
+
+def _unknown(name: str) -> Topic:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if name_error(name) is not None:
+        code = ErrorCode.INVALID_TOPIC_EXCEPTION
+    return Topic(error_code=code, name=name, is_internal=name in INTERNAL)
+
+
+def _described(cluster: KnownCluster, index: int, one: KnownPartition, listener: str) -> Partition:
+    return Partition(
+        partition_index=index,
+        leader_id=-1 if cluster.node(one.leader, listener) is None else one.leader,
+        leader_epoch=one.leader_epoch,
+        replica_nodes=one.replicas,
+        isr_nodes=one.isr,
+        eligible_leader_replicas=(),
+        last_known_elr=(),
+        offline_replicas=[each for each in one.replicas if not cluster.online(each, listener)],
+    )

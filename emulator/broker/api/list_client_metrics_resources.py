@@ -1,0 +1,40 @@
+"""ListClientMetricsResources (74): the names of the subscriptions of client metrics. KIP-714.
+
+CLUSTER_AUTHORIZATION_FAILED without DESCRIBE_CONFIGS on the cluster.
+Kafka: KafkaApis.handleListClientMetricsResources (3.9).
+"""
+
+from __future__ import annotations
+
+from emulator.broker.cluster import KnownCluster
+from emulator.broker.reading import reading
+from emulator.broker.registry import Asked, serves
+from emulator.metadata.acls import Operation
+from emulator.metadata.configs import CLIENT_METRICS
+from wire import messages as m
+from wire.errors import ErrorCode
+
+Response = m.ListClientMetricsResourcesResponse
+
+
+def refused(
+    _request: m.ListClientMetricsResourcesRequest, code: ErrorCode, _text: str | None
+) -> m.ListClientMetricsResourcesResponse:
+    """The response with the error; it has no field for a text."""
+    return Response(error_code=code)
+
+
+@serves(m.ListClientMetricsResourcesRequest, refused=refused)
+def list_client_metrics_resources(
+    cluster: KnownCluster, request: m.ListClientMetricsResourcesRequest, asked: Asked
+) -> m.ListClientMetricsResourcesResponse:
+    """List the names."""
+    if not reading(cluster, request, asked).may_on_cluster(Operation.DESCRIBE_CONFIGS):
+        return refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
+    return Response(
+        client_metrics_resources=[
+            Response.ClientMetricsResource(name=name)
+            for kind, name in cluster.image.configs
+            if kind == CLIENT_METRICS
+        ]
+    )
