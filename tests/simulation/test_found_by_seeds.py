@@ -86,3 +86,19 @@ def test_a_copy_ends_though_somebody_deletes_controller_meanwhile(simulate):
     for seed in range(3):
         report = simulate(seed, story)
         assert not report.failure, str(report)
+
+
+def test_a_paused_controller_does_not_claim_because_somebody_deleted_controller(simulate):
+    """An older KRaft epoch claimed after a newer one, as long as nothing had been copied."""
+    story = Scenario(
+        faults=("controller-pause@WAIT_FOR_BROKERS", "controller-deleted@ZK_MIGRATION"),
+        topics=8,
+        batch_size=1,
+        changes=3,
+        sync_us=(50_000, 800_000),
+        zookeeper_delay_us=(100, 200_000),
+    )
+    for seed in range(2):
+        report = simulate(seed, story)
+        assert not report.failure, str(report)
+        assert report.taken_over

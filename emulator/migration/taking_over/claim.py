@@ -149,7 +149,9 @@ def guard(found: Found, image: Image, log: LogView, who: Claimer) -> list[Reason
 def _held(found: Found, who: Claimer) -> Reason | None:
     """Refuse if another KRaft controller holds the claim in an epoch not below ours."""
     holder = found.controller
-    if holder is None or holder.kraft_epoch < who.kraft_epoch:
+    if holder is None:
+        return _claimed_last(found, who)
+    if holder.kraft_epoch < who.kraft_epoch:
         return None
     text = (
         f"{controller.PATH} is held by KRaft controller {holder.broker_id} in epoch "
@@ -163,6 +165,22 @@ def _held(found: Found, who: Claimer) -> Reason | None:
     else:
         text += "another quorum is or was in charge; remove the znode if that one is gone"
     return Reason(Why.CONTROLLER_HELD, controller.PATH, text, fatal=True)
+
+
+def _claimed_last(found: Found, who: Claimer) -> Reason | None:
+    """Refuse if nobody has claimed since another process did, in an epoch not below ours."""
+    mine = found.own
+    if mine is None or not mine.incarnation or mine.incarnation == who.incarnation:
+        return None
+    last = mine.zk_epoch == found.zk_epoch and mine.epoch_created in {-1, found.epoch_created}
+    if not last or mine.kraft_epoch < who.kraft_epoch:
+        return None
+    text = (
+        f"KRaft controller {mine.node_id} made the last claim, in epoch {mine.kraft_epoch}, which "
+        f"is not below ours ({who.kraft_epoch}), and {controller.PATH} was deleted since: start "
+        f"the controller with the folder of that one; if it is gone for good, delete {own.PATH}"
+    )
+    return Reason(Why.CONTROLLER_HELD, own.PATH, text, fatal=True)
 
 
 def _taken_over(found: Found) -> list[Reason]:

@@ -539,3 +539,33 @@ def test_a_rollback_that_came_to_our_last_epoch_again_is_recognised(made_again: 
     assert ("/brokers/topics/since" in world.paths) == made_again
     refused = [why for why, _ in waiting(world)]
     assert refused == ([Why.ZOOKEEPER_MODE_TOOK_OVER] if made_again else [])
+
+
+@pytest.mark.requirement("E09")
+@pytest.mark.parametrize("later", [True, False])
+def test_an_older_epoch_does_not_claim_because_somebody_deleted_controller(later: bool) -> None:
+    """The next life had claimed, and copied nothing yet, when a paused one went on."""
+    world = waiting_world()
+    world.start()
+    world.register(1)
+    backup = world.journal.backup()
+    restart(world)
+    cut_off_from(State.ZK_MIGRATION, world)
+    world.register(1)
+    world.register(2)
+    world.advance(1_000)
+    assert world.driver.state is State.ZK_MIGRATION
+    world.remove("/controller")
+    before = versions(world)
+    old = World(beside=world, journal=backup)
+    old.journal.epoch += 2 * later
+    old.start()
+    for broker in (1, 2):
+        old.register(broker)
+    old.advance(5_000)
+    if later:
+        assert old.driver.state is State.DUAL_WRITE
+    else:
+        assert waiting(old) == {(Why.CONTROLLER_HELD, "/kraft_bridge")}
+        assert "/controller was deleted since" in text(old)
+        assert versions(old) == before
