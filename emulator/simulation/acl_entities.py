@@ -33,11 +33,12 @@ OPERATIONS: Final = dict(
 )
 PERMISSIONS: Final = {2: "Deny", 3: "Allow"}
 Meaning = tuple[Any, ...]
+_FOLDERS: Final = tuple(f"{place}/{kind}/" for place in PLACES.values() for kind in TYPES)
 
 
 def covered(path: str) -> bool:
     """Whether a path is a resource's."""
-    return any(path.startswith(f"{place}/{kind}/") for place in PLACES.values() for kind in TYPES)
+    return path.startswith(_FOLDERS)
 
 
 def expected(facts: Facts) -> dict[str, Meaning]:

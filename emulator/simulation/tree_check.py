@@ -146,6 +146,7 @@ def of_producer_ids(facts: Facts) -> Meaning:
     return (facts.next_producer_id,)
 
 
+@lru_cache(maxsize=50_000)
 def covered(path: str) -> bool:
     """Whether a path is one that :class:`Expected` speaks of."""
     parts = path.split("/")

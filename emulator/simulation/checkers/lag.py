@@ -20,6 +20,12 @@ from wire.record_serde import decode_record
 
 HARD_FACTOR: Final = 2
 """The second bound is so many times the first one: scenarios leave it at its default."""
+SHOWN: Final = (
+    metric.LAST_APPLIED_RECORD_OFFSET,
+    metric.LAST_ZK_ACKED_RECORD_OFFSET,
+    metric.ZK_WRITE_BEHIND_LAG,
+    metric.ZK_PENDING_RECORDS,
+)
 UNCOUNTED: Final = (r.NoOpRecord, r.RegisterControllerRecord)
 """What changes nothing, and what a life begins with before the bound binds it."""
 
@@ -131,6 +137,7 @@ class LagIsTrue(Checker):
         super().__init__(world)
         self.records_max = 0
         self.pending_max = 0
+        self._said: tuple[str, int, int, int, int] | None = None
 
     def stepped(self, process: Process, effects: Sequence[Effect]) -> None:
         """Hold the gauges against the log and what this host has brought to ZooKeeper."""
@@ -139,10 +146,13 @@ class LagIsTrue(Checker):
             return
         host = self.world.host_of(process.name)
         assert host is not None
-        gauges = metrics(process.node, self.world.scheduler.now_ms)
-        confirmed = gauges[metric.LAST_ZK_ACKED_RECORD_OFFSET]
-        lag, pending = gauges[metric.ZK_WRITE_BEHIND_LAG], gauges[metric.ZK_PENDING_RECORDS]
-        applied = gauges[metric.LAST_APPLIED_RECORD_OFFSET]
+        driver = process.node.driver
+        assert driver is not None
+        now_ms = self.world.scheduler.now_ms
+        status, applied = driver.status(now_ms), process.node.controller.stable.offset
+        confirmed = status.confirmed_offset
+        lag, pending = status.lag_records, status.lag_changed_records
+        self._as_gauges_say(process, (process.name, applied, confirmed, lag, pending))
         ledger = host.ledger
         ensure(applied < ledger.end_offset, self.name, f"{applied} is said to be committed")
         brought = confirmed <= host.written
@@ -152,6 +162,15 @@ class LagIsTrue(Checker):
         ensure(pending == changes, self.name, f"{pending} records pending, {changes} are")
         self.records_max = max(self.records_max, lag)
         self.pending_max = max(self.pending_max, pending)
+
+    def _as_gauges_say(self, process: Process, said: tuple[str, int, int, int, int]) -> None:
+        """The gauges say the same as ``/status``; they are asked when that has changed."""
+        if said == self._said:
+            return
+        self._said = said
+        gauges = metrics(process.node, self.world.scheduler.now_ms)
+        shown = (process.name, *(gauges[one] for one in SHOWN))
+        ensure(shown == said, self.name, f"the gauges say {shown}, the status says {said}")
 
     def unrest(self) -> str:
         """Nothing is said to be missing."""
