@@ -44,6 +44,10 @@ class DecodeError(Exception):
         return f"{self.message}{version}{where} at byte {self.offset}: {self.why}"
 
 
+class TrailingBytesError(DecodeError):
+    """A whole message, and more bytes after it from ``offset`` on."""
+
+
 class EncodeError(ValueError):
     """An object that its version cannot carry: a wrong type, a null, a value without a field."""
 

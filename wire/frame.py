@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from wire import codec
-from wire.errors import DecodeError
+from wire.errors import DecodeError, TrailingBytesError
 from wire.messages.headers import RequestHeader, ResponseHeader
 from wire.schema import lookup, spec
 
@@ -183,14 +183,25 @@ def decode_request(frame: bytes) -> tuple[RequestHeader, Any]:
     return header, decode_body(header, body)
 
 
-def decode_body(header: RequestHeader, body: bytes) -> Any:
+def decode_body(header: RequestHeader, body: bytes, *, trailing: bool = False) -> Any:
     """Read the body that :func:`split_request` returned.
+
+    Args:
+        header: of the request.
+        body: the bytes after it.
+        trailing: whether bytes after the body are ignored, as Kafka's servers do. librdkafka sends
+            three after a Metadata request for all topics, from version 9 on.
 
     Raises:
         DecodeError: the API or version is unknown, or the bytes are not one.
     """
     cls = _body("request", header.api_key, header.api_version)
-    return codec.decode(cls, header.api_version, body)
+    try:
+        return codec.decode(cls, header.api_version, body)
+    except TrailingBytesError as error:
+        if not trailing:
+            raise
+        return codec.decode(cls, header.api_version, body[: error.offset])
 
 
 def encode_request(header: RequestHeader, message: object) -> bytes:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from wire.codegen.runtime import COUNT_MAX, STRING_BYTES_MAX
-from wire.errors import DecodeError
+from wire.errors import DecodeError, TrailingBytesError
 from wire.schema import FORMATS, Field, Layout
 
 
@@ -51,7 +51,9 @@ class Walker:
         self.limit = len(self.data)
         self.struct(self.layout)
         if self.position != len(self.data):
-            raise self.wrong(f"{len(self.data) - self.position} bytes left over")
+            why = f"{len(self.data) - self.position} bytes left over"
+            name, version = self.layout.name, self.layout.version
+            raise TrailingBytesError(name, version, self.path(), self.position, why)
 
     def wrong(self, why: str, offset: int | None = None) -> DecodeError:
         """An error at the current position."""

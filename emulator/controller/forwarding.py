@@ -57,7 +57,7 @@ def opened(call: Call, release: str) -> Call | ErrorCode:
     if not low <= header.api_version <= high:
         return ErrorCode.UNSUPPORTED_VERSION
     try:
-        message = decode_body(header, body)
+        message = decode_body(header, body, trailing=True)
     except DecodeError:
         return ErrorCode.UNSUPPORTED_VERSION
     return Call(

@@ -196,7 +196,7 @@ class Connections:
         if header.api_key == API_VERSIONS and not low <= header.api_version <= high:
             message = m.ApiVersionsRequest()
         elif low <= header.api_version <= high:
-            message = decode_body(header, body)
+            message = decode_body(header, body, trailing=True)
         else:
             raise DecodeError(
                 f"request {header.api_key}",
