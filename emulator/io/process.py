@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import json
 import os
 import random
-import signal
 import socket
-import sys
-import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any, cast
@@ -23,7 +19,7 @@ from emulator.config.load import Config
 from emulator.config.properties import redacted
 from emulator.controller.activation import ActivationRefusedError
 from emulator.faults.script import FaultScript
-from emulator.io import descriptors, http
+from emulator.io import descriptors, http, serving
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk, FolderLockedError
 from emulator.io.faults_route import TOKEN_FILE, FaultsRoute
@@ -42,12 +38,6 @@ from emulator.zookeeper.client import TLS
 GAUGE_INTERVAL_S = 0.1
 STALL_MS_MIN = 50
 """A turn of the event loop that is late by more than this is recorded as a stall."""
-GC_THRESHOLD = 50_000
-"""Objects between collections: with freeze() a pass stays below 10 ms (default: up to 90 ms)."""
-
-
-class BindError(Exception):
-    """An address of the configuration cannot be bound; the text names the property and why."""
 
 
 class NodeProcess:
@@ -133,12 +123,7 @@ class NodeProcess:
     async def run(self) -> Halt:
         """Serve until the node halts, as the only node of an operating system's process."""
         assert self.shell is not None
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.shell.request_shutdown)
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(GC_THRESHOLD, 50, 50)
+        serving.own_process(self.shell)
         return await self.serve()
 
     async def serve(
@@ -153,16 +138,16 @@ class NodeProcess:
             sockets: listener name -> socket that is bound already; the others are bound here.
 
         Raises:
-            BindError: an address cannot be bound.
+            serving.BindError: an address cannot be bound.
         """
         assert self.shell is not None
         loop = asyncio.get_running_loop()
-        bound = sockets or {}
+        host, port = self.config.controller_listener.host, self.config.metrics_port
         try:
-            for one in self.config.listeners:
-                with _named(f"listeners: {one.name}://{one.host}:{one.port}"):
-                    await self.shell.listen(one.name, one.host, one.port, bound.get(one.name))
-            server = await self._serve_http()
+            await serving.listen(self.shell, self.config.listeners, sockets)
+            server, self.http_port = await serving.serve_http(
+                self._routes(), host, port, self.log, self._actions()
+            )
         except BaseException:
             await self.shell.stop()
             raise
@@ -179,18 +164,6 @@ class NodeProcess:
                 self._faults_route.close()
             if self.trace is not None:
                 self.trace.close()
-
-    async def _serve_http(self) -> asyncio.Server | None:
-        if self.config.metrics_port < 0:
-            return None
-        host = self.config.controller_listener.host
-        with _named(f"kraftbridge.metrics.port={self.config.metrics_port}"):
-            server, port = await http.serve(
-                self._routes(), host, self.config.metrics_port, self._actions()
-            )
-        self.http_port = port
-        self.log(Log("info", "metrics and status", {"url": f"http://{host}:{port}"}))
-        return server
 
     def _actions(self) -> http.Actions:
         if self.faults is None or not self.config.faults_enabled:
@@ -245,15 +218,6 @@ class NodeProcess:
             self.shell.fail(error)
 
 
-@contextlib.contextmanager
-def _named(key: str) -> Iterator[None]:
-    """Add the property's name to the error of an address that cannot be bound."""
-    try:
-        yield
-    except OSError as error:
-        raise BindError(f"{key}: {error.strerror or error}") from error
-
-
 def _open_trace(config: Config, clock: Clock) -> TraceFile | None:
     if not config.trace_dir:
         return None
@@ -276,7 +240,7 @@ def _open_trace(config: Config, clock: Clock) -> TraceFile | None:
 
 _SAID_PLAINLY = (
     ActivationRefusedError,
-    BindError,
+    serving.BindError,
     FolderLockedError,
     RecoveryError,
     recovery.UnusableFolderError,
@@ -293,25 +257,18 @@ def run_controller(config: Config, *, log_json: bool) -> int:
     0: stopped in order with everything written. 1: something failed; stderr says what.
     """
     log = logger(str(config.node_id), json=log_json)
-    clock = Clock()
-    try:
+
+    def run() -> Halt:
         with contextlib.closing(Disk(Path(config.log_dir))) as disk:
             process = NodeProcess(
                 config,
                 disk,
-                clock,
+                Clock(),
                 log,
                 connections_max=descriptors.for_connections(),
                 faults=FaultScript() if config.faults_enabled else None,
             )
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                halt = runner.run(process.run())
-    except _SAID_PLAINLY as error:
-        sys.stderr.write(f"kraft-bridge: {error}\n")
-        return 1
-    except Exception:  # noqa: BLE001 - the last place that can say so, and end with a code
-        traceback.print_exc()
-        sys.stderr.write("kraft-bridge: stopped by a bug, before anything more was written\n")
-        return 1
-    log(Log("info" if halt.exit_code == 0 else "error", "stopped", {"why": halt.why}))
-    return halt.exit_code
+                return runner.run(process.run())
+
+    return serving.exit_code_of(run, _SAID_PLAINLY, log)

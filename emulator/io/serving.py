@@ -1,0 +1,113 @@
+"""What every served process has: listeners, the HTTP endpoint, signals, and one way to end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+from emulator.config.listeners import Listener
+from emulator.io import http
+from emulator.io.run import Shell
+from emulator.seam import Halt, Log
+
+GC_THRESHOLD: Final = 50_000
+"""Objects between collections: with freeze() a pass stays below 10 ms (default: up to 90 ms)."""
+
+
+class BindError(Exception):
+    """An address of the configuration cannot be bound; the text names the property and why."""
+
+
+@contextlib.contextmanager
+def named(key: str) -> Iterator[None]:
+    """Add the property's name to the error of an address that cannot be bound."""
+    try:
+        yield
+    except OSError as error:
+        raise BindError(f"{key}: {error.strerror or error}") from error
+
+
+async def listen(
+    shell: Shell, listeners: Sequence[Listener], sockets: Mapping[str, socket.socket] | None
+) -> None:
+    """Bind every listener.
+
+    Args:
+        shell: accepts the connections.
+        listeners: where to bind.
+        sockets: listener name -> socket that is bound already.
+
+    Raises:
+        BindError: an address cannot be bound.
+    """
+    bound = sockets or {}
+    for one in listeners:
+        with named(f"listeners: {one.name}://{one.host}:{one.port}"):
+            await shell.listen(one.name, one.host, one.port, bound.get(one.name))
+
+
+async def serve_http(
+    routes: http.Routes,
+    host: str,
+    port: int,
+    log: Callable[[Log], None],
+    actions: http.Actions | None = None,
+) -> tuple[asyncio.Server | None, int]:
+    """Serve metrics and status; returns the server and its port.
+
+    Args:
+        routes: path -> page.
+        host: where to bind.
+        port: 0: any free one; negative: nothing is served, and no server returned.
+        log: takes a line with the address.
+        actions: path -> what a POST does.
+
+    Raises:
+        BindError: the address cannot be bound.
+    """
+    if port < 0:
+        return None, port
+    with named(f"kraftbridge.metrics.port={port}"):
+        server, bound = await http.serve(routes, host, port, actions or {})
+    log(Log("info", "metrics and status", {"url": f"http://{host}:{bound}"}))
+    return server, bound
+
+
+def own_process(shell: Shell) -> None:
+    """Make the running process that of this shell alone: its signals, its collector."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, shell.request_shutdown)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD, 50, 50)
+
+
+def exit_code_of(
+    run: Callable[[], Halt], plain: tuple[type[Exception], ...], log: Callable[[Log], None]
+) -> int:
+    """Run until the end; returns the exit code.
+
+    Args:
+        run: the whole life of the process.
+        plain: failures that an operator can repair: the text is shown without a traceback.
+        log: takes the last line.
+    """
+    try:
+        halt = run()
+    except plain as error:
+        sys.stderr.write(f"kraft-bridge: {error}\n")
+        return 1
+    except Exception:  # noqa: BLE001 - the last place that can say so, and end with a code
+        traceback.print_exc()
+        sys.stderr.write("kraft-bridge: stopped by a bug, before anything more was written\n")
+        return 1
+    log(Log("info" if halt.exit_code == 0 else "error", "stopped", {"why": halt.why}))
+    return halt.exit_code
