@@ -15,6 +15,7 @@ import typer
 
 from emulator.commands import log_dump
 from emulator.commands.analyze import analyze
+from emulator.commands.broker import broker
 from emulator.commands.controller import controller
 from emulator.commands.demo import demo
 from emulator.commands.elect_leaders.command import elect_leaders
@@ -37,6 +38,7 @@ app = typer.Typer(
 )
 app.command(name="format")(format_command)
 app.command()(controller)
+app.command()(broker)
 app.command()(status)
 app.command()(preflight)
 app.command()(plan)

@@ -13,6 +13,7 @@ from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.migration import states
 from emulator.migration.dual_write import modes
 from emulator.preflight import report
+from emulator.trace.broker_metrics import BROKER_METRICS
 from emulator.trace.metric import Metric
 from emulator.trace.metrics import METRICS
 from wire import messages
@@ -39,6 +40,12 @@ def _metric(metric: Metric) -> str:
     return row(f"`{metric.name}`", metric.meaning + labels, metric.unit, shown, names)
 
 
+def _broker_metric(metric: Metric) -> str:
+    names = ", ".join(f"`{name}`" for name in metric.compatible_names) or "-"
+    labels = f" by {', '.join(metric.labels)}" if metric.labels else ""
+    return row(f"`{metric.name}`", metric.meaning + labels, metric.unit, metric.source, names)
+
+
 def metrics() -> Iterator[str]:
     """docs/metrics.md."""
     yield HEAD.format(source="emulator/trace/metrics.py")
@@ -46,6 +53,10 @@ def metrics() -> Iterator[str]:
     yield "under the name\nthat the JMX exporter gives that bean.\n\n"
     yield table("name", "meaning", "unit", "shown by", "also as")
     yield from map(_metric, METRICS)
+    yield "\n## Of a broker\n\n`kraft-bridge broker` shows these, and the requests and connections "
+    yield "above.\n\n"
+    yield table("name", "meaning", "unit", "source", "also as")
+    yield from map(_broker_metric, BROKER_METRICS)
 
 
 def _names() -> dict[int, str]:

@@ -26,6 +26,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from emulator.broker.controller_channel import ControllerChannel, Outcome
 from emulator.net.outcomes import Answered, EndedBy, Unanswered
 from emulator.seam import Effect, Event
+from emulator.trace.rate import Rate
 from wire import messages as m
 from wire.codec import encode
 from wire.errors import DecodeError, ErrorCode
@@ -80,17 +81,19 @@ class ForwardingCounts:
 
     envelopes_total: int = 0
     """Requests of clients that were put into Envelopes."""
-    clients_total: int = 0
-    """Times that a connection began to wait for a forwarded request."""
     refused_total: int = 0
     """Envelopes that the controller refused by CLUSTER_AUTHORIZATION_FAILED."""
     waiting: dict[int, int] = field(default_factory=dict)
     """Connection -> its forwarded requests without an answer."""
+    envelopes_rate: Rate = field(default_factory=Rate)
+    clients_rate: Rate = field(default_factory=Rate)
 
-    def begun(self, conn: int) -> None:
+    def begun(self, conn: int, now_ms: int) -> None:
         """A request of a connection is forwarded."""
         self.envelopes_total += 1
-        self.clients_total += conn not in self.waiting
+        self.envelopes_rate.add(now_ms)
+        if conn not in self.waiting:
+            self.clients_rate.add(now_ms)
         self.waiting[conn] = self.waiting.get(conn, 0) + 1
 
     def ended(self, conn: int) -> None:
@@ -110,6 +113,11 @@ class Forwarding:
     def __init__(self, channel: ControllerChannel[_Envelope | _Plain]) -> None:
         self.counts = ForwardingCounts()
         self._channel = channel
+
+    @property
+    def outstanding(self) -> int:
+        """Requests without an outcome, those of the broker itself among them."""
+        return self._channel.outstanding
 
     @property
     def controller_versions(self) -> Ranges | None:
@@ -133,7 +141,7 @@ class Forwarding:
             request_principal=principal_bytes(who.principal),
             client_host_address=who.address,
         )
-        self.counts.begun(who.conn)
+        self.counts.begun(who.conn, now_ms)
         self._channel.put(envelope, _Envelope(header, done, who.conn), now_ms)
 
     def ask(self, request: Any, then: Then, now_ms: int) -> None:

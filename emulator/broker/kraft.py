@@ -148,7 +148,12 @@ class KRaftSide:
     @property
     def running(self) -> bool:
         """See BrokerSide."""
-        return self.lifecycle.state in {LifeState.RUNNING, LifeState.PENDING_CONTROLLED_SHUTDOWN}
+        return self.state in {LifeState.RUNNING, LifeState.PENDING_CONTROLLED_SHUTDOWN}
+
+    @property
+    def state(self) -> LifeState:
+        """See BrokerSide."""
+        return self.lifecycle.state
 
     def controller(self) -> ControllerNode | None:
         """See BrokerSide."""

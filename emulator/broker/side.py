@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 
 from emulator.broker.cluster import KnownCluster
 from emulator.broker.controller_channel import ControllerNode
+from emulator.broker.lifecycle import LifeState
 from emulator.broker.part import Part
 from emulator.net.control import ControlRequest, ControlResponse
 
@@ -37,6 +38,10 @@ class BrokerSide(Protocol):
     @property
     def running(self) -> bool:
         """Whether clients may be served: registered, and unfenced once."""
+
+    @property
+    def state(self) -> LifeState:
+        """The state that Kafka's broker would report."""
 
     @property
     def over(self) -> tuple[int, str] | None:

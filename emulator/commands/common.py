@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
 from emulator.config import load as config_module
 from emulator.config import properties
 from emulator.io.jaas_file import inlined
+
+T = TypeVar("T")
 
 ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="A Kafka server.properties.")]
 Override = Annotated[list[str] | None, typer.Option("-X", help="key=value, wins over the file.")]
@@ -23,10 +26,19 @@ def fail(problem: str, code: int = 1) -> typer.Exit:
 
 
 def load_config(path: Path, overrides: list[str] | None) -> config_module.Config:
+    """Read a controller's properties file; see :func:`configured`."""
+    return configured(path, overrides, config_module.load)
+
+
+def configured(
+    path: Path,
+    overrides: list[str] | None,
+    load: Callable[[Mapping[str, str]], tuple[T, tuple[str, ...]]],
+) -> T:
     """Read a properties file; warnings go to stderr, problems end the command with code 2."""
     try:
         raw = properties.parse(path.read_text(encoding="utf-8"), overrides or ())
-        config, warnings = config_module.load(inlined(raw))
+        config, warnings = load(inlined(raw))
     except config_module.ConfigError as error:
         for problem in (*error.warnings, *error.problems):
             typer.echo(f"{path}: {problem}", err=True)

@@ -1,15 +1,18 @@
-"""``kraft-bridge format``: prepare a controller's folder, as ``kafka-storage`` of Kafka 3.9."""
+"""``kraft-bridge format``: prepare a node's folders, as ``kafka-storage`` of Kafka 3.9."""
 
 from __future__ import annotations
 
 import os
+import socket
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from emulator.commands.common import ConfigFile, Override, fail, load_config
-from emulator.config.load import Config
+from emulator.commands.common import ConfigFile, Override, configured, fail
+from emulator.config.broker import BrokerConfig, load_broker
+from emulator.config.load import Config, load
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk, FolderLockedError
 from emulator.metadata.metadata_version import MetadataVersion
@@ -49,10 +52,7 @@ def format_folder(
     Raises:
         FormatError: wrong id or version, a folder in use, or one already formatted.
     """
-    try:
-        uuid_from_text(cluster_id)
-    except ValueError as error:
-        raise FormatError(f"cluster id {cluster_id!r}: {error}") from error
+    _check(cluster_id)
     try:
         version = MetadataVersion.from_ibp(release_version or config.release)
     except ValueError as error:
@@ -63,34 +63,75 @@ def format_folder(
             "set kraftbridge.release or choose an older one"
         )
     root = Path(config.log_dir)
-    if (root / layout.META_PROPERTIES).exists():
-        if ignore_formatted:
-            return f"{root} is already formatted"
-        raise FormatError(
-            f"{root} is already formatted; --ignore-formatted leaves it as it is, and to format it "
-            "anew, empty it first"
-        )
-    directory = os.urandom(16)
-    while not usable_directory_id(directory):
-        directory = os.urandom(16)
+    if _formatted(root, ignore_formatted=ignore_formatted):
+        return f"{root} is already formatted"
+    directory = _directory_id()
     record = encode_record(
         r.FeatureLevelRecord(name="metadata.version", feature_level=version.level), 0
     )
     meta = MetaProperties(cluster_id, config.node_id, directory)
-    now_ms = Clock().now_ms()
+    checkpoint = render_bootstrap_checkpoint([record], Clock().now_ms())
+    _write(
+        root,
+        ReplaceFile(layout.BOOTSTRAP_CHECKPOINT, checkpoint),
+        ReplaceFile(layout.META_PROPERTIES, render_meta_properties(meta)),
+    )
+    return (
+        f"Formatted {root} with metadata.version {version.name}, directory {uuid_text(directory)}"
+    )
+
+
+def format_broker(config: BrokerConfig, cluster_id: str, *, ignore_formatted: bool) -> str:
+    """Write ``meta.properties`` into every log folder of a broker; returns what was done.
+
+    Raises:
+        FormatError: a wrong id, a folder in use, or one already formatted.
+    """
+    _check(cluster_id)
+    done = []
+    for name in dict.fromkeys((config.metadata_log_dir, *config.log_dirs)):
+        root = Path(name)
+        if not _formatted(root, ignore_formatted=ignore_formatted):
+            meta = MetaProperties(cluster_id, config.node_id, _directory_id())
+            _write(root, ReplaceFile(layout.META_PROPERTIES, render_meta_properties(meta)))
+            done.append(name)
+    return f"Formatted {', '.join(done)}" if done else "All folders are already formatted"
+
+
+def _check(cluster_id: str) -> None:
+    try:
+        uuid_from_text(cluster_id)
+    except ValueError as error:
+        raise FormatError(f"cluster id {cluster_id!r}: {error}") from error
+
+
+def _formatted(root: Path, *, ignore_formatted: bool) -> bool:
+    formatted = (root / layout.META_PROPERTIES).exists()
+    if formatted and not ignore_formatted:
+        raise FormatError(
+            f"{root} is already formatted; --ignore-formatted leaves it as it is, and to format it "
+            "anew, empty it first"
+        )
+    return formatted
+
+
+def _directory_id() -> bytes:
+    directory = os.urandom(16)
+    while not usable_directory_id(directory):
+        directory = os.urandom(16)
+    return directory
+
+
+def _write(root: Path, *files: ReplaceFile) -> None:
     try:
         disk = Disk(root)
     except (FolderLockedError, OSError) as error:
         raise FormatError(str(error)) from error
     try:
-        checkpoint = render_bootstrap_checkpoint([record], now_ms)
-        disk.replace(ReplaceFile(layout.BOOTSTRAP_CHECKPOINT, checkpoint))
-        disk.replace(ReplaceFile(layout.META_PROPERTIES, render_meta_properties(meta)))
+        for file in files:
+            disk.replace(file)
     finally:
         disk.close()
-    return (
-        f"Formatted {root} with metadata.version {version.name}, directory {uuid_text(directory)}"
-    )
 
 
 def format_command(
@@ -111,12 +152,22 @@ def format_command(
         bool, typer.Option("--ignore-formatted", "-g", help="Do nothing if already formatted.")
     ] = False,
 ) -> None:
-    """Prepare a controller's log folder, as kafka-storage does."""
-    settings = load_config(config, overrides)
+    """Prepare the log folders of a controller or a broker, as kafka-storage does."""
+    settings = configured(config, overrides, _either)
     try:
-        text = format_folder(
-            settings, cluster_id, release_version, ignore_formatted=ignore_formatted
-        )
+        if isinstance(settings, BrokerConfig):
+            text = format_broker(settings, cluster_id, ignore_formatted=ignore_formatted)
+        else:
+            text = format_folder(
+                settings, cluster_id, release_version, ignore_formatted=ignore_formatted
+            )
     except FormatError as error:
         raise fail(str(error)) from error
     typer.echo(text)
+
+
+def _either(raw: Mapping[str, str]) -> tuple[Config | BrokerConfig, tuple[str, ...]]:
+    """The settings of a broker if ``process.roles`` says so, else of a controller."""
+    if raw.get("process.roles", "").strip() == "broker":
+        return load_broker(raw, socket.getfqdn())
+    return load(raw)

@@ -23,7 +23,7 @@ def test_every_verb_explains_itself(verb: str) -> None:
 def test_no_verb_starts_or_ends_a_migration() -> None:
     _, out, _ = run("--help")
     verbs = {line.split()[0] for line in out.partition("Commands:")[2].splitlines() if line.strip()}
-    known = {"format", "controller", "status", "preflight", "plan", "demo", "analyze"}
+    known = {"format", "controller", "broker", "status", "preflight", "plan", "demo", "analyze"}
     assert verbs == known | {"elect-leaders", "simulate", "zk", "log", "wire"}
 
 

@@ -1,0 +1,24 @@
+"""``kraft-bridge broker``: run one broker that forwards by Envelope, until it is told to stop."""
+
+from __future__ import annotations
+
+import socket
+from typing import Annotated
+
+import typer
+
+from emulator.commands.common import ConfigFile, Override, configured
+
+
+def broker(
+    config: ConfigFile,
+    overrides: Override = None,
+    *,
+    log_json: Annotated[bool, typer.Option("--log-json", help="Log lines as JSON.")] = False,
+) -> None:
+    """Run a broker that answers from the metadata and forwards changes; it stores no records."""
+    from emulator.config.broker import load_broker
+    from emulator.io import broker_process
+
+    settings = configured(config, overrides, lambda raw: load_broker(raw, socket.getfqdn()))
+    raise typer.Exit(broker_process.run_broker(settings, log_json=log_json))

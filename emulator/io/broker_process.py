@@ -1,0 +1,210 @@
+"""One broker process: folders, machine, sockets, HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import uvloop
+
+from emulator.broker import introspection
+from emulator.broker.assembly import broker_node
+from emulator.broker.folders import FILE, BrokerFolderError, FolderIdentity, identify
+from emulator.broker.machine import BrokerNode, BrokerSurroundings
+from emulator.broker.shared_log import LogImages
+from emulator.config.broker import BrokerConfig
+from emulator.io import descriptors, http, serving
+from emulator.io.clock import Clock
+from emulator.io.disk import Disk, FolderLockedError
+from emulator.io.logging import logger
+from emulator.io.run import Shell
+from emulator.seam import Halt, Log, ReplaceFile
+from emulator.trace.exposition import exposition
+
+SAID_PLAINLY: Final = (BrokerFolderError, FolderLockedError, serving.BindError, OSError)
+"""Failures that an operator can repair."""
+
+
+class BrokerFolders:
+    """The log folders of a broker, locked for this process; close it at the end.
+
+    Args:
+        config: names them.
+
+    Raises:
+        BrokerFolderError: they cannot be used by this broker.
+        FolderLockedError: another process uses one.
+        OSError: one cannot be read or written.
+    """
+
+    def __init__(self, config: BrokerConfig) -> None:
+        names = dict.fromkeys((config.metadata_log_dir, *config.log_dirs))
+        self._closing = ExitStack()
+        try:
+            self._disks = {
+                name: self._closing.enter_context(contextlib.closing(Disk(Path(name))))
+                for name in names
+            }
+            found = {name: _read(Path(name) / FILE) for name in names}
+            self.identity: FolderIdentity = identify(
+                config.node_id, config.release, found, lambda: os.urandom(16)
+            )
+            for name, data in self.identity.to_write.items():
+                self._disks[name].replace(ReplaceFile(FILE, data))
+        except BaseException:
+            self._closing.close()
+            raise
+
+    @property
+    def disk(self) -> Disk:
+        """That of the metadata log."""
+        return next(iter(self._disks.values()))
+
+    def close(self) -> None:
+        """Release the folders."""
+        self._closing.close()
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+class BrokerProcess:
+    """One broker with its folders, sockets and HTTP endpoint; needs a running event loop.
+
+    Args:
+        config: of the broker.
+        folders: its folders, which its owner closes.
+        clock: time for the broker.
+        log: takes its log lines.
+        images: of its cluster; brokers of one process share them.
+        connections_max: how many connections may be accepted.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        folders: BrokerFolders,
+        clock: Clock,
+        log: Callable[[Log], None],
+        *,
+        images: LogImages | None = None,
+        connections_max: int,
+    ) -> None:
+        self.config = config
+        self.clock = clock
+        self.log = log
+        self.http_port = -1
+        """Of the HTTP endpoint, once it is served."""
+        self.shell: Shell | None = None
+        around = BrokerSurroundings(
+            self._new_conn,
+            random.Random(os.urandom(16)),  # noqa: S311 - no secrets
+            clock.now_ns,
+            connections_max,
+        )
+        self.node: BrokerNode = broker_node(config, folders.identity, images or LogImages(), around)
+        self.shell = Shell(self.node, folders.disk, clock, log=log, row=_no_row)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the broker is registered and unfenced."""
+        return self.node.side.running
+
+    def request_shutdown(self) -> None:
+        """Ask for an orderly stop; a second call stops at once."""
+        assert self.shell is not None
+        self.shell.request_shutdown()
+
+    def status(self) -> dict[str, Any]:
+        """The JSON object behind ``/status``."""
+        return introspection.status(self.node)
+
+    def _new_conn(self) -> int:
+        assert self.shell is not None, "no connection is made before start"
+        return self.shell.new_conn()
+
+    async def run(self) -> Halt:
+        """Serve until the broker halts, as the only one of an operating system's process."""
+        assert self.shell is not None
+        serving.own_process(self.shell)
+        return await self.serve()
+
+    async def serve(
+        self,
+        ready: Callable[[], None] | None = None,
+        sockets: Mapping[str, socket.socket] | None = None,
+    ) -> Halt:
+        """Serve until the broker halts; signals and the collector of this process stay.
+
+        Args:
+            ready: called once the broker has started and accepts connections.
+            sockets: listener name -> socket that is bound already; the others are bound here.
+
+        Raises:
+            serving.BindError: an address cannot be bound.
+        """
+        assert self.shell is not None
+        host, port = self.config.listeners[0].host, self.config.metrics_port
+        try:
+            await serving.listen(self.shell, self.config.listeners, sockets)
+            server, self.http_port = await serving.serve_http(self._routes(), host, port, self.log)
+        except BaseException:
+            await self.shell.stop()
+            raise
+        try:
+            return await self.shell.run(ready)
+        finally:
+            if server is not None:
+                server.close()
+
+    def _routes(self) -> http.Routes:
+        def metrics() -> http.Page:
+            values = introspection.metrics(self.node, self.clock.now_ms())
+            text = exposition(values, active=True)
+            return http.Page(200, "text/plain; version=0.0.4", text.encode())
+
+        def status() -> http.Page:
+            body = json.dumps(self.status(), indent=1).encode()
+            return http.Page(200, "application/json", body + b"\n")
+
+        def live() -> http.Page:
+            return http.Page(200, "text/plain", b"alive\n")
+
+        def ready() -> http.Page:
+            why = introspection.not_ready_because(self.node)
+            return http.Page(503 if why else 200, "text/plain", (why or "ready").encode() + b"\n")
+
+        return {"/metrics": metrics, "/status": status, "/livez": live, "/readyz": ready}
+
+
+def _no_row(_row: object) -> None:
+    """A broker records no trace."""
+
+
+def run_broker(config: BrokerConfig, *, log_json: bool) -> int:
+    """Run until told to stop or ended; returns the exit code.
+
+    0: stopped in order. 1: not registered, refused, or something failed; the log says what.
+    """
+    log = logger(str(config.node_id), json=log_json)
+
+    def run() -> Halt:
+        with contextlib.closing(BrokerFolders(config)) as folders:
+            most = descriptors.for_connections()
+            process = BrokerProcess(config, folders, Clock(), log, connections_max=most)
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                return runner.run(process.run())
+
+    return serving.exit_code_of(run, SAID_PLAINLY, log)
