@@ -10,10 +10,10 @@ from emulator.migration.zk_tree import controller
 from emulator.zookeeper.ops import Create
 from tests.unit.broker.control import T, lead, live, update
 from tests.unit.broker.joined_brokers import CLUSTER_ID
-from tests.unit.broker.zookeeper_stage import MIGRATING, ZooKeeperStage
+from tests.unit.broker.zookeeper_stage import MIGRATING, PLAIN, ZooKeeperStage
 from wire import messages as m
 from wire.errors import ErrorCode
-from wire.releases import RELEASES
+from wire.releases import RELEASES, broker_ranges
 
 PATH = "/brokers/ids/1"
 
@@ -142,7 +142,7 @@ def test_it_ends_by_leaving_zookeeper() -> None:
 
 
 def test_the_zookeeper_controller_is_asked_to_move_what_it_leads() -> None:
-    """The controller here is broker 2 of ours, which does not know the request: three tries."""
+    """The controller here is broker 2 of ours, which says that it is none: three tries."""
     stage = ZooKeeperStage()
     stage.had_a_cluster()
     (broker, _) = stage.running(1, 2)
@@ -165,6 +165,40 @@ def broker_at(broker_id: int) -> m.UpdateMetadataRequest.UpdateMetadataBroker:
         port=9092, host=f"broker-{broker_id}", listener="PLAINTEXT"
     )
     return kind.UpdateMetadataBroker(id=broker_id, endpoints=[endpoint])
+
+
+@pytest.mark.parametrize(
+    ("request_", "version", "code"),
+    [
+        (m.ControlledShutdownRequest(broker_id=2), 3, ErrorCode.STALE_CONTROLLER_EPOCH),
+        (m.AlterPartitionRequest(broker_id=2), 3, ErrorCode.NOT_CONTROLLER),
+        (m.EnvelopeRequest(client_host_address=b""), 0, ErrorCode.NOT_CONTROLLER),
+        (m.AllocateProducerIdsRequest(broker_id=2), 0, ErrorCode.NOT_CONTROLLER),
+    ],
+)
+@pytest.mark.parametrize("raw", [PLAIN, MIGRATING])
+def test_it_says_to_everyone_that_it_is_no_controller(
+    raw: dict[str, str], request_: object, version: int, code: ErrorCode
+) -> None:
+    stage = ZooKeeperStage()
+    stage.had_a_cluster()
+    stage.running(1, raw=raw)
+    assert stage.client().ask(request_, version).error_code == code
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_it_lists_what_a_kafka_broker_in_this_mode_lists(release: str) -> None:
+    stage = ZooKeeperStage()
+    stage.had_a_cluster()
+    stage.running(1, kraftbridge_release=release)
+    asking = m.ApiVersionsRequest(client_software_name="t", client_software_version="1")
+    answer = stage.client().ask(asking, 3)
+    listed = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+    assert {4, 5, 6, 7, 56, 58, 67} <= set(listed)
+    known = broker_ranges(release, mode="zk")
+    assert {key: known[key] for key in listed} == listed
+    # No listener has SASL.
+    assert known.keys() - listed.keys() <= {17, 36}
 
 
 # -------------------------------------------------------------------- migration
