@@ -27,12 +27,12 @@ def name_error(name: str) -> str | None:
     Source: Topic.validate, Kafka 3.9.
 
     >>> name_error("..")
-    "Topic name is invalid: '.' or '..' is not allowed"
+    "Topic name is invalid: '..' is not allowed"
     """
     if not name:
         why = "the empty string is not allowed"
     elif name in {".", ".."}:
-        why = "'.' or '..' is not allowed"
+        why = f"'{name}' is not allowed"
     elif len(name) > NAME_LENGTH_MAX:
         why = f"the length of '{name}' is longer than the max allowed length {NAME_LENGTH_MAX}"
     elif _LEGAL.fullmatch(name) is None:

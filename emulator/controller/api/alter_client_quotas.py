@@ -59,11 +59,13 @@ KEYS: Final = frozenset(
 """Quota keys of users and client ids."""
 IP_KEYS: Final = frozenset({"connection_creation_rate"})
 TYPES: Final = (CLIENT_ID, USER, IP)
+_DENIED: Final = "Cluster authorization failed."
 
 
 def refused(request: m.AlterClientQuotasRequest, code: ErrorCode, message: str | None) -> Response:
-    """The response with the error for every entity."""
-    error = ApiError(code, message)
+    """The response with the error for every entity; of a lack of rights Kafka says no more."""
+    denied = code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    error = ApiError(code, _DENIED if denied else message)
     return Response(entries=[_answer(_parts(entry), error) for entry in request.entries])
 
 

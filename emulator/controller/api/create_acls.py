@@ -109,7 +109,10 @@ def _wrong(
 def _unreadable(principal: str) -> str | None:
     if ":" in principal:
         return None
-    return f"expected a string in format principalType:principalName but got {principal}"
+    return (
+        f"Could not parse principal from `{principal}` "
+        "(no colon is present separating the principal type from the principal name)"
+    )
 
 
 def _unstorable(name: str) -> str | None:

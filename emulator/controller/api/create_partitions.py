@@ -93,10 +93,7 @@ def _grow(
 ) -> list[r.PartitionRecord] | ApiError:
     topic = image.topic(wanted.name)
     if topic is None:
-        return ApiError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            "This server does not host this topic-partition.",
-        )
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     have = len(topic.partitions)
     if wanted.count == have:
         text = f"Topic already has {have} partition(s)."

@@ -2,7 +2,8 @@
 
 Kafka: ReplicationControlManager.unregisterBroker (3.9).
 
-BROKER_ID_NOT_REGISTERED for an unknown id. Needs ALTER on CLUSTER. Served before the copy.
+BROKER_ID_NOT_REGISTERED, without a text, for an unknown id. Needs ALTER on CLUSTER. Served before
+the copy.
 """
 
 from __future__ import annotations
@@ -38,7 +39,6 @@ def unregister_broker(
     """Remove the broker from every ISR, then remove its registration."""
     broker = image.brokers.get(request.broker_id)
     if broker is None:
-        message = f"Broker ID {request.broker_id} is not currently registered"
-        return Result(refused(request, ErrorCode.BROKER_ID_NOT_REGISTERED, message))
+        return Result(Response(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED))
     records = broker_changes.unregister(image, ctx.config, ctx.index, broker)
-    return Result(Response(error_message=None), records, atomic=False)
+    return Result(Response(), records, atomic=False)

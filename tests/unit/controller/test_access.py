@@ -342,3 +342,9 @@ def test_what_the_caller_may_do_to_the_cluster_is_told_on_request() -> None:
     assert everything.cluster_authorized_operations.bit_count() == 7
     (plain,) = made.send(m.DescribeClusterRequest(endpoint_type=2))
     assert plain.cluster_authorized_operations == -(2**31)
+
+
+def test_a_quota_that_is_denied_says_what_kafkas_does() -> None:
+    request = m.AlterClientQuotasRequest(entries=[m.AlterClientQuotasRequest.EntryData()])
+    (entry,) = world().ask(request, principal=EVE).entries
+    assert entry.error_message == "Cluster authorization failed."

@@ -128,7 +128,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"operation": 15}, "Invalid operation UNKNOWN"),
     ({"permission_type": 1}, "Invalid permissionType ANY"),
     ({"permission_type": -1}, "Invalid permissionType UNKNOWN"),
-    ({"principal": "alice"}, "principalType:principalName but got alice"),
+    ({"principal": "alice"}, "Could not parse principal from `alice` (no colon is present"),
 ]
 
 
