@@ -19,7 +19,15 @@ BRIDGE_RELEASES = ("3.4.1", "3.5.2", "3.6.2", "3.7.2", "3.8.1", "3.9.2")
 BEFORE_THE_BRIDGE = "3.3.2"
 """The last release that cannot: its servers only."""
 
-MATRIX_CONFS = frozenset(f"kafka-{release}" for release in SCHEMA_RELEASES)
+CLIENT_RELEASES = ("0.11.0.0", "4.3.0")
+"""Releases of which only clients run: the first AdminClient, and the newest with its tools."""
+
+MATRIX_CONFS = frozenset(
+    [
+        *(f"kafka-{release}" for release in SCHEMA_RELEASES),
+        *(f"clients-{release}" for release in CLIENT_RELEASES),
+    ]
+)
 """Configurations of ``jars/ivy.xml`` that only ``make matrix`` needs."""
 
 # Without metrics-core the server ends in ClassNotFoundException; the rest is what it logs with.
@@ -69,6 +77,18 @@ def kafka_jars(release: str) -> list[Path]:
         JarsMissingError: they were not fetched.
     """
     return _conf(f"kafka-{release}")
+
+
+def client_jars(release: str) -> list[Path]:
+    """Class path of a release's Java client, and of its command-line tools where they are fetched.
+
+    Args:
+        release: one of `CLIENT_RELEASES`, or of `BRIDGE_RELEASES`.
+
+    Raises:
+        JarsMissingError: they were not fetched.
+    """
+    return _conf(f"clients-{release}") if release in CLIENT_RELEASES else kafka_jars(release)
 
 
 def schema_jars(release: str) -> list[Path]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import struct
 import subprocess
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
 
 from bench.rig.class_archive import archive_flags
-from bench.rig.jars import kafka_jars
+from bench.rig.jars import CLIENT_RELEASES, client_jars
 from bench.rig.java import QUICK_START, find_java
 from bench.rig.java_tools import class_path, compile_java, quiet_log4j
 
@@ -35,11 +36,13 @@ class ToolHost:
     """A Java process that runs one tool at a time; as a context manager started and ended.
 
     Args:
-        release: whose tools, of `bench.rig.jars.RELEASES`.
+        release: whose tools, of `bench.rig.jars.RELEASES` or `CLIENT_RELEASES`.
+        sources: ``.java`` files of more main classes, compiled against the same jars.
     """
 
-    def __init__(self, release: str = "3.9.2") -> None:
+    def __init__(self, release: str = "3.9.2", sources: Sequence[Path] = ()) -> None:
         self._release = release
+        self._sources = (_SOURCE, *sources)
         self._child: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 
@@ -49,11 +52,11 @@ class ToolHost:
         Raises:
             JavaNotFoundError, JarsMissingError, JavaToolError: it cannot be.
         """
-        jars = kafka_jars(self._release)
-        classes = compile_java([_SOURCE], jars)
+        jars = client_jars(self._release)
+        classes = compile_java(self._sources, jars)
         # The jars first: they alone are what the class-data archive was made of.
         path = class_path([*jars, classes])
-        flags = [f"-Dlog4j.configuration=file:{quiet_log4j()}", *archive_flags(self._release)]
+        flags = [f"-Dlog4j.configuration=file:{quiet_log4j()}", *self._archive()]
         self._child = subprocess.Popen(
             [find_java().executable, *QUICK_START, "-Xmx256m", *flags, "-cp", path, "ToolHost"],
             stdin=subprocess.PIPE,
@@ -62,6 +65,9 @@ class ToolHost:
             start_new_session=True,
         )
         return self
+
+    def _archive(self) -> list[str]:
+        return [] if self._release in CLIENT_RELEASES else archive_flags(self._release)
 
     def run(self, main: str, *arguments: str | Path, timeout_s: float = 60) -> Printed:
         """Run a main class to its end.

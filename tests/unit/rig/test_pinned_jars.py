@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as ET
 
-from bench.rig.jars import BEFORE_THE_BRIDGE, BRIDGE_RELEASES, MATRIX_CONFS, RELEASES
+from bench.rig.jars import (
+    BEFORE_THE_BRIDGE,
+    BRIDGE_RELEASES,
+    CLIENT_RELEASES,
+    MATRIX_CONFS,
+    RELEASES,
+)
 from tools.jars import ROOT, pins
 
 IVY = ROOT / "jars" / "ivy.xml"
@@ -30,6 +36,7 @@ def test_the_tests_need_no_server_that_only_the_matrix_runs():
     assert fetched == servers | {"schemas", "ecj"}
     assert {path.split("/")[0] for path in pins()} == fetched | MATRIX_CONFS
     assert {f"kafka-{release}" for release in BRIDGE_RELEASES} <= servers | MATRIX_CONFS
+    assert {f"clients-{release}" for release in CLIENT_RELEASES} <= MATRIX_CONFS
 
 
 def test_no_host_is_named():
