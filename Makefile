@@ -56,7 +56,8 @@ bench: $(ENV) $(JARS) ## speed: the codec beside construct, Java and kio, the co
 
 matrix: $(ENV) $(JARS) $(MATRIX) ## real brokers of all six bridge releases, and every admin tool, beside Kafka's controller
 	$(PY) -m tools.recorded matrix $(PY) -m bench.matrix; code=$$?; \
-	  $(PY) -m tools.recorded readers $(PY) -m bench.matrix.readers && exit $$code
+	  $(PY) -m tools.recorded readers $(PY) -m bench.matrix.readers || code=1; \
+	  $(PY) -m tools.recorded clients $(PY) -m bench.matrix.clients && exit $$code
 
 requirements: $(ENV) ## which requirements the last runs proved, and by what kind of test
 	$(PY) -m tools.requirements
@@ -76,8 +77,9 @@ $(JARS): $(ENV) jars/ivy.xml jars/jars.sha256 jars/settings.xml
 	$(PY) -m tools.class_archive
 	@touch $@
 
-$(MATRIX): $(JARS)
+$(MATRIX): $(JARS) bench/matrix/clients/kafka-python-1.4.4.txt
 	$(PY) -m tools.jars matrix
+	$(PY) -m tools.clients
 	$(PY) -m tools.class_archive 3.5.2 3.6.2 3.7.2 3.8.1
 	@touch $@
 

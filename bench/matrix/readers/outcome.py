@@ -14,7 +14,9 @@ _SAME: Final = (
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:[\d.]+)?Z?"), "<time>"),
     (re.compile(r"127\.0\.0\.1:\d+"), "<address>"),
     (re.compile(r"\b[A-Za-z0-9+/]{80,}={0,2}"), "<hmac>"),
-    (re.compile(r"(?<![\w-])[A-Za-z0-9_-]{22}(?![\w-])"), "<id>"),
+    # Names of classes may be as long as an id.
+    (re.compile(r"(?<![\w-])(?![A-Za-z]+(?:Error|Exception))[A-Za-z0-9_-]{22}(?![\w-])"), "<id>"),
+    (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "<id>"),
     (re.compile(r"\b1[6-9]\d{11}\b"), "<ms>"),
     # Of several brokers to blame either controller names one, Kafka's in the order of a hash map.
     (re.compile(r"Broker \d+ only supports"), "Broker <one> only supports"),
