@@ -6,11 +6,17 @@ from emulator.broker.folders import FolderIdentity
 from emulator.broker.kraft import BrokerIdentity, KRaftSide
 from emulator.broker.machine import BrokerNode, BrokerSurroundings
 from emulator.broker.shared_log import LogImages
+from emulator.broker.zookeeper_folders import ZooKeeperFolders
+from emulator.broker.zookeeper_side import ZooKeeperIdentity, ZooKeeperSide
 from emulator.config.broker import BrokerConfig
+from wire.text import uuid_text
 
 
 def broker_node(
-    config: BrokerConfig, folders: FolderIdentity, images: LogImages, around: BrokerSurroundings
+    config: BrokerConfig,
+    folders: FolderIdentity | ZooKeeperFolders,
+    images: LogImages,
+    around: BrokerSurroundings,
 ) -> BrokerNode:
     """One life of a broker.
 
@@ -20,6 +26,8 @@ def broker_node(
         images: of its cluster, shared with other brokers of the process.
         around: what the process gives it.
     """
+    if isinstance(folders, ZooKeeperFolders):
+        return _in_zookeeper_mode(config, folders, images, around)
     own = [folders.directories[one] for one in config.log_dirs if one in folders.directories]
     identity = BrokerIdentity(
         cluster_id=folders.cluster_id,
@@ -28,4 +36,20 @@ def broker_node(
         metadata_directory_id=folders.directories.get(config.metadata_log_dir, bytes(16)),
     )
     side = KRaftSide(config, identity, images, around.new_conn, around.rng)
+    return BrokerNode(config, side, around)
+
+
+def _in_zookeeper_mode(
+    config: BrokerConfig, folders: ZooKeeperFolders, images: LogImages, around: BrokerSurroundings
+) -> BrokerNode:
+    directories = folders.directories
+    identity = ZooKeeperIdentity(
+        cluster_id=folders.cluster_id,
+        new_cluster_id=uuid_text(around.rng.randbytes(16)),
+        incarnation_id=around.rng.randbytes(16),
+        log_dirs=tuple(directories[one] for one in config.log_dirs if one in directories),
+        metadata_directory_id=directories.get(config.metadata_log_dir, bytes(16)),
+        files=folders.files,
+    )
+    side = ZooKeeperSide(config, identity, images, around.new_conn, around.rng)
     return BrokerNode(config, side, around)

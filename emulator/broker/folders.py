@@ -57,19 +57,14 @@ def identify(
     Raises:
         BrokerFolderError: not formatted, another broker's or cluster's, or damaged.
     """
-    read = {
-        folder: _parsed(folder, data, node_id) for folder, data in found.items() if data is not None
-    }
+    read = parsed_folders(node_id, found)
     unformatted = next((folder for folder in found if folder not in read), None)
     if not read or unformatted == next(iter(found)):
         raise BrokerFolderError(
             f"{unformatted} is not formatted: run kraft-bridge format (or kafka-storage) first"
         )
-    clusters = {values["cluster.id"]: folder for folder, values in read.items()}
-    if len(clusters) > 1:
-        (one, first), (other, second) = sorted(clusters.items())[:2]
-        raise BrokerFolderError(f"{first} is of cluster {one}, {second} of cluster {other}")
-    (cluster_id,) = clusters
+    cluster_id = one_cluster(read)
+    assert cluster_id is not None, "one of them is formatted"
     whole = {
         folder: read.get(folder)
         or {"cluster.id": cluster_id, "node.id": str(node_id), "version": "1"}
@@ -77,11 +72,7 @@ def identify(
     }
     directories: dict[str, bytes] = {}
     if RELEASES.index(release) >= RELEASES.index("3.7"):
-        directories = {
-            folder: _directory(folder, values, random_id) for folder, values in whole.items()
-        }
-        if len(set(directories.values())) < len(directories):
-            raise BrokerFolderError(f"two folders have the same {DIRECTORY}: {', '.join(found)}")
+        directories = directories_of(whole, random_id)
     to_write = {}
     for folder, values in whole.items():
         if folder in directories:
@@ -90,6 +81,44 @@ def identify(
         if folder not in read or values != _values(folder, found[folder] or b""):
             to_write[folder] = data
     return FolderIdentity(cluster_id, directories, to_write)
+
+
+def parsed_folders(node_id: int, found: Mapping[str, bytes | None]) -> dict[str, dict[str, str]]:
+    """Folder -> the values of its ``meta.properties``; folders without one are left out.
+
+    Raises:
+        BrokerFolderError: another broker's, or damaged.
+    """
+    return {
+        folder: _parsed(folder, data, node_id) for folder, data in found.items() if data is not None
+    }
+
+
+def one_cluster(read: Mapping[str, Mapping[str, str]]) -> str | None:
+    """The cluster that all folders name; None if there is no folder.
+
+    Raises:
+        BrokerFolderError: they name two.
+    """
+    clusters = {values["cluster.id"]: folder for folder, values in read.items()}
+    if len(clusters) > 1:
+        (one, first), (other, second) = sorted(clusters.items())[:2]
+        raise BrokerFolderError(f"{first} is of cluster {one}, {second} of cluster {other}")
+    return next(iter(clusters), None)
+
+
+def directories_of(
+    whole: Mapping[str, Mapping[str, str]], random_id: Callable[[], bytes]
+) -> dict[str, bytes]:
+    """Folder -> its directory id; a new one where there is none.
+
+    Raises:
+        BrokerFolderError: two folders have the same, or one has none that can be read.
+    """
+    found = {folder: _directory(folder, values, random_id) for folder, values in whole.items()}
+    if len(set(found.values())) < len(found):
+        raise BrokerFolderError(f"two folders have the same {DIRECTORY}: {', '.join(whole)}")
+    return found
 
 
 def rendered(values: Mapping[str, str]) -> bytes:

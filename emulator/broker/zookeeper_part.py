@@ -6,11 +6,13 @@ KafkaZkClient, Kafka 3.9.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from emulator.broker.controller_watch import ControllerWatch
 from emulator.broker.feature_watch import FeatureWatch
 from emulator.broker.watched_znode import Then
 from emulator.broker.znode import BrokerZnode, ZnodeOf
-from emulator.seam import Closed, Connected, Effect, Event, Received
+from emulator.seam import Closed, Connected, Effect, Event, Received, ReplaceFile
 from emulator.zookeeper.client import ZkClient
 from emulator.zookeeper.ops import ZkRequest
 from emulator.zookeeper.states import ZkState
@@ -72,6 +74,10 @@ class ZooKeeperPart:
         for one in (self.znode, *self._watches):
             effects += one.take_effects()
         return effects
+
+    def write(self, files: Mapping[str, bytes]) -> None:
+        """Write files of the broker's folder: path -> content."""
+        self._effects += [ReplaceFile(path, data) for path, data in files.items()]
 
     def leave(self, now_ms: int) -> None:
         """End the session: the znode goes at once; :attr:`gone` follows."""

@@ -25,6 +25,7 @@ from emulator.broker.control_requests import ControlRequests
 from emulator.broker.controlled_shutdown import ControlledShutdown
 from emulator.broker.controller_channel import ControllerChannel, ControllerNode
 from emulator.broker.kraft import BrokerIdentity, channel_config, spoken
+from emulator.broker.lifecycle import LifeState
 from emulator.broker.part import Part
 from emulator.broker.quorum import KnownQuorum
 from emulator.broker.quorum_registration import QuorumRegistration
@@ -47,6 +48,10 @@ FULL_SINCE: Final = "3.6"
 """The first release that understands requests of type FULL."""
 
 
+def _no_files(_cluster_id: str) -> Mapping[str, bytes]:
+    return {}
+
+
 class ZooKeeperStage(Enum):
     """How far a broker in ZooKeeper mode has come."""
 
@@ -65,7 +70,7 @@ class ZooKeeperIdentity:
 
     ``cluster_id`` None: there is no ``meta.properties`` yet; ZooKeeper says it, or else
     ``new_cluster_id`` becomes the id of a new cluster. ``log_dirs``: directory ids, empty if the
-    release has none.
+    release has none. ``files``: cluster id -> files to write once it is known, by path.
     """
 
     cluster_id: str | None
@@ -73,6 +78,7 @@ class ZooKeeperIdentity:
     incarnation_id: bytes
     log_dirs: tuple[bytes, ...]
     metadata_directory_id: bytes
+    files: Callable[[str], Mapping[str, bytes]] = _no_files
 
     def known(self, cluster_id: str) -> BrokerIdentity:
         """The same, as soon as the cluster is known."""
@@ -166,6 +172,11 @@ class ZooKeeperSide:
         """See BrokerSide: it was registered in ZooKeeper; the quorum need not know it."""
         return self.stage is not ZooKeeperStage.STARTING
 
+    @property
+    def state(self) -> LifeState:
+        """See BrokerSide."""
+        return _STATES[self.stage]
+
     def controller(self) -> ControllerNode | None:
         """See BrokerSide: by the newest UpdateMetadata, a broker or the leader of the quorum."""
         known, reply_ms = self.cache.controller, self._config.request_timeout_ms
@@ -213,6 +224,7 @@ class ZooKeeperSide:
         elif znode.registered:
             self.stage = ZooKeeperStage.RUNNING
             assert znode.cluster_id is not None
+            self.zookeeper.write(self._identity.files(znode.cluster_id))
             if self.registration is not None:
                 self.registration.begin(self._identity.known(znode.cluster_id), now_ms)
         elif not self.zookeeper.zk.generation and self._connect_by_ms <= now_ms:
@@ -249,6 +261,14 @@ class ZooKeeperSide:
         ZooKeeperStage.ASKING: _asking,
         ZooKeeperStage.LEAVING: _leaving,
     }
+
+
+_STATES: Final = {
+    ZooKeeperStage.STARTING: LifeState.STARTING,
+    ZooKeeperStage.RUNNING: LifeState.RUNNING,
+    ZooKeeperStage.ASKING: LifeState.PENDING_CONTROLLED_SHUTDOWN,
+    ZooKeeperStage.LEAVING: LifeState.SHUTTING_DOWN,
+}
 
 
 def _client(mode: ZooKeeperMode, new_conn: Callable[[], int], rng: Random) -> ZkClient:

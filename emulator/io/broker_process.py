@@ -20,6 +20,7 @@ from emulator.broker.assembly import broker_node
 from emulator.broker.folders import FILE, BrokerFolderError, FolderIdentity, identify
 from emulator.broker.machine import BrokerNode, BrokerSurroundings
 from emulator.broker.shared_log import LogImages
+from emulator.broker.zookeeper_folders import ZooKeeperFolders, identify_in_zookeeper_mode
 from emulator.config.broker import BrokerConfig
 from emulator.io import descriptors, http, serving
 from emulator.io.clock import Clock
@@ -54,14 +55,30 @@ class BrokerFolders:
                 for name in names
             }
             found = {name: _read(Path(name) / FILE) for name in names}
-            self.identity: FolderIdentity = identify(
-                config.node_id, config.release, found, lambda: os.urandom(16)
-            )
-            for name, data in self.identity.to_write.items():
-                self._disks[name].replace(ReplaceFile(FILE, data))
+            self.identity = self._identified(config, found)
         except BaseException:
             self._closing.close()
             raise
+
+    def _identified(
+        self, config: BrokerConfig, found: Mapping[str, bytes | None]
+    ) -> FolderIdentity | ZooKeeperFolders:
+        if config.zookeeper is not None:
+            # Files of the first folder are named relative to it, as its disk performs effects.
+            names = [*self._disks]
+            places = {name: str(Path(name).absolute() / FILE) for name in names}
+            return identify_in_zookeeper_mode(
+                config.node_id,
+                config.release,
+                found,
+                places | {names[0]: FILE},
+                _random_id,
+                migration=config.zookeeper.migration,
+            )
+        identity = identify(config.node_id, config.release, found, _random_id)
+        for name, data in identity.to_write.items():
+            self._disks[name].replace(ReplaceFile(FILE, data))
+        return identity
 
     @property
     def disk(self) -> Disk:
@@ -71,6 +88,10 @@ class BrokerFolders:
     def close(self) -> None:
         """Release the folders."""
         self._closing.close()
+
+
+def _random_id() -> bytes:
+    return os.urandom(16)
 
 
 def _read(path: Path) -> bytes | None:
