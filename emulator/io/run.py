@@ -237,7 +237,7 @@ class Shell:
         unsent = peer.transport.get_write_buffer_size()
         if unsent > UNSENT_BYTES_MAX:
             fields: dict[str, object] = {"conn": peer.conn, "unsent_bytes": unsent}
-            self._log(Log("warning", "closing a connection that does not read", fields))
+            self._log(Log("warning", "closing a connection whose peer does not read", fields))
             peer.transport.abort()
 
     def _file(self, effect: Effect) -> None:

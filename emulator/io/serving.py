@@ -107,7 +107,7 @@ def exit_code_of(
         return 1
     except Exception:  # noqa: BLE001 - the last place that can say so, and end with a code
         traceback.print_exc()
-        sys.stderr.write("kraft-bridge: stopped by a bug, before anything more was written\n")
+        sys.stderr.write("kraft-bridge: stopped because of a bug; nothing was written after it\n")
         return 1
     log(Log("info" if halt.exit_code == 0 else "error", "stopped", {"why": halt.why}))
     return halt.exit_code

@@ -17,8 +17,8 @@ from emulator.zookeeper.client import ZkClient
 from emulator.zookeeper.states import ZkState
 
 _OUT_OF_CHARGE: Final = {
-    Mode.STOPPED: "nothing was compared since the start",
-    Mode.DEPOSED: "this controller is no longer in charge;",
+    Mode.STOPPED: "ZooKeeper was not compared with the log since the start",
+    Mode.DEPOSED: "this controller has lost its claim;",
 }
 
 

@@ -91,7 +91,7 @@ class Connections:
             self.turned_away_total += 1
             fields: dict[str, object] = {"listener": event.listener, "why": why}
             level, self._full = "debug" if self._full else "warning", True
-            return [Log(level, "turning a connection away", fields), Close(event.conn)]
+            return [Log(level, "refusing a connection", fields), Close(event.conn)]
         self._full = False
         reader = FrameReader(self._frame_bytes_max)
         self._open[event.conn] = _Inbound(event.listener, event.peer_address, reader)
@@ -177,19 +177,20 @@ class Connections:
         inbound.frames += ((frame, now_ns) for frame in frames)
         inbound.held_bytes += sum(map(len, frames))
         if len(inbound.frames) > QUEUED_MAX:
-            why = f"{QUEUED_MAX} requests of this connection are not taken yet"
+            why = f"{QUEUED_MAX} requests of this connection wait to be processed"
             raise DecodeError("request", -1, "header", 0, why)
         if inbound.held_bytes > self._held_bytes_max:
             raise self._too_much()
 
     def _too_much(self) -> DecodeError:
-        why = f"unanswered requests, or answers behind them, have over {self._held_bytes_max} bytes"
+        most = self._held_bytes_max
+        why = f"unanswered requests and the answers that wait for them have over {most} bytes"
         return DecodeError("request", -1, "header", 0, why)
 
     def _request(self, conn: int, inbound: _Inbound, frame: bytes, came_ns: int) -> Request:
         header, body = split_request(frame)
         if len(inbound.slots) >= UNANSWERED_MAX:
-            why = f"{UNANSWERED_MAX} requests of this connection are not answered yet"
+            why = f"{UNANSWERED_MAX} requests of this connection have no answer yet"
             raise DecodeError(f"request {header.api_key}", header.api_version, "header", 0, why)
         low, high = self._advertised.get(header.api_key, (0, -1))
         message: object
@@ -217,4 +218,5 @@ class Connections:
         self.refused_total += 1
         why = str(error) if isinstance(error, DecodeError) else repr(error)
         fields: dict[str, object] = {"listener": inbound.listener, "why": why[:WHY_MAX]}
-        return [Log("warning", "closing a connection that sent nonsense", fields), Close(conn)]
+        text = "closing a connection that sent an invalid request"
+        return [Log("warning", text, fields), Close(conn)]

@@ -12,12 +12,14 @@ def host_fault(host: str) -> str | None:
 
     >>> host_fault("broker-1.example")
     >>> host_fault("a..b")
-    'it is no host name: a label is empty, longer than 63 bytes or not of DNS characters'
+    'it is not a host name: a label is empty, longer than 63 bytes or not of DNS characters'
     """
     if "\0" in host:
-        return "it holds a NUL"
+        return "it contains a NUL character"
     try:
         host.encode("idna")
     except UnicodeError:
-        return "it is no host name: a label is empty, longer than 63 bytes or not of DNS characters"
+        return (
+            "it is not a host name: a label is empty, longer than 63 bytes or not of DNS characters"
+        )
     return None

@@ -67,8 +67,8 @@ ROUNDS_MAX: Final = 100
 DRAIN_MS_MAX: Final = 60_000
 """How long an orderly stop waits for ZooKeeper before it ends with an error."""
 STOPPING: Final = (
-    f"stopping: writing what is left to ZooKeeper, for {DRAIN_MS_MAX // 1000} s at most; "
-    "a second signal stops at once"
+    "stopping: remaining changes are written to ZooKeeper, for at most "
+    f"{DRAIN_MS_MAX // 1000} s; a second signal stops at once"
 )
 
 

@@ -103,7 +103,7 @@ def failure_line(failure: RequestFailure) -> Log:
         "text": failure.text,
     }
     level = "error" if failure.first else "debug"
-    return Log(level, "a request could not be answered as it should be", fields)
+    return Log(level, "a request failed with an internal error", fields)
 
 
 def error_of(reply: EncodedReply) -> int:

@@ -295,7 +295,7 @@ class Stage:
 
     def troubles(self) -> int:
         """How often the controller has noticed that something between it and ZooKeeper broke."""
-        signs = ("zookeeper connection lost", "the chain was touched")
+        signs = ("zookeeper connection lost", "the whole tree in zookeeper is compared again")
         return sum(any(sign in line for sign in signs) for line in self.bridge.lines())
 
     def updates(self) -> list[int]:

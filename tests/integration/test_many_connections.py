@@ -66,7 +66,7 @@ def test_there_are_descriptors_for_the_log_when_connections_have_used_up_theirs(
             one.close()
         controller.wait_until("room", lambda: open_descriptors(controller) < 165, 30)
         assert served(controller)
-        assert sum("turning a connection away" in line for line in controller.lines()) == 1
+        assert sum("refusing a connection" in line for line in controller.lines()) == 1
 
 
 def test_ten_thousand_idle_connections(tmp_path: Path) -> None:

@@ -32,4 +32,4 @@ def test_the_seeds_do_what_they_are_for(simulate):
     assert sum(len(report.claims) > 1 for report in reports) >= 4
     told = "\n".join(line for report in reports for line in report.lines)
     assert "writes in doubt" in told
-    assert "the chain was read back in_doubt=1 applied=1" in told
+    assert "position in zookeeper was read back in_doubt=1 applied=1" in told

@@ -92,8 +92,8 @@ class Bound:
         fields: dict[str, object] = {"lag_records": self.ahead, "bound_records": self._records}
         if hard_blocked:
             fields["bound_records"] = self._hard_records
-            text = "zookeeper is too far behind: changes of ISRs and deletions wait too"
+            text = "zookeeper lag is at the second bound: ISR changes and deletions wait too"
             return [Log("error", text, fields)]
         if blocked:
-            return [Log("warning", "zookeeper is too far behind: callers wait", fields)]
-        return [Log("info", "callers go on", fields)]
+            return [Log("warning", "zookeeper lag is at the first bound: requests wait", fields)]
+        return [Log("info", "zookeeper lag is below the bound: requests no longer wait", fields)]

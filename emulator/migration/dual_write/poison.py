@@ -56,7 +56,7 @@ class Poisoned:
             "cause": self.cause,
             "remedy": self.remedy,
         }
-        return Log("error", "zookeeper refuses a znode for good", fields)
+        return Log("error", "zookeeper refuses a znode permanently", fields)
 
 
 class Poison:
@@ -111,7 +111,7 @@ class Poison:
         if refusal.code in REPAIRABLE and self._refusals[path] <= REPAIRS_MAX:
             return Verdict.RECONCILE
         cause = (
-            "larger than a frame of ZooKeeper (jute.maxbuffer)"
+            "larger than ZooKeeper's limit of a request (jute.maxbuffer)"
             if refusal.code == MULTI_TOO_LARGE
             else f"{type(refusal.op).__name__}: {code_name(refusal.code)}"
         )
@@ -138,7 +138,7 @@ class Poison:
 
     def unreadable(self, path: str, cause: str, now_ms: int) -> None:
         """Write nothing more until ``path`` has been read: try again at ``retry_ms``."""
-        how = "let the controller read it; it tries again within 30 s"
+        how = "give the controller READ in its ACL; it is read again within 30 s"
         self._unreadable = Poisoned(path, cause, skipped=False, remedy=how)
         self._back_off(now_ms)
 
@@ -195,10 +195,10 @@ def _lacks(op: ZkOp) -> str:
     parent = op.path.rpartition("/")[0] or "/"
     match op:
         case Create():
-            return f"no CREATE for us in the ACL of {parent}"
+            return f"the ACL of {parent} does not give us CREATE"
         case Delete():
-            return f"no DELETE for us in the ACL of {parent}"
+            return f"the ACL of {parent} does not give us DELETE"
         case SetData():
-            return "no WRITE for us in its ACL"
+            return "its ACL does not give us WRITE"
         case _:
-            return "no READ for us in its ACL"
+            return "its ACL does not give us READ"

@@ -18,7 +18,7 @@ SUBTREES: Final = (
 SKIP: Final = (
     "or restart with kraftbridge.zk.write.behind.poison=skip, which leaves the znode as it is"
 )
-TRIES: Final = "it tries again within 30 s"
+TRIES: Final = "it is tried again within 30 s"
 TRIES_SKIPPED: Final = "what was skipped is tried again every 15 minutes, and at each start"
 
 
@@ -32,14 +32,14 @@ def remedy(path: str, *, forbidden: bool, skippable: bool, skipped: bool = False
         skipped: it was left as it is.
 
     >>> remedy("/config/topics/t", forbidden=False, skippable=False)
-    'take away what is written there (config of topic t): changes that only take away go on'
+    'delete what the znode holds (config of topic t): deletions are still accepted'
     """
     if forbidden:
         then = TRIES_SKIPPED if skipped else TRIES
-        text = f"give the controller the right it lacks; {then}"
+        text = f"give the controller the permission that it lacks; {then}"
     else:
-        what = f"take away what is written there ({_what(path)})"
-        text = f"{what}: changes that only take away go on"
+        what = f"delete what the znode holds ({_what(path)})"
+        text = f"{what}: deletions are still accepted"
     return f"{text}; {SKIP}" if skippable else text
 
 

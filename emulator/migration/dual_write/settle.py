@@ -133,10 +133,12 @@ def conclude(chain: Chain, read: Round, unrefused: int) -> Conclusion:
     if read.lost:
         return ReadLost()
     for _, code in read.failures:
-        return Unreadable("/", f"reading the chain back: {code_name(code)}")
+        return Unreadable("/", f"reading /kraft_bridge and both counters: {code_name(code)}")
     for path, value in zip(PATHS, read.values, strict=True):
         if isinstance(value, ReadFailed) and value.code != ZkCode.NO_NODE:
-            return Unreadable(path, f"reading the chain back: {code_name(value.code)}")
+            return Unreadable(
+                path, f"reading /kraft_bridge and both counters: {code_name(value.code)}"
+            )
     return judge(chain, read.values, unrefused)
 
 
@@ -157,8 +159,8 @@ def judge(chain: Chain, values: Sequence[ReadValue], unrefused: int) -> Deposed 
     term = chain.term
     if epoch is None or epoch.stat.version != term.epoch_version:
         return Deposed(
-            f"{controller.EPOCH_PATH} is no longer what this controller wrote: somebody else has "
-            f"claimed the cluster; {RESTART}"
+            f"{controller.EPOCH_PATH} is no longer what this controller wrote: another controller "
+            f"has claimed the cluster; {RESTART}"
         )
     registration = None if holder is None else controller.try_parse(holder.data)
     if registration is None or (registration.broker_id, registration.kraft_epoch) != (
@@ -173,8 +175,8 @@ def judge(chain: Chain, values: Sequence[ReadValue], unrefused: int) -> Deposed 
     if state is not None and not ours and state.zk_epoch >= term.zk_epoch:
         return Deposed(
             f"{own.PATH} was written by another process (controller {state.node_id}, KRaft epoch "
-            f"{state.kraft_epoch}) while our claim stands: is there a copy of this controller's "
-            f"folder in use? End that process, then {RESTART}"
+            f"{state.kraft_epoch}) while our claim was valid. Find the process that uses a "
+            f"copy of this controller's folder and end it, then {RESTART}"
         )
     read = Standing(
         Counters(
@@ -191,7 +193,7 @@ def judge(chain: Chain, values: Sequence[ReadValue], unrefused: int) -> Deposed 
     position = None
     if written and believed and state is not None:
         position = Position(state.offset, state.metadata_epoch)
-    return Foreign(read, f"{migration.PATH} or {own.PATH} was written by somebody else", position)
+    return Foreign(read, f"{migration.PATH} or {own.PATH} was written by another client", position)
 
 
 def _own_term(term: Term) -> tuple[int, int, int, str]:

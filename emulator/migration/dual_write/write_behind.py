@@ -294,7 +294,7 @@ class WriteBehind:
                 closed = self.pipeline.resume(count, standing)
                 effects = [e for unit in closed for e in self._confirmed(unit)]
                 fields: dict[str, object] = {"in_doubt": in_flight, "applied": count}
-                effects.append(Log("info", "the chain was read back", fields))
+                effects.append(Log("info", "position in zookeeper was read back", fields))
                 if refusal is not None and refusal.op is not None:
                     return effects + self._refused(refusal, now_ms)
                 return effects + self._continue(count, now_ms)
@@ -305,7 +305,9 @@ class WriteBehind:
         # A multi in doubt may have been applied before the foreign write: without this, /migration
         # would go back to the position confirmed before it.
         self._backlog.confirmed = found.position or self._backlog.confirmed
-        effects: list[Effect] = [Log("warning", "the chain was touched", {"why": found.why})]
+        effects: list[Effect] = [
+            Log("warning", "the whole tree in zookeeper is compared again", {"why": found.why})
+        ]
         if self._settling.resume in (Mode.STARTING, Mode.CLAIMED):
             self._enter(Mode.STARTING)
             return effects + self._pump(now_ms)

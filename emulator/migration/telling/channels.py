@@ -252,7 +252,7 @@ class Channels:
 
         self._withdraw(line, keep)
         line.debt.cut = True
-        text = "broker does not answer; its queue is dropped, and it gets full requests later"
+        text = "broker does not answer control requests; its queue is dropped until it answers"
         return [Log("warning", text, about)]
 
     def _left(self, line: _Line) -> list[Effect]:
@@ -295,7 +295,7 @@ class Channels:
                     self.reconnect_count += 1
                     self.error_count += by is EndedBy.NONSENSE
                     about: dict[str, object] = {"broker": line.peer.broker_id, "why": why}
-                    said.append(Log("debug", "broker channel lost", about))
+                    said.append(Log("debug", "connection to a broker lost", about))
         if self._leaving.get(line.peer.broker_id) is line:
             for owed in again:
                 line.debt.remove(owed)
@@ -304,7 +304,8 @@ class Channels:
             self._queue(line, owed, first=True)
         if line.debt.cut and not line.channel.outstanding:
             self._caught_up.add(line.peer.broker_id)
-            said.append(Log("info", "broker answers again", {"broker": line.peer.broker_id}))
+            text = "broker answers control requests again; it gets FULL requests"
+            said.append(Log("info", text, {"broker": line.peer.broker_id}))
         return [*said, *self._effects(line, now_ms)]
 
     def _strays(self, line: _Line, request: ControlRequest) -> list[Effect]:
@@ -312,7 +313,8 @@ class Channels:
         assert isinstance(request, m.LeaderAndIsrRequest)
         request.type = TYPE_INCREMENTAL
         about: dict[str, object] = {"broker": line.peer.broker_id}
-        return [Log("warning", "broker failed a full LeaderAndIsr; sent as incremental", about)]
+        text = "broker failed a FULL LeaderAndIsr; it is sent again as INCREMENTAL"
+        return [Log("warning", text, about)]
 
     def _errors(self, line: _Line, request: ControlRequest, response: object) -> list[Effect]:
         """One line per kind of error, with the first partition that has it: many may have one."""
@@ -329,7 +331,7 @@ class Channels:
         return [
             Log(
                 "warning",
-                "broker refused a control request",
+                "broker answered a control request with errors",
                 {
                     **about,
                     "topic": first[code].topic,

@@ -119,7 +119,7 @@ def test_a_peer_that_does_not_read_is_closed(
         halt, logs = serve(machine, tmp_path, visit)
     assert [halt] == HALT
     (line,) = logs
-    assert (line.level, line.event) == ("warning", "closing a connection that does not read")
+    assert (line.level, line.event) == ("warning", "closing a connection whose peer does not read")
 
 
 def test_nothing_is_read_from_a_peer_that_does_not_read(tmp_path: Path) -> None:

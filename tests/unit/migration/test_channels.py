@@ -196,7 +196,7 @@ def test_one_line_tells_of_all_partitions_with_one_error() -> None:
         for number in range(1_000)
     ]
     broker.answer(m.StopReplicaResponse(partition_errors=errors), 5, 4)
-    told = [line.fields for line in broker.logs if "refused" in line.event]
+    told = [line.fields for line in broker.logs if "with errors" in line.event]
     assert (told[0]["error"], told[0]["partition"], told[0]["times"]) == (
         "KAFKA_STORAGE_ERROR",
         0,

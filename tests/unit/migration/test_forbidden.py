@@ -53,7 +53,7 @@ def test_in_dual_write_it_waits_and_goes_on(locked: str, lacks: str, poison: str
     if lacks == locked:
         assert "NO_AUTH" in poisoned(world)[lacks]
     else:
-        assert "no CREATE for us in the ACL of /config/brokers" in poisoned(world)[lacks]
+        assert "the ACL of /config/brokers does not give us CREATE" in poisoned(world)[lacks]
     world.append(value("w"))
     before = len(world.multis)
     world.advance(20_000)
@@ -88,7 +88,7 @@ def test_the_chain_where_it_may_be_read_but_not_written(path: str, poison: str) 
     before = len(world.multis)
     world.append(value("v"))
     world.advance(20_000)
-    assert poisoned(world) == {path: "SetData: NO_AUTH (no WRITE for us in its ACL)"}
+    assert poisoned(world) == {path: "SetData: NO_AUTH (its ACL does not give us WRITE)"}
     assert len(world.multis) - before < 20, "it is tried again with back-off"
     repaired(world)
 

@@ -177,6 +177,6 @@ def test_the_status_says_what_to_do() -> None:
     (znode,) = stuck().driver.status(0).poisoned
     assert znode.path == "/config/brokers/<default>"
     assert znode.remedy.startswith(
-        "take away what is written there (config of broker <default>): changes that only take away"
+        "delete what the znode holds (config of broker <default>): deletions are still accepted"
     )
     assert "kraftbridge.zk.write.behind.poison=skip" in znode.remedy

@@ -275,7 +275,7 @@ def test_a_stop_names_what_was_skipped_and_an_error_line_told_of_it() -> None:
     change = r.ConfigRecord(resource_type=4, resource_name="", name="k", value="v")
     world.node.controller.append([change], world.now_ms)
     world.advance(10_000)
-    (told,) = [line for line in world.logs if "refuses a znode for good" in line.event]
+    (told,) = [line for line in world.logs if "refuses a znode permanently" in line.event]
     assert (told.level, told.fields["path"]) == ("error", "/config/brokers/<default>")
     world.perform(world.node.shutdown(world.now_ms))
     world.advance(10_000)

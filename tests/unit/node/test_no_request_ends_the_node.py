@@ -316,7 +316,7 @@ def test_a_handler_that_raises_is_told_in_the_log_and_counted(
     peers = Peers(topics=False)
     assert peers.ask(create("t"), 19, 7).topics[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert peers.ask(create("u"), 19, 7).topics[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
-    lines = [one for one in peers.logs if "could not be answered" in one.event]
+    lines = [one for one in peers.logs if "internal error" in one.event]
     assert [(one.level, one.fields["api"], one.fields["error"]) for one in lines] == [
         ("error", "CreateTopics", "KeyError"),
         ("debug", "CreateTopics", "KeyError"),

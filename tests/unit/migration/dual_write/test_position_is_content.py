@@ -170,7 +170,7 @@ def test_another_process_that_writes_under_our_claim_stops_us_and_is_named() -> 
     status = world.driver.status(world.now_ms)
     for why in (status.deposed_because, status.waiting[0].reason.text):
         assert "another process" in why
-        assert "End that process, then restart this controller" in why
+        assert "end it, then restart this controller" in why
 
 
 @pytest.mark.requirement("Z02", "W04")
