@@ -24,6 +24,7 @@ from emulator.commands.plan.command import plan
 from emulator.commands.preflight.command import preflight
 from emulator.commands.simulate import simulate
 from emulator.commands.status import status
+from emulator.commands.wire_record import record
 from emulator.commands.zk import diff as zk_diff
 from emulator.commands.zk import dump as zk_dump
 from emulator.commands.zk import start as zk_start
@@ -54,6 +55,7 @@ app.add_typer(zk_app, name="zk")
 log_app = typer.Typer(help="The metadata log.")
 log_app.command(name="dump")(log_dump.dump)
 app.add_typer(log_app, name="log")
+wire_app.command()(record)
 app.add_typer(wire_app, name="wire", help="Kafka's messages: show one, check recorded frames.")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -11,11 +12,14 @@ import typer
 from wire import show as text
 from wire.check import check as check_recordings
 from wire.errors import DeclarationError, DecodeError
+from wire.follow import follow, shown
 from wire.schema import spec
 
 app = typer.Typer(no_args_is_help=True, help="Kafka's messages: declarations and recordings.")
 
 EXIT_USAGE = 2
+FOLLOW_S = 0.1
+"""How often a recording is looked at for more."""
 
 
 @app.command()
@@ -29,9 +33,20 @@ def show(
     hex_: Annotated[
         str | None, typer.Option("--hex", help="Bytes of a message body, to be annotated.")
     ] = None,
+    *,
     as_json: Annotated[bool, typer.Option("--json", help="Tables as JSON.")] = False,
+    followed: Annotated[
+        Path | None,
+        typer.Option("--follow", help="Pairs of a recording, and those that come, until Ctrl-C."),
+    ] = None,
 ) -> None:
-    """Show all APIs, one message as a version grid, its generated source, or an annotated dump."""
+    """Show all APIs, one message as a version grid, its generated source, or an annotated dump.
+
+    With --follow the pairs of a recording, those of MESSAGE only if it is given.
+    """
+    if followed is not None:
+        _follow(followed, message, as_json=as_json)
+        return
     if message is None:
         _print(text.apis(), as_json=as_json)
         return
@@ -50,6 +65,39 @@ def show(
     except (KeyError, ValueError, DeclarationError) as error:
         typer.echo(str(error.args[0]), err=True)
         raise typer.Exit(EXIT_USAGE) from None
+
+
+def _follow(path: Path, api: str | None, *, as_json: bool) -> None:
+    wanted = None if api is None else api.lower().removesuffix("request")
+    if wanted is not None:
+        try:
+            text.find(wanted)
+        except KeyError as error:
+            typer.echo(str(error.args[0]), err=True)
+            raise typer.Exit(EXIT_USAGE) from None
+
+    def wait() -> bool:
+        time.sleep(FOLLOW_S)
+        return True
+
+    if not path.exists():
+        typer.echo(f"waiting for {path}", err=True)
+    try:
+        for number, line in enumerate(follow(path, wait), 1):
+            try:
+                one = shown(line)
+            except ValueError as error:
+                typer.echo(f"{path}: line {number} is {error}", err=True)
+                continue
+            if wanted is None or one.is_about(wanted):
+                typer.echo(one.json() + "\n" if as_json else one.text(), nl=False)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(EXIT_USAGE) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(0) from None
 
 
 def _print(table: text.Table, *, as_json: bool) -> None:

@@ -1,0 +1,67 @@
+"""``kraft-bridge wire record``: record what clients and a Kafka server say to each other."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from emulator.commands.common import fail
+from emulator.config.listeners import HostPort, host_port
+
+
+def record(
+    listen: Annotated[list[str], typer.Option("--listen", help="HOST:PORT; port 0: a free one.")],
+    to: Annotated[list[str], typer.Option("--to", help="HOST:PORT, one per --listen.")],
+    out: Annotated[Path, typer.Option("--out", help="A folder without a recording.")],
+) -> None:
+    """Pass on connections and record each request with its answer, until Ctrl-C.
+
+    A client follows the addresses that brokers advertise: they must be those of --listen.
+    """
+    from emulator.io.recorder import Recorder, RecordingFolder, Route
+
+    if len(listen) != len(to):
+        raise fail("one --to for each --listen", 2)
+    try:
+        routes = [Route(host_port(a), host_port(b)) for a, b in zip(listen, to, strict=True)]
+    except ValueError as error:
+        raise fail(str(error), 2) from error
+    try:
+        folder = RecordingFolder(out)
+    except FileExistsError as error:
+        raise fail(f"{out}: there is a recording; name another folder", 2) from error
+    except OSError as error:
+        raise fail(str(error), 2) from error
+
+    def ready(bound: Sequence[HostPort]) -> None:
+        for at, route in zip(bound, routes, strict=True):
+            typer.echo(f"recording {at} -> {route.to} into {out}; Ctrl-C ends it", err=True)
+
+    async def work() -> None:
+        recorder = Recorder(folder, lambda text: typer.echo(text, err=True))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, recorder.stop)
+        await recorder.run(routes, ready)
+
+    failure: OSError | None = None
+    try:
+        asyncio.run(work())
+    except OSError as error:
+        failure = error
+    try:
+        folder.close()
+    except OSError as error:
+        failure = failure or error
+    typer.echo(f"pairs={folder.pairs} withheld={folder.withheld}")
+    if failure is not None:
+        with contextlib.suppress(OSError):
+            if not folder.pairs:
+                (out / "wire.jsonl").unlink()
+        raise fail(str(failure))

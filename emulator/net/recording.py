@@ -1,0 +1,182 @@
+"""Requests and answers of a connection in pairs, as they pass a proxy, in the form of a recording.
+
+Pure. Nothing is decoded but the header, so an API or version that is not declared here is recorded
+too; bytes that are no frames end the recording of their connection only.
+
+Credentials are left out: SaslAuthenticate is counted and not recorded, and nothing after a
+SaslHandshake v0, whose tokens have no header.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+from wire import messages as m
+from wire.errors import DecodeError
+from wire.frame import FrameReader, decode_request
+from wire.schema import lookup, spec
+
+OUTSTANDING_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Maximum bytes of one connection's requests that are kept until their answers come."""
+SASL_HANDSHAKE: Final = 17
+SASL_AUTHENTICATE: Final = 36
+_PRODUCE: Final = 0
+_HEADER: Final = struct.Struct(">hhi")
+
+
+@dataclass(slots=True)
+class RecordedPair:
+    """One request with its answer; times in seconds since the Unix epoch."""
+
+    channel: str
+    conn: int
+    asked_s: float
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    request: bytes
+    answered_s: float | None = None
+    response: bytes | None = None
+
+    @property
+    def api(self) -> str:
+        """Kafka's name of the API; ``Api`` and its key if it is not declared."""
+        known = lookup("request", self.api_key)
+        return f"Api{self.api_key}" if known is None else spec(known).name.removesuffix("Request")
+
+    def line(self, number: int) -> str:
+        """The line of a recording, without its end.
+
+        Args:
+            number: of the pair in the recording, from 1.
+        """
+        values = {
+            "n": number,
+            "t_req": round(self.asked_s, 4),
+            "t_resp": None if self.answered_s is None else round(self.answered_s, 4),
+            "chan": self.channel,
+            "conn": self.conn,
+            "api_key": self.api_key,
+            "api": self.api,
+            "api_version": self.api_version,
+            "corr": self.correlation_id,
+            "client_id": self.client_id,
+            "request": base64.b64encode(self.request).decode(),
+            "response": None if self.response is None else base64.b64encode(self.response).decode(),
+        }
+        return json.dumps(values)
+
+
+class PairedConnection:
+    """Pairs the frames of one connection.
+
+    ``stopped`` says why nothing more of it is recorded, empty while it is; ``withheld`` counts the
+    requests that hold credentials.
+
+    Args:
+        channel: name of the way, such as ``>127.0.0.1:9092``.
+        conn: number of the connection.
+    """
+
+    def __init__(self, channel: str, conn: int) -> None:
+        self.stopped = ""
+        self.withheld = 0
+        self._channel = channel
+        self._conn = conn
+        self._requests = FrameReader()
+        self._responses = FrameReader()
+        self._waiting: deque[RecordedPair] = deque()
+        self._waiting_bytes = 0
+
+    def asked(self, data: bytes, now_s: float) -> list[RecordedPair]:
+        """Take bytes of the client; returns requests that have no answer (Produce, acks=0)."""
+        if self.stopped:
+            return []
+        whole: list[RecordedPair] = []
+        try:
+            for frame in self._requests.feed(data):
+                pair = self._pair(frame, now_s)
+                if _is_unanswered(pair):
+                    whole.append(pair)
+                    continue
+                self._waiting.append(pair)
+                self._waiting_bytes += len(frame)
+        except DecodeError as error:
+            self.stopped = f"no request of Kafka: {error}"
+        if self._waiting_bytes > OUTSTANDING_BYTES_MAX:
+            self.stopped = f"over {OUTSTANDING_BYTES_MAX} bytes of requests without an answer"
+        return whole
+
+    def answered(self, data: bytes, now_s: float) -> list[RecordedPair]:
+        """Take bytes of the server; returns the pairs that are whole now."""
+        if self.stopped:
+            return []
+        whole: list[RecordedPair] = []
+        try:
+            for frame in self._responses.feed(data):
+                pair = self._first(frame)
+                pair.response, pair.answered_s = frame, now_s
+                if pair.api_key == SASL_AUTHENTICATE:
+                    self.withheld += 1
+                else:
+                    whole.append(pair)
+                if (pair.api_key, pair.api_version) == (SASL_HANDSHAKE, 0):
+                    self.stopped = "tokens without a header follow a SaslHandshake v0"
+                    self._waiting.clear()
+                    break
+        except DecodeError as error:
+            self.stopped = f"no answer of Kafka: {error}"
+        return whole
+
+    def ended(self) -> list[RecordedPair]:
+        """The connection is closed: requests without an answer."""
+        left = [pair for pair in self._waiting if pair.api_key != SASL_AUTHENTICATE]
+        self._waiting.clear()
+        self.stopped = self.stopped or "closed"
+        return left
+
+    def _pair(self, frame: bytes, now_s: float) -> RecordedPair:
+        if len(frame) < _HEADER.size:
+            raise DecodeError("RequestHeader", -1, "", len(frame), "shorter than a header")
+        key, version, correlation_id = _HEADER.unpack_from(frame)
+        client_id = _client_id(frame)
+        return RecordedPair(
+            self._channel, self._conn, now_s, key, version, correlation_id, client_id, frame
+        )
+
+    def _first(self, frame: bytes) -> RecordedPair:
+        """Kafka answers in order; the number is checked."""
+        if len(frame) < 4:
+            raise DecodeError("ResponseHeader", -1, "", len(frame), "shorter than a header")
+        number = int.from_bytes(frame[:4], "big", signed=True)
+        if not self._waiting or self._waiting[0].correlation_id != number:
+            raise DecodeError("ResponseHeader", -1, "correlation_id", 0, f"nobody asked {number}")
+        pair = self._waiting.popleft()
+        self._waiting_bytes -= len(pair.request)
+        return pair
+
+
+def _client_id(frame: bytes) -> str | None:
+    """The client id after the fixed part of a header; None if there is none."""
+    size = int.from_bytes(frame[8:10], "big", signed=True) if len(frame) >= 10 else -1
+    if size < 0 or len(frame) < 10 + size:
+        return None
+    return frame[10 : 10 + size].decode(errors="replace")
+
+
+def _is_unanswered(pair: RecordedPair) -> bool:
+    """Whether a server does not answer: a Produce request with acks=0."""
+    if pair.api_key != _PRODUCE:
+        return False
+    try:
+        _, message = decode_request(pair.request)
+    except DecodeError:
+        return False
+    assert isinstance(message, m.ProduceRequest)
+    return message.acks == 0

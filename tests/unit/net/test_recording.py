@@ -1,0 +1,150 @@
+"""Pairs of requests and answers, from bytes that pass."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from emulator.net import recording
+from emulator.net.recording import PairedConnection, RecordedPair
+from wire import messages as m
+from wire.check import Checked, check_lines
+from wire.frame import RequestHeader, encode_request, encode_response, framed
+
+
+def request(number: int, message: object = None, key: int = 18, version: int = 3) -> bytes:
+    header = RequestHeader(key, version, number, "me")
+    return framed(encode_request(header, message or m.ApiVersionsRequest("a", "1")))
+
+
+def response(number: int, message: object = None, key: int = 18, version: int = 3) -> bytes:
+    return framed(encode_response(key, version, number, message or m.ApiVersionsResponse()))
+
+
+@pytest.fixture
+def connection() -> PairedConnection:
+    return PairedConnection(">127.0.0.1:9092", 7)
+
+
+def numbers(pairs: list[RecordedPair]) -> list[int]:
+    return [pair.correlation_id for pair in pairs]
+
+
+@pytest.mark.parametrize("size", [1, 3, 1_000])
+def test_pairs_are_found_wherever_the_bytes_are_split(
+    connection: PairedConnection, size: int
+) -> None:
+    sent = request(1) + request(2)
+    got = response(1) + response(2)
+    for start in range(0, len(sent), size):
+        assert connection.asked(sent[start : start + size], 10.0) == []
+    pairs = []
+    for start in range(0, len(got), size):
+        pairs += connection.answered(got[start : start + size], 10.25)
+    assert numbers(pairs) == [1, 2]
+    assert connection.ended() == []
+    line = json.loads(pairs[0].line(5))
+    assert {**line, "request": "", "response": ""} == {
+        "n": 5,
+        "t_req": 10.0,
+        "t_resp": 10.25,
+        "chan": ">127.0.0.1:9092",
+        "conn": 7,
+        "api_key": 18,
+        "api": "ApiVersions",
+        "api_version": 3,
+        "corr": 1,
+        "client_id": "me",
+        "request": "",
+        "response": "",
+    }
+    checked = Checked()
+    check_lines([pair.line(1) for pair in pairs], checked)
+    assert (checked.frames, checked.identical) == (4, 4)
+
+
+def test_what_has_no_answer_is_recorded_without_one_at_the_end(
+    connection: PairedConnection,
+) -> None:
+    connection.asked(request(1) + request(2), 10.0)
+    connection.answered(response(1), 11.0)
+    (left,) = connection.ended()
+    assert left.correlation_id == 2
+    assert json.loads(left.line(1))["response"] is None
+    assert connection.ended() == []
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_a_produce_request_may_have_no_answer(connection: PairedConnection, acks: int) -> None:
+    produce = request(1, m.ProduceRequest(acks=acks), key=0, version=9)
+    assert numbers(connection.asked(produce + request(2), 10.0)) == ([] if acks else [1])
+    if acks:
+        connection.answered(response(1, m.ProduceResponse(), key=0, version=9), 11.0)
+    assert numbers(connection.answered(response(2), 11.0)) == [2]
+
+
+def test_an_api_that_nobody_here_knows_is_recorded(connection: PairedConnection) -> None:
+    connection.asked(framed(bytes.fromhex("03e7 0001 00000009 0002 6d65 aabb")), 10.0)
+    (pair,) = connection.answered(framed(bytes.fromhex("00000009 ff")), 11.0)
+    line = json.loads(pair.line(1))
+    assert (line["api"], line["api_version"], line["client_id"]) == ("Api999", 1, "me")
+
+
+@pytest.mark.parametrize("size", ["ffff", "7fff", ""])
+def test_a_header_without_a_client_id_is_recorded(connection: PairedConnection, size: str) -> None:
+    connection.asked(framed(bytes.fromhex("0007 0000 00000009" + size)), 10.0)
+    (pair,) = connection.answered(framed(bytes.fromhex("00000009")), 11.0)
+    assert pair.client_id is None
+
+
+def test_credentials_are_counted_and_not_recorded(connection: PairedConnection) -> None:
+    message = m.SaslAuthenticateRequest(auth_bytes=b"\0ann\0secret")
+    connection.asked(request(1, message, key=36, version=2) + request(2), 10.0)
+    got = response(1, m.SaslAuthenticateResponse(), key=36, version=2) + response(2)
+    assert numbers(connection.answered(got, 11.0)) == [2]
+    assert connection.withheld == 1
+    connection.asked(request(3, message, key=36, version=2), 10.0)
+    assert connection.ended() == []
+
+
+def test_nothing_is_recorded_after_a_handshake_without_headers(
+    connection: PairedConnection,
+) -> None:
+    connection.asked(request(1, m.SaslHandshakeRequest("PLAIN"), key=17, version=0), 10.0)
+    shaken = response(1, m.SaslHandshakeResponse(), key=17, version=0)
+    assert numbers(connection.answered(shaken, 11.0)) == [1]
+    assert "tokens without a header" in connection.stopped
+    assert connection.asked(framed(b"\0ann\0secret"), 12.0) == []
+    assert connection.answered(framed(b""), 12.0) == []
+    assert connection.ended() == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered", "why"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01", b"", "no request of Kafka: Frame"),
+        (framed(b"short"), b"", "shorter than a header"),
+        (request(1), framed(b"\0\0"), "shorter than a header"),
+        (request(1), response(2), "nobody asked 2"),
+        (b"", response(1), "nobody asked 1"),
+        (request(1), b"\xff\xff\xff\xff", "no answer of Kafka: Frame"),
+    ],
+)
+def test_what_is_not_kafkas_ends_the_recording_of_its_connection(
+    connection: PairedConnection, asked: bytes, answered: bytes, why: str
+) -> None:
+    connection.asked(asked, 10.0)
+    assert connection.answered(answered, 11.0) == []
+    assert why in connection.stopped
+    assert connection.asked(request(5), 12.0) == []
+    assert 5 not in numbers(connection.ended())
+
+
+def test_a_server_that_never_answers_costs_bounded_memory(
+    connection: PairedConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "OUTSTANDING_BYTES_MAX", 1_000)
+    while not connection.stopped:
+        connection.asked(request(1), 10.0)
+    assert len(connection.ended()) < 100
