@@ -239,3 +239,15 @@ _RETRIABLE: Final = frozenset(
         ErrorCode.INVALID_SHARE_SESSION_EPOCH,
     }
 )
+
+
+def named(code: int) -> str:
+    """Name of an error code; a number that no release has stays one.
+
+    >>> named(104), named(9_999)
+    ('INCONSISTENT_CLUSTER_ID', 'error 9999')
+    """
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"error {code}"

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from emulator.broker.lifecycle import LifeState
 from emulator.broker.machine import BrokerNode
+from emulator.controller.failures import api_name
 from emulator.trace import broker_metrics as metric
 from emulator.trace import metrics as common
 from emulator.trace.metric import Metric
-from wire.schema import lookup, spec
 
 STATUS_SCHEMA: Final = 1
 """Version of the JSON of ``/status``; raised when a field changes its meaning or goes away."""
@@ -81,9 +81,3 @@ def metrics(node: BrokerNode, now_ms: int) -> dict[Metric, Any]:
             ("idle",): node.connections.idle_total,
         },
     }
-
-
-def api_name(key: int) -> str:
-    """Name of an API, such as ``Metadata``."""
-    found = lookup("request", key)
-    return str(key) if found is None else spec(found).name.removesuffix("Request")

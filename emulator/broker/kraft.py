@@ -180,8 +180,11 @@ class KRaftSide:
             self.lifecycle.hurry(now_ms)
         if replaced or any(delta.touched.features for delta in deltas):
             self._check_features(image, now_ms)
-        if self.over is None:
-            self.over = self.lifecycle.over
+        if self.over is None and self.lifecycle.over is not None:
+            exit_code, why = self.lifecycle.over
+            if exit_code and self.observer.refusal:
+                why += f"; the metadata log is refused: {self.observer.refusal}"
+            self.over = exit_code, why
         if self.observer.broken and self.over is None:
             self.over = (1, self.observer.broken)
 

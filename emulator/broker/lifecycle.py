@@ -20,7 +20,7 @@ from emulator.broker.controller_channel import ControllerChannel, Outcome
 from emulator.net.outcomes import Answered
 from emulator.seam import Effect, Event, Log
 from wire import messages as m
-from wire.errors import ErrorCode
+from wire.errors import named
 
 CATCHING_UP_MS: Final = 10
 """Pause between heartbeats until the broker has read its own registration."""
@@ -273,11 +273,7 @@ class LifecycleManager:
         self._due_ms = now_ms if self._leaving_why is not None else now_ms + pause_ms
 
     def _refused(self, what: str, code: int, now_ms: int) -> None:
-        try:
-            name = ErrorCode(code).name
-        except ValueError:
-            name = f"error {code}"
-        self._failed(f"{what} refused: {name}", now_ms)
+        self._failed(f"{what} refused: {named(code)}", now_ms)
 
     def _failed(self, why: str, now_ms: int) -> None:
         if why != self._refusal:

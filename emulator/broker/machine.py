@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -26,7 +27,7 @@ from emulator.broker.side import BrokerSide
 from emulator.broker.unforwarded import unforwarded
 from emulator.config.broker import BrokerConfig
 from emulator.config.reading import INT_MAX
-from emulator.controller.failures import RequestFailures
+from emulator.controller.failures import RequestFailures, failure_line
 from emulator.faults.connections import accepting
 from emulator.faults.script import FaultScript
 from emulator.net.control import ControlRequest
@@ -175,7 +176,7 @@ class BrokerNode:
         requests, closing = self.connections.received(conn, data, now_ms)
         effects: list[Effect] = []
         for request in requests:
-            effects += self._request(request, now_ms)
+            effects += self._guarded(request, partial(self._request, request, now_ms), now_ms)
         if not self.connections.owns(conn):
             self.clients.left(conn)
         return effects + closing
@@ -192,11 +193,7 @@ class BrokerNode:
                 return self._to_controller(request, request.frame, None, now_ms)
             code = ErrorCode.UNSUPPORTED_VERSION
             return self._reply(request, refused(header.api_key, message, code, None), now_ms)
-        try:
-            answer = api.function(self.side.cluster, message, self._asked(request, now_ms))
-        except Exception as error:  # noqa: BLE001 - no request ends the broker
-            self.failures.note(header.api_key, error)
-            answer = refused(header.api_key, message, ErrorCode.UNKNOWN_SERVER_ERROR, UNEXPECTED)
+        answer = api.function(self.side.cluster, message, self._asked(request, now_ms))
         match answer:
             case PassOn():
                 data = encode_request(header, answer.message)
@@ -249,27 +246,44 @@ class BrokerNode:
         effects: list[Effect] = []
         outcomes, self._outcomes = self._outcomes, []
         for request, outcome, passed_on in outcomes:
-            ticket = request.ticket
-            if outcome.error is not None:
-                text = TIMED_OUT if outcome.error is ErrorCode.REQUEST_TIMED_OUT else UNEXPECTED
-                response = refused(ticket.header.api_key, request.message, outcome.error, text)
-                effects += self._reply(request, response, now_ms)
-            elif outcome.payload is None:
-                effects += self._close(ticket.conn)
-            elif passed_on is not None:
-                effects += self._reply(request, passed_on.join(outcome.message), now_ms)
-            else:
-                effects += self.connections.reply(ticket, outcome.payload, now_ms)
+            answer = partial(self._answer, request, outcome, passed_on, now_ms)
+            effects += self._guarded(request, answer, now_ms)
+        effects += [failure_line(one) for one in self.failures.take()]
         return effects
 
-    def _reply(self, request: Request, message: Any, now_ms: int) -> list[Effect]:
-        header = request.ticket.header
-        newest = self.advertised[API_VERSIONS][1]
+    def _answer(
+        self, request: Request, outcome: Forwarded, passed_on: PassOn | None, now_ms: int
+    ) -> list[Effect]:
+        ticket = request.ticket
+        if outcome.error is not None:
+            text = TIMED_OUT if outcome.error is ErrorCode.REQUEST_TIMED_OUT else UNEXPECTED
+            response = refused(ticket.header.api_key, request.message, outcome.error, text)
+            return self._reply(request, response, now_ms)
+        if outcome.payload is None:
+            return self._close(ticket.conn)
+        if passed_on is not None:
+            return self._reply(request, passed_on.join(outcome.message), now_ms)
+        return self.connections.reply(ticket, outcome.payload, now_ms)
+
+    def _guarded(
+        self, request: Request, work: Callable[[], list[Effect]], now_ms: int
+    ) -> list[Effect]:
+        """Do the work; what fails is this caller's answer: no request ends the broker."""
+        key = request.ticket.header.api_key
         try:
-            payload: bytes | None = encoded(header, message, newest)
-        except Exception as error:  # noqa: BLE001 - no answer ends the broker
-            self.failures.note(header.api_key, error)
-            payload = None
+            return work()
+        except Exception as error:  # noqa: BLE001 - whatever it is
+            self.failures.note(key, error)
+        try:
+            code = ErrorCode.UNKNOWN_SERVER_ERROR
+            return self._reply(request, refused(key, request.message, code, UNEXPECTED), now_ms)
+        except Exception as error:  # noqa: BLE001 - not even an error can be said
+            self.failures.note(key, error)
+            return self.connections.reply(request.ticket, None, now_ms)
+
+    def _reply(self, request: Request, message: Any, now_ms: int) -> list[Effect]:
+        newest = self.advertised[API_VERSIONS][1]
+        payload = encoded(request.ticket.header, message, newest)
         return self.connections.reply(request.ticket, payload, now_ms)
 
     def _close(self, conn: int) -> list[Effect]:

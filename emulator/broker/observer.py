@@ -19,7 +19,7 @@ from emulator.net.versions import NoCommonVersionError, common, declared
 from emulator.raft.errors import RecoveryError
 from emulator.seam import Effect, Event, Log
 from wire import messages as m
-from wire.errors import DecodeError, ErrorCode
+from wire.errors import DecodeError, ErrorCode, named
 from wire.releases import Ranges
 
 BACKOFF_MS: Final = 20
@@ -57,6 +57,8 @@ class LogObserver:
     ) -> None:
         assert config.retry_ms is None, "another connection may be to another node"
         self.broken = ""
+        self.refusal = ""
+        """The error of the last answer, if it says that we may not follow."""
         self.log = log
         self.quorum = quorum
         self._spoken = spoken
@@ -184,6 +186,7 @@ class LogObserver:
                         return BACKOFF_MS
                     if partition.error_code:
                         return self._refused(partition.error_code)
+                    self.refusal = ""
                     self.quorum.answered(self._address)
                     self.log.fetched(partition)
                 case m.FetchSnapshotResponse(error_code=0, topics=[topic]) if topic.partitions:
@@ -226,5 +229,6 @@ class LogObserver:
                 self.quorum.lost()
                 self._disconnect()
             return BACKOFF_MS
-        self._say("warning", "a controller refuses to be followed", f"error {code}")
+        self.refusal = named(code)
+        self._say("warning", "a controller refuses to be followed", self.refusal)
         return REFUSED_MS

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 from types import TracebackType
 from typing import Final
 
 from emulator.controller.result import shortened
+from emulator.seam import Log
+from wire.schema import lookup
 
 OURS: Final = ("emulator.", "wire.")
 
@@ -56,3 +59,26 @@ def place(trace: TracebackType | None) -> str:
             found = f"{module}.{trace.tb_frame.f_code.co_qualname}:{trace.tb_lineno}"
         trace = trace.tb_next
     return found
+
+
+def failure_line(failure: RequestFailure) -> Log:
+    """The log line of a failed request; the first of its kind has level error."""
+    fields: dict[str, object] = {
+        "api": api_name(failure.api_key),
+        "error": failure.error,
+        "place": failure.place,
+        "text": failure.text,
+    }
+    level = "error" if failure.first else "debug"
+    return Log(level, "a request failed with an internal error", fields)
+
+
+@cache
+def api_name(key: int) -> str:
+    """Kafka's name of an API.
+
+    >>> api_name(43)
+    'ElectLeaders'
+    """
+    request = lookup("request", key)
+    return f"key {key}" if request is None else request.__name__.removesuffix("Request")

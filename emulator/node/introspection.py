@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from emulator.controller.failures import api_name
 from emulator.metadata.image import Image
 from emulator.migration.driver import MigrationDriver
 from emulator.migration.status import Waiting
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.migration.zk_tree import acls
 from emulator.node.machine import Node
-from emulator.node.tracing import api_name
 from emulator.trace import metrics as metric
 from emulator.trace.exposition import Value
 from emulator.trace.metric import Metric

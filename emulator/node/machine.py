@@ -17,6 +17,7 @@ from emulator.config.load import Config
 from emulator.config.reading import INT_MAX
 from emulator.controller.answers import EncodedReply
 from emulator.controller.context import Call
+from emulator.controller.failures import api_name, failure_line
 from emulator.controller.machine import Controller
 from emulator.controller.registry import advertised, refused
 from emulator.controller.supported import supported_features
@@ -35,10 +36,8 @@ from emulator.node.snapshots import SnapshotSchedule
 from emulator.node.tracing import (
     Causes,
     NodeCounters,
-    api_name,
     block_row,
     error_of,
-    failure_line,
     request_row,
 )
 from emulator.raft.format import MetaProperties

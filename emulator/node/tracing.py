@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Final
 
 import msgspec
 
 from emulator.controller.answers import EncodedReply
 from emulator.controller.context import Call
-from emulator.controller.failures import RequestFailure
+from emulator.controller.failures import api_name
 from emulator.controller.gate import Blocked
 from emulator.migration.dual_write.modes import Mode
-from emulator.seam import Log
 from emulator.trace.rows import BlockCause, BlockEnd, BlockRow, RequestRow
 from wire import messages as m
 from wire.errors import DecodeError
 from wire.frame import RequestHeader, split_request
-from wire.schema import lookup
 
 
 @dataclass(slots=True)
@@ -94,18 +91,6 @@ def request_row(reply: EncodedReply, error: int, answered_ns: int) -> RequestRow
     )
 
 
-def failure_line(failure: RequestFailure) -> Log:
-    """The log line of a failed request; the first of its kind has level error."""
-    fields: dict[str, object] = {
-        "api": api_name(failure.api_key),
-        "error": failure.error,
-        "place": failure.place,
-        "text": failure.text,
-    }
-    level = "error" if failure.first else "debug"
-    return Log(level, "a request failed with an internal error", fields)
-
-
 def error_of(reply: EncodedReply) -> int:
     """The error of a response; the Envelope's own error first."""
     error = first_error(reply.message)
@@ -122,17 +107,6 @@ def _inner(call: Call) -> RequestHeader | None:
         return split_request(call.message.request_data)[0]
     except DecodeError:
         return None
-
-
-@cache
-def api_name(key: int) -> str:
-    """Kafka's name of an API.
-
-    >>> api_name(43)
-    'ElectLeaders'
-    """
-    request = lookup("request", key)
-    return f"key {key}" if request is None else request.__name__.removesuffix("Request")
 
 
 def first_error(message: object) -> int:

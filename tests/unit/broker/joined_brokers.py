@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import count
 from typing import Any
 
 from emulator.broker.kraft import BrokerIdentity, KRaftSide
@@ -47,6 +48,7 @@ class Stage:
     def __init__(self, level: int = 21, **more: str) -> None:
         self.joined = Joined()
         self.images = LogImages()
+        self.lives = count()
         self.parties: dict[int, Party] = {}
         self.faults: FaultScript | None = None
         record = r.FeatureLevelRecord(name="metadata.version", feature_level=level)
@@ -77,7 +79,7 @@ class Stage:
             "listeners": f"PLAINTEXT://broker-{node_id}:9092",
         }
         settings, _ = load_broker(raw | dotted(more), "here")
-        rng = random.Random(node_id)
+        rng = random.Random(node_id * 1_000 + next(self.lives))
         identity = BrokerIdentity(
             CLUSTER_ID, rng.randbytes(16), (bytes([node_id]) * 16,), bytes([node_id]) * 16
         )

@@ -6,11 +6,12 @@ import pytest
 
 from emulator.controller.answers import EncodedReply
 from emulator.controller.context import Call
+from emulator.controller.failures import api_name
 from emulator.controller.gate import Blocked
 from emulator.migration.dual_write.modes import Mode
 from emulator.net.reply import Ticket
 from emulator.node import tracing
-from emulator.node.tracing import Causes, api_name, block_row, error_of, first_error
+from emulator.node.tracing import Causes, block_row, error_of, first_error
 from emulator.trace.rows import BlockCause, BlockEnd, RequestRow
 from wire import messages as m
 from wire.frame import RequestHeader, encode_request

@@ -1,0 +1,234 @@
+"""The life of a broker in KRaft mode: registration, the end of it, and what its mode means."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from emulator.broker import introspection
+from emulator.broker.lifecycle import LifeState
+from emulator.metadata.metadata_version import FEATURE_NAME
+from emulator.seam import Send
+from emulator.trace.exposition import exposition
+from tests.unit.broker.joined_brokers import CONTROLLER, Stage
+from wire import messages as m
+from wire.errors import ErrorCode
+from wire.releases import RELEASES
+
+
+def scrape(broker: Any, stage: Stage) -> dict[str, float]:
+    """Samples by name and labels."""
+    text = exposition(introspection.metrics(broker, stage.joined.now_ms), active=True)
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+
+
+def topic(name: str) -> m.CreateTopicsRequest:
+    kind = m.CreateTopicsRequest
+    wanted = kind.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+    return kind(topics=[wanted], timeout_ms=10_000)
+
+
+# ---------------------------------------------------------------- the end
+def test_a_controlled_shutdown_moves_the_leaders_first() -> None:
+    stage = Stage()
+    one, _two = stage.running(1, 2)
+    kind = m.CreateTopicsRequest
+    wanted = kind.CreatableTopic(name="t", num_partitions=4, replication_factor=2)
+    stage.client(2).ask(kind(topics=[wanted], timeout_ms=10_000), 7)
+    party = stage.parties[1]
+    stage.joined.perform(party, one.shutdown(stage.joined.now_ms))
+    stage.joined.until(lambda: party.halt is not None)
+    assert party.halt is not None
+    assert (party.halt.exit_code, party.halt.why) == (0, "stopped; the controller granted it")
+    stage.joined.wait(1_000)
+    asked = [m.MetadataRequest.MetadataRequestTopic(name="t")]
+    (found,) = stage.client(2).ask(m.MetadataRequest(topics=asked), 12).topics
+    assert {partition.leader_id for partition in found.partitions} == {2}
+
+
+def test_a_second_signal_ends_it_at_once() -> None:
+    stage = Stage()
+    (one,) = stage.running(1)
+    stage.joined.leave(stage.controller)
+    party = stage.parties[1]
+    stage.joined.perform(party, one.shutdown(stage.joined.now_ms))
+    stage.joined.wait(60_000)
+    assert party.halt is None, "it waits for the controller"
+    stage.joined.perform(party, one.shutdown(stage.joined.now_ms))
+    assert party.halt is not None
+    assert party.halt.exit_code == 1
+
+
+def test_one_that_is_not_registered_yet_stops_at_once() -> None:
+    stage = Stage()
+    stage.joined.cut.add(CONTROLLER)
+    one = stage.broker(1)
+    party = stage.parties[1]
+    stage.joined.perform(party, one.shutdown(stage.joined.now_ms))
+    assert party.halt is not None
+    assert party.halt.exit_code == 0
+
+
+@pytest.mark.requirement("N07")
+def test_an_id_that_is_taken_is_refused_until_the_time_is_over_and_ends_it() -> None:
+    stage = Stage()
+    stage.running(1)
+    twin = stage.parties.pop(1)
+    stage.broker(1, listeners="PLAINTEXT://other:9092")
+    stage.joined.wait(59_000)
+    party = stage.parties[1]
+    assert party.halt is None
+    stage.joined.wait(2_000)
+    assert party.halt is not None
+    assert party.halt.exit_code == 1
+    assert "DUPLICATE_BROKER_REGISTRATION" in party.halt.why
+    assert twin.halt is None
+
+
+@pytest.mark.requirement("J09")
+def test_a_metadata_version_that_it_does_not_support_unregisters_and_ends_it() -> None:
+    stage = Stage(level=8)
+    stage.running(1)
+    (old,) = stage.running(2, kraftbridge_release="3.5")
+    assert old.side.cluster.image.brokers[2].features[FEATURE_NAME] == (1, 11)
+    kind = m.UpdateFeaturesRequest
+    # The controller asks who supports it: the old broker leaves, the level rises, it comes back.
+    party = stage.parties[2]
+    stage.joined.leave(party)
+    stage.joined.wait(20_000)
+    gone = stage.client(1).ask(m.UnregisterBrokerRequest(broker_id=2), 0)
+    assert gone.error_code == 0
+    update = kind.FeatureUpdateKey(feature=FEATURE_NAME, max_version_level=14, upgrade_type=1)
+    raised = stage.client(1).ask(kind(feature_updates=[update], timeout_ms=10_000), 1)
+    assert raised.error_code == 0
+    stage.broker(2, kraftbridge_release="3.5")
+    stage.joined.until(lambda: stage.parties[2].halt is not None)
+    ended = stage.parties[2].halt
+    assert ended is not None
+    assert ended.exit_code == 1
+    assert "metadata.version 14 is finalised" in ended.why
+    stage.joined.wait(1_000)
+    (image,) = stage.images_of(stage.parties[1].machine)
+    assert set(image.brokers) == {1}
+
+
+# ---------------------------------------------------------------- what clients are shown
+@pytest.mark.requirement("R05")
+@pytest.mark.parametrize("release", RELEASES)
+def test_clients_never_see_whether_a_migration_is_ready(release: str) -> None:
+    stage = Stage(level=8)
+    more = {"zookeeper_metadata_migration_enable": "true"}
+    stage.running(1, kraftbridge_release=release, **more)
+    answer = stage.client(1).ask(m.ApiVersionsRequest("a", "1"), 3)
+    assert answer.zk_migration_ready is False
+    assert not answer.unknown_tags
+    assert {one.name for one in answer.supported_features} == {FEATURE_NAME}
+
+
+@pytest.mark.requirement("C04")
+def test_the_migration_setting_changes_no_byte_in_kraft_mode() -> None:
+    def sent(**more: str) -> list[tuple[int, bytes]]:
+        stage = Stage()
+        taken: list[tuple[int, bytes]] = []
+        perform = stage.joined.perform
+
+        def watch(party: Any, effects: list[Any]) -> None:
+            taken.extend(
+                (effect.conn, effect.data)
+                for effect in effects
+                if isinstance(effect, Send) and party.name == "broker 1"
+            )
+            perform(party, effects)
+
+        stage.joined.perform = watch  # type: ignore[method-assign]
+        stage.running(1, **more)
+        client = stage.client(1)
+        client.ask(m.ApiVersionsRequest("a", "1"), 3)
+        client.ask(topic("t"), 7)
+        client.ask(m.MetadataRequest(topics=None), 12)
+        stage.joined.wait(5_000)
+        return taken
+
+    plain = sent()
+    assert len(plain) > 20
+    assert sent(zookeeper_metadata_migration_enable="true") == plain
+    assert sent(zookeeper_metadata_migration_enable="false") == plain
+
+
+def test_versions_are_those_of_both_once_the_controller_is_known() -> None:
+    """A broker of 3.9 offers Add- and RemoveRaftVoter, our controller does not."""
+    stage = Stage()
+    stage.running(1)
+    client = stage.client(1)
+    before = {one.api_key for one in client.ask(m.ApiVersionsRequest("a", "1"), 4).api_keys}
+    assert {19, 80, 81} <= before
+    client.ask(topic("t"), 7)
+    after = {one.api_key for one in client.ask(m.ApiVersionsRequest("a", "1"), 4).api_keys}
+    assert before - after == {80, 81}
+
+
+# ---------------------------------------------------------------- metrics
+@pytest.mark.requirement("M01", "I19", "I20", "I22")
+def test_a_scrape_says_the_mode_the_forwarding_and_the_software_of_clients() -> None:
+    stage = Stage()
+    (broker,) = stage.running(1)
+    found = scrape(broker, stage)
+    assert found["kraft_bridge_broker_metadata_type"] == 2
+    assert found["kafka_server_kafkaserver_metadatatype"] == 2
+    assert found["kraft_bridge_broker_state"] == 3
+    named, silent = stage.client(1), stage.client(1)
+    named.ask(m.ApiVersionsRequest("librdkafka", "2.16.0"), 3)
+    silent.ask(m.ApiVersionsRequest(), 0)
+    silent.ask(topic("a"), 5)
+    stage.joined.cut.add(CONTROLLER)
+    stage.joined.leave(stage.controller)
+    named.send(topic("b"), 5)
+    named.send(topic("c"), 5)
+    found = scrape(broker, stage)
+    counted = "kraft_bridge_client_software_connections"
+    label = 'client_software_name="{}",client_software_version="{}"'
+    assert found[f"{counted}{{{label.format('librdkafka', '2.16.0')}}}"] == 1
+    assert found[f"{counted}{{{label.format('unknown', 'unknown')}}}"] == 1
+    assert found["kraft_bridge_num_messages_redirected_total"] == 3
+    assert found["kraft_bridge_num_client_forwarding_to_controller_count"] == 1
+    assert found["kraft_bridge_forwarding_queue_length"] == 2
+    assert found["kraft_bridge_num_messages_redirected_rate"] == pytest.approx(0.1)
+
+
+def test_status_is_json_and_says_where_it_stands() -> None:
+    stage = Stage()
+    (broker,) = stage.running(1)
+    told = json.loads(json.dumps(introspection.status(broker)))
+    assert (told["mode"], told["state"], told["controller"]) == (
+        "kraft",
+        "running",
+        "controller:9093",
+    )
+    assert introspection.not_ready_because(broker) == ""
+    late = stage.broker(2)
+    assert "starting" in introspection.not_ready_because(late)
+    assert late.side.state is LifeState.STARTING
+
+
+# ---------------------------------------------------------------- the controller goes
+@pytest.mark.requirement("I14")
+def test_a_request_waits_for_a_controller_that_comes_back_and_not_for_ever() -> None:
+    stage = Stage()
+    stage.running(1)
+    files = stage.controller.files
+    stage.joined.leave(stage.controller)
+    late = stage.client(1).ask(topic("never"), 7, ms=40_000)
+    assert [one.error_code for one in late.topics] == [ErrorCode.REQUEST_TIMED_OUT]
+    client = stage.client(1)
+    client.send(topic("soon"), 7)
+    stage.joined.wait(5_000)
+    assert not client.frames
+    stage.controller = stage.start_controller(files)
+    stage.joined.until(lambda: bool(client.frames))
+    stage.joined.wait(1_000)
+    named = [m.MetadataRequest.MetadataRequestTopic(name="soon")]
+    (found,) = stage.client(1).ask(m.MetadataRequest(topics=named), 12).topics
+    assert found.error_code == 0
