@@ -19,6 +19,7 @@ from emulator.metadata.delta import Delta
 from emulator.metadata.history import History
 from emulator.metadata.idle import ChangeCount
 from emulator.metadata.image import Image
+from emulator.metadata.metadata_version import Feature
 from emulator.net.reply import Ticket
 from wire import records as r
 
@@ -98,6 +99,12 @@ class Journal:
     def in_transaction(self) -> bool:
         """Whether a metadata transaction is open at the tip."""
         return self._history.in_transaction
+
+    def no_op_ms(self, idle_ms: int) -> int | None:
+        """When a log that got nothing for ``idle_ms`` needs a NoOp; None if none is needed."""
+        if not idle_ms or not self.tip.metadata_version.supports(Feature.NO_OP_RECORD):
+            return None
+        return self.last_append_ms + idle_ms
 
     @property
     def next_offset(self) -> int:

@@ -34,7 +34,6 @@ from emulator.metadata.delta import Delta
 from emulator.metadata.history import History
 from emulator.metadata.idle import ChangeCount
 from emulator.metadata.image import EMPTY, Image
-from emulator.metadata.metadata_version import Feature
 from emulator.metadata.migration_state import MigrationState
 from emulator.net.reply import Ticket
 from emulator.raft.requests import RAFT_REQUESTS
@@ -127,25 +126,33 @@ class Controller:
             empty=replace(before, offset=-1, epoch=-1) == EMPTY,
             in_transaction=self._journal.in_transaction,
         )
-        self.active = True
-        self.leader_id = self.config.node_id
         self._gate = Gate()
-        self._periodic.reset(now_ms)
         self._journal.reindex()
         for batch in began.batches:
             self._append(batch, now_ms)
         own = registration(self.tip, self.config)
         if own is not None:
             self._journal.append((own,), now_ms)
-        self.heartbeats.activate(self.tip.brokers, now_ms)
+        self.resume(now_ms)
         return began.note
 
-    def resign(self, now_ms: int, leader_id: int = -1) -> None:
-        """Another node leads: drop uncommitted records, answer NOT_CONTROLLER to all callers."""
+    def suspend(self, now_ms: int, leader_id: int = -1) -> None:
+        """Answer NOT_CONTROLLER to all callers, and append nothing that nobody asks for."""
         self.active = False
         self.leader_id = leader_id
         for call in (*self._purgatory.drain(), *self._gate.drain(now_ms)):
             self._refuse(call, ErrorCode.NOT_CONTROLLER, self._who_leads())
+
+    def resume(self, now_ms: int) -> None:
+        """Serve callers; brokers' sessions and periodic work start anew."""
+        self.active = True
+        self.leader_id = self.config.node_id
+        self._periodic.reset(now_ms)
+        self.heartbeats.activate(self.tip.brokers, now_ms)
+
+    def resign(self, now_ms: int, leader_id: int = -1) -> None:
+        """Another node leads: drop uncommitted records, answer NOT_CONTROLLER to all callers."""
+        self.suspend(now_ms, leader_id)
         self._journal.rewind()
 
     def end(self) -> None:
@@ -180,11 +187,16 @@ class Controller:
             self._refuse(call, ErrorCode.NOT_CONTROLLER, self._who_leads())
         elif self._ending:
             self._refuse(call, ErrorCode.NOT_CONTROLLER, "The controller is shutting down.")
-        elif not handler.pre_migration and self._in_pre_migration:
-            text = "The controller is in pre-migration mode."
-            self._refuse(call, ErrorCode.NOT_CONTROLLER, text)
-        else:
+        elif not self._too_early(handler, call):
             self._write(handler, call, now_ms)
+
+    def _too_early(self, handler: Handler, call: Call) -> bool:
+        """Whether the call was refused because it needs the metadata of ZooKeeper."""
+        if handler.pre_migration or not self._in_pre_migration:
+            return False
+        text = "The controller is in pre-migration mode."
+        self._refuse(call, ErrorCode.NOT_CONTROLLER, text)
+        return True
 
     def left(self, gone: Callable[[Ticket], bool], now_ms: int) -> None:
         """Connections with these tickets are closed: drop their calls that wait for ZooKeeper."""
@@ -205,12 +217,9 @@ class Controller:
 
     def _released(self, call: Call, deadline_ms: int | None, now_ms: int) -> None:
         handler = handlers()[call.header.api_key]
-        if not handler.pre_migration and self._in_pre_migration:
-            text = "The controller is in pre-migration mode."
-            self._refuse(call, ErrorCode.NOT_CONTROLLER, text)
-            return
-        result = handler.function(self.tip, call.message, self._context(call, now_ms))
-        self._perform(handler, call, result, deadline_ms, now_ms)
+        if not self._too_early(handler, call):
+            result = handler.function(self.tip, call.message, self._context(call, now_ms))
+            self._perform(handler, call, result, deadline_ms, now_ms)
 
     # The log.
 
@@ -286,14 +295,9 @@ class Controller:
     @property
     def _no_op_ms(self) -> int | None:
         """When the next NoOp is due; None if none is needed."""
-        idle_ms = self.config.metadata_max_idle_interval_ms
-        if (
-            self._ending
-            or not idle_ms
-            or not self.tip.metadata_version.supports(Feature.NO_OP_RECORD)
-        ):
+        if self._ending:
             return None
-        return self._journal.last_append_ms + idle_ms
+        return self._journal.no_op_ms(self.config.metadata_max_idle_interval_ms)
 
     @property
     def _sweep_ms(self) -> int | None:

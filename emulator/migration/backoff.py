@@ -12,23 +12,36 @@ FIRST_MS: Final = 100
 CAP_MS: Final = 5_000
 
 
-class Backoff:
-    """Computes the next time to poll.
+class Retry:
+    """When to poll next: ``due_ms``, None for not before something happens.
 
-    >>> backoff = Backoff()
-    >>> [backoff.next(0) for _ in range(3)]
+    >>> retry = Retry()
+    >>> [retry.later(0) for _ in range(3)]
     [100, 200, 400]
     """
 
     def __init__(self) -> None:
         self._tries = 0
+        self.due_ms: int | None = None
 
-    def next(self, now_ms: int) -> int:
-        """Return when to try again; the wait after that is longer."""
+    def due(self, now_ms: int) -> bool:
+        """Whether to poll now."""
+        return self.due_ms is not None and self.due_ms <= now_ms
+
+    def later(self, now_ms: int) -> int:
+        """It failed: poll again later, each time after a longer wait. Returns when."""
         delay_ms = min(FIRST_MS << min(self._tries, 16), CAP_MS)
         self._tries += 1
-        return now_ms + delay_ms
+        self.due_ms = now_ms + delay_ms
+        return self.due_ms
 
-    def reset(self) -> None:
-        """Something changed: begin with the shortest wait again."""
+    def begin(self, due_ms: int | None) -> None:
+        """Poll then, and begin with the shortest wait again."""
         self._tries = 0
+        self.due_ms = due_ms
+
+    def sooner(self, now_ms: int) -> None:
+        """Something changed: if a poll is to come, poll at once."""
+        self._tries = 0
+        if self.due_ms is not None:
+            self.due_ms = now_ms

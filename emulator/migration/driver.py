@@ -25,7 +25,8 @@ from typing import Protocol
 
 from emulator.metadata.delta import Delta
 from emulator.metadata.migration_state import MigrationState
-from emulator.migration.backoff import Backoff
+from emulator.migration.authority import Authority, authority
+from emulator.migration.backoff import Retry
 from emulator.migration.dual_write.bound import Bound, Holder
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.dual_write.write_behind import WriteBehind
@@ -104,8 +105,8 @@ class MigrationDriver:
         self.records_copied = self.claim_count = self._now_ms = 0
         self._epoch = -1
         self._needed_offset = -1
-        self._backoff = Backoff()
-        self._retry_ms: int | None = None
+        self._retry = Retry()
+        self._guards_passed: bool | None = None
         self._task: Task | None = None
         self._zk_epoch = self._epoch_version = -1
         self.teller = Teller(self.propagator)
@@ -120,7 +121,7 @@ class MigrationDriver:
         if self.propagator.busy or (self._task is not None and self._task.busy):
             return self._now_ms
         times = (
-            self._retry_ms if self._zk.connected else None,
+            self._retry.due_ms if self._zk.connected else None,
             self.write_behind.deadline_ms(self._now_ms),
             self.channels.deadline_ms,
             self.teller.ahead_ms(self.write_behind.poison.since_ms),
@@ -132,13 +133,19 @@ class MigrationDriver:
         """Whether ZooKeeper has everything committed, or the driver does not write there."""
         return self.write_behind.mode in (Mode.STOPPED, Mode.DEPOSED) or self.write_behind.idle
 
+    @property
+    def authority(self) -> Authority:
+        """Whether brokers and callers may be told anything."""
+        state = self._controller.tip.migration_state
+        return authority(state, self._guards_passed, self.write_behind.mode)
+
     def status(self, now_ms: int) -> Status:
         """Describe the state of the migration, for ``/status`` and ``kraft-bridge status``."""
         image = self._controller.stable
         lag = self.write_behind.lag
         return Status(
             state=self.state.value,
-            phase=phase_of(image, self.state),
+            phase=phase_of(image, self.state, self.authority),
             migration_state=MigrationState(image.migration_state).name,
             waiting=self._waits.reasons,
             records_copied=self.records_copied,
@@ -161,7 +168,7 @@ class MigrationDriver:
 
     def start(self, now_ms: int) -> list[Effect]:
         """The process has started; ZooKeeper may not be connected yet."""
-        self._retry_ms = now_ms
+        self._retry.begin(now_ms)
         return self._proceed([], now_ms)
 
     def became_leader(self, epoch: int, now_ms: int) -> list[Effect]:
@@ -182,9 +189,7 @@ class MigrationDriver:
                 self.teller.committed(deltas)
             effects += self.write_behind.metadata(deltas, now_ms)
         if any(delta.touched.brokers or delta.touched.controllers for delta in deltas):
-            self._backoff.reset()
-            if self._retry_ms is not None:
-                self._retry_ms = now_ms
+            self._retry.sooner(now_ms)
         return self._proceed(effects, now_ms)
 
     def zk_results(self, outcomes: Iterable[ZkOutcome], now_ms: int) -> list[Effect]:
@@ -198,9 +203,7 @@ class MigrationDriver:
 
     def zk_connected(self, now_ms: int) -> list[Effect]:
         """A session is open; no request of an older one can be applied any more."""
-        self._backoff.reset()
-        if self._retry_ms is not None:
-            self._retry_ms = now_ms
+        self._retry.sooner(now_ms)
         return self._proceed(self.write_behind.zk_connected(now_ms), now_ms)
 
     def tick(self, now_ms: int) -> list[Effect]:
@@ -244,10 +247,9 @@ class MigrationDriver:
             effects += self._finished(task, now_ms)
         if self.state is State.WAIT_FOR_CONTROLLER_QUORUM:
             effects += self._check_quorum(now_ms)
-        due = self._retry_ms is not None and self._retry_ms <= now_ms
-        if self._task is None and due and self._zk.connected:
+        if self._task is None and self._retry.due(now_ms) and self._zk.connected:
             self._task = self._new_task()
-            self._retry_ms = None
+            self._retry.due_ms = None
             if self._task is not None:
                 effects += self._task.begin(now_ms)
         started = self.write_behind.mode is Mode.CLAIMED
@@ -282,6 +284,7 @@ class MigrationDriver:
             self.records_copied = task.records
         if isinstance(task, ClaimTask):
             self.claim_count += task.raised
+        self._guards_passed = task.guards_said(self._guards_passed)
         match task.result:
             case Missing(reasons=reasons):
                 return self._wait_for(reasons, now_ms)
@@ -293,7 +296,7 @@ class MigrationDriver:
             case Done():
                 return self._after(task, now_ms)
             case Lost() | None:
-                self._retry_ms = self._backoff.next(now_ms)
+                self._retry.later(now_ms)
                 return []
 
     def _after(self, task: Task, now_ms: int) -> list[Effect]:
@@ -306,7 +309,7 @@ class MigrationDriver:
             case CheckTask():
                 return self._enter(State.BECOME_CONTROLLER, now_ms)
             case PurgeTask():
-                self._retry_ms = task.due_ms
+                self._retry.due_ms = task.due_ms
                 return []
             case _:
                 assert isinstance(task, CopyTask), "a claim ends with Claimed, not with Done"
@@ -322,7 +325,7 @@ class MigrationDriver:
         effects = [] if state is self.state else self._enter(state, now_ms)
         if missing:
             effects += self._wait_for(missing, now_ms)
-            self._retry_ms = None
+            self._retry.due_ms = None
         self.bound.bind(state is State.BECOME_CONTROLLER)
         return effects
 
@@ -332,9 +335,7 @@ class MigrationDriver:
         return self._enter(State.ZK_MIGRATION, now_ms)
 
     def _begin_sync(self, now_ms: int) -> list[Effect]:
-        effects = self._enter(State.SYNC_KRAFT_TO_ZK, now_ms)
-        self._retry_ms = None
-        return effects
+        return self._enter(State.SYNC_KRAFT_TO_ZK, now_ms, poll=False)
 
     def _follow_writes(self, now_ms: int) -> list[Effect]:
         """Tell brokers what ZooKeeper has confirmed: they read topic configs there."""
@@ -342,8 +343,7 @@ class MigrationDriver:
         newest, zk_epoch = self._controller.stable, self._zk_epoch
         for written in self.write_behind.take_written():
             if self.state is State.SYNC_KRAFT_TO_ZK:
-                effects += self._enter(State.KRAFT_CONTROLLER_TO_BROKER_COMM, now_ms)
-                self._retry_ms = None
+                effects += self._enter(State.KRAFT_CONTROLLER_TO_BROKER_COMM, now_ms, poll=False)
                 effects += self.teller.full(written, zk_epoch)
             else:
                 effects += self.teller.written(written, newest, zk_epoch)
@@ -360,14 +360,13 @@ class MigrationDriver:
         ]
         if self.state is State.KRAFT_CONTROLLER_TO_BROKER_COMM:
             effects += self._enter(State.DUAL_WRITE, now_ms)
-            self._retry_ms = now_ms + LOOK_MS_MIN
+            self._retry.due_ms = now_ms + LOOK_MS_MIN
         return effects
 
-    def _enter(self, state: State, now_ms: int) -> list[Effect]:
+    def _enter(self, state: State, now_ms: int, *, poll: bool = True) -> list[Effect]:
         check_change(self.state, state)
         before, self.state = self.state, state
-        self._backoff.reset()
-        self._retry_ms = now_ms
+        self._retry.begin(now_ms if poll else None)
         self._task = None
         self._waits.clear()
         fields: dict[str, object] = {"from": before.value, "to": state.value}
@@ -377,24 +376,23 @@ class MigrationDriver:
         if self.state is State.UNINITIALIZED:
             return []
         effects = [] if self.state is State.INACTIVE else self._enter(State.INACTIVE, now_ms)
-        self._retry_ms = None
+        self._retry.due_ms = self._guards_passed = None
         self.write_behind.stop()
         self.bound.bind(False)
         return effects + self.teller.clear()
 
     def _give_up(self, now_ms: int) -> list[Effect]:
-        """The claim is lost: nothing more is written, and callers wait at the bound."""
+        """The claim is lost: nothing more is written, and callers are refused."""
         if isinstance(self._task, CopyTask):
             self._task.abort(now_ms)
         effects = self._enter(State.INACTIVE, now_ms) + self.teller.clear()
-        why = self.write_behind.why
-        held = Reason(Why.CONTROLLER_HELD, "/controller", why, fatal=True)
+        held = Reason(Why.CONTROLLER_HELD, "/controller", self.write_behind.why, fatal=True)
         effects += self._wait_for([held], now_ms)
-        self._retry_ms = None
+        self._retry.due_ms = None
         return effects
 
     def _wait_for(self, reasons: Sequence[Reason], now_ms: int) -> list[Effect]:
         """Record what is missing and since when; log new reasons."""
         effects = self._waits.stand(reasons, now_ms)
-        self._retry_ms = self._backoff.next(now_ms)
+        self._retry.later(now_ms)
         return effects

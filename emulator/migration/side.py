@@ -10,6 +10,7 @@ from typing import Final
 
 from emulator.metadata.delta import Delta
 from emulator.metadata.image import Image
+from emulator.migration.authority import Authority
 from emulator.migration.driver import MigrationDriver
 from emulator.migration.dual_write.modes import Mode
 from emulator.seam import Closed, Connected, Effect, Received
@@ -45,6 +46,11 @@ class MigrationSide:
     def mode(self) -> Mode:
         """The mode of the write-behind."""
         return self.driver.write_behind.mode
+
+    @property
+    def authority(self) -> Authority:
+        """Whether brokers and callers may be told anything."""
+        return self.driver.authority
 
     @property
     def drained(self) -> bool:
@@ -117,6 +123,7 @@ class NoMigration:
     driver: None = None
     deadline_ms: None = None
     mode: None = None
+    authority = Authority.GRANTED
     connected = True
     drained = True
 

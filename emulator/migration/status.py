@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
+from emulator.migration.authority import Authority
 from emulator.migration.dual_write.poison import Poisoned
 from emulator.migration.states import State
 from emulator.migration.taking_over.preconditions import Reason, Why
@@ -57,7 +59,7 @@ class Status:
     state: str
     """A name of ``states.State``."""
     phase: str
-    """not migrating, pre-migration, copying, hybrid, dual write, finalised."""
+    """See :func:`phase_of`."""
     migration_state: str
     """What the log says: NONE, PRE_MIGRATION, MIGRATION, POST_MIGRATION."""
     waiting: tuple[Waiting, ...]
@@ -85,12 +87,22 @@ class Status:
     may_roll_back: bool
 
 
-def phase_of(image: Image, state: State) -> str:
-    """The phase, named as in Kafka's operations guide.
+_NOT_IN_CHARGE: Final = {
+    Authority.UNPROVEN: "claiming",
+    Authority.REFUSED: "refused",
+    Authority.DEPOSED: "deposed",
+}
 
+
+def phase_of(image: Image, state: State, authority: Authority) -> str:
+    """The phase, named as in Kafka's operations guide, of a controller that may speak.
+
+    claiming, refused, deposed: it may not, so what its log says is not the state of the cluster.
     hybrid: active, with brokers in ZooKeeper mode; dual write: every broker is in KRaft mode, and
     ZooKeeper is still written.
     """
+    if authority in _NOT_IN_CHARGE:
+        return _NOT_IN_CHARGE[authority]
     match image.migration_state:
         case MigrationState.NONE:
             return "not migrating"

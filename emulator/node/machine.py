@@ -33,6 +33,7 @@ from emulator.net.reply import Request
 from emulator.node.assembly import controller_config, raft_config, zk_client
 from emulator.node.recovery import load_history
 from emulator.node.snapshots import SnapshotSchedule
+from emulator.node.speaking import Speaking
 from emulator.node.tracing import (
     Causes,
     NodeCounters,
@@ -131,6 +132,7 @@ class Node:
             self.migration = MigrationSide(zk, driver)
         self.counters = NodeCounters()
         self.blocking_ms = Distribution()
+        self._speaking = Speaking(self.raft, self.controller)
         self._causes = Causes()
         self._unfinished = False
         self._left: set[int] = set()
@@ -154,8 +156,9 @@ class Node:
 
     @property
     def active(self) -> bool:
-        """Whether this node is the active controller."""
-        return self.raft.is_leader and self.raft.high_watermark >= 0
+        """Whether this node is the active controller, and may speak for the cluster."""
+        leads = self.raft.is_leader and self.raft.high_watermark >= 0
+        return leads and not self._speaking.silent_because
 
     @property
     def deadline_ms(self) -> int | None:
@@ -170,11 +173,11 @@ class Node:
 
     def not_ready_because(self) -> str:
         """Why this node is not ready for traffic; empty if it is ready."""
-        if not self.active:
-            return "not the active controller yet"
         if not self.migration.connected:
             return "no ZooKeeper session"
-        return ""
+        if self.active:
+            return ""
+        return self._speaking.silent_because or "not the active controller yet"
 
     def start(self, now_ms: int) -> list[Effect]:
         """Open the epoch, write the activation records, begin to connect to ZooKeeper."""
@@ -290,6 +293,7 @@ class Node:
         for _round in range(ROUNDS_MAX):
             self._drop_left(now_ms)
             moved = self.migration.exchange(now_ms)
+            moved += self._speaking.follow(self.migration.authority, now_ms)
             moved += self._appended(now_ms)
             moved += self._committed(now_ms)
             moved += self._answers(now_ms)

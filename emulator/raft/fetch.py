@@ -10,6 +10,11 @@ exists: if a crash lost a record that an observer already has, a different recor
 that offset, and a real broker cannot take back what it published. This has no disadvantage:
 observers may publish only records below the high watermark, which is the same offset.
 
+While ZooKeeper has not confirmed that it follows this log, nothing is told (:class:`Serving`): the
+partition's answer is BROKER_NOT_AVAILABLE with the follower's own epoch and no leader, after which
+an observer of Kafka 3.4 to 3.9 waits and asks again. The fetch is parked first, so that a follower
+is served as soon as it may be. Not in Kafka, where the quorum alone decides.
+
 The sizes that a consumer sets (MinBytes 0, PartitionMaxBytes 0) are ignored; the answer is
 whole batches within MaxBytes, and at least one.
 """
@@ -23,7 +28,8 @@ from dataclasses import dataclass
 from emulator.net.reply import Reply, Ticket
 from emulator.raft.config import PARK_MS_MAX, WOKEN_PER_STEP_MAX
 from emulator.raft.layout import TOPIC, TOPIC_ID, SnapshotId
-from emulator.raft.replica import UNKNOWN, Replica
+from emulator.raft.quorum_state import NONE
+from emulator.raft.replica import UNKNOWN, Replica, Serving
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -75,7 +81,7 @@ class Fetches:
         return None
 
     def wake(self, now_ms: int) -> list[Reply]:
-        """Wake every parked fetch: the high watermark moved, or this node stops leading."""
+        """Wake every parked fetch: the high watermark moved, or who may be told what has."""
         self._woken.extend(parked for _, _, parked in sorted(self._parked))
         self._parked.clear()
         return self._woken_replies(now_ms)
@@ -104,12 +110,16 @@ class Fetches:
         asked = _partition(request, version)
         if asked is None:
             return m.FetchResponse(error_code=ErrorCode.INVALID_REQUEST), False
+        if replica.serving is Serving.NOTHING:
+            return self._withheld(asked, version), not replica.shutting_down
         error = self._refusal(request, asked)
         if error is not ErrorCode.NONE:
             return self._response(version, error), False
         offset = asked.fetch_offset
         where = replica.divergence(offset, asked.last_fetched_epoch)
         if where is not None:
+            if offset > 0 and replica.serving is Serving.WITHOUT_CUTS:
+                return self._withheld(asked, version), True
             return self._response(version, where=where), False
         replica_id = request.replica_state.replica_id
         if replica_id >= 0:
@@ -130,10 +140,16 @@ class Fetches:
             return ErrorCode.INVALID_REQUEST
         return self._replica.validate(asked.current_leader_epoch)
 
+    def _withheld(self, asked: m.FetchRequest.FetchPartition, version: int) -> m.FetchResponse:
+        leader = (NONE, asked.current_leader_epoch)
+        return self._response(version, ErrorCode.BROKER_NOT_AVAILABLE, leader=leader)
+
     def _response(
         self,
         version: int,
         error: ErrorCode = ErrorCode.NONE,
+        *,
+        leader: tuple[int, int] | None = None,
         where: SnapshotId | tuple[int, int] | None = None,
         records: bytes = b"",
     ) -> m.FetchResponse:
@@ -142,21 +158,22 @@ class Fetches:
         partition = m.FetchResponse.PartitionData(
             error_code=error,
             high_watermark=replica.high_watermark if good else UNKNOWN,
-            log_start_offset=replica.log.start_offset,
+            log_start_offset=replica.log.start_offset if leader is None else UNKNOWN,
             records=records,
         )
+        leader_id, epoch = leader or (replica.quorum.leader_id, replica.quorum.epoch)
         if version >= _LEADER_FROM:
             partition.current_leader = m.FetchResponse.LeaderIdAndEpoch(
-                leader_id=replica.quorum.leader_id, leader_epoch=replica.quorum.epoch
+                leader_id=leader_id, leader_epoch=epoch
             )
         match where:
-            case SnapshotId(end_offset, epoch):
+            case SnapshotId(end_offset, last):
                 partition.snapshot_id = m.FetchResponse.SnapshotId(
-                    end_offset=end_offset, epoch=epoch
+                    end_offset=end_offset, epoch=last
                 )
-            case (epoch, end_offset):
+            case (diverging, end_offset):
                 partition.diverging_epoch = m.FetchResponse.EpochEndOffset(
-                    epoch=epoch, end_offset=end_offset
+                    epoch=diverging, end_offset=end_offset
                 )
             case None:
                 pass
@@ -167,7 +184,7 @@ class Fetches:
             topic.topic = TOPIC
         response = m.FetchResponse(responses=[topic])
         endpoint = replica.endpoint
-        if version >= _ENDPOINTS_FROM and endpoint is not None:
+        if version >= _ENDPOINTS_FROM and endpoint is not None and leader_id != NONE:
             node_id, host, port = endpoint
             response.node_endpoints = [
                 m.FetchResponse.NodeEndpoint(node_id=node_id, host=host, port=port)

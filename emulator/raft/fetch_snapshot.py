@@ -2,14 +2,15 @@
 
 KIP-630, KIP-853 (v1). Kafka: KafkaRaftClient.handleFetchSnapshotRequest (3.9). Top level:
 INCONSISTENT_CLUSTER_ID, INVALID_REQUEST. Partition: UNKNOWN_TOPIC_OR_PARTITION, the leader checks
-of Fetch, SNAPSHOT_NOT_FOUND (the observer drops the snapshot and fetches again),
-POSITION_OUT_OF_RANGE.
+of Fetch, and BROKER_NOT_AVAILABLE as there, SNAPSHOT_NOT_FOUND (the observer drops the snapshot
+and fetches again), POSITION_OUT_OF_RANGE.
 """
 
 from __future__ import annotations
 
 from emulator.raft.layout import BOOTSTRAP_SNAPSHOT_ID, TOPIC, SnapshotId
-from emulator.raft.replica import Replica
+from emulator.raft.quorum_state import NONE
+from emulator.raft.replica import Replica, Serving
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -26,21 +27,26 @@ def fetch_snapshot(
         return m.FetchSnapshotResponse(error_code=ErrorCode.INVALID_REQUEST)
     topic = request.topics[0]
     asked = topic.partitions[0]
+    withheld = replica.serving is Serving.NOTHING
+    leader_id = NONE if withheld else replica.quorum.leader_id
+    epoch = asked.current_leader_epoch if withheld else replica.quorum.epoch
     answer = m.FetchSnapshotResponse.PartitionSnapshot(
         index=asked.partition,
         current_leader=m.FetchSnapshotResponse.LeaderIdAndEpoch(
-            leader_id=replica.quorum.leader_id, leader_epoch=replica.quorum.epoch
+            leader_id=leader_id, leader_epoch=epoch
         ),
     )
     if topic.name != TOPIC or asked.partition != 0:
         answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    elif withheld:
+        answer.error_code = ErrorCode.BROKER_NOT_AVAILABLE
     else:
         _fill(replica, request.max_bytes, asked, answer)
     response = m.FetchSnapshotResponse(
         topics=[m.FetchSnapshotResponse.TopicSnapshot(name=topic.name, partitions=[answer])]
     )
     endpoint = replica.endpoint
-    if version >= _ENDPOINTS_FROM and endpoint is not None:
+    if version >= _ENDPOINTS_FROM and endpoint is not None and not withheld:
         node_id, host, port = endpoint
         response.node_endpoints = [
             m.FetchSnapshotResponse.NodeEndpoint(node_id=node_id, host=host, port=port)

@@ -24,7 +24,7 @@ from emulator.raft.layout import SnapshotId
 from emulator.raft.log import LogBatch
 from emulator.raft.quorum_state import NONE, ElectionState, QuorumState, parse
 from emulator.raft.recovery import leftovers, recover_log
-from emulator.raft.replica import Replica
+from emulator.raft.replica import Replica, Serving
 from emulator.raft.snapshots import (
     CONTROL,
     SnapshotWriter,
@@ -123,6 +123,12 @@ class Raft:
     def keep_from(self, offset: int | None) -> None:
         """Keep the log from ``offset`` on, even if snapshots cover it; None: no such limit."""
         self._replica.keep_from = offset
+
+    def serve(self, serving: Serving, now_ms: int) -> None:
+        """Decide what followers may be told; parked fetches are answered by it from now on."""
+        if serving is not self._replica.serving:
+            self._replica.serving = serving
+            self._replies += self._fetches.wake(now_ms)
 
     @property
     def high_watermark(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 
 from emulator.raft import layout
 from emulator.raft.config import RaftConfig
@@ -19,6 +20,17 @@ UNKNOWN = -1
 """An unknown high watermark or offset; the receiver ignores it."""
 
 
+class Serving(Enum):
+    """What those who follow this log may be told; decided outside Raft."""
+
+    ALL = "all"
+    WITHOUT_CUTS = "without cuts"
+    """No answer by which a follower removes records that it has."""
+    NOTHING = "nothing"
+    """No records, and neither leader nor epoch: a follower that adopts a higher epoch from here
+    refuses a right leader with a lower one."""
+
+
 @dataclass(slots=True)
 class Replica:
     """Log, snapshots and quorum state of one voter, and the checks its handlers share."""
@@ -30,6 +42,7 @@ class Replica:
     observers: Observers = field(default_factory=Observers)
     epoch_start_offset: int = UNKNOWN
     shutting_down: bool = False
+    serving: Serving = Serving.ALL
     keep_from: int | None = None
     """The log is kept from this offset on, even if snapshots cover it; None: no such limit."""
 

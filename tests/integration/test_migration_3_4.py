@@ -69,6 +69,9 @@ def roll_back(cluster, shape, second):
     client = KazooClient(cluster.zk)
     client.start()
     client.delete("/controller")
+    # Those who come after a rollback delete them too, or are refused.
+    client.delete("/migration")
+    client.delete("/kraft_bridge")
     client.stop()
     client.close()
     for broker in cluster.brokers:

@@ -76,6 +76,13 @@ class Task:
         self._zk = zk
         self._round: Round | None = None
         self.result: TaskResult | None = None
+        self.guards_passed: bool | None = None
+        """What the guards of the claim said; None: they were not asked."""
+
+    def guards_said(self, before: bool | None) -> bool | None:
+        """What is known of the guards now, after ``before``: a lost claim adds nothing to it."""
+        lost = isinstance(self.result, Lost)
+        return before if lost or self.guards_passed is None else self.guards_passed
 
     @property
     def busy(self) -> bool:
@@ -197,7 +204,8 @@ class CheckTask(Task):
         else:
             of = self._attempt
             self._reasons += claim.guard(found, of.image, of.log, of.who)
-            if not self._reasons and claim.already_ours(found, of.who):
+            self.guards_passed = not self._reasons
+            if self.guards_passed and claim.already_ours(found, of.who):
                 # The claim was applied although its answer was lost: the copy checks the tree
                 # itself.
                 self.result = Done()
@@ -258,7 +266,7 @@ class ClaimTask(Task):
     def _checked(self, check: CheckTask, now_ms: int) -> list[Effect]:
         if check.result is None:
             return []
-        self._check = None
+        self._check, self.guards_passed = None, check.guards_passed
         if not isinstance(check.result, Done):
             self.result = check.result
             return []
@@ -274,6 +282,7 @@ class ClaimTask(Task):
             return []
         of = self._attempt
         reasons = claim.guard(found, of.image, of.log, of.who)
+        self.guards_passed = not reasons
         if claim.already_ours(found, of.who):
             claimed = Claimed(*claim.claimed(found, of.who))
             self.result = Missing(tuple(reasons)) if reasons else claimed

@@ -9,10 +9,11 @@ import pytest
 
 from emulator.metadata.idle import ChangeCount
 from emulator.metadata.image import EMPTY, Image
+from emulator.migration.authority import Authority
 from emulator.migration.dual_write.bound import Bound
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.states import State
-from tests.unit.migration.stories import TOPIC_A, put_topic
+from tests.unit.migration.stories import TOPIC_A, put_topic, restart
 from tests.unit.migration.test_write_behind import config
 from tests.unit.migration.world import World, differences
 from wire import records as r
@@ -60,6 +61,20 @@ def test_what_is_appended_counts_before_it_is_committed() -> None:
     world.perform(world.driver.tick(world.now_ms))
     assert world.journal.holds[-1][0] == 40
     assert world.driver.write_behind.lag.records == 0, "nothing of it is committed"
+
+
+@pytest.mark.requirement("W02")
+def test_the_bound_applies_while_a_claim_that_the_guards_allow_cannot_be_written() -> None:
+    """Callers are served then; what was appended since the start counts, committed or not."""
+    world = World(write_behind_max_records=100).dual_write()
+    world.model.tree.read_only.add("/controller_epoch")
+    restart(world)
+    world.advance(1_000)
+    assert world.driver.state is State.BECOME_CONTROLLER
+    assert world.driver.authority is Authority.GRANTED
+    for value in range(60):
+        world.append(config(BROKER, "", "k", str(value)))
+    assert world.journal.holds[-1][0] == 40
 
 
 @pytest.mark.requirement("W02")

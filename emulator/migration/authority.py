@@ -1,0 +1,70 @@
+"""Whether this process may speak for the cluster: to brokers that follow its log, and to callers.
+
+A log alone does not show that it is the cluster's. A folder restored from a backup, or a clone, has
+the same ids, and a log that is the beginning of the cluster's, or was until it was started. With
+one voter no other voter contradicts it. Brokers that have read further are told to remove records
+that they have published; those that have not may mix records of two logs that have one epoch.
+
+ZooKeeper knows: the guards of the claim compare it with the log (``taking_over/claim.py``). So once
+the log says that a migration is under way, nothing is told before they have passed. Before the
+first copy, brokers must find the controller and register although no claim is possible yet; they
+are served, but no follower is told to remove anything before the guards have passed.
+
+Not in Kafka, where a claim follows leadership.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import Final
+
+from emulator.metadata.migration_state import MigrationState
+from emulator.migration.dual_write.modes import Mode
+
+
+class Authority(Enum):
+    """What this process is for brokers and callers."""
+
+    UNTRIED = "untried"
+    """The log says that no migration is under way; the guards have not been asked yet."""
+    UNPROVEN = "unproven"
+    """The log says that one is, and the guards have not passed yet."""
+    GRANTED = "granted"
+    """The guards have passed, and the claim is ours or may be."""
+    REFUSED = "refused"
+    """A guard refuses: ZooKeeper follows another log, or another controller is in charge."""
+    DEPOSED = "deposed"
+    """The claim was ours and is no longer."""
+
+
+SILENT: Final[Mapping[Authority, str]] = MappingProxyType(
+    {
+        Authority.UNPROVEN: (
+            "a migration is under way, and ZooKeeper has not confirmed yet that it follows this log"
+        ),
+        Authority.REFUSED: "ZooKeeper refuses this controller; /status says why, and the way out",
+        Authority.DEPOSED: "the claim is no longer ours; /status says why, and what to do",
+    }
+)
+"""Those in which nothing is told and nothing accepted, and why, in a sentence for an operator."""
+
+
+def authority(state: MigrationState, passed: bool | None, mode: Mode) -> Authority:
+    """Judge from the log, the guards and the write-behind.
+
+    Args:
+        state: what the log says.
+        passed: what the guards said last in this term; None: nothing yet.
+        mode: of the write-behind.
+
+    >>> authority(MigrationState.MIGRATION, None, Mode.STOPPED)
+    <Authority.UNPROVEN: 'unproven'>
+    """
+    if mode is Mode.DEPOSED:
+        return Authority.DEPOSED
+    if passed is not None:
+        return Authority.GRANTED if passed else Authority.REFUSED
+    under_way = state is MigrationState.MIGRATION
+    return Authority.UNPROVEN if under_way else Authority.UNTRIED

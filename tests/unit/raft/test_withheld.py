@@ -1,0 +1,137 @@
+"""Fetch and FetchSnapshot of a node that may not speak, or may not make a follower cut back.
+
+What a broker does on the answer was read off real ones: with its own epoch and no leader in it,
+BROKER_NOT_AVAILABLE changes nothing, and it asks again after a back-off.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from emulator.raft.replica import Serving
+from tests.unit.raft.test_fetch_snapshot import request
+from tests.unit.raft.world import NOW, World, fetch, no_op, topic
+from wire.errors import ErrorCode
+from wire.frame import encode_response
+
+FOLLOWERS = {
+    "new": {"offset": 0, "epoch": 0, "last": 0},
+    "in step": {"offset": 3, "epoch": 2, "last": 2},
+    "behind": {"offset": 1, "epoch": 2, "last": 1},
+    "ahead": {"offset": 900, "epoch": 2, "last": 2},
+    "of a later epoch": {"offset": 3, "epoch": 7, "last": 7},
+    "of an older epoch": {"offset": 2, "epoch": 1, "last": 1},
+    "of an epoch that is not ours": {"offset": 40, "epoch": 2, "last": 1},
+}
+
+
+def world(serving: Serving) -> World:
+    """Epoch 1 from offset 0, a topic at 1, epoch 2 from 2."""
+    first = World().start()
+    first.append(topic("a"))
+    made = first.restarted().start()
+    made.raft.serve(serving, NOW)
+    assert made.replies() == []
+    return made
+
+
+@pytest.mark.parametrize("version", [12, 13, 17])
+@pytest.mark.parametrize("follower", FOLLOWERS)
+def test_who_may_be_told_nothing_keeps_epoch_and_records(follower, version):
+    made, asked = world(Serving.NOTHING), FOLLOWERS[follower]
+    made.raft.fetch(fetch(**asked), version, made.now, "t")
+    assert made.replies() == [], "it waits, as for new records"
+    made.tick(500)
+    (response,) = made.replies()
+    assert encode_response(1, version, 0, response)
+    assert (response.error_code, response.node_endpoints) == (ErrorCode.NONE, [])
+    (partition,) = response.responses[0].partitions
+    assert partition.error_code == ErrorCode.BROKER_NOT_AVAILABLE
+    assert (partition.high_watermark, partition.log_start_offset) == (-1, -1)
+    assert partition.records == b""
+    leader = partition.current_leader
+    assert (leader.leader_id, leader.leader_epoch) == (-1, asked["epoch"])
+    assert (partition.diverging_epoch.epoch, partition.snapshot_id.epoch) == (-1, -1)
+    assert list(made.raft._replica.observers.alive(made.now)) == []
+
+
+def test_it_is_served_at_once_when_it_may_be():
+    made = world(Serving.NOTHING)
+    made.raft.fetch(fetch(1, 2, 1), 17, made.now, "t")
+    made.raft.serve(Serving.ALL, made.now)
+    partition = made.partition()
+    assert (partition.error_code, partition.high_watermark) == (0, 3)
+    assert partition.records
+
+
+def test_one_that_waits_for_records_gets_none_once_nothing_may_be_told():
+    made = world(Serving.ALL)
+    made.fetch(3, last=2)
+    assert made.replies() == []
+    made.raft.serve(Serving.NOTHING, made.now)
+    assert made.partition().error_code == ErrorCode.BROKER_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("follower", "withheld"),
+    [
+        ("new", False),
+        ("in step", False),
+        ("behind", False),
+        ("ahead", True),
+        ("of a later epoch", False),
+        ("of an older epoch", False),
+        ("of an epoch that is not ours", True),
+    ],
+)
+def test_without_cuts_only_those_answers_are_left_out(follower, withheld):
+    made, whole = world(Serving.WITHOUT_CUTS), world(Serving.ALL)
+    answers = []
+    for one in (made, whole):
+        one.raft.fetch(fetch(**FOLLOWERS[follower]), 17, one.now, "t")
+        one.tick(500)
+        answers.append(one.partition())
+    assert (answers[0] == answers[1]) is not withheld
+    assert (answers[0].error_code == ErrorCode.BROKER_NOT_AVAILABLE) is withheld
+
+
+def test_a_snapshot_is_for_the_new_only_while_nobody_may_be_cut_back():
+    made = world(Serving.WITHOUT_CUTS)
+    for _ in range(3):
+        made.append(no_op())
+    made.snapshot(5, [topic("a")])
+    made.fetch(0, last=0)
+    assert made.partition().snapshot_id.end_offset == 5
+    made.raft.fetch(fetch(900, 2, 1), 17, made.now, "t")
+    made.tick(500)
+    partition = made.partition()
+    assert (partition.error_code, partition.snapshot_id.end_offset) == (8, -1)
+
+
+def test_no_snapshot_is_read_from_who_may_tell_nothing():
+    made = world(Serving.ALL)
+    made.append(no_op())
+    made.snapshot(4, [topic("a")])
+    made.raft.serve(Serving.NOTHING, made.now)
+    for version in (0, 1):
+        made.raft.fetch_snapshot(request(4, 2, leader_epoch=5), version, "t")
+        (response,) = made.replies()
+        assert encode_response(59, version, 0, response)
+        (partition,) = response.topics[0].partitions
+        assert partition.error_code == ErrorCode.BROKER_NOT_AVAILABLE
+        leader = partition.current_leader
+        assert (leader.leader_id, leader.leader_epoch) == (-1, 5)
+        assert (partition.size, partition.unaligned_records, response.node_endpoints) == (
+            0,
+            b"",
+            [],
+        )
+
+
+def test_a_stop_does_not_wait_for_those_who_may_be_told_nothing():
+    made = world(Serving.NOTHING)
+    made.fetch(3, last=2)
+    made.disk.apply(made.raft.shutdown(made.now))
+    assert made.partition().error_code == ErrorCode.BROKER_NOT_AVAILABLE
+    made.fetch(3, last=2)
+    assert made.partition().error_code == ErrorCode.BROKER_NOT_AVAILABLE
