@@ -164,7 +164,7 @@ def _connect(host: str, port: int, timeout_s: float) -> socket.socket:
         return socket.create_connection((host, port), timeout_s)
     except UnicodeError as error:
         # A broker may have registered any text as its host.
-        raise OSError(f"{host!r} is no name of a host: {error}") from error
+        raise OSError(f"{host!r} is not a host name: {error}") from error
 
 
 def _raise(turn: Turn[None]) -> None:
@@ -179,15 +179,15 @@ def _raise(turn: Turn[None]) -> None:
         case Broken(by=EndedBy.PEER, why=why):
             raise ConnectionResetError(why)
         case Broken(why=why):
-            raise ConnectionError(f"no Kafka broker listens there: {why}")
+            raise ConnectionError(f"the server there is not a Kafka broker: {why}")
         case Unanswered() | Opened() | Answered():
             """The Broken outcome that follows has the reason."""
 
 
 def _too_old(error: NoCommonVersionError) -> TooOldError:
     if error.offered_max < 0:
-        return TooOldError(f"no broker is there: {error.name} is not answered")
-    return TooOldError(f"the broker answers {error.name} up to version {error.offered_max} only")
+        return TooOldError(f"the server is not a Kafka broker: it does not support {error.name}")
+    return TooOldError(f"the broker supports {error.name} up to version {error.offered_max} only")
 
 
 def ask_controller(
@@ -214,7 +214,7 @@ def ask_controller(
         TooOldError, LoginError: see there.
     """
     deadline_s = time.monotonic() + timeout_s
-    why = "nobody was asked"
+    why = "no broker was asked"
     for host, port in itertools.cycle(bootstrap):
         left_s = deadline_s - time.monotonic()
         if left_s <= 0:
@@ -222,13 +222,13 @@ def ask_controller(
         try:
             address = _controller(host, port, left_s, login)
             if address is None:
-                why = f"{host}:{port} knows of no controller"
+                why = f"{host}:{port} knows no controller"
             else:
                 with closing(Connection(*address, left_s, login)) as connection:
                     answer = connection.call(request, lowest=lowest)
                 if not not_controller(answer):
                     return answer
-                why = f"{address[0]}:{address[1]} is not the controller any more"
+                why = f"{address[0]}:{address[1]} is no longer the controller"
         except OSError as error:
             why = f"{host}:{port}: {error}"
         time.sleep(PAUSE_S)

@@ -12,7 +12,7 @@ from emulator.commands.common import Json, fail
 
 def analyze(
     trace: Annotated[str, typer.Argument(help="The trace: a folder, or a URI that Spark reads.")],
-    out: Annotated[Path, typer.Option(help="Folder for report.html and the Parquet behind it.")],
+    out: Annotated[Path, typer.Option(help="Folder for report.html and its Parquet tables.")],
     master: Annotated[str | None, typer.Option(help="local[*], spark://host:7077 …")] = None,
     remote: Annotated[str | None, typer.Option(help="Spark Connect, sc://host:15002.")] = None,
     *,

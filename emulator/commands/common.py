@@ -15,7 +15,7 @@ from emulator.io.jaas_file import inlined
 T = TypeVar("T")
 
 ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="A Kafka server.properties.")]
-Override = Annotated[list[str] | None, typer.Option("-X", help="key=value, wins over the file.")]
+Override = Annotated[list[str] | None, typer.Option("-X", help="key=value; overrides the file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 

@@ -29,11 +29,11 @@ PROVES = ("G06", "W07", "Z02", "Z03")
 
 def simulate(  # noqa: PLR0917  # one option each
     seed: Annotated[
-        int | None, typer.Option(min=0, help="The first seed; a fresh one when not given.")
+        int | None, typer.Option(min=0, help="The first seed; a random one by default.")
     ] = None,
-    count: Annotated[int, typer.Option(min=1, help="How many seeds from there.")] = 1,
+    count: Annotated[int, typer.Option(min=1, help="Number of seeds, counted from the first.")] = 1,
     hours: Annotated[
-        float | None, typer.Option(min=0, help="Seeds for so long, however many that is.")
+        float | None, typer.Option(min=0, help="Run seeds for this many hours; --count is ignored.")
     ] = None,
     kind: Annotated[
         str, typer.Option(help="How clusters are drawn: quick, long, swarm or aimed.")
@@ -45,10 +45,10 @@ def simulate(  # noqa: PLR0917  # one option each
     ] = None,
     *,
     shrink: Annotated[
-        bool, typer.Option("--shrink", help="Make failing runs small and print them as tests.")
+        bool, typer.Option("--shrink", help="Shrink failing runs and print them as tests.")
     ] = False,
     story: Annotated[
-        bool, typer.Option("--story", help="Print every line of a run, also of one that held.")
+        bool, typer.Option("--story", help="Print every line of each run, passed or failed.")
     ] = False,
 ) -> None:
     """Run simulated clusters, each decided by its seed; exit 1 when a promise was broken."""

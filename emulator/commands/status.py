@@ -15,7 +15,7 @@ from rich.table import Table
 from emulator.commands.common import Json, fail
 
 TIMEOUT_S = 5.0
-NOT_OURS = "not the kraftbridge.metrics.port of a controller"
+NOT_OURS = "this is not the kraftbridge.metrics.port of a controller"
 
 
 def status(
@@ -113,7 +113,7 @@ def _facts(found: dict[str, Any], migration: dict[str, Any] | None) -> Table:
 def _lag(lag: dict[str, int]) -> str:
     changes = f"{lag['records_without_no_ops']} of them changes"
     bound, hard = (lag[key] or "none" for key in ("bound_records", "hard_bound_records"))
-    counted = f"{lag['counted_records']} held against the bounds {bound} and {hard}"
+    counted = f"{lag['counted_records']} counted for the bounds {bound} and {hard}"
     return f"{lag['records']} records, {changes}, {lag['ms']} ms; {counted}"
 
 

@@ -35,7 +35,8 @@ class ConnectionSettings:
         overrides = reader.take("max.connections.per.ip.overrides", _overrides, dict[bytes, int]())
         if per_address == 0 and not overrides:
             reader.problems.append(
-                "max.connections.per.ip=0 allows nobody: max.connections.per.ip.overrides is empty"
+                "max.connections.per.ip=0 refuses every connection, as "
+                "max.connections.per.ip.overrides is empty"
             )
         return cls(
             reader.take("connections.max.idle.ms", integer(-LONG_MAX - 1, LONG_MAX), plain.idle_ms),

@@ -26,17 +26,18 @@ def warnings(raw: Mapping[str, str]) -> Iterator[str]:
     for key in _BY_METADATA_VERSION:
         if key in raw:
             yield (
-                f"{key}={raw[key]} has no effect on a KRaft controller: metadata.version rules; "
-                "kraft-bridge format --release-version sets the first, kafka-features a later one"
+                f"{key}={raw[key]} has no effect on a KRaft controller, which uses "
+                "metadata.version: kraft-bridge format --release-version sets the first, "
+                "kafka-features a later one"
             )
     for key in _CLASSES:
         if raw.get(key, "").strip() not in {"", _KAFKAS_OWN}:
             yield (
-                f"{key}={raw[key]} has no effect: Java classes are not run, what this one would "
-                "refuse or change on Kafka's controller passes"
+                f"{key}={raw[key]} has no effect: Java classes are not run. What this class would "
+                "refuse or change on Kafka's controller is accepted unchanged"
             )
     if (percentage := raw.get(_IMBALANCE)) is not None:
         yield (
             f"{_IMBALANCE}={percentage} has no effect on a KRaft controller: with "
-            "auto.leader.rebalance.enable every preferred replica that can lead does, however few"
+            "auto.leader.rebalance.enable every preferred replica that can lead is elected"
         )

@@ -31,7 +31,7 @@ _RESERVED: Final = 8
 def failure(error: OSError) -> str:
     """The error text with the file, and what to do when there is no space."""
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return f"{error}; make room and start again: what was acknowledged is on the disk"
+        return f"{error}; free disk space and start again; everything acknowledged is on the disk"
     return str(error)
 
 

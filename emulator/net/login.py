@@ -45,14 +45,14 @@ class Login:
         answer = yield m.SaslHandshakeRequest(mechanism=self.mechanism)
         if answer.error_code:
             offered = ", ".join(answer.mechanisms)
-            raise LoginError(f"the broker does not take {self.mechanism}, but {offered}")
+            raise LoginError(f"the broker does not support {self.mechanism}; it supports {offered}")
         if self.mechanism == "PLAIN":
             yield from _send(f"\0{self.username}\0{self.password}".encode())
             return
         try:
             yield from self._scram()
         except (ValueError, KeyError) as error:
-            raise LoginError("the broker's challenge is not one of SCRAM") from error
+            raise LoginError("the broker's challenge is not a SCRAM challenge") from error
 
     def _scram(self) -> Conversation:
         digest = SCRAM[self.mechanism]
@@ -63,7 +63,7 @@ class Login:
         told = _attributes(challenge)
         salt, iterations = base64.b64decode(told["s"]), int(told["i"])
         if not told["r"].startswith(nonce) or iterations < ITERATIONS_MIN:
-            raise LoginError("the broker's challenge is not one of SCRAM")
+            raise LoginError("the broker's challenge is not a SCRAM challenge")
         salted = hashlib.pbkdf2_hmac(digest, self.password.encode(), salt, iterations)
         client_key = hmac.digest(salted, b"Client Key", digest)
         without_proof = f"c=biws,r={told['r']}"

@@ -33,13 +33,13 @@ from wire.errors import DecodeError
 
 _MAGIC_AT = 16
 _WAY_OUT = (
-    "acknowledged records are damaged, and nothing was changed. Put back an undamaged copy of this "
-    "folder; or, to go on without the records from there on, cut the file at that byte and remove "
-    "later segments, snapshots that end later, and recovery-point"
+    "acknowledged records are damaged, and nothing was changed. Restore an undamaged copy of this "
+    "folder. Or, to start without the records from there on, truncate the file at that byte and "
+    "remove later segments, snapshots that end later, and recovery-point"
 )
 _GAP = (
-    "acknowledged records between them are missing, and nothing was changed. Put back an undamaged "
-    "copy of this folder; or, to go on without the records from there on, remove this segment, "
+    "acknowledged records between them are missing, and nothing was changed. Restore an undamaged "
+    "copy of this folder. Or, to start without the records from there on, remove this segment, "
     "later ones, snapshots that end later, and recovery-point"
 )
 
@@ -115,7 +115,7 @@ def recover_log(
     if expected < durable.offset:
         why = (
             f"the log ends at {expected}, records after it are missing, and nothing was changed. "
-            "Put back an undamaged copy of this folder; or, to go on without them, remove this file"
+            "Restore an undamaged copy of this folder. Or, to start without them, remove this file"
         )
         raise RecoveryError(durable.path, None, why)
     if expected > durable.offset:
@@ -138,7 +138,7 @@ def _start_offset(bases: list[int], paths: Mapping[int, str], snapshots: list[Sn
         if snapshot.end_offset >= bases[0]:
             return snapshot.end_offset
     why = (
-        f"the log begins at {bases[0]} and no snapshot holds what is below: put back a copy "
+        f"the log begins at {bases[0]} and no snapshot holds what is below it: restore a copy "
         "of this folder that has one"
     )
     raise RecoveryError(paths[bases[0]], None, why)
@@ -161,7 +161,7 @@ def _durable_before(
     if mark is not None:
         offset = layout.parse_recovery_point(mark)
         if offset is None:
-            why = "not a recovery point; remove it, and the log is judged by its own bytes alone"
+            why = "not a recovery point; remove it, and only the bytes of the log are checked"
             raise RecoveryError(layout.RECOVERY_POINT, None, why)
         known.append(_Durable(offset, layout.RECOVERY_POINT))
     return max(known, key=lambda each: each.offset, default=_Durable(0, layout.FOLDER))
@@ -185,7 +185,7 @@ def _torn(
     for position, header in _later_batches(data, found.size + 1, expected):
         if header.base_offset - max(0, header.base_sequence) > expected:
             why += (
-                f", and a sound batch with offset {header.base_offset} follows at byte {position}"
+                f", and a valid batch with offset {header.base_offset} follows at byte {position}"
             )
             why += ", written when what is damaged was durable"
             raise RecoveryError(path, found.size, f"{why}; {_WAY_OUT}")
@@ -211,7 +211,7 @@ def _sound(data: bytes, position: int) -> BatchHeader | str:
     if position + header.size > len(data):
         return f"batch of {header.size} bytes, {len(data) - position} are left"
     if not batch_crc_holds(data, position):
-        return "checksum does not hold"
+        return "the checksum is wrong"
     offsets = header.last_offset - header.base_offset + 1
     if header.count != offsets:
         return f"{header.count} records for {offsets} offsets"

@@ -152,7 +152,7 @@ def _control_of(path: str, data: bytes) -> type | None:
 
 
 _WAY_OUT: Final = (
-    "put back an undamaged copy of it; or remove it, if an older snapshot or the log from offset 0 "
+    "restore an undamaged copy of it. Or remove it, if an older snapshot or the log from offset 0 "
     "on is in the folder"
 )
 

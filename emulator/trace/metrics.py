@@ -126,7 +126,7 @@ ZK_PENDING_RECORDS = Metric(
 )
 ZK_WRITE_BEHIND_COUNTED = _records(
     "kraft_bridge_zk_write_behind_counted_records",
-    "Records appended and not confirmed in /migration, without NoOps: held against the bounds.",
+    "Records appended and not confirmed in /migration, without NoOps: counted for the bounds.",
 )
 ZK_WRITE_BEHIND_BOUND = _records(
     "kraft_bridge_zk_write_behind_bound_records",

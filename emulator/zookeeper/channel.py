@@ -16,7 +16,7 @@ from emulator.zookeeper.ops import AddAuth, Failure, SaslToken, Value, WatchFire
 _REPLY_BYTES_MAX = 1 << 30
 _TLS_ALERT = b"\x15\x03"
 _GONE: dict[int, str] = {
-    ZkCode.SESSION_CLOSED_REQUIRE_AUTH: "the ensemble demands a login of a kind we have not made "
+    ZkCode.SESSION_CLOSED_REQUIRE_AUTH: "the ensemble requires another kind of login "
     "(SESSION_CLOSED_REQUIRE_AUTH)"
 }
 

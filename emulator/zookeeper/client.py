@@ -50,7 +50,7 @@ SERVED_MS = 1_000
 """A connection that lasted this long does not count as a failed attempt."""
 TLS = "zookeeper"
 """Name of the TLS settings that the shell uses for these connections."""
-_MUTE = " (before it had answered: it is starting, or it wants TLS at this port)"
+_MUTE = " (before it answered: it is starting, or it expects TLS at this port)"
 _SEEN_AS = {
     Phase.READY: ZkState.CONNECTED,
     Phase.CLOSING: ZkState.CLOSING,
@@ -236,7 +236,7 @@ class ZkClient:
         if self._phase is Phase.CLOSING and self._deadline is not None:
             return self._lost("closeSession timed out", now_ms)
         if now_ms >= channel.last_received_ms + self._timeout_ms * 2 // 3:
-            return self._lost("nothing heard for 2/3 of the session timeout", now_ms)
+            return self._lost("nothing received for 2/3 of the session timeout", now_ms)
         waiting = channel.waiting_since_ms
         if waiting is not None and now_ms >= waiting + self._timeout_ms * 2 // 3:
             # Pings are answered but a request is not: its reply is lost.

@@ -116,7 +116,9 @@ class Opening:
         if isinstance(value, Failure):
             raise _refused("SASL DIGEST-MD5", user, value.code)
         if not isinstance(value, bytes):
-            raise AuthError("SASL: the server has no SASL: it lacks authProvider and JAAS section")
+            raise AuthError(
+                "SASL: the server does not support it: it has no authProvider or JAAS section"
+            )
         try:
             self._challenges += 1
             if self._challenges == 1:

@@ -133,4 +133,4 @@ def test_a_controller_that_does_not_act_is_not_waited_for_for_ever(tree):
     tree.controller(ZOOKEEPER_MODE)
     code, _, err = tree.run("--timeout", "0.3")
     assert code == 1
-    assert "it is there still" in err[0]
+    assert "the znode still exists" in err[0]

@@ -173,7 +173,7 @@ def test_a_disk_that_fills_while_records_are_appended(tmp_path: Path, small: Sma
         assert controller.wait() == 1
     assert 100 < len(answered) < 1_000
     assert "the disk failed: [Errno 28] No space left on device: '" in said(controller)
-    assert ".log'; make room and start again: what was acknowledged is on the disk" in said(
+    assert ".log'; free disk space and start again; everything acknowledged is on the disk" in said(
         controller
     )
     assert small.free == 0

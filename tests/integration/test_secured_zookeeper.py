@@ -168,7 +168,7 @@ def test_wrong_credentials_are_named_and_lose_nothing(stage: SecuredStage) -> No
     assert any("refuses the user guest" in line for line in log(stage))
     assert not any("wrong" in line for line in log(stage)), "no password in the log"
     stage.restart({})
-    assert "demands a login" in stage.why("no session with ZooKeeper")
+    assert "another kind of login" in stage.why("no session with ZooKeeper")
     with stage.written_once() as names:
         names.append(stage.name())
         stage.create(names[-1])  # in the log while ZooKeeper is out of reach
@@ -264,7 +264,7 @@ def failures(ensemble: Ensemble) -> dict[str, tuple[dict[str, object], str, str]
     sasl = ensemble.sasl()
     return {
         "TLS at a plain port": (ensemble.tls() | sasl, plain, "it wants plain text at this port"),
-        "plain at a TLS port": (sasl, tls, "it wants TLS at this port"),
+        "plain at a TLS port": (sasl, tls, "it expects TLS at this port"),
         "a server nobody vouches for": (
             ensemble.tls(truststore_location=ensemble.stranger.pem) | sasl,
             tls,

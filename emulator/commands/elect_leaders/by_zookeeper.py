@@ -134,6 +134,6 @@ def _wait(client: KazooClient, timeout_s: float) -> None:
     while client.exists(ELECTION) is not None:
         if time.monotonic() > deadline_s:
             raise ElectionError(
-                f"no controller took {ELECTION} up in {timeout_s:g} s; it is there still"
+                f"no controller processed {ELECTION} within {timeout_s:g} s; the znode still exists"
             )
         time.sleep(PAUSE_S)

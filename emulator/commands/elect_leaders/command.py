@@ -41,7 +41,7 @@ def elect_leaders(
         Path | None,
         typer.Option(
             "--path-to-json-file",
-            help='Partitions to elect: {"partitions": [{"topic": "foo", "partition": 1}]}.',
+            help='Partitions: {"partitions": [{"topic": "foo", "partition": 1}]}.',
         ),
     ] = None,
     topic: Annotated[str | None, typer.Option("--topic", help="With --partition.")] = None,
@@ -77,7 +77,9 @@ def elect_leaders(
     Exit codes: 0 elected, or led already; 1 some were not; 2 the command line is wrong.
     """
     if (bootstrap_server is None) == (zookeeper is None):
-        raise _usage("give --bootstrap-server or --zookeeper, not both" if zookeeper else _NOWHERE)
+        raise _usage(
+            "--bootstrap-server and --zookeeper exclude each other" if zookeeper else _NOWHERE
+        )
     if election_type not in {"preferred", "unclean"}:
         raise _usage(f"--election-type {election_type}: preferred or unclean")
     if zookeeper is not None and election_type != "preferred":
@@ -113,7 +115,7 @@ def _partitions(
     if topic is None and partition is None:
         return None
     if topic is None or partition is None:
-        raise _usage("--topic and --partition go together")
+        raise _usage("--topic and --partition must be given together")
     return [(topic, partition)]
 
 

@@ -15,7 +15,10 @@ UNREADABLE = 3
 def preflight(
     zookeeper: Annotated[
         str | None,
-        typer.Option("--zookeeper", help="host:port[,…][/chroot]; else as the first -c says."),
+        typer.Option(
+            "--zookeeper",
+            help="host:port[,…][/chroot]; default: zookeeper.connect of the first -c.",
+        ),
     ] = None,
     dump: Annotated[Path | None, typer.Option(help="A tree as zk dump printed it.")] = None,
     configs: Annotated[
@@ -23,7 +26,7 @@ def preflight(
         typer.Option(
             "--config",
             "-c",
-            help="server.properties of controllers and brokers; the first says how to log in.",
+            help="server.properties of controllers and brokers; the login is taken from the first.",
         ),
     ] = None,
     identities: Annotated[
@@ -44,7 +47,7 @@ def preflight(
     from emulator.preflight import report as judging
 
     if dump is not None and zookeeper is not None:
-        raise _cannot("--zookeeper and --dump are two ways to say the same")
+        raise _cannot("--zookeeper and --dump exclude each other")
     if strange := [one for one in identities or () if ":" not in one]:
         raise _cannot(f"--identity {strange[0]}: not scheme:id, such as sasl:kafka")
     files = configs or []

@@ -11,11 +11,14 @@ from emulator.commands.common import fail
 from emulator.config.zookeeper import ZooKeeperSecurity
 
 Ensemble = Annotated[
-    str, typer.Option("--zookeeper", help="host:port[,…][/chroot]; else as --config says.")
+    str,
+    typer.Option(
+        "--zookeeper", help="host:port[,…][/chroot]; default: zookeeper.connect of --config."
+    ),
 ]
 SecuredBy = Annotated[
     Path | None,
-    typer.Option("--config", "-c", help="Properties that say how to log in to ZooKeeper."),
+    typer.Option("--config", "-c", help="Properties with the login to ZooKeeper."),
 ]
 
 
@@ -30,5 +33,5 @@ def ensemble(
     except (OSError, ValueError) as error:
         raise fail(f"{config or '-X'}: {error}", 2) from error
     if not (zookeeper or configured):
-        raise fail("say --zookeeper host:port, or --config with zookeeper.connect", 2)
+        raise fail("give --zookeeper host:port, or --config with zookeeper.connect", 2)
     return zookeeper or configured, security

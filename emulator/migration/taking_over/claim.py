@@ -106,14 +106,14 @@ def _no_epoch(mine: own.OwnZnode | None) -> Reason:
 def _repair(path: str) -> str:
     if path == controller.EPOCH_PATH:
         return (
-            "; no controller wrote this. Write the last epoch that the brokers know: it is in the "
+            ". No controller wrote this. Write the last epoch that the brokers know: it is in the "
             f"log of each, and in {own.PATH} if there is one (zk_epoch)"
         )
     if path != own.PATH:
         return ""
     return (
-        f"; if no controller wrote this and none is in charge, delete it: {migration.PATH} alone "
-        "is then compared with our log"
+        f". If no controller wrote this and no controller is active, delete it: then only "
+        f"{migration.PATH} is compared with our log"
     )
 
 
@@ -137,9 +137,9 @@ def guard(found: Found, image: Image, log: LogView, who: Claimer) -> list[Reason
                 Why.OTHER_LOG,
                 migration.PATH,
                 f"{migration.PATH} says that a migration was completed up to offset {offset} of "
-                "another metadata log, while ours has never migrated: continuing would delete "
-                f"that metadata from ZooKeeper; after a rollback delete {migration.PATH} to "
-                f"migrate anew; if this folder was restored from a backup, {WAY_OUT}",
+                "another metadata log, and ours has never migrated: continuing would delete "
+                f"that metadata from ZooKeeper. After a rollback, delete {migration.PATH} to "
+                f"migrate again. If this folder was restored from a backup, {WAY_OUT}",
                 fatal=True,
             )
         ]
@@ -160,10 +160,10 @@ def _held(found: Found, who: Claimer) -> Reason | None:
     if holder.broker_id == who.node_id:
         text += (
             "another process with our id has claimed the cluster, so this folder is a clone, was "
-            f"restored from a backup, or was formatted again; {WAY_OUT}"
+            f"restored from a backup, or was formatted again: {WAY_OUT}"
         )
     else:
-        text += "another quorum is or was in charge; remove the znode if that one is gone"
+        text += "another quorum has the claim; delete the znode if that quorum no longer exists"
     return Reason(Why.CONTROLLER_HELD, controller.PATH, text, fatal=True)
 
 
@@ -201,9 +201,9 @@ def _taken_over(found: Found) -> list[Reason]:
             Why.ZOOKEEPER_MODE_TOOK_OVER,
             controller.PATH,
             f"the cluster was rolled back: {controller.PATH} is held by {who} in ZooKeeper mode, "
-            f"epoch {found.zk_epoch} (our last claim: {since}); what ZooKeeper got since then "
+            f"epoch {found.zk_epoch} (our last claim: {since}). Changes made there since then "
             f"would be lost. To migrate again, delete {migration.PATH} and {own.PATH} and format "
-            "the controllers anew in empty folders, then restart the brokers",
+            "the controllers in empty folders, then restart the brokers",
             fatal=True,
         )
     ]

@@ -17,9 +17,9 @@ from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.migration.zk_tree import migration, own
 
 WAY_OUT = (
-    "start the controller with the folder that went on. If that is lost, ZooKeeper holds the "
+    "start the controller with the folder that was used last. If it is lost, ZooKeeper holds the "
     f"newest metadata: roll back to ZooKeeper mode, delete {migration.PATH} and {own.PATH}, format "
-    "the controllers anew in empty folders, restart the brokers and migrate again"
+    "the controllers in empty folders, restart the brokers and migrate again"
 )
 """The instruction for a folder whose log is not the one that ZooKeeper follows."""
 
@@ -92,8 +92,8 @@ def _compare(  # noqa: PLR0917  # a place in a log, and how to look at it
     if not why:
         return []
     text = (
-        f"{path} stands at offset {offset} of epoch {epoch}; {why}. ZooKeeper follows another log: "
-        "this folder was restored from a backup, is a clone, or was formatted again. To go on "
+        f"{path} is at offset {offset} of epoch {epoch}; {why}. ZooKeeper follows another log: "
+        "this folder was restored from a backup, is a clone, or was formatted again. Continuing "
         f"would delete what that log has acknowledged: {WAY_OUT}"
     )
     return [Reason(Why.OTHER_LOG, path, text, fatal=True)]
@@ -102,11 +102,11 @@ def _compare(  # noqa: PLR0917  # a place in a log, and how to look at it
 def _trimmed(path: str, offset: int, epoch: int) -> Reason:
     """The log cannot be compared, although a controller keeps the position of ZooKeeper."""
     text = (
-        f"{path} stands at offset {offset} of epoch {epoch}; our log begins after it, although a "
-        "controller keeps what ZooKeeper stands at. Either ZooKeeper was restored from an older "
-        "state, or an earlier release has trimmed our log: then our log holds the newest metadata, "
-        f"so stop all other controllers and delete {own.PATH}, and ZooKeeper is made equal to our "
-        "log. Or ZooKeeper follows another log: to go on would then delete what that log has "
-        f"acknowledged; {WAY_OUT}"
+        f"{path} is at offset {offset} of epoch {epoch}; our log begins after it, although a "
+        "controller keeps the batch at that offset. There are two causes. Either ZooKeeper was "
+        "restored from an older state, or an earlier release has trimmed our log. Then our log "
+        f"holds the newest metadata: stop all other controllers and delete {own.PATH}, and "
+        "ZooKeeper is made equal to our log. Or ZooKeeper follows another log. Then continuing "
+        f"would delete what that log has acknowledged: {WAY_OUT}"
     )
     return Reason(Why.OTHER_LOG, path, text, fatal=True)

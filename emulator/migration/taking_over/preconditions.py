@@ -156,7 +156,7 @@ def _brokers(
                 str(broker_id),
                 f"broker {broker_id} (known from {known_from}) has not registered: restart it with "
                 "zookeeper.metadata.migration.enable=true and inter.broker.protocol.version="
-                f"{image.metadata_version.name}, as no other may join",
+                f"{image.metadata_version.name}; brokers with another version cannot register",
             )
         elif not broker.is_migrating_zk_broker:
             yield Reason(

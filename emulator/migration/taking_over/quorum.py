@@ -24,9 +24,9 @@ def next_state(image: Image, voters: Iterable[int]) -> tuple[State, list[Reason]
         case MigrationState.MIGRATION:
             return State.BECOME_CONTROLLER, []
         case MigrationState.NONE:
-            text = "this log was begun without a migration: there is nothing to migrate into"
+            text = "this metadata log was started without a migration, and none can be added"
         case MigrationState.POST_MIGRATION:
-            text = "the migration was finalised; it cannot be entered again"
+            text = "the migration was finalised; it cannot be started again"
     name = MigrationState(image.migration_state).name
     return State.INACTIVE, [Reason(Why.MIGRATION_STATE, name, text, fatal=True)]
 

@@ -26,10 +26,10 @@ def test_a_controller_at_no_host_is_not_reached(host: str) -> None:
         )
 
     broker = Misnaming(lambda _: told())
-    with serving(broker), pytest.raises(UnreachableError, match="no name of a host"):
+    with serving(broker), pytest.raises(UnreachableError, match="not a host name"):
         ask(broker.address)
 
 
 def test_a_host_that_is_none_is_an_error_of_the_system() -> None:
-    with pytest.raises(OSError, match="no name of a host"):
+    with pytest.raises(OSError, match="not a host name"):
         Connection("a..b", 9, 1.0)

@@ -47,7 +47,7 @@ def test_preflight_reads_properties_and_the_folder_they_name(
     ("arguments", "why"),
     [
         ((), "needs --zookeeper, --dump"),
-        (("--dump", "a", "--zookeeper", "h:1"), "two ways to say the same"),
+        (("--dump", "a", "--zookeeper", "h:1"), "exclude each other"),
         (("-c", "no-such.properties"), "no-such.properties"),
         (("--dump", "no-such-file"), "no-such-file"),
         (("--dump", __file__), "test_preflight.py"),

@@ -58,7 +58,7 @@ def test_status_shows_what_an_operator_asks(monkeypatch: pytest.MonkeyPatch) -> 
         "pre-migration",
         "broker 2 has not registered",
         "7 records, 2 of them",
-        "3 held",
+        "3 counted",
         "/x",
         "contains '/'",
     ):
@@ -72,7 +72,7 @@ def test_status_shows_what_an_operator_asks(monkeypatch: pytest.MonkeyPatch) -> 
     [
         (b"HTTP/1.0 404 Not Found\r\n\r\n", "of a controller: 404 Not Found"),
         (b"HTTP/1.0 200 OK\r\n\r\n<html>", "of a controller: JSON is malformed"),
-        (b"HTTP/1.0 200 OK\r\n\r\n{}", "not the kraftbridge.metrics.port of a controller"),
+        (b"HTTP/1.0 200 OK\r\n\r\n{}", "this is not the kraftbridge.metrics.port of a controller"),
         (b"\0\0\0\4kafka\n", "of a controller: no HTTP"),
     ],
 )

@@ -130,7 +130,7 @@ def test_a_full_disk_is_told_with_the_file_and_what_to_do() -> None:
     disk_full = OSError(errno.ENOSPC, "No space left on device", "folder/0.log")
     assert failure(disk_full) == (
         "[Errno 28] No space left on device: 'folder/0.log'; "
-        "make room and start again: what was acknowledged is on the disk"
+        "free disk space and start again; everything acknowledged is on the disk"
     )
 
 

@@ -79,7 +79,7 @@ def test_one_flipped_bit_before_the_end_stops_the_node(index, at):
     assert caught.value.position == begin
     assert f"{SEGMENT} at byte {begin}" in str(caught.value)
     assert f"the record at offset {index} should begin here" in caught.value.why
-    assert "a sound batch with offset" in caught.value.why
+    assert "a valid batch with offset" in caught.value.why
 
 
 def test_damage_in_an_earlier_segment_stops_the_node_even_at_its_end():
@@ -124,7 +124,7 @@ def test_a_damaged_snapshot_stops_the_node():
     with pytest.raises(RecoveryError, match="no snapshot footer, the file was never finished"):
         World({**world.disk.files, path: world.disk.files[path][:footer]})
     broken = world.disk.files[path][:100] + b"!" + world.disk.files[path][101:]
-    with pytest.raises(RecoveryError, match="checksum does not hold"):
+    with pytest.raises(RecoveryError, match="the checksum is wrong"):
         World({**world.disk.files, path: broken})
 
 

@@ -85,7 +85,7 @@ def test_damage_of_a_group_that_was_durable_when_a_later_one_was_written_stops_t
     with pytest.raises(RecoveryError, match="written when what is damaged was durable") as caught:
         World(without(world, at[first] + 100, at[last] + 200))
     assert caught.value.position == at[first]
-    assert "Put back an undamaged copy of this folder; or" in str(caught.value)
+    assert "Restore an undamaged copy of this folder. Or" in str(caught.value)
 
 
 def test_after_an_orderly_stop_all_is_known_to_be_durable():

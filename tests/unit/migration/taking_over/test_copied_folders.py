@@ -122,7 +122,7 @@ def test_a_backup_of_any_age_is_refused_at_every_start(
             old.register(broker)
         old.advance(5_000)
         assert waiting(old) in REFUSED, start
-        assert "start the controller with the folder that went on" in text(old)
+        assert "start the controller with the folder that was used last" in text(old)
         assert versions(old) == before
     assert waiting(old) == REFUSED[1], "the epochs have long passed the other's"
     assert "/brokers/topics/acknowledged" in old.paths
@@ -367,7 +367,7 @@ def test_a_log_trimmed_above_what_zookeeper_stands_at(recorded: bool) -> None:
     world.advance(5_000)
     if recorded:
         assert waiting(world) == REFUSED[1]
-        assert "keeps what ZooKeeper stands at" in text(world)
+        assert "keeps the batch at that offset" in text(world)
     else:
         assert world.driver.state is State.DUAL_WRITE
         assert differences(world) == {}
