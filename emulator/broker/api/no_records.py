@@ -269,14 +269,6 @@ def _replica_dirs(
     )
 
 
-def _log_dirs(
-    _request: m.DescribeLogDirsRequest, code: ErrorCode, _text: str | None
-) -> m.DescribeLogDirsResponse:
-    kind = m.DescribeLogDirsResponse
-    # Below v3 there is no error for the whole answer.
-    return kind(error_code=code, results=[kind.DescribeLogDirsResult(error_code=code)])
-
-
 def _producers(
     request: m.DescribeProducersRequest, code: ErrorCode, text: str | None
 ) -> m.DescribeProducersResponse:
@@ -336,7 +328,6 @@ REFUSALS: Final[Mapping[type, Refuse]] = MappingProxyType(
         m.WriteTxnMarkersRequest: _markers,
         m.TxnOffsetCommitRequest: _txn_offset_commit,
         m.AlterReplicaLogDirsRequest: _replica_dirs,
-        m.DescribeLogDirsRequest: _log_dirs,
         m.DeleteGroupsRequest: _groups(
             "groups_names", _Deleted, _Deleted.DeletableGroupResult, "results", "group_id"
         ),
