@@ -49,8 +49,20 @@ _OF_ONE_BROKER: Final = _SSL_FILES | {
     "sasl.server.callback.handler.class",
 }
 """Cannot be set for all brokers."""
+_SMALL_SET: Final = 4
+"""Scala's sets up to this size have classes of their own."""
 _CODES: Final = frozenset(int(code) for code in ErrorCode)
 _LISTENER: Final = re.compile(r"listener\.name\.[^.]*\.(.*)")
+
+
+def scala_set(names: Sequence[str]) -> str:
+    """Names as Kafka's broker prints a set of them.
+
+    >>> scala_set(["broker.rack"])
+    'Set(broker.rack)'
+    """
+    kind = "Set" if len(names) <= _SMALL_SET else "HashSet"
+    return f"{kind}({', '.join(names)})"
 
 
 def invalid(text: str) -> ApiError:
@@ -137,11 +149,12 @@ def broker_error(
     known = server_configs(caller.config.release)
     fixed = sorted(key for key in values if key in known and not known[key].dynamic)
     if fixed:
-        return invalid(f"Cannot update these configs dynamically: {', '.join(fixed)}")
+        return invalid(f"Cannot update these configs dynamically: {scala_set(fixed)}")
     files = sorted(_SSL_FILES.intersection(values))
     if files:
         return invalid(
-            "These security configs can be updated with a listener prefix only: " + ", ".join(files)
+            "These security configs can be dynamically updated only per-listener using the "
+            f"listener prefix: {scala_set(files)}"
         )
     try:
         validate_broker_configs(values)
@@ -149,7 +162,10 @@ def broker_error(
         return invalid(str(refusal))
     single = [] if name else sorted(key for key in values if _of_one_broker(key))
     if single:
-        return invalid(f"These configs need the id of a broker: {', '.join(single)}")
+        return invalid(
+            "Cannot update these configs at default cluster level, broker id must be specified: "
+            f"{scala_set(single)}"
+        )
     return None
 
 

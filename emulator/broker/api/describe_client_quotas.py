@@ -15,7 +15,6 @@ from typing import Final
 from emulator.broker.cluster import KnownCluster
 from emulator.broker.reading import reading
 from emulator.broker.registry import Asked, serves
-from emulator.controller.authorizer import not_authorized
 from emulator.controller.result import ApiError
 from emulator.metadata.acls import Operation
 from emulator.metadata.client_quotas import CLIENT_ID, IP, USER, Entity
@@ -24,6 +23,7 @@ from wire.errors import ErrorCode
 
 Response = m.DescribeClientQuotasResponse
 TYPES: Final = frozenset({USER, CLIENT_ID, IP})
+_DENIED: Final = "Cluster authorization failed."
 
 
 class MatchType(IntEnum):
@@ -49,8 +49,7 @@ def describe_client_quotas(
     """List every entity that the filter selects, with its limits."""
     caller = reading(cluster, request, asked)
     if not caller.may_on_cluster(Operation.DESCRIBE_CONFIGS):
-        text = not_authorized(caller.call)
-        return refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, text)
+        return refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, _DENIED)
     error = problem(request)
     if error is not None:
         return refused(request, error.code, error.message)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from emulator.broker.cluster import KnownCluster
 from emulator.broker.reading import reading
 from emulator.broker.registry import Asked, serves
-from emulator.controller.api.describe_cluster import BROKERS, CONTROLLERS, NOT_ASKED
+from emulator.controller.api.describe_cluster import BROKERS, CONTROLLERS, MISMATCH, NOT_ASKED
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -20,10 +20,10 @@ Response = m.DescribeClusterResponse
 
 
 def refused(
-    request: m.DescribeClusterRequest, code: ErrorCode, text: str | None
+    _request: m.DescribeClusterRequest, code: ErrorCode, text: str | None
 ) -> m.DescribeClusterResponse:
     """The response with the error and its text."""
-    return Response(error_code=code, error_message=text, endpoint_type=request.endpoint_type)
+    return Response(error_code=code, error_message=text)
 
 
 @serves(m.DescribeClusterRequest, refused=refused)
@@ -36,7 +36,7 @@ def describe_cluster(
         text = f"Unsupported endpoint type {request.endpoint_type}"
         if request.endpoint_type == CONTROLLERS:
             code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
-            text = "The request was sent to an endpoint of type broker, but we wanted controllers."
+            text = MISMATCH.format("BROKER", "CONTROLLER")
         return refused(request, ErrorCode.INVALID_REQUEST if asked.api_version == 0 else code, text)
     operations = NOT_ASKED
     if request.include_cluster_authorized_operations:

@@ -83,7 +83,7 @@ def _paged(
         topic = cluster.topic(name)
         if topic is None:
             if not everything:
-                response.topics.append(_unknown(name))
+                response.topics.append(_unknown(name, caller))
             continue
         begin = first.get(name, 0)
         end = min(len(topic.partitions), begin + limit)
@@ -108,11 +108,16 @@ def _paged(
     return response
 
 
-def _unknown(name: str) -> Topic:
+def _unknown(name: str, caller: BrokerReading) -> Topic:
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if name_error(name) is not None:
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
-    return Topic(error_code=code, name=name, is_internal=name in INTERNAL)
+    return Topic(
+        error_code=code,
+        name=name,
+        is_internal=name in INTERNAL,
+        topic_authorized_operations=caller.operations_on_topic(name),
+    )
 
 
 def _described(cluster: KnownCluster, index: int, one: KnownPartition, listener: str) -> Partition:

@@ -54,7 +54,9 @@ def describe_user_scram_credentials(
 
 def _described(image: Image, user: str, times: int) -> Result:
     if times > 1:
-        text = f"Cannot describe SCRAM credentials for the same user twice: {user}"
+        text = (
+            f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
+        )
         return _failed(user, ErrorCode.DUPLICATE_RESOURCE, text)
     infos = [
         Info(mechanism=mechanism, iterations=found.iterations)
@@ -62,7 +64,7 @@ def _described(image: Image, user: str, times: int) -> Result:
         if (found := image.scram_credentials.get((user, int(mechanism)))) is not None
     ]
     if not infos:
-        text = f"The user has no SCRAM credential: {user}"
+        text = f"Attempt to describe a user credential that does not exist: {user}"
         return _failed(user, ErrorCode.RESOURCE_NOT_FOUND, text)
     return Result(user=user, error_message=None, credential_infos=infos)
 

@@ -3,8 +3,8 @@
 KIP-699 (v4: several keys), KIP-890 (v5). Kafka: KafkaApis.getCoordinator (3.9).
 
 Per key, in order: GROUP_AUTHORIZATION_FAILED or TRANSACTIONAL_ID_AUTHORIZATION_FAILED without
-DESCRIBE on it; INVALID_REQUEST for share groups, which no broker here coordinates; for other types
-UNKNOWN_SERVER_ERROR; COORDINATOR_NOT_AVAILABLE while the internal topic is being created or its
+DESCRIBE on it; INVALID_REQUEST for share groups, which no broker here coordinates, and for other
+types; COORDINATOR_NOT_AVAILABLE while the internal topic is being created or its
 partition has no leader that is alive. The topic is created by the controller, which this broker
 asks for itself.
 """
@@ -34,6 +34,10 @@ _TEXTS: Final = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+    ErrorCode.INVALID_REQUEST: (
+        "This most likely occurs because of a request being malformed by the client library or the "
+        "message was sent to an incompatible broker. See the broker logs for more details."
+    ),
 }
 
 
@@ -50,8 +54,11 @@ def refused(
     """The response with the error, for each key if there are keys."""
     if request.coordinator_keys:
         found = [_coordinator(key, _Found(code)) for key in request.coordinator_keys]
+        for one in found:
+            one.error_message = _TEXTS.get(code, text)
         return Response(coordinators=found)
-    return Response(error_code=code, error_message=text, node_id=NOBODY.id, port=NOBODY.port)
+    why = _TEXTS.get(code, text)
+    return Response(error_code=code, error_message=why, node_id=NOBODY.id, port=NOBODY.port)
 
 
 @serves(m.FindCoordinatorRequest, refused=refused)
@@ -59,6 +66,8 @@ def find_coordinator(
     cluster: KnownCluster, request: m.FindCoordinatorRequest, asked: Asked
 ) -> Answer:
     """Find the coordinator of each key."""
+    if request.key_type not in {GROUP, TRANSACTION, SHARE}:
+        return Answer(refused(request, ErrorCode.INVALID_REQUEST, None))
     caller = reading(cluster, request, asked)
     batch = asked.api_version >= BATCHES_SINCE
     keys = request.coordinator_keys if batch else (request.key,)
@@ -105,8 +114,6 @@ def _find(cluster: KnownCluster, kind: int, key: str, caller: BrokerReading) -> 
         if known and not caller.may_on_cluster(Operation.CLUSTER_ACTION):
             return _Found(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return _Found(ErrorCode.INVALID_REQUEST)
-    if kind not in {GROUP, TRANSACTION}:
-        return _Found(ErrorCode.UNKNOWN_SERVER_ERROR)
     name = OFFSETS if kind == GROUP else TRANSACTIONS
     topic = cluster.topic(name)
     if topic is None:

@@ -32,6 +32,7 @@ OFFSETS: Final = "__consumer_offsets"
 TRANSACTIONS: Final = "__transaction_state"
 INTERNAL: Final = frozenset({OFFSETS, TRANSACTIONS})
 NOT_ASKED: Final = -(2**31)
+_WITHOUT_OPERATIONS: Final = {ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID}
 _ALL_IF_EMPTY: Final = 0
 _IDS_SINCE: Final = 12
 _LISTENER_ERROR_SINCE: Final = 6
@@ -72,8 +73,8 @@ def metadata(
             found, create = _by_name(cluster, names, request, asked, caller)
     if request.include_topic_authorized_operations:
         for topic in found:
-            if topic.error_code == ErrorCode.NONE:
-                assert topic.name is not None, "what has no error has a name"
+            # Also of one that does not exist: only what may not be seen has none.
+            if topic.name is not None and topic.error_code not in _WITHOUT_OPERATIONS:
                 topic.topic_authorized_operations = caller.operations_on_topic(topic.name)
     response = _response(cluster, found, asked)
     if request.include_cluster_authorized_operations:

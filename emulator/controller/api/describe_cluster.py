@@ -26,6 +26,9 @@ Response = m.DescribeClusterResponse
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
 NOT_ASKED: Final = -(2**31)
+MISMATCH: Final = (
+    "The request was sent to an endpoint of type {}, but we wanted an endpoint of type {}"
+)
 ON_CLUSTER: Final = (
     Operation.CREATE,
     Operation.ALTER,
@@ -96,7 +99,7 @@ def check(image: Image, request: m.DescribeClusterRequest, ctx: Context) -> ApiE
     if asked != CONTROLLERS:
         if asked == BROKERS:
             code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
-            text = "The request was sent to an endpoint of type controller, but we wanted brokers."
+            text = MISMATCH.format("CONTROLLER", "BROKER")
         else:
             code = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
             text = f"Unsupported endpoint type {asked}"

@@ -86,7 +86,7 @@ def describe_configs(
             results.append(_answer(resource, told))
             continue
         answer = _answer(resource, ApiError(ErrorCode.NONE, ""))
-        answer.configs = [_shaped(entry, request, ctx) for entry in told]
+        answer.configs = [_shaped(entry, request) for entry in told]
         results.append(answer)
     return Result(Response(results=results))
 
@@ -199,11 +199,10 @@ def _entry(name: str, value: str | None, kind: Type, synonyms: Iterable[Synonym]
     )
 
 
-def _shaped(entry: Entry, request: m.DescribeConfigsRequest, ctx: ReadContext) -> Entry:
+def _shaped(entry: Entry, request: m.DescribeConfigsRequest) -> Entry:
     if not request.include_synonyms:
         entry.synonyms = []
-    if ctx.api_version == 0:
-        entry.is_default = entry.config_source == DEFAULT_SOURCE
+    # `is_default` of version 0 stays false, as Kafka's servers have it since sources are told.
     return entry
 
 

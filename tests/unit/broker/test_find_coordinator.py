@@ -95,9 +95,10 @@ def test_an_existing_topic_is_not_created_again():
 
 
 @pytest.mark.parametrize("kind", [3, 9, -1])
-def test_an_unknown_type_is_an_unknown_error(kind: int):
+def test_an_unknown_type_is_an_invalid_request(kind: int):
     answer = ask(LED, batch("a", kind=kind))
-    assert found(answer) == [("a", ErrorCode.UNKNOWN_SERVER_ERROR, -1)]
+    assert found(answer) == [("a", ErrorCode.INVALID_REQUEST, -1)]
+    assert "malformed by the client library" in answer.response.coordinators[0].error_message
     assert answer.create == ()
 
 
