@@ -14,7 +14,7 @@ from bench.rig.ports import HOST, free_ports
 from bench.rig.process import Process, ProcessError
 
 _PROTOCOLS = "CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT,CLIENT:PLAINTEXT"
-_COMMAND = "from emulator.cli import main; main()"
+COMMAND = "from emulator.cli import main; main()"
 _ASK_S = 2.0
 
 
@@ -98,7 +98,7 @@ class Bridge(Process):
 
     def _run(self, verb: str, *arguments: str) -> Self:
         self.write_properties()
-        return self.launch([sys.executable, "-c", _COMMAND, verb, "-c", self.config, *arguments])
+        return self.launch([sys.executable, "-c", COMMAND, verb, "-c", self.config, *arguments])
 
     def page(self, path: str) -> str | None:
         """A page of its HTTP server, such as ``/metrics``; None while it does not answer."""

@@ -15,6 +15,7 @@ from typing import Final, Self
 
 from bench.load import cluster_api as api
 from bench.rig.bridge import Bridge
+from bench.rig.bridge_broker import BridgeBroker
 from bench.rig.kafka import TOKEN_SECRET, Broker, KraftController
 from bench.rig.process import ProcessError
 from bench.rig.readiness import known_to
@@ -24,7 +25,7 @@ from wire import messages as m
 RELEASE: Final = "3.9.2"
 COUNT: Final = 3
 OURS, KAFKA = "ours", "Kafka"
-COLUMNS: Final = ((KAFKA, KAFKA), (KAFKA, OURS))
+COLUMNS: Final = ((KAFKA, KAFKA), (KAFKA, OURS), (OURS, KAFKA), (OURS, OURS))
 """(brokers, controller) of each column; the first one is what the others are compared with."""
 CLUSTER_ID: Final = "4L6g3nShT-eMCtK--X86sw"
 _MARKER: Final = "marker"
@@ -87,8 +88,9 @@ class Column:
 
     def _start(self) -> None:
         port = self._controller()
+        kind = BridgeBroker if self.brokers == OURS else Broker
         self.servers = [
-            Broker(
+            kind(
                 RELEASE,
                 number,
                 self.folder / "brokers",

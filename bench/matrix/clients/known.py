@@ -11,6 +11,8 @@ from typing import Final
 
 from bench.matrix.clients.columns import KAFKA, OURS
 
+OUR_BROKER: Final = (f"{OURS} + {KAFKA}", f"{OURS} + {OURS}")
+"""Columns where the brokers are ours."""
 OUR_CONTROLLER: Final = (f"{KAFKA} + {OURS}", f"{OURS} + {OURS}")
 """Columns where the controller is ours."""
 
@@ -49,5 +51,26 @@ KNOWN: Final = (
         OUR_CONTROLLER,
         "voter changes are not implemented: AddRaftVoter and RemoveRaftVoter are not advertised",
         "no voter changes",
+    ),
+    Known(
+        ".*",
+        "list_?[cC]onsumer_?[gG]roups|describe_?[cC]onsumer_?[gG]roups nosuch|listTransactions",
+        OUR_BROKER,
+        "our broker coordinates no groups and no transactions: INVALID_REQUEST",
+        "no records",
+    ),
+    Known(
+        "Java client .*",
+        "incrementalAlterConfigs logger",
+        OUR_BROKER,
+        "our broker has no loggers to change: INVALID_REQUEST",
+        "no loggers",
+    ),
+    Known(
+        "Java client .*",
+        "describeConfigs with documentation",
+        OUR_BROKER,
+        "our broker has no text for each config",
+        "no texts",
     ),
 )

@@ -14,6 +14,7 @@ REFERENCE: Final = "Kafka + Kafka"
 """The column that the others are compared with: Kafka's brokers, Kafka's controller."""
 _SHOWN: Final = 60
 _LINES: Final = 6
+_BEFORE: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,21 @@ def details(judged: Judged, *, known: bool = False) -> str:
 
 def _detail(row: Row, column: str, why: str) -> str:
     theirs, mine = row.texts[REFERENCE].splitlines(), row.texts[column].splitlines()
-    gone = [f"  - {line}" for line in theirs if line not in mine]
-    new = [f"  + {line}" for line in mine if line not in theirs]
+    gone = [line for line in theirs if line not in mine]
+    new = [line for line in mine if line not in theirs]
+    # Long lines mostly differ in one place: what comes long before it says nothing.
+    start = _alike([*gone, *new]) - _BEFORE if gone and new else 0
     head = f"{row.client} {row.call}, {column}" + (f" ({why})" if why else "")
-    return "\n".join([head, *gone[:_LINES], *new[:_LINES]])
+    return "\n".join(
+        [
+            head,
+            *(f"  - {line[max(start, 0) :]}" for line in gone[:_LINES]),
+            *(f"  + {line[max(start, 0) :]}" for line in new[:_LINES]),
+        ]
+    )
+
+
+def _alike(lines: Sequence[str]) -> int:
+    """How many characters at the beginning all lines share."""
+    columns = zip(*lines, strict=False)
+    return next((at for at, column in enumerate(columns) if len(set(column)) > 1), 0)

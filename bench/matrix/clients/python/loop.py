@@ -77,7 +77,7 @@ def _value(key: Any, value: Any) -> str:
     if key in _CHANCE:
         return _CHANCE[key]
     if key == "topic_id":
-        return "<none>" if str(value) in _NO_TOPIC else "<id>"
+        return "<none>" if value is None or str(value) in _NO_TOPIC else "<id>"
     if isinstance(value, Enum):
         return value.name
     if isinstance(value, dict):

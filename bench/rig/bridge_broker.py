@@ -1,0 +1,43 @@
+"""Our broker as a child process, on the very properties that Kafka's is started with."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final, Self
+
+from bench.rig.bridge import COMMAND
+from bench.rig.kafka import Broker, ibp
+from bench.rig.ports import is_open
+
+_DEFAULT: Final = "3.9"
+
+
+class BridgeBroker(Broker):
+    """``kraft-bridge broker``; everything else is as of `bench.rig.kafka.Broker`."""
+
+    def properties(self) -> dict[str, object]:
+        """Kafka's; and, unless that is what it is without, the release it is to be."""
+        release = ibp(self.release)
+        more = {} if release == _DEFAULT else {"kraftbridge.release": release}
+        return super().properties() | more
+
+    def start(self) -> Self:
+        """Start it with `properties`; `wait_started` then waits until it serves.
+
+        Raises:
+            ProcessError: it is running already.
+        """
+        self.log = self.out
+        path = self._write_properties()
+        return self.launch([sys.executable, "-c", COMMAND, "broker", "-c", path])
+
+    def wait_started(self, timeout_s: float = 30) -> Self:
+        """Wait until it accepts connections.
+
+        Raises:
+            PortTakenError: a port of it was taken meanwhile.
+            ProcessError: it ended, or the time is over.
+        """
+        port = self.client_port
+        self.wait_until(f"port {port}", lambda: is_open(port), timeout_s)
+        return self

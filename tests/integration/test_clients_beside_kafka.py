@@ -1,0 +1,55 @@
+"""Python clients of our broker on our controller get the answers of Kafka's broker on Kafka's.
+
+Both clusters run at the same time and answer for themselves; `make matrix` has the whole table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from bench.matrix.clients import run, table
+from bench.matrix.clients.clients import PythonClient
+from bench.matrix.clients.columns import KAFKA, OURS, Column
+from bench.matrix.clients.known import KNOWN
+from bench.matrix.readers.outcome import Outcome
+
+CLIENTS = {
+    "frames": "frames_calls",
+    "aiokafka": "aiokafka_calls",
+    "confluent-kafka": "confluent_calls",
+    "kafka-python 3": "kafka_python_calls",
+}
+
+
+def answers(stage: Column) -> list[Outcome]:
+    with stage:
+        return run.column(stage, [PythonClient(name, module) for name, module in CLIENTS.items()])
+
+
+@pytest.fixture(scope="module")
+def kraft_brokers(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Column]:
+    """Kafka's cluster and ours, not started yet."""
+    columns = [
+        Column(owner, owner, tmp_path_factory.mktemp(owner) / "cluster") for owner in (KAFKA, OURS)
+    ]
+    return {column.name: column for column in columns}
+
+
+@pytest.mark.jvm
+@pytest.mark.requirement("I10", "I11", "I13", "I16")
+def test_python_clients_get_kafkas_answers(kraft_brokers: Mapping[str, Column]) -> None:
+    with ThreadPoolExecutor(len(kraft_brokers)) as pool:
+        found = dict(zip(kraft_brokers, pool.map(answers, kraft_brokers.values()), strict=True))
+    judged = table.judge(table.rows(found), KNOWN)
+    assert not judged.wrong, table.details(judged)
+    assert not judged.stale, table.details(judged)
+    # What was compared: answers, refusals by the controller for the client's principal, and values.
+    told = {(one.tool, one.what): one.text for one in found[f"{OURS} + {OURS}"]}
+    assert len(told) > 200
+    assert "TOPIC_AUTHORIZATION_FAILED" in told["confluent-kafka", "delete_topics, denied"]
+    assert "TOPIC_ALREADY_EXISTS" in told["confluent-kafka", "create_topics c1 again"]
+    assert "4000" in told["aiokafka", "describe_configs one of a1"]
+    assert not [name for name, text in told.items() if text.startswith("NO ANSWER")]
