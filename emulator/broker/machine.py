@@ -24,7 +24,8 @@ from emulator.broker.part import Part
 from emulator.broker.producer_ids import ProducerIdSource
 from emulator.broker.registry import ANONYMOUS, Answer, Asked, PassOn, offered, refused, served
 from emulator.broker.side import BrokerSide
-from emulator.broker.unforwarded import unforwarded
+from emulator.broker.strict_versions import for_the_controller_alone
+from emulator.broker.unforwarded import NOT_CONTROLLER, unforwarded
 from emulator.config.broker import BrokerConfig
 from emulator.config.reading import INT_MAX
 from emulator.controller.failures import RequestFailures, failure_line
@@ -220,12 +221,15 @@ class BrokerNode:
     def _to_controller(
         self, request: Request, data: bytes, passed_on: PassOn | None, now_ms: int
     ) -> list[Effect]:
+        header = request.ticket.header
+        key = header.api_key
+        if self.config.strict_versions and for_the_controller_alone(header, self.side):
+            return self._reply(request, refused(key, request.message, *NOT_CONTROLLER), now_ms)
         if not self.side.forwards:
-            key = request.ticket.header.api_key
             return self._reply(request, refused(key, request.message, *unforwarded(key)), now_ms)
         self.forwarding.forward(
             data,
-            request.ticket.header,
+            header,
             _who(request),
             now_ms,
             lambda outcome: self._outcomes.append((request, outcome, passed_on)),

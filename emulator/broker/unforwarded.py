@@ -19,11 +19,14 @@ _NOT_HERE: Final = (
     "This broker is in ZooKeeper mode without migration and does not write to ZooKeeper; ask a "
     "Kafka broker."
 )
-_NOT_CONTROLLER: Final = "This is not the correct controller for this cluster."
+NOT_CONTROLLER: Final = (
+    ErrorCode.NOT_CONTROLLER,
+    "This is not the correct controller for this cluster.",
+)
 
 
 def unforwarded(api_key: int) -> tuple[ErrorCode, str]:
     """The error for a request that only a controller can serve, and its text."""
     if api_key in WRITTEN_BY_ANY_BROKER:
         return ErrorCode.INVALID_REQUEST, _NOT_HERE
-    return ErrorCode.NOT_CONTROLLER, _NOT_CONTROLLER
+    return NOT_CONTROLLER
