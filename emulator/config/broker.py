@@ -77,6 +77,7 @@ class BrokerConfig:
     metrics_port: int = -1
     """-1: no HTTP endpoint; 0: any free port."""
     strict_versions: bool = False
+    faults_enabled: bool = False
     connections: ConnectionSettings = ConnectionSettings()  # noqa: RUF009  # frozen
     zookeeper: ZooKeeperMode | None = None
     """None: KRaft mode."""
@@ -102,8 +103,10 @@ _PLAIN: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "socket_request_max_bytes": ("socket.request.max.bytes", integer(1)),
     "metrics_port": ("kraftbridge.metrics.port", integer(0, 65_535)),
     "strict_versions": ("kraftbridge.kip590.strict.versions", boolean),
+    "faults_enabled": ("kraftbridge.faults.enable", boolean),
 }
 """Field of :class:`BrokerConfig` -> its property and its parser; the default is the field's."""
+_OURS: Final = sorted(key for key, _ in _PLAIN.values() if key.startswith(_OWN_PREFIX))
 _DEFAULTS: Final[Mapping[str, Any]] = {
     one.name: one.default for one in fields(BrokerConfig) if one.default is not MISSING
 }
@@ -158,6 +161,8 @@ def load_broker(raw: Mapping[str, str], host_name: str) -> tuple[BrokerConfig, t
     r.problems += _security_problems(r, in_kraft=in_kraft)
     if not config.log_dirs:
         r.problems.append("log.dirs is required")
+    if config.faults_enabled and config.metrics_port < 0:
+        r.problems.append("kraftbridge.faults.enable=true: needs kraftbridge.metrics.port")
     warnings, unknown = _unknown(r)
     r.problems += unknown
     if r.problems:
@@ -313,9 +318,5 @@ def _unknown(r: PropertyReader) -> tuple[tuple[str, ...], list[str]]:
     ours = [key for key in unknown if key.startswith(_OWN_PREFIX)]
     return (
         tuple(f"unknown configuration key {key}" for key in unknown if key not in ours),
-        [
-            f"{key}: unknown; a broker has kraftbridge.release, kraftbridge.metrics.port and "
-            "kraftbridge.kip590.strict.versions"
-            for key in ours
-        ],
+        [f"{key}: unknown; a broker has {', '.join(_OURS)}" for key in ours],
     )

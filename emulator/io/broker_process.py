@@ -22,9 +22,11 @@ from emulator.broker.machine import BrokerNode, BrokerSurroundings
 from emulator.broker.shared_log import LogImages
 from emulator.broker.zookeeper_folders import ZooKeeperFolders, identify_in_zookeeper_mode
 from emulator.config.broker import BrokerConfig
+from emulator.faults.script import FaultScript
 from emulator.io import descriptors, http, serving
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk, FolderLockedError
+from emulator.io.faults_route import TOKEN_FILE, FaultsRoute
 from emulator.io.logging import logger
 from emulator.io.run import Shell
 from emulator.seam import Halt, Log, ReplaceFile
@@ -111,6 +113,7 @@ class BrokerProcess:
         log: takes its log lines.
         images: of its cluster; brokers of one process share them.
         connections_max: how many connections may be accepted.
+        faults: strikes requests, for tests of clients; None: nothing does.
     """
 
     def __init__(
@@ -122,8 +125,11 @@ class BrokerProcess:
         *,
         images: LogImages | None = None,
         connections_max: int,
+        faults: FaultScript | None = None,
     ) -> None:
         self.config = config
+        self.faults = faults
+        self._faults_route: FaultsRoute | None = None
         self.clock = clock
         self.log = log
         self.http_port = -1
@@ -134,6 +140,7 @@ class BrokerProcess:
             random.Random(os.urandom(16)),  # noqa: S311 - no secrets
             clock.now_ns,
             connections_max,
+            faults,
         )
         self.node: BrokerNode = broker_node(config, folders.identity, images or LogImages(), around)
         self.shell = Shell(self.node, folders.disk, clock, log=log, row=_no_row)
@@ -189,6 +196,16 @@ class BrokerProcess:
         finally:
             if server is not None:
                 server.close()
+            if self._faults_route is not None:
+                self._faults_route.close()
+
+    def _actions(self) -> http.Actions:
+        if self.faults is None or not self.config.faults_enabled:
+            return {}
+        self._faults_route = FaultsRoute(self.faults, Path(self.config.metadata_log_dir))
+        where: dict[str, object] = {"path": "/faults", "token": TOKEN_FILE}
+        self.log(Log("warning", "requests may be made to fail by a script of faults", where))
+        return {"/faults": self._faults_route.answer}
 
     def _routes(self) -> http.Routes:
         def metrics() -> http.Page:
@@ -224,7 +241,10 @@ def run_broker(config: BrokerConfig, *, log_json: bool) -> int:
     def run() -> Halt:
         with contextlib.closing(BrokerFolders(config)) as folders:
             most = descriptors.for_connections()
-            process = BrokerProcess(config, folders, Clock(), log, connections_max=most)
+            faults = FaultScript() if config.faults_enabled else None
+            process = BrokerProcess(
+                config, folders, Clock(), log, connections_max=most, faults=faults
+            )
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 return runner.run(process.run())
 

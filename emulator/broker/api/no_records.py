@@ -1,8 +1,8 @@
 """The APIs of records, groups and transactions: offered, and refused with one error.
 
 This broker stores no records. It offers these APIs, because clients infer a broker's release from
-them, and answers every request with INVALID_REQUEST, which no client repeats
-(docs/divergence.md).
+them, and answers every request with INVALID_REQUEST, which clients do not
+count as an error that passes (docs/divergence.md).
 """
 
 from __future__ import annotations
