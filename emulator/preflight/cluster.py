@@ -31,12 +31,12 @@ def migration_readable(survey: Survey) -> Iterator[Outcome]:
             migration.PATH,
             "null data" if node.data is None else str(error),
             "the migration cannot tell whether one was begun before, and does not start",
-            "delete /migration if no migration is under way",
+            "delete /migration if no migration is in progress",
             "KAFKA-19480",
         )
 
 
-@rule("B02", "no earlier migration has left its mark")
+@rule("B02", "/migration holds no earlier migration")
 def migration_stale(survey: Survey) -> Iterator[Outcome]:
     """A ``/migration`` of an earlier attempt makes Kafka skip the copy and empty ZooKeeper."""
     try:
@@ -71,13 +71,13 @@ def controller_held(survey: Survey) -> Iterator[Outcome]:
         "B03",
         controller.PATH,
         f"KRaft controller {holder.broker_id} holds it, in epoch {holder.kraft_epoch}",
-        "two quorums would write to one tree; the later claim takes the cluster from the other",
+        "two quorums would write to one tree; the controller that claims later deposes the other",
         "finish or roll back that migration; if it is yours, give its server.properties with -c",
         "KIP-866, Controller Migration",
     )
 
 
-@rule("B04", "everybody belongs to this cluster")
+@rule("B04", "every node belongs to this cluster")
 def cluster_id(survey: Survey) -> Iterator[Outcome]:
     """``/cluster/id`` is there and in every ``meta.properties``."""
     found = survey.json(CLUSTER_ID).get("id")
@@ -178,32 +178,32 @@ def _absent(survey: Survey) -> Iterator[Outcome]:
             "the copy waits until it has registered",
             "start it"
             if broker_id in known
-            else "start it, or move its replicas away if the broker is gone for good",
+            else "start it, or move its replicas away if the broker does not come back",
             "KIP-866, Migration Trigger",
             Severity.WARNING if broker_id in known else Severity.BLOCKER,
         )
 
 
-@rule("W01", "nothing is under way in /admin")
+@rule("W01", "no operation is in progress in /admin")
 def pending_work(survey: Survey) -> Iterator[Outcome]:
     """Work that the ZooKeeper controller has begun and may not have finished."""
     told = (
         (
             "/admin/delete_topics",
             "its deletion is pending",
-            "the topic is not copied; brokers that were down keep its folder as a stray",
+            "the topic is not copied; brokers that were down keep its folder",
             "let the deletion end: start the brokers that hold its replicas",
         ),
         (
             "/admin/reassign_partitions",
             "a reassignment by znode",
-            "no KRaft controller looks at it: it is neither done nor removed",
+            "no KRaft controller reads it: it is neither carried out nor removed",
             "let it end, or delete the znode",
         ),
         (
             "/admin/preferred_replica_election",
             "an election by znode",
-            "no KRaft controller looks at it",
+            "no KRaft controller reads it",
             "let it end, or delete the znode",
         ),
     )
@@ -216,7 +216,7 @@ def pending_work(survey: Survey) -> Iterator[Outcome]:
             yield finding("W01", one, what, consequence, remedy, "KIP-866, Topic Deletions")
 
 
-@rule("W04", "epochs leave room for a rollback")
+@rule("W04", "epochs allow a rollback")
 def epochs(survey: Survey) -> Iterator[Outcome]:
     """A partition state of a higher epoch than ``/controller_epoch``: offline after a rollback."""
     try:
@@ -256,7 +256,7 @@ def epochs(survey: Survey) -> Iterator[Outcome]:
             )
 
 
-@rule("W10", "the chroot is the brokers' own")
+@rule("W10", "the chroot is the one of the brokers")
 def chroot(survey: Survey) -> Iterator[Outcome]:
     """A chroot in some connect strings and not in others is another cluster."""
     told = {one.name: _chroot(one.get("zookeeper.connect")) for one in survey.properties}
@@ -268,7 +268,7 @@ def chroot(survey: Survey) -> Iterator[Outcome]:
                 name,
                 f"zookeeper.connect has the chroot {path or '/'!r}, read was "
                 f"{survey.chroot or '/'!r}",
-                "this node looks at another tree",
+                "this node uses another tree",
                 "use one connect string everywhere",
                 "KIP-866, Configurations",
             )

@@ -107,8 +107,8 @@ def _unreadable(path: str, fact: str) -> Outcome:
         "B07",
         path,
         fact,
-        "kraft-bridge refuses the copy; Kafka's controller fails on it again and again",
-        "mend or delete the znode; kraft-bridge plan --dump names every refusal",
+        "kraft-bridge refuses the copy; Kafka's controller fails on it at every attempt",
+        "repair or delete the znode; kraft-bridge plan --dump names every refusal",
         "KIP-866, Initial Data Migration",
     )
 
@@ -178,7 +178,7 @@ def _lets_write(entry: tuple[int, str, str], identities: frozenset[str]) -> bool
     return scheme == "world" or f"{scheme}:{name.partition(':')[0]}" in identities
 
 
-@rule("W05", "ACLs mean the same to the target")
+@rule("W05", "ACLs have the same effect in the target release")
 def acls(survey: Survey) -> Iterator[Outcome]:
     """Entries unknown to the target, and those that some releases handle wrongly."""
     told = [one.get("kraftbridge.release") for one in survey.controllers]
@@ -208,7 +208,7 @@ def acls(survey: Survey) -> Iterator[Outcome]:
                 "W05",
                 root,
                 f"{count} notifications",
-                "brokers read them all when they start; they should go after 15 minutes",
+                "brokers read them all when they start; they should be deleted after 15 minutes",
                 "find out why no broker removes them",
                 "ZkNodeChangeNotificationListener",
             )
@@ -251,7 +251,7 @@ def _acl_entries(
         )
 
 
-@rule("W06", "users, clients and addresses are told apart")
+@rule("W06", "users, clients and addresses are distinct")
 def entities(survey: Survey) -> Iterator[Outcome]:
     """Quotas and credentials on one user, defaults, quotas of addresses."""
     for name in survey.children("/config/users"):
@@ -314,7 +314,7 @@ def sizes(survey: Survey) -> Iterator[Outcome]:
                 "W12",
                 path,
                 f"{size:,} bytes; jute.maxbuffer is {limit:,}",
-                "a little more, and neither broker nor controller can read or write it",
+                "above the limit neither brokers nor controllers can read or write it",
                 "raise jute.maxbuffer on ZooKeeper, brokers and controllers",
                 "ZooKeeper, jute.maxbuffer",
             )
@@ -324,6 +324,6 @@ def sizes(survey: Survey) -> Iterator[Outcome]:
             "/",
             f"{len(survey.nodes):,} znodes",
             "reading them all takes long, and each claim reads them all",
-            "remove what nobody needs",
+            "remove znodes that are not needed",
             "KIP-866, Initial Data Migration",
         )

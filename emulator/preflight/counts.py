@@ -79,7 +79,7 @@ def count(survey: Survey) -> Counts:
     )
 
 
-@rule("I01", "how much there is")
+@rule("I01", "amount of metadata")
 def amounts(survey: Survey) -> Iterator[Outcome]:
     """Entities by class."""
     found = count(survey)
@@ -94,7 +94,7 @@ def amounts(survey: Survey) -> Iterator[Outcome]:
     )
 
 
-@rule("I02", "how long it takes")
+@rule("I02", "estimated duration")
 def durations(survey: Survey) -> Iterator[Outcome]:
     """Copy and full comparison, from measured round trips."""
     records = sum(survey.copy.records.values())
@@ -125,7 +125,7 @@ def _time(ms: float) -> str:
     return f"{ms / 1e3:.1f} s" if ms < 120_000 else f"{ms / 60e3:.1f} min"
 
 
-@rule("I03", "what a change costs")
+@rule("I03", "writes per change")
 def costs(survey: Survey) -> Iterator[Outcome]:
     """Operations in ZooKeeper of one administrative change in dual write."""
     yield finding(

@@ -44,8 +44,8 @@ def topic_ids(survey: Survey) -> Iterator[Outcome]:
                 "B06",
                 path,
                 "no topic_id",
-                "the copy refuses the topic; Kafka's controller fails on it again and again",
-                "set inter.broker.protocol.version to 2.8 or above and change the controller once",
+                "the copy refuses the topic; Kafka's controller fails on it at every attempt",
+                "set inter.broker.protocol.version to 2.8 or above and elect another controller",
                 "KIP-516",
             )
         elif names.setdefault(topic_id, name) != name:
@@ -77,7 +77,7 @@ def unhealthy(survey: Survey) -> Iterator[Outcome]:
                     "W02",
                     path,
                     fact,
-                    "copied as it is; a broken partition is no healthier afterwards",
+                    "copied as it is; the copy does not repair a partition",
                     "start the brokers that hold its replicas, or elect a leader",
                     "ZkTopicMigrationClient",
                 )
@@ -97,7 +97,7 @@ def _sick(state: dict[str, Any], replicas: list[Any]) -> str:
     return ""
 
 
-@rule("W03", "no reassignment is under way")
+@rule("W03", "no reassignment is in progress")
 def reassigning(survey: Survey) -> Iterator[Outcome]:
     """Adding or removing replicas in a topic's znode."""
     for name in _copied(survey):
@@ -117,7 +117,7 @@ def reassigning(survey: Survey) -> Iterator[Outcome]:
             )
 
 
-@rule("W07", "configs mean something to the target")
+@rule("W07", "the target release knows all configs")
 def topic_configs(survey: Survey) -> Iterator[Outcome]:
     """Topic configs unknown to 3.9 or deprecated; dynamic configs of brokers."""
     known = known_topic_configs("3.9")
@@ -139,7 +139,7 @@ def topic_configs(survey: Survey) -> Iterator[Outcome]:
                 yield finding(
                     "W07",
                     path,
-                    f"{key} is no topic config of Kafka 3.9",
+                    f"{key} is not a topic config of Kafka 3.9",
                     "copied as it is; the next change of this topic's configs is refused for it",
                     f"kafka-configs --alter --topic {name} --delete-config {key}",
                     "LogConfig",
@@ -153,12 +153,12 @@ def topic_configs(survey: Survey) -> Iterator[Outcome]:
                 f"dynamic broker configs: {', '.join(keys)}",
                 "copied; they win over server.properties, in KRaft too. Log levels set at run time "
                 "are in no store and last until the broker restarts",
-                "none, if they are meant",
+                "none, if they are intended",
                 "KIP-226",
             )
 
 
-@rule("W08", "nothing is left over from topics")
+@rule("W08", "no znode remains of deleted topics")
 def orphans(survey: Survey) -> Iterator[Outcome]:
     """A config without a topic, partitions without an assignment."""
     existing = set(survey.children(ROOT))
@@ -180,7 +180,7 @@ def orphans(survey: Survey) -> Iterator[Outcome]:
                 yield finding(
                     "W08",
                     f"{path}/partitions/{index}",
-                    "a partition that is assigned to nobody",
+                    "a partition without an assignment",
                     "not copied; removed when the stores are made equal",
                     "none",
                     "TopicPartitionZNode",
@@ -199,6 +199,6 @@ def collisions(survey: Survey) -> Iterator[Outcome]:
                 f"{ROOT}/{name}",
                 f"collides with {other}",
                 "both are copied, but a KRaft controller would not create the second again",
-                "none, unless the topic is to be made anew",
+                "none, unless the topic is to be created again",
                 "Topic.hasCollision",
             )
