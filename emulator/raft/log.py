@@ -51,11 +51,12 @@ class MetadataLog:
     ``start_offset <= durable_end <= end_offset``, each on a batch boundary; at most one group is
     being synced; a group never spans two segments.
 
-    What recovery read is durable before the first group is written (``recovery.py`` ensures it). A
-    batch that is not the first of its group says in ``base_sequence`` how many offsets before it
-    the group begins. So an intact batch proves that everything below its group was durable when it
-    was written. The first batch of a group, and every batch of a log that Kafka wrote, has no
-    sequence: it proves that everything below the batch was durable.
+    A group is written only when the group before it is durable, and the first group only when what
+    recovery read is durable (``recovery.py`` ensures it). So an intact batch proves that everything
+    below the start of its group was durable when the batch was written. The batch records that
+    start: ``base_sequence`` is the distance in offsets from the start of the group to the batch.
+    The first batch of a group has no sequence, and neither has any batch that Kafka wrote. Such a
+    batch proves that everything below itself was durable.
     """
 
     def __init__(self, segment_bytes: int, *, start_offset: int = 0) -> None:
@@ -85,7 +86,7 @@ class MetadataLog:
 
     @property
     def next_sequence(self) -> int:
-        """The ``base_sequence`` of the next batch; see the class."""
+        """The ``base_sequence`` of the next batch; see the docstring of the class."""
         return self.end_offset - self._buffer[0].base_offset if self._buffer else NO_SEQUENCE
 
     def recovered(self, batch: LogBatch) -> None:
@@ -130,10 +131,9 @@ class MetadataLog:
         self._roll_next = True
 
     def truncate_from_start(self, offset: int) -> list[Effect]:
-        """Drop batches below ``offset`` and delete segments that hold no others.
+        """Delete the segments that hold only records below ``offset``, and drop those below it.
 
-        Batches are dropped only with their segment file: those that a restart would find again are
-        kept.
+        If no segment can be deleted, nothing is dropped: a restart would read the batches again.
         """
         assert offset <= self.durable_end, "only what is durable may be cut away"
         gone = [

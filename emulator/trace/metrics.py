@@ -108,7 +108,7 @@ ZK_WRITE_BEHIND_LAG = Metric(
 ZK_WRITE_BEHIND_LAG_WITHOUT_NO_OPS = _records(
     "kraft_bridge_zk_write_behind_lag_without_no_ops_records",
     "The lag without NoOpRecords, which change nothing in ZooKeeper: 0 means the stores "
-    "agree, but for znodes that were skipped or left out.",
+    "agree, except for znodes that were skipped or left out.",
 )
 ZK_WRITE_BEHIND_LAG_MS = Metric(
     "kraft_bridge_zk_write_behind_lag_ms",
@@ -130,11 +130,11 @@ ZK_WRITE_BEHIND_COUNTED = _records(
 )
 ZK_WRITE_BEHIND_BOUND = _records(
     "kraft_bridge_zk_write_behind_bound_records",
-    "The configured bound of the counted records; 0 is none, as Kafka.",
+    "The first bound of the counted records; 0: no bound, as in Kafka.",
 )
 ZK_WRITE_BEHIND_HARD_BOUND = _records(
     "kraft_bridge_zk_write_behind_hard_bound_records",
-    "The second bound, where changes of ISRs and deletions wait too; 0 is none.",
+    "The second bound, where ISR changes and deletions wait too; 0: no bound.",
 )
 ZK_WRITE_SNAPSHOT_TIME_MS = Metric(
     "kraft_bridge_zk_write_snapshot_time_ms",
@@ -165,7 +165,7 @@ ZK_WRITE_BLOCKING_KRAFT_MS = Metric(
 )
 ZK_WRITE_BLOCKING_KRAFT_TOTAL_MS = Metric(
     "kraft_bridge_zk_write_blocking_kraft_operations_ms",
-    "The same summed over operations: 100 that wait 1 s are 100 s. Not in Apache Kafka.",
+    "Sum of the same over all operations: 100 that wait 1 s count 100 s. Not in Apache Kafka.",
     unit="ms",
     kind=MetricKind.COUNTER,
     source="KIP-866, older draft",
@@ -173,7 +173,8 @@ ZK_WRITE_BLOCKING_KRAFT_TOTAL_MS = Metric(
 )
 ZK_WRITE_BLOCKING_KRAFT_UNION_MS = Metric(
     "kraft_bridge_zk_write_blocking_kraft_union_ms",
-    "Time in which at least one operation waited: 100 that wait 1 s are 1 s. Not in Apache Kafka.",
+    "Time in which at least one operation waited: 100 that wait during the same 1 s count 1 s. Not "
+    "in Apache Kafka.",
     unit="ms",
     kind=MetricKind.COUNTER,
     source="KIP-866, older draft",
@@ -182,12 +183,12 @@ ZK_WRITE_BLOCKING_KRAFT_UNION_MS = Metric(
 )
 ZK_BLOCKED_OPERATIONS = Metric(
     "kraft_bridge_zk_blocked_operations",
-    "Operations waiting for ZooKeeper right now.",
+    "Operations that wait for ZooKeeper now.",
     active_only=True,
 )
 ZK_MULTIS = Metric(
     "kraft_bridge_zk_multis",
-    "Multis answered, by what became of them: ok, refused, lost.",
+    "Multis, by outcome: ok, refused, lost.",
     kind=MetricKind.COUNTER,
     labels=("result",),
 )
@@ -205,26 +206,28 @@ ZK_MULTI_BYTES = Metric(
 )
 ZK_MULTI_LATENCY_MS = Metric(
     "kraft_bridge_zk_multi_latency_ms",
-    "From handing a multi to the session to its answer.",
+    "Time from passing a multi to the session to its answer.",
     unit="ms",
     kind=MetricKind.DISTRIBUTION,
 )
 ZK_MULTIS_IN_FLIGHT = Metric("kraft_bridge_zk_multis_in_flight", "Multis sent and not answered.")
 ZK_COALESCING_RATIO = Metric(
     "kraft_bridge_zk_coalescing_ratio",
-    "Committed records per multi since the claim: above 1, writes share round trips.",
+    "Committed records per multi since the claim; above 1, several records share a multi.",
     active_only=True,
 )
 ZK_POISONED_ZNODES = Metric(
     "kraft_bridge_zk_poisoned_znodes",
-    "Znodes ZooKeeper refuses to let us write; /status names them.",
+    "Znodes that ZooKeeper refuses to write; /status names them.",
     active_only=True,
 )
 ZK_SESSIONS = Metric(
     "kraft_bridge_zk_sessions", "ZooKeeper sessions established.", kind=MetricKind.COUNTER
 )
 ZK_CLAIMS = Metric(
-    "kraft_bridge_zk_claims", "Times /controller_epoch was raised by us.", kind=MetricKind.COUNTER
+    "kraft_bridge_zk_claims",
+    "Number of times this process raised /controller_epoch.",
+    kind=MetricKind.COUNTER,
 )
 LAST_APPLIED_RECORD_OFFSET = Metric(
     "kraft_bridge_last_applied_record_offset",
@@ -250,7 +253,7 @@ CURRENT_EPOCH = Metric(
     "kraft_bridge_leader_epoch", "Leader epoch of the metadata quorum.", source=_RAFT
 )
 LOG_END_OFFSET = Metric(
-    "kraft_bridge_log_end_offset", "Offset the next record will get.", unit="records", source=_RAFT
+    "kraft_bridge_log_end_offset", "Offset of the next record.", unit="records", source=_RAFT
 )
 LOG_SYNC_MS = Metric(
     "kraft_bridge_log_sync_ms",
@@ -260,7 +263,7 @@ LOG_SYNC_MS = Metric(
 )
 NEW_ACTIVE_CONTROLLERS_COUNT = Metric(
     "kraft_bridge_new_active_controllers_count",
-    "Elections this node has seen.",
+    "Leader elections that this node observed.",
     source=_QUORUM,
     bean=_bean("NewActiveControllersCount"),
 )
@@ -279,7 +282,7 @@ REQUESTS = Metric(
 )
 REQUEST_ERRORS = Metric(
     "kraft_bridge_request_errors",
-    "Requests answered with an error, by Kafka's name of it.",
+    "Requests answered with an error, by Kafka's name of the error.",
     kind=MetricKind.COUNTER,
     labels=("api", "error"),
 )
@@ -292,7 +295,7 @@ REQUEST_FAILURES = Metric(
 )
 REQUEST_LATENCY_MS = Metric(
     "kraft_bridge_request_latency_ms",
-    "From the whole frame received to the reply handed over; long polls left out.",
+    "Time from receiving the whole request to passing on its response, without long polls.",
     unit="ms",
     kind=MetricKind.DISTRIBUTION,
     labels=("api",),
@@ -309,8 +312,8 @@ CONNECTIONS_ACCEPTED = Metric(
 )
 CONNECTIONS_REFUSED = Metric(
     "kraft_bridge_connections_refused",
-    "Connections closed by us: for nonsense (not decodable, too long, not advertised), over a "
-    "limit, idle.",
+    "Connections that this node closed: an invalid request (not decodable, too long, not "
+    "advertised), over a limit, idle.",
     kind=MetricKind.COUNTER,
     labels=("why",),
 )
@@ -322,13 +325,13 @@ BROKER_REQUESTS = Metric(
 )
 BROKER_REQUEST_ERRORS = Metric(
     "kraft_bridge_broker_request_errors",
-    "Those that failed or were answered with an error; each is sent again.",
+    "Requests to ZooKeeper-mode brokers that failed or were answered with an error.",
     kind=MetricKind.COUNTER,
     labels=("api",),
 )
 LOOP_STALLS = Metric(
     "kraft_bridge_loop_stalls",
-    "Times the event loop stood still too long.",
+    "Number of times the event loop was blocked too long.",
     kind=MetricKind.COUNTER,
 )
 LONGEST_STEP_MS = Metric(

@@ -1,15 +1,17 @@
 """The two bounds on the number of records by which the log may be ahead of ZooKeeper.
 
-At the first bound callers wait, except for deletions and operations that brokers need; at the
-second bound these wait too (``controller/urgency.py``). Both count the records appended and not
-confirmed in ``/migration``, committed or not, without records that change nothing. So an idle log
-never reaches a bound.
+At the first bound most calls that append records wait. At the second bound deletions and operations
+that brokers need wait too. ``controller/urgency.py`` says which operation waits at which bound.
 
-They apply from the end of the copy, and from the start of a term whose log says MIGRATION: until
-the claim has read ``/migration``, only records of this term count. The number of NoOps among
-records in a snapshot is unknown. All of them count for the first bound. For the second bound at
-most as many as the first bound allows count: else a restart could reach it although nothing was
-changed.
+What counts: the records appended and not confirmed in ``/migration``, committed or not. NoOps and
+control records do not count, so an idle log never reaches a bound.
+
+When the bounds apply: from the end of the copy, and from the start of a term whose log says
+MIGRATION. Until the claim has read ``/migration``, only records of this term count.
+
+After a restart, part of the unconfirmed records may be in a snapshot, which does not say how many
+of its offsets were NoOps. All of these offsets count for the first bound. For the second bound they
+count as at most the first bound: otherwise a restart alone could reach the second bound.
 
 Source: KIP-866 "Unavailable ZooKeeper" and "Dual Metadata Writes"; no Kafka release has it.
 """

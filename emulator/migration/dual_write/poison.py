@@ -174,9 +174,11 @@ class Poison:
         self.skipped_retry_ms = None
 
     def filter(self, groups: list[Group]) -> list[Group]:
-        """Leave out operations on skipped znodes and below them.
+        """Remove the operations on skipped znodes, and on znodes below them.
 
-        A skipped change is left out with its notification; a skipped notification alone is not.
+        The first operation of a group is a change, the others create its notifications. If the
+        znode of the change is skipped, the whole group is removed. If only the znode of a
+        notification is skipped, the change stays.
         """
         if not self._skipped:
             return groups

@@ -8,10 +8,10 @@ A change is told once ZooKeeper holds it, because brokers read other parts of it
 
 While ZooKeeper refuses a znode permanently, nothing after it is written. After
 :data:`TELL_AHEAD_MS`, brokers are told the changes that they need not read from ZooKeeper:
-registrations and fencings, leaders, ISRs, removed replicas and topics, and replicas new to a broker
-if ZooKeeper holds the committed config of their topic. Other changes wait: topics that ZooKeeper
-may not hold yet, and partitions with a replica new to a broker while changes of the topic's config
-are not written. Notifications are znodes, so they keep their order.
+registrations and fencings, leaders, ISRs, removed replicas and topics; also replicas that are new
+to a broker, if ZooKeeper holds the committed config of their topic. Other changes wait: topics that
+ZooKeeper may not hold yet, and partitions with a replica new to a broker while changes of the
+topic's config are not written. Notifications are znodes, so they keep their order.
 
 Source: KIP-866 "Controller RPCs"; ZkConfigRepository and ZkConfigManager, Kafka 3.9. Kafka's
 controller has no such case: it drops the change that ZooKeeper refuses.
@@ -136,7 +136,16 @@ class Teller:
 
 
 def _without_new_replicas(now: Topic, known: Topic) -> Topic:
-    """The topic, without the changes of partitions that would give a broker a new replica."""
+    """Undo the changes of a topic that give a broker a replica it did not have.
+
+    Args:
+        now: the topic as committed.
+        known: the topic as brokers know it.
+
+    Returns:
+        ``now``; but a partition with a new replica is as in ``known``, and a partition that is not
+        in ``known`` is missing.
+    """
     partitions = now.partitions
     for number, partition in now.partitions.items():
         before: Partition | None = known.partitions.get(number)
