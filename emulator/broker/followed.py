@@ -200,14 +200,27 @@ class FollowedMetadata:
             position += header.size
 
     def _commit(self) -> None:
-        done = 0
-        for batch in self._pending:
+        done = self._skipped()
+        for batch in self._pending[done:]:
             if batch.header.last_offset >= self.high_watermark:
                 break
             self._state = self._images.after(self._state, batch.header, batch.data)
             self._deltas += self._state.deltas
             done += 1
         del self._pending[:done]
+
+    def _skipped(self) -> int:
+        """At the start: go on where another broker of the process is; returns batches passed."""
+        if self._state is not START:
+            return 0
+        for number in range(len(self._pending), 0, -1):
+            header = self._pending[number - 1].header
+            if header.last_offset < self.high_watermark:
+                known = self._images.known(header)
+                if known is not None:
+                    self._state, self._deltas, self._replaced = known, [], True
+                    return number
+        return 0
 
     def _cut(self, end_offset: int) -> None:
         """Drop batches that the leader does not have."""

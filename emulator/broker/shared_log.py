@@ -9,6 +9,7 @@ Source: MetadataBatchLoader, Kafka 3.9; KIP-868 for transactions.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -25,6 +26,9 @@ from emulator.raft.snapshots import values_of
 from wire import records as r
 from wire.batch import CONTROL, Batch, BatchHeader, decode_batches
 from wire.record_serde import decode_record
+
+RECENT_MAX: Final = 64
+"""States kept for brokers that read a batch a little later than others."""
 
 StateKey: TypeAlias = tuple[int, int, int]
 """Offset and epoch of the last record, checksum of its batch (0: a snapshot)."""
@@ -55,6 +59,7 @@ class LogImages:
 
     def __init__(self) -> None:
         self._known: WeakValueDictionary[StateKey, LogState] = WeakValueDictionary()
+        self._recent: deque[LogState] = deque(maxlen=RECENT_MAX)
         self.decoded_total = 0
         """Batches and snapshots that were decoded; the others were found decoded."""
 
@@ -70,13 +75,15 @@ class LogImages:
             ReplayError: a record does not fit.
             DecodeError: the batch cannot be read.
         """
-        key = (header.last_offset, header.leader_epoch, header.crc)
-        known = self._known.get(key)
+        known = self.known(header)
         if known is None:
-            self.decoded_total += 1
             (batch,) = decode_batches(data)
-            known = self._known[key] = _applied(state, batch)
+            known = self._made(_key(header), _applied(state, batch))
         return known
+
+    def known(self, header: BatchHeader) -> LogState | None:
+        """The state after a batch, if another broker has applied it and it is still held."""
+        return self._known.get(_key(header))
 
     def of_snapshot(self, data: bytes, end_offset: int, epoch: int) -> LogState:
         """The state of a snapshot of all records below ``end_offset``.
@@ -89,11 +96,20 @@ class LogImages:
         key = (end_offset - 1, epoch, 0)
         known = self._known.get(key)
         if known is None:
-            self.decoded_total += 1
             records = (decode_record(value)[0] for value in values_of("snapshot", data))
             image = from_records(records, end_offset - 1, epoch)
-            known = self._known[key] = LogState(image, image)
+            known = self._made(key, LogState(image, image))
         return known
+
+    def _made(self, key: StateKey, state: LogState) -> LogState:
+        self.decoded_total += 1
+        self._known[key] = state
+        self._recent.append(state)
+        return state
+
+
+def _key(header: BatchHeader) -> StateKey:
+    return header.last_offset, header.leader_epoch, header.crc
 
 
 def _applied(state: LogState, batch: Batch) -> LogState:
