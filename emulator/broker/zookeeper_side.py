@@ -44,6 +44,8 @@ from emulator.zookeeper.client import ZkClient
 
 HANDSHAKE_MS_MAX: Final = 3_000
 """A starting ZooKeeper may never answer the connect request: connect again after this."""
+_GRANTED: Final = "stopped; the controller granted it"
+_NOT_GRANTED: Final = "stopped; the controller did not grant a controlled shutdown"
 FULL_SINCE: Final = "3.6"
 """The first release that understands requests of type FULL."""
 
@@ -116,6 +118,7 @@ class ZooKeeperSide:
         self._mode = mode
         self._identity = identity
         self._connect_by_ms: int | None = None
+        self._leaving_why = ""
         self.zookeeper = ZooKeeperPart(_client(mode, new_conn, rng), _about(config, identity))
         self.registration: QuorumRegistration | None = None
         if mode.migration:
@@ -235,16 +238,17 @@ class ZooKeeperSide:
 
     def _asking(self, now_ms: int) -> None:
         life = None if self.registration is None else self.registration.life
-        asked_quorum = life is not None and life.over is not None
-        if self._farewell.done or asked_quorum:
-            self._leave(now_ms)
+        if life is not None and life.over is not None:
+            self._leave(now_ms, life.over[1])
+        elif self._farewell.done:
+            self._leave(now_ms, _GRANTED if self._farewell.granted else _NOT_GRANTED)
 
     def _leaving(self, _now_ms: int) -> None:
         if self.zookeeper.gone:
-            self._end(0, "stopped")
+            self._end(0, self._leaving_why)
 
-    def _leave(self, now_ms: int) -> None:
-        self.stage = ZooKeeperStage.LEAVING
+    def _leave(self, now_ms: int, why: str = "stopped") -> None:
+        self.stage, self._leaving_why = ZooKeeperStage.LEAVING, why
         self.zookeeper.leave(now_ms)
 
     def _end(self, exit_code: int, why: str) -> None:
