@@ -79,13 +79,13 @@ def shown(line: str) -> Shown:
 def _request(data: bytes) -> tuple[Any, tuple[int, int, str] | None]:
     """Plain values, and the key, version and name of the request inside an Envelope."""
     try:
-        header, message = frame.decode_request(data)
+        header, message = frame.decode_request(data, trailing=True)
     except DecodeError as error:
         return f"not decoded: {error}", None
     plain = _plain(message, header.api_version)
     if isinstance(message, EnvelopeRequest):
         try:
-            within, request = frame.decode_request(message.request_data)
+            within, request = frame.decode_request(message.request_data, trailing=True)
         except DecodeError:
             return plain, None
         plain["request_data"] = _plain(request, within.api_version)

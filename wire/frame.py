@@ -173,14 +173,18 @@ def _varint(frame: bytes, position: int) -> tuple[int, int]:
     return value, position
 
 
-def decode_request(frame: bytes) -> tuple[RequestHeader, Any]:
+def decode_request(frame: bytes, *, trailing: bool = False) -> tuple[RequestHeader, Any]:
     """Read a whole request.
+
+    Args:
+        frame: header and body.
+        trailing: as of :func:`decode_body`.
 
     Raises:
         DecodeError: the API or version is unknown, or the bytes are not one.
     """
     header, body = split_request(frame)
-    return header, decode_body(header, body)
+    return header, decode_body(header, body, trailing=trailing)
 
 
 def decode_body(header: RequestHeader, body: bytes, *, trailing: bool = False) -> Any:

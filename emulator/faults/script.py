@@ -161,7 +161,7 @@ def _asked(request: Request) -> Iterable[_Carried]:
     yield _Carried(header, request.message, forwarded=False)
     if isinstance(request.message, m.EnvelopeRequest):
         try:
-            inner, message = decode_request(request.message.request_data)
+            inner, message = decode_request(request.message.request_data, trailing=True)
         except DecodeError:
             return
         yield _Carried(inner, message, forwarded=True)

@@ -26,7 +26,7 @@ from emulator.faults.script import FaultScript
 from emulator.io import descriptors, http, serving
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk, FolderLockedError
-from emulator.io.faults_route import TOKEN_FILE, FaultsRoute
+from emulator.io.faults_route import FaultsRoute
 from emulator.io.logging import logger
 from emulator.io.run import Shell
 from emulator.seam import Halt, Log, ReplaceFile
@@ -41,6 +41,7 @@ class BrokerFolders:
 
     Args:
         config: names them.
+        fsync: False: nothing is made durable; for tests.
 
     Raises:
         BrokerFolderError: they cannot be used by this broker.
@@ -48,12 +49,12 @@ class BrokerFolders:
         OSError: one cannot be read or written.
     """
 
-    def __init__(self, config: BrokerConfig) -> None:
+    def __init__(self, config: BrokerConfig, *, fsync: bool = True) -> None:
         names = dict.fromkeys((config.metadata_log_dir, *config.log_dirs))
         self._closing = ExitStack()
         try:
             self._disks = {
-                name: self._closing.enter_context(contextlib.closing(Disk(Path(name))))
+                name: self._closing.enter_context(contextlib.closing(Disk(Path(name), fsync=fsync)))
                 for name in names
             }
             found = {name: _read(Path(name) / FILE) for name in names}
@@ -202,9 +203,8 @@ class BrokerProcess:
     def _actions(self) -> http.Actions:
         if self.faults is None or not self.config.faults_enabled:
             return {}
-        self._faults_route = FaultsRoute(self.faults, Path(self.config.metadata_log_dir))
-        where: dict[str, object] = {"path": "/faults", "token": TOKEN_FILE}
-        self.log(Log("warning", "requests may be made to fail by a script of faults", where))
+        folder = Path(self.config.metadata_log_dir)
+        self._faults_route = FaultsRoute(self.faults, folder, self.log)
         return {"/faults": self._faults_route.answer}
 
     def _routes(self) -> http.Routes:

@@ -14,12 +14,14 @@ import hmac
 import json
 import os
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from emulator.faults.fault import ScriptError, read_json, read_toml
 from emulator.faults.script import FaultScript
 from emulator.io.http import HttpRequest, Page
+from emulator.seam import Log
 
 TOKEN_FILE: Final = "faults.token"  # noqa: S105 - where it is, not what
 TOKEN_BYTES: Final = 32
@@ -31,12 +33,13 @@ class FaultsRoute:
     Args:
         script: of the node.
         folder: of the node.
+        log: takes a line that says so.
 
     Raises:
         OSError: the token cannot be written.
     """
 
-    def __init__(self, script: FaultScript, folder: Path) -> None:
+    def __init__(self, script: FaultScript, folder: Path, log: Callable[[Log], None]) -> None:
         self._script = script
         self._token = secrets.token_hex(TOKEN_BYTES)
         self._path = folder / TOKEN_FILE
@@ -46,6 +49,8 @@ class FaultsRoute:
         with os.fdopen(os.open(self._path, flags, 0o600), "w") as file:
             os.fchmod(file.fileno(), 0o600)
             file.write(self._token + "\n")
+        where: dict[str, object] = {"path": "/faults", "token": TOKEN_FILE}
+        log(Log("warning", "requests may be made to fail by a script of faults", where))
 
     def close(self) -> None:
         """Remove the token."""

@@ -22,7 +22,7 @@ from emulator.faults.script import FaultScript
 from emulator.io import descriptors, http, serving
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk, FolderLockedError
-from emulator.io.faults_route import TOKEN_FILE, FaultsRoute
+from emulator.io.faults_route import FaultsRoute
 from emulator.io.logging import logger
 from emulator.io.run import Shell
 from emulator.io.tls import context as tls_context
@@ -168,9 +168,7 @@ class NodeProcess:
     def _actions(self) -> http.Actions:
         if self.faults is None or not self.config.faults_enabled:
             return {}
-        self._faults_route = FaultsRoute(self.faults, Path(self.config.log_dir))
-        where: dict[str, object] = {"path": "/faults", "token": TOKEN_FILE}
-        self.log(Log("warning", "requests may be made to fail by a script of faults", where))
+        self._faults_route = FaultsRoute(self.faults, Path(self.config.log_dir), self.log)
         return {"/faults": self._faults_route.answer}
 
     def _routes(self) -> http.Routes:

@@ -175,7 +175,7 @@ def _is_unanswered(pair: RecordedPair) -> bool:
     if pair.api_key != _PRODUCE:
         return False
     try:
-        _, message = decode_request(pair.request)
+        _, message = decode_request(pair.request, trailing=True)
     except DecodeError:
         return False
     assert isinstance(message, m.ProduceRequest)

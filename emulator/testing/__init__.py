@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from emulator.faults.fault import Fault, ScriptError
-    from emulator.testing.cluster import Cluster, FaultMissedError
-    from emulator.testing.controller import ClusterError
+    from emulator.testing.cluster import Cluster
+    from emulator.testing.local_node import ClusterError
+    from emulator.testing.scripts import FaultMissedError
 
 __all__ = ["Cluster", "ClusterError", "Fault", "FaultMissedError", "ScriptError"]
 
 _HOMES: Final = {
     "Cluster": "emulator.testing.cluster",
-    "ClusterError": "emulator.testing.controller",
+    "ClusterError": "emulator.testing.local_node",
     "Fault": "emulator.faults.fault",
-    "FaultMissedError": "emulator.testing.cluster",
+    "FaultMissedError": "emulator.testing.scripts",
     "ScriptError": "emulator.faults.fault",
 }
 

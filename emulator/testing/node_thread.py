@@ -97,9 +97,10 @@ class NodeThread:
             if self._loop is not None and not self.ended.done():
                 self._loop.call_soon_threadsafe(self._shut_down)
 
-    def join(self) -> None:
-        """Wait for the end of the thread; instant once ``ended`` is done."""
-        self._thread.join()
+    def join(self, timeout_s: float | None = None) -> bool:
+        """Wait for the end of the thread, instant once ``ended`` is done; whether it has ended."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
 
     def _why(self) -> str:
         if not self.ended.done():

@@ -347,7 +347,8 @@ def test_an_answer_that_refuses_all_of_the_rest_stays_as_it_is() -> None:
 
 
 def envelope(message: object, version: int = 7, client: str = "inner") -> m.EnvelopeRequest:
-    data = encode_request(RequestHeader(19, version, 9, client), message)
+    # Bytes after a request are ignored.
+    data = encode_request(RequestHeader(19, version, 9, client), message) + b"abc"
     return m.EnvelopeRequest(request_data=data, client_host_address=b"\x7f\x00\x00\x01")
 
 
@@ -378,7 +379,8 @@ def test_a_part_of_a_request_in_an_envelope_is_struck() -> None:
     peer = Peer(Fault(api="CreateTopics", topic="b", error="POLICY_VIOLATION"))
     peer.ask(envelope(topics("a", "b")), 58, 0)
     left = peer.executed[0].message
-    assert left == envelope(topics("a"))
+    assert isinstance(left, m.EnvelopeRequest)
+    assert decode_request(left.request_data)[1] == topics("a")
     assert decode_request(peer.executed[0].frame)[1] == left
     result = m.CreateTopicsResponse.CreatableTopicResult
     data = encode_response(19, 7, 9, m.CreateTopicsResponse(topics=[result(name="a")]))

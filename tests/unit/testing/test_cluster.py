@@ -71,7 +71,7 @@ def test_it_leaves_no_thread_descriptor_or_file(fsync: bool) -> None:
             socket.create_connection(("127.0.0.1", int(cluster.controllers.rpartition(":")[2]))),
         ):
             folder = cluster.folder
-            assert (folder / "meta.properties").exists()
+            assert (folder / "controller-3000/meta.properties").exists()
             assert cluster.status()["fsync"] is fsync
     assert left_open() == before
     assert not folder.exists()
@@ -148,6 +148,50 @@ def test_a_node_that_broke_is_told_at_the_end() -> None:
     with pytest.raises(ClusterError, match="broken on purpose"):
         cluster.__exit__(None, None, None)
     assert not cluster._started().thread._thread.is_alive()
+
+
+def test_brokers_register_and_answer() -> None:
+    with Cluster(brokers=2) as cluster:
+        created = cluster.request(one_topic())
+        assert [topic.error_code for topic in created.topics] == [0]
+        metadata = cluster.request(m.MetadataRequest(topics=[]), 1)
+        told = [f"{one.host}:{one.port}" for one in metadata.brokers]
+        assert ",".join(told) == cluster.bootstrap
+        assert [one["fenced"] for one in cluster.status()["brokers"]] == [False, False]
+        assert cluster.status(1)["fsync"] is True
+        with pytest.raises(ClusterError, match="no node 2"):
+            cluster.status(2)
+
+
+def test_brokers_leave_nothing_behind() -> None:
+    before = left_open()
+
+    async def work() -> None:
+        async with Cluster(brokers=2, fsync=False) as cluster:
+            assert await asyncio.to_thread(cluster.request, m.MetadataRequest(topics=[]))
+
+    asyncio.run(work())
+    assert left_open() == before
+
+
+def test_a_broker_that_cannot_start_ends_the_others() -> None:
+    before = left_open()
+    wrong = {"num.partitions": "many"}
+    with pytest.raises(ClusterError, match="many"), Cluster(brokers=1, broker_properties=wrong):
+        raise AssertionError("started")
+    assert left_open() == before
+
+
+def test_a_cluster_without_brokers_has_no_bootstrap_servers() -> None:
+    with Cluster() as cluster, pytest.raises(ClusterError, match=r"Cluster\(brokers=1\)"):
+        assert cluster.bootstrap
+
+
+def test_a_cluster_starts_once() -> None:
+    with Cluster() as cluster:
+        with pytest.raises(ClusterError, match="started already"), cluster:
+            raise AssertionError("started twice")
+        assert cluster.status()["active"]
 
 
 def test_a_start_that_is_cancelled_leaves_nothing() -> None:

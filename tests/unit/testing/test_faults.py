@@ -123,7 +123,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def token_of(cluster: Cluster) -> str:
-    return (cluster.folder / TOKEN_FILE).read_text().strip()
+    return (cluster.folder / "controller-3000" / TOKEN_FILE).read_text().strip()
 
 
 def ask(
@@ -138,7 +138,7 @@ def ask(
     if token:
         headers["Authorization"] = f"Bearer {token}"
     request = urllib.request.Request(
-        f"{cluster.http}/faults", data=body, method=method, headers=headers
+        f"{cluster.http()}/faults", data=body, method=method, headers=headers
     )
     try:
         with urllib.request.urlopen(request, timeout=10) as answer:
@@ -177,7 +177,8 @@ def test_without_the_token_nothing_is_told_or_changed(
 
 
 def test_the_token_is_for_its_user_only_and_goes_with_the_node(tmp_path: Path) -> None:
-    stale = tmp_path / TOKEN_FILE
+    stale = tmp_path / "controller-3000" / TOKEN_FILE
+    stale.parent.mkdir()
     tokens = set()
     for _ in range(2):
         stale.write_text("stale\n")
@@ -195,7 +196,7 @@ def test_the_token_is_for_its_user_only_and_goes_with_the_node(tmp_path: Path) -
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 def test_where_faults_are_off_there_is_no_such_page(method: str) -> None:
     with Cluster(properties={"kraftbridge.metrics.port": "0"}) as cluster:
-        assert not (cluster.folder / TOKEN_FILE).exists()
+        assert not (cluster.folder / "controller-3000" / TOKEN_FILE).exists()
         assert ask(cluster, method, b"", token="x")[0] == 404
 
 
@@ -237,7 +238,7 @@ def test_a_hostile_body_is_refused_and_changes_nothing(
     ],
 )
 def test_a_hostile_head_is_refused(cluster: Cluster, head: str, code: int) -> None:
-    host, _, port = cluster.http.removeprefix("http://").rpartition(":")
+    host, _, port = cluster.http().removeprefix("http://").rpartition(":")
     with socket.create_connection((host, int(port)), 10) as peer:
         peer.sendall(f"POST /faults HTTP/1.1\r\n{head}\r\n\r\nabc".encode("latin-1"))
         answer = b""
@@ -248,7 +249,7 @@ def test_a_hostile_head_is_refused(cluster: Cluster, head: str, code: int) -> No
 
 
 def test_a_body_that_comes_in_pieces_is_taken_once(cluster: Cluster) -> None:
-    host, _, port = cluster.http.removeprefix("http://").rpartition(":")
+    host, _, port = cluster.http().removeprefix("http://").rpartition(":")
     body = b'[[fault]]\napi = "DescribeCluster"\ndrop = true\nmay_miss = true\n'
     head = (
         f"POST /faults HTTP/1.1\r\nAuthorization: Bearer {token_of(cluster)}\r\n"

@@ -88,6 +88,13 @@ def test_what_is_no_pair_is_refused(text: str) -> None:
         shown(text)
 
 
+def test_bytes_after_a_request_are_ignored_as_servers_do() -> None:
+    pair = json.loads(line())
+    longer = base64.b64decode(pair["request"]) + b"abc"
+    one = shown(json.dumps(pair | {"request": base64.b64encode(longer).decode()}))
+    assert one.request == shown(line()).request
+
+
 def test_frames_that_cannot_be_read_are_shown_as_such() -> None:
     pair = json.loads(line()) | {"request": "AAAA", "response": "AAAA"}
     one = shown(json.dumps(pair))

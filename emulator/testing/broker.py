@@ -1,0 +1,98 @@
+"""A broker of a cluster: its properties and its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from emulator.commands.format import FormatError, format_broker
+from emulator.config.broker import load_broker
+from emulator.config.load import ConfigError
+from emulator.config.reading import INT_MAX
+from emulator.faults.script import FaultScript
+from emulator.io.broker_process import BrokerFolders, BrokerProcess
+from emulator.io.clock import Clock
+from emulator.testing.controller import CONTROLLER_ID, CONTROLLER_LISTENER
+from emulator.testing.local_node import (
+    HOST,
+    ClusterError,
+    LocalNode,
+    bound_socket,
+    checked_properties,
+    log_to,
+    warn,
+)
+
+LISTENER: Final = "PLAINTEXT"
+OWN_PROPERTIES: Final = frozenset(
+    "process.roles node.id broker.id controller.quorum.voters controller.listener.names listeners "
+    "controller.quorum.bootstrap.servers metadata.log.dir log.dirs log.dir "
+    "kraftbridge.release zookeeper.connect".split()
+)
+"""Set by the cluster; a test cannot give them."""
+
+
+def start_broker(
+    node_id: int,
+    folder: Path,
+    script: FaultScript,
+    *,
+    controller_port: int,
+    cluster_id: str,
+    release: str,
+    fsync: bool,
+    properties: Mapping[str, str],
+) -> LocalNode[BrokerProcess]:
+    """Format a folder, if it is not, and run a broker in it.
+
+    Args:
+        node_id: of the broker.
+        folder: for its files.
+        script: faults that strike its requests.
+        controller_port: of the controller on this machine.
+        cluster_id: of the controller.
+        release: see :class:`emulator.testing.Cluster`, as for the others.
+        fsync: whether its few files are made durable.
+        properties: more properties.
+
+    Raises:
+        ClusterError: a property is wrong, or the folder cannot be used.
+    """
+    given = checked_properties(properties, OWN_PROPERTIES)
+    name = f"broker {node_id}"
+    bound = bound_socket()
+    port = bound.getsockname()[1]
+    try:
+        config, warnings = load_broker(
+            {
+                **given,
+                "process.roles": "broker",
+                "node.id": str(node_id),
+                "controller.quorum.voters": f"{CONTROLLER_ID}@{HOST}:{controller_port}",
+                "controller.listener.names": CONTROLLER_LISTENER,
+                "listeners": f"{LISTENER}://{HOST}:{port}",
+                "log.dirs": str(folder),
+                "kraftbridge.release": release,
+            },
+            HOST,
+        )
+        format_broker(config, cluster_id, ignore_formatted=True)
+    except (ConfigError, FormatError, OSError) as error:
+        bound.close()
+        raise ClusterError(str(error)) from error
+    except BaseException:
+        bound.close()
+        raise
+    warn(warnings)
+    closing = ExitStack()
+
+    def build() -> BrokerProcess:
+        folders = BrokerFolders(config, fsync=fsync)
+        closing.callback(folders.close)
+        return BrokerProcess(
+            config, folders, Clock(), log_to(name), connections_max=INT_MAX, faults=script
+        )
+
+    return LocalNode(name, LISTENER, bound, build, closing.close)
