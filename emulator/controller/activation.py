@@ -114,13 +114,13 @@ def _migration_note(image: Image, config: ControllerConfig) -> str:
         case MigrationState.NONE if enabled:
             raise ActivationRefusedError(
                 "zookeeper.metadata.migration.enable is true, but this log belongs to a cluster "
-                "that was created in KRaft mode: there is nothing to migrate into it."
+                "that was created in KRaft mode, which cannot migrate from ZooKeeper."
             )
         case MigrationState.PRE_MIGRATION | MigrationState.MIGRATION if not enabled:
             raise ActivationRefusedError(
                 f"The migration is in state {state.name}, but zookeeper.metadata.migration.enable "
-                "is not true. Leaving it out would finalise the migration, for good; this "
-                "controller does not do that. Set it to true and start again."
+                "is not true. Without it, the migration would be finalised, which cannot be undone "
+                "and is not supported yet. Set it to true and start again."
             )
         case MigrationState.POST_MIGRATION if enabled:
             return "The migration is complete: zookeeper.metadata.migration.enable is ignored."

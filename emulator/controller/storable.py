@@ -95,8 +95,8 @@ class Room:
             if size > limit and size >= self._znodes.measure(self._image, key).bytes:
                 shown = path if len(path) <= PATH_SHOWN else f"{path[:PATH_SHOWN]}..."
                 why = (
-                    f"ZooKeeper has to hold this too, and cannot: {shown} would take {size} bytes "
-                    f"of a request, and {limit} are possible (jute.maxbuffer)."
+                    f"ZooKeeper cannot store this change: {shown} would take {size} bytes of a "
+                    f"request, and the limit is {limit} (jute.maxbuffer)."
                 )
                 self._refused[key] = why
                 return why

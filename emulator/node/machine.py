@@ -184,7 +184,9 @@ class Node:
         effects = self.raft.start(now_ms)
         start = self.raft.epoch_start_offset
         self.history.skip(start, start, self.raft.leader_epoch)
-        effects.append(Log("info", "active", {"migration": self.controller.activate(now_ms)}))
+        effects.append(
+            Log("info", "active controller", {"migration": self.controller.activate(now_ms)})
+        )
         effects += self.migration.start(self.raft.leader_epoch, now_ms)
         return effects + self._run_path(now_ms)
 

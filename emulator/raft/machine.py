@@ -211,7 +211,7 @@ class Raft:
             ReplaceFile(layout.QUORUM_STATE, replica.quorum.render()),
             replica.epochs_file(),
             *replica.log.flush(),
-            Log("info", "raft.leader", fields),
+            Log("info", "leader of the metadata log", fields),
         ]
         self._opening = []
         return effects
@@ -356,7 +356,7 @@ class Raft:
         }
         effects: list[Effect] = [
             ReplaceFile(layout.snapshot_path(writer.id), data),
-            Log("info", "raft.snapshot.written", fields),
+            Log("info", "snapshot written", fields),
         ]
         replica.log.roll()
         return effects + replica.trim()

@@ -199,7 +199,7 @@ def _torn(
     }
     if last_offset > expected:
         fields["last_offset_seen"] = last_offset
-    return Log("warning", "raft.log.torn_tail_truncated", fields)
+    return Log("warning", "unfinished end of the log truncated", fields)
 
 
 def _sound(data: bytes, position: int) -> BatchHeader | str:

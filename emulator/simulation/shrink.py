@@ -17,7 +17,7 @@ from emulator.simulation.scenario import Scenario
 RUNS_MAX: Final = 400
 """What a shrinking may cost."""
 LINES_MAX: Final = 60
-ROUTINE: Final = "raft.snapshot.written"
+ROUTINE: Final = "snapshot written"
 """What happens in every run and says nothing."""
 
 

@@ -103,7 +103,7 @@ class Controller(Process):
         return self
 
     def begin(self) -> Controller:
-        self.ours("controller").wait_line("raft.leader")
+        self.ours("controller").wait_line("leader of the metadata log")
         return self
 
     def ask_until_it_ends(
@@ -210,7 +210,7 @@ def test_a_disk_that_fills_while_a_snapshot_is_written(tmp_path: Path, small: Sm
     with started(controller):
         assert not list(folder.glob("*.part"))
         assert len(controller.ask_until_it_ends("later", 300)) == 300
-        controller.wait_line("raft.snapshot.written")
+        controller.wait_line("snapshot written")
         assert controller.stop() == 0
     assert set(answered) <= controller.users(data)
 
@@ -227,7 +227,7 @@ def test_a_file_that_may_grow_no_more(tmp_path: Path) -> None:
     assert "the disk failed: [Errno 27] File too large: '" in said(controller)
     controller.prefix = []
     with started(controller):
-        assert "raft.log.torn_tail_truncated" in "\n".join(controller.lines())
+        assert "unfinished end of the log truncated" in "\n".join(controller.lines())
         assert len(controller.ask_until_it_ends("later", 3)) == 3
         assert controller.stop() == 0
     assert set(answered) <= controller.users(data)

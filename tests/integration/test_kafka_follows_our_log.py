@@ -55,7 +55,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ours]:
     assert controller.run("format", "-t", CLUSTER).wait() == 0
     with ExitStack() as stack:
         stack.callback(controller.kill)
-        controller.run("controller").wait_line("raft.snapshot.written")
+        controller.run("controller").wait_line("snapshot written")
         yield controller
 
 

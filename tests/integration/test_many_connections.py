@@ -61,7 +61,7 @@ def test_there_are_descriptors_for_the_log_when_connections_have_used_up_theirs(
         assert all(ended(one) for one in many[-100:])
         assert 150 <= open_descriptors(controller) < 190
         assert len(controller.ask_until_it_ends("user", 400, connection)) == 400
-        controller.wait_line("raft.snapshot.written")
+        controller.wait_line("snapshot written")
         for one in many[:20]:
             one.close()
         controller.wait_until("room", lambda: open_descriptors(controller) < 165, 30)
@@ -82,7 +82,7 @@ def test_ten_thousand_idle_connections(tmp_path: Path) -> None:
         assert served(controller)
         assert open_descriptors(controller) > wanted
         assert len(controller.ask_until_it_ends("user", 400)) == 400
-        controller.wait_line("raft.snapshot.written")
+        controller.wait_line("snapshot written")
 
 
 def test_who_is_idle_is_closed_and_who_asks_is_not(tmp_path: Path) -> None:

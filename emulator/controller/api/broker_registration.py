@@ -139,7 +139,7 @@ def _check_listeners(request: m.BrokerRegistrationRequest, ctx: Context) -> ApiE
         return ApiError(
             ErrorCode.INVALID_REGISTRATION,
             f"Broker {request.broker_id} does not have the inter.broker.listener.name "
-            f"{needed} that the controller reaches ZK brokers by.",
+            f"{needed} that the controller uses to reach ZooKeeper-mode brokers.",
         )
     return None
 

@@ -127,7 +127,7 @@ def _describe(image: Image, resource: Resource, ctx: ReadContext) -> list[Entry]
             Entry(name=key, value=value, config_source=CLIENT_METRICS_SOURCE, documentation="")
             for key, value in image.config(CLIENT_METRICS, name).items()
         ]
-    return ApiError(ErrorCode.INVALID_REQUEST, "This node has no loggers to change or to tell of.")
+    return ApiError(ErrorCode.INVALID_REQUEST, "This node has no loggers.")
 
 
 def _topic(image: Image, topic: str, keys: set[str], ctx: ReadContext) -> list[Entry]:

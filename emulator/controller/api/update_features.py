@@ -113,7 +113,7 @@ def _why_no_update(
     if level > current and upgrade_type != UPGRADE:
         return "Can't downgrade to a newer version."
     if name == KRAFT_VERSION and level != current:
-        return "The set of voters is static: it has no other version."
+        return "The set of voters is static, which has no other version."
     return None
 
 

@@ -206,7 +206,7 @@ def test_snapshots_by_time(interval_ms: str, count: int) -> None:
     """0 is off, as in Kafka."""
     world = World(metadata_log_max_snapshot_interval_ms=interval_ms)
     world.advance(3_900)
-    written = [line for line in world.logs if line.event == "raft.snapshot.written"]
+    written = [line for line in world.logs if line.event == "snapshot written"]
     assert len(written) == count
 
 
@@ -244,7 +244,7 @@ def test_the_log_keeps_what_zookeeper_stands_at() -> None:
     world.node._snapshots._due_ms = world.now_ms
     world.node._snapshots._interval_ms = 1_000
     world.advance(10_000)
-    written = [line for line in world.logs if line.event == "raft.snapshot.written"]
+    written = [line for line in world.logs if line.event == "snapshot written"]
     assert len(written) > 3
     assert world.node.raft.log_start_offset <= stands_at
     assert world.node.raft.digest_at(stands_at) == digest != ""

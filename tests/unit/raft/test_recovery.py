@@ -48,7 +48,7 @@ def test_a_torn_end_is_cut_off_and_told():
     assert ReplaceFile(SEGMENT, world.disk.files[SEGMENT][:begin]) in effects
     again.disk.apply(effects)
     (line,) = [line for line in again.disk.log if line.level == "warning"]
-    assert line.event == "raft.log.torn_tail_truncated"
+    assert line.event == "unfinished end of the log truncated"
     assert line.fields["path"] == SEGMENT
     assert line.fields["position"] == begin
     assert line.fields["first_offset"] == 4

@@ -60,7 +60,7 @@ def test_a_lost_page_of_the_last_group_is_cut_off_with_what_follows(lost):
     assert again.raft.log_end_offset == 2 + lost, "sound batches before the damage are kept"
     again.start()
     (line,) = [line for line in again.disk.log if line.level == "warning"]
-    assert line.event == "raft.log.torn_tail_truncated"
+    assert line.event == "unfinished end of the log truncated"
     assert line.fields["position"] == at[2 + lost]
     assert line.fields["bytes"] == at[-1] - at[2 + lost]
     assert line.fields["first_offset"] == 2 + lost
