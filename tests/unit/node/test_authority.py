@@ -157,7 +157,7 @@ def test_a_restored_folder_says_that_it_is_refused_and_the_way_out() -> None:
     assert status["migration"]["phase"] == "refused"
     (waiting,) = status["migration"]["waiting"]
     assert waiting["fatal"]
-    assert "start the controller with the folder that went on" in waiting["text"]
+    assert "start the controller with the folder that was used last" in waiting["text"]
     assert "refuses this controller" in old.node.not_ready_because()
     lines = [line for line in old.logs if line.event == "brokers and callers are refused"]
     assert [line.level for line in lines] == ["info", "warning"], "not confirmed yet, then refused"
