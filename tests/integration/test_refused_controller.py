@@ -90,7 +90,7 @@ def test_running_brokers_survive_a_restored_controller_at_their_address(
             )
             assert refused["leader_epoch"] == epoch + start
             (waiting,) = refused["migration"]["waiting"]
-            assert "start the controller with the folder that went on" in waiting["text"]
+            assert "start the controller with the folder that was used last" in waiting["text"]
             wait_for("the broker asks the copy", lambda: fetches(restored) >= FETCHES_MIN, 30)
             end = status(restored)["offsets"]["log_end"]
             seen = fetches(restored)

@@ -108,5 +108,5 @@ def compare(
         offset = migration.parse(tree.data(migration.PATH)).kraft_metadata_offset
     except ZnodeError:
         offset = -1
-    note = f"/migration stands at offset {offset}, the log ends with offset {image.offset}"
+    note = f"/migration is at offset {offset}, the log ends with offset {image.offset}"
     return list(differences(tree, image, claim)), note
