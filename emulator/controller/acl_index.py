@@ -2,9 +2,9 @@
 
 A request may have a thousand filters, and there may be ten thousand entries; comparing each with
 each takes seconds. Here entries are grouped by those of name, principal and host that a filter
-gives, and each group by its numbers (resource type, pattern type, operation, permission), of which
-there are few combinations. A filter costs one look-up, or one for each length of prefix that
-occurs, and what it finds. Groups are made when the first filter needs them.
+gives, and each group by those of its numbers that a filter gives: resource type, pattern type,
+operation, permission. So a filter costs two look-ups, or two for each length of prefix that occurs,
+and what it finds. Groups are made when the first filter needs them.
 
 Source: none; AclControlManager.deleteAclsForFilter, Kafka 3.9, compares each with each.
 """
@@ -18,15 +18,12 @@ from typing import Final, TypeAlias
 from emulator.controller.acl_filter import AclFilter, Entry, by_resource_and_id
 from emulator.metadata.acls import (
     WILDCARD,
-    Operation,
     PatternType,
-    Permission,
-    ResourceType,
 )
 from emulator.metadata.image import Image
 
-Numbers: TypeAlias = tuple[int, int, int, int]
-"""Resource type, pattern type, operation, permission."""
+Numbers: TypeAlias = tuple[int, ...]
+"""Resource type, pattern type, operation, permission; 1 (ANY) for those that are not given."""
 Given: TypeAlias = tuple[bool, bool, bool]
 """Whether a filter gives a name, a principal, a host."""
 Key: TypeAlias = tuple[tuple[int, str] | None, str | None, str | None]
@@ -34,6 +31,9 @@ Key: TypeAlias = tuple[tuple[int, str] | None, str | None, str | None]
 
 _LITERAL: Final = int(PatternType.LITERAL)
 _PREFIXED: Final = int(PatternType.PREFIXED)
+_MATCH: Final = int(PatternType.MATCH)
+_ANY: Final = 1
+"""The number of ANY in each of the four enums."""
 
 
 class AclIndex:
@@ -42,7 +42,7 @@ class AclIndex:
     def __init__(self, image: Image) -> None:
         self._image = image
         self._groups: dict[Given, dict[Key, list[Entry]]] = {}
-        self._by_numbers: dict[Key, dict[Numbers, list[Entry]]] = {}
+        self._by_numbers: dict[tuple[Key, tuple[bool, ...]], dict[Numbers, list[Entry]]] = {}
 
     @cached_property
     def _lengths(self) -> list[int]:
@@ -61,9 +61,7 @@ class AclIndex:
             key = (name, wanted.principal, wanted.host)
             members = groups.get(key)
             if members is not None:
-                for numbers, entries in self._numbered(key, members).items():
-                    if _covers(wanted, numbers):
-                        found += entries
+                found += self._numbered(key, members, _numbers(wanted))
         found.sort(key=by_resource_and_id)
         return found
 
@@ -80,16 +78,19 @@ class AclIndex:
             groups.setdefault(key, []).append(entry)
         return groups
 
-    def _numbered(self, key: Key, members: Sequence[Entry]) -> dict[Numbers, list[Entry]]:
-        known = self._by_numbers.get(key)
+    def _numbered(self, key: Key, members: Sequence[Entry], wanted: Numbers) -> Sequence[Entry]:
+        """Those of ``members``, which have this key, whose numbers are the wanted ones."""
+        given = tuple(number != _ANY for number in wanted)
+        known = self._by_numbers.get((key, given))
         if known is None:
-            known = self._by_numbers[key] = {}
+            known = self._by_numbers[key, given] = {}
             for entry in members:
                 acl = entry[1]
                 kind, pattern, _name = acl.resource
                 numbers = (kind, pattern, acl.operation, acl.permission)
-                known.setdefault(numbers, []).append(entry)
-        return known
+                seen = tuple(n if told else _ANY for n, told in zip(numbers, given, strict=True))
+                known.setdefault(seen, []).append(entry)
+        return known.get(wanted, ())
 
     def _names(self, wanted: AclFilter) -> Iterator[tuple[int, str] | None]:
         """The pattern types and names that a filter covers."""
@@ -107,11 +108,7 @@ class AclIndex:
             yield _PREFIXED, wanted.name
 
 
-def _covers(wanted: AclFilter, numbers: Numbers) -> bool:
-    kind, pattern, operation, permission = numbers
-    return (
-        wanted.resource_type in {ResourceType.ANY, kind}
-        and wanted.pattern_type in {PatternType.ANY, PatternType.MATCH, pattern}
-        and wanted.operation in {Operation.ANY, operation}
-        and wanted.permission in {Permission.ANY, permission}
-    )
+def _numbers(wanted: AclFilter) -> Numbers:
+    """The numbers that a filter gives, and ANY for the others."""
+    pattern = _ANY if wanted.pattern_type == _MATCH else wanted.pattern_type
+    return wanted.resource_type, pattern, wanted.operation, wanted.permission
