@@ -32,8 +32,9 @@ FIRST, NEWEST = CLIENT_RELEASES
 def main() -> int:
     """Parse the command line and run; returns the exit code."""
     parser = argparse.ArgumentParser(prog="bench.matrix.clients", description=__doc__)
-    parser.add_argument("--column", action="append", choices=[f"{b}+{c}" for b, c in COLUMNS])
-    parser.add_argument("--client", action="append", help="only those whose name begins so")
+    names = [f"{brokers}+{controller}" for brokers, controller in COLUMNS]
+    parser.add_argument("--column", action="append", choices=names, help="and the first one")
+    parser.add_argument("--client", action="append", help="only clients whose name begins so")
     parser.add_argument("--known", action="store_true", help="print known differences in full too")
     options = parser.parse_args()
     interrupt_on_terminate()
@@ -41,7 +42,9 @@ def main() -> int:
     wanted = [
         (brokers, controller)
         for brokers, controller in COLUMNS
-        if not options.column or f"{brokers}+{controller}" in options.column
+        if not options.column
+        or f"{brokers}+{controller}" in options.column
+        or (brokers, controller) == COLUMNS[0]
     ]
     try:
         with ExitStack() as stack:
@@ -79,6 +82,8 @@ def _clients(stack: ExitStack, files: Path, only: Sequence[str] | None) -> list[
         java.Tools(NEWEST, hosts[NEWEST], files),
     ]
     chosen = [one for one in found if not only or one.name.startswith(tuple(only))]
+    if not chosen:
+        raise ProcessError(f"no client's name begins so; there are {[one.name for one in found]}")
     for host in _started(chosen):
         stack.enter_context(host)
     return chosen

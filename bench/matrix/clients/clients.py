@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from bench.rig.jars import cache_dir
+from bench.rig.process import ProcessError
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 _ANSWER_S: Final = 60.0
@@ -91,7 +92,7 @@ class PythonClient:
         try:
             calls: Sequence[str] = self._read()["calls"]
         except (EOFError, TimeoutError) as error:
-            raise RuntimeError(f"{self.name} cannot connect to {self._bootstrap}") from error
+            raise ProcessError(f"{self.name} cannot connect to {self._bootstrap}") from error
         return calls
 
     def _read(self) -> Mapping[str, Any]:

@@ -49,8 +49,11 @@ class AdminClient:
         return self._run().splitlines()
 
     def ask(self, call: str) -> str:
-        """Make a call."""
-        return self._run(call)
+        """Make a call; without an answer the process is started anew for the next."""
+        try:
+            return self._run(call)
+        except TimeoutError as error:
+            return f"NO ANSWER: {error}"
 
     def end(self) -> None:
         """The process stays; it connects to the next cluster with the first call there."""
@@ -106,7 +109,10 @@ class Tools:
         main = TOOLS[line.tool]
         if not self.release.startswith("3."):
             main = _MOVED.get(line.tool, main)
-        done = self.java.run(main, "--bootstrap-server", self._bootstrap, *words.split())
+        try:
+            done = self.java.run(main, "--bootstrap-server", self._bootstrap, *words.split())
+        except TimeoutError as error:
+            return f"NO ANSWER: {error}"
         text = f"{done.out}\n{done.err}".replace(str(self.folder), "<folder>")
         # Offsets and lags are of the moment.
         numbers = line.numbers and line.tool != "kafka-metadata-quorum"

@@ -69,7 +69,7 @@ def judge(found: Sequence[Row], reasons: Sequence[Known]) -> Judged:
     >>> row = Row("c", "x", {REFERENCE: "a", "ours + Kafka": "b", "Kafka + ours": "a"})
     >>> [(row.call, column) for row, column in judge([row], []).wrong]
     [('x', 'ours + Kafka')]
-    >>> same = Known("c", "x", ("Kafka + ours",), "never")
+    >>> same = Known("c", "x", ("Kafka + ours",), "never", "")
     >>> [one.why for one in judge([row], [same]).stale]
     ['never']
     """
@@ -77,8 +77,9 @@ def judge(found: Sequence[Row], reasons: Sequence[Known]) -> Judged:
     wrong = []
     for row in found:
         for column in row.differing():
+            told, theirs = row.texts[column], row.texts[REFERENCE]
             why = next((one for one in reasons if one.fits(row.client, row.call, column)), None)
-            if why is None:
+            if why is None or not why.explains(theirs, told):
                 wrong.append((row, column))
             else:
                 known[row.client, row.call, column] = why

@@ -45,16 +45,28 @@ def test_a_reason_holds_for_its_call_and_column_only() -> None:
     judged = table.judge(rows(("a", "b"), ("a", "b")), [why])
     assert [row.call for row, _ in judged.wrong] == ["call 0"]
     assert list(judged.known) == [("lib", "call 1", OTHER)]
-    elsewhere = Known("lib", "call 1", ("ours + ours",), "meant")
+    elsewhere = Known("lib", "call 1", ("ours + ours",), "meant", "meant")
     assert len(table.judge(rows(("a", "b"), ("a", "b")), [elsewhere]).wrong) == 2
 
 
+def test_a_reason_explains_only_what_it_is_about() -> None:
+    says = Known("lib", ".*", (OTHER,), "meant", "", says="INVALID")
+    judged = table.judge(rows(("a", "INVALID: b"), ("a", "no answer")), [says])
+    assert [row.call for row, _ in judged.wrong] == ["call 1"]
+    aside = Known("lib", ".*", (OTHER,), "meant", "", aside="(?m)^old: .*$")
+    judged = table.judge(rows(("old: 1\nnew: 1", "new: 1"), ("old: 1\nnew: 1", "new: 2")), [aside])
+    assert [row.call for row, _ in judged.wrong] == ["call 0", "call 1"]
+    line = Known("lib", ".*", (OTHER,), "meant", "", aside="(?m)^old: .*\n?")
+    judged = table.judge(rows(("old: 1\nnew: 1", "new: 1"), ("old: 1\nnew: 1", "new: 2")), [line])
+    assert [row.call for row, _ in judged.wrong] == ["call 1"]
+
+
 def test_a_reason_that_explains_nothing_is_told() -> None:
-    why = Known("lib", "call 0", (OTHER,), "long ago")
+    why = Known("lib", "call 0", (OTHER,), "long ago", "")
     judged = table.judge(rows(("a", "a")), [why])
     assert judged.stale == [why]
     assert "long ago" in table.details(judged)
-    assert not table.judge(rows(("a", "a")), [Known("other", ".*", (OTHER,), "")]).stale
+    assert not table.judge(rows(("a", "a")), [Known("other", ".*", (OTHER,), "", "")]).stale
 
 
 def test_columns_of_other_calls_are_refused() -> None:

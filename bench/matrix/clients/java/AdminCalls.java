@@ -21,6 +21,8 @@ import org.apache.kafka.clients.admin.FeatureUpdate;
 import org.apache.kafka.clients.admin.NewPartitionReassignment;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.admin.ScramCredentialInfo;
 import org.apache.kafka.clients.admin.ScramMechanism;
 import org.apache.kafka.clients.admin.UpdateFeaturesOptions;
@@ -30,6 +32,7 @@ import org.apache.kafka.clients.admin.UserScramCredentialUpsertion;
 import org.apache.kafka.common.ElectionType;
 import org.apache.kafka.common.TopicCollection;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.TopicPartitionReplica;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.acl.AccessControlEntry;
 import org.apache.kafka.common.acl.AccessControlEntryFilter;
@@ -134,6 +137,7 @@ public final class AdminCalls {
         create("createTopics uneven", new NewTopic("j9", Map.of(0, List.of(0), 1, List.of(0, 1))));
         create("createTopics unknown broker", new NewTopic("j9", Map.of(0, List.of(7))));
         create("createTopics unknown config", new NewTopic("j9", 1, (short) 1).configs(Map.of("no.such", "1")));
+        create("createTopics too many partitions", new NewTopic("j9", 10_001, (short) 1));
         create("createTopics bad policy",
             new NewTopic("j9", 1, (short) 1).configs(Map.of("cleanup.policy", "burn")));
         calls.put("createTopics validate", () -> made(admin.createTopics(
@@ -342,6 +346,16 @@ public final class AdminCalls {
     }
 
     private static void groups() {
+        calls.put("listOffsets", () -> admin.listOffsets(
+            Map.of(new TopicPartition("j1", 0), OffsetSpec.latest())).all());
+        calls.put("listOffsets nosuch", () -> admin.listOffsets(
+            Map.of(new TopicPartition("nosuch", 0), OffsetSpec.latest())).all());
+        calls.put("deleteRecords", () -> admin.deleteRecords(
+            Map.of(new TopicPartition("j1", 0), RecordsToDelete.beforeOffset(0))).lowWatermarks());
+        calls.put("describeProducers", () -> admin.describeProducers(
+            List.of(new TopicPartition("j1", 0))).all());
+        calls.put("describeReplicaLogDirs", () -> admin.describeReplicaLogDirs(
+            List.of(new TopicPartitionReplica("j1", 0, 0), new TopicPartitionReplica("nosuch", 0, 0))).values());
         calls.put("listTransactions", () -> admin.listTransactions().all());
         calls.put("describeConsumerGroups nosuch",
             () -> admin.describeConsumerGroups(List.of("nosuch")).describedGroups());

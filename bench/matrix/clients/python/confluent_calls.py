@@ -58,6 +58,9 @@ def _topics(admin: Any) -> Calls:
         "create_topics unknown broker": create("c9", num_partitions=1, replica_assignment=[[0, 7]]),
         "create_topics a broker twice": create("c9", num_partitions=1, replica_assignment=[[0, 0]]),
         "create_topics bad name": create("c/9", num_partitions=1, replication_factor=1),
+        "create_topics too many partitions": create(
+            "c9", num_partitions=10_001, replication_factor=1
+        ),
         "create_topics long name": create("c" * 250, num_partitions=1, replication_factor=1),
         "create_topics colliding names": lambda: admin.create_topics(
             [topic("c.x", 1, 1), topic("c1", 1, 1)], validate_only=True
@@ -76,6 +79,9 @@ def _topics(admin: Any) -> Calls:
         ),
         "create_partitions 2": lambda: admin.create_partitions([more("c1", 2)]),
         "create_partitions nosuch": lambda: admin.create_partitions([more("nosuch", 2)]),
+        "create_partitions too many, validate": lambda: admin.create_partitions(
+            [more("c1", 10_100)], validate_only=True
+        ),
         "create_partitions validate": lambda: admin.create_partitions(
             [more("c1", 5)], validate_only=True
         ),
@@ -188,6 +194,9 @@ def _acls_of(principal: str) -> Any:
 
 def _groups(admin: Any) -> Calls:
     return {
+        "list_offsets": lambda: admin.list_offsets(
+            {TopicPartition("c1", 0): api.OffsetSpec.latest()}, request_timeout=10
+        ),
         "list_consumer_groups": lambda: admin.list_consumer_groups(request_timeout=10),
         "describe_consumer_groups nosuch": lambda: admin.describe_consumer_groups(
             ["nosuch"], request_timeout=10
