@@ -78,6 +78,9 @@ class ZkMetadataCache:
         self.controller: CachedController | None = None
         self.live: Mapping[int, CachedBroker] = {}
         self._full_replaces = full_replaces
+        self.topics_version = 0
+        """Raised whenever a topic came, went, or got another id."""
+        self._new: list[str] = []
         self._topics: dict[str, CachedTopic] = {}
         self._names: dict[bytes, str] = {}
 
@@ -102,6 +105,8 @@ class ZkMetadataCache:
         known = self._topics.get(told.topic_name)
         if known is None:
             known = self._topics[told.topic_name] = CachedTopic(told.topic_name)
+            self.topics_version += 1
+            self._new.append(told.topic_name)
         self._identify(known, told.topic_id)
         ascending = True
         for p in told.partition_states:
@@ -128,13 +133,20 @@ class ZkMetadataCache:
         if topic.id == topic_id:
             return
         self._names.pop(topic.id, None)
+        self.topics_version += 1
         topic.id = topic_id
         if topic_id != ZERO_UUID:
             self._names[topic_id] = topic.name
 
     def _drop(self, name: str) -> None:
         topic = self._topics.pop(name)
+        self.topics_version += 1
         self._names.pop(topic.id, None)
+
+    def take_new(self) -> list[str]:
+        """Names of the topics that came since the last call."""
+        new, self._new = self._new, []
+        return new
 
     # ---------------------------------------------------------------- what it knows
     def topic(self, name: str) -> CachedTopic | None:

@@ -6,21 +6,36 @@ Source: ZkMetadataCache, Kafka 3.9.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from random import Random
 
 from emulator.broker.cluster import KnownNode
 from emulator.broker.zk_metadata_cache import CachedTopic, ZkMetadataCache
+from emulator.broker.zookeeper_image import image_of
 from emulator.broker.zookeeper_part import ZooKeeperPart
+from emulator.config.passwords import PasswordSettings
 from emulator.metadata.image import EMPTY, Image
+from emulator.migration.zk_tree.entities import entities
+from emulator.migration.zk_tree.passwords import Passwords
 
 
-@dataclass(frozen=True, slots=True)
 class ZooKeeperCluster:
-    """A ``KnownCluster``."""
+    """A ``KnownCluster``.
 
-    cache: ZkMetadataCache
-    zookeeper: ZooKeeperPart
+    Args:
+        cache: what the controller told.
+        zookeeper: what ZooKeeper holds.
+        passwords: for encoded passwords in configs of brokers.
+    """
+
+    def __init__(
+        self, cache: ZkMetadataCache, zookeeper: ZooKeeperPart, passwords: PasswordSettings
+    ) -> None:
+        self.cache = cache
+        self.zookeeper = zookeeper
+        self._entities = entities(Passwords(passwords))
+        self._image = EMPTY
+        self._versions = (0, 0)
+        """Of the mirror and of the topics, from which the image was made."""
 
     @property
     def cluster_id(self) -> str:
@@ -29,8 +44,14 @@ class ZooKeeperCluster:
 
     @property
     def image(self) -> Image:
-        """See KnownCluster."""
-        return EMPTY
+        """See KnownCluster: made when it is asked for and something has changed."""
+        mirror = self.zookeeper.mirror
+        versions = (mirror.version, self.cache.topics_version)
+        if versions != self._versions:
+            self._image, warnings = image_of(mirror, self.cache.topics(), self._entities)
+            self._versions = versions
+            self.zookeeper.warn(warnings)
+        return self._image
 
     def topic(self, name: str) -> CachedTopic | None:
         """See KnownCluster."""

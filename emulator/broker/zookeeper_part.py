@@ -12,7 +12,8 @@ from emulator.broker.controller_watch import ControllerWatch
 from emulator.broker.feature_watch import FeatureWatch
 from emulator.broker.watched_znode import Then
 from emulator.broker.znode import BrokerZnode, ZnodeOf
-from emulator.seam import Closed, Connected, Effect, Event, Received, ReplaceFile
+from emulator.broker.zookeeper_mirror import ZooKeeperMirror
+from emulator.seam import Closed, Connected, Effect, Event, Log, Received, ReplaceFile
 from emulator.zookeeper.client import ZkClient
 from emulator.zookeeper.ops import ZkRequest
 from emulator.zookeeper.states import ZkState
@@ -31,9 +32,11 @@ class ZooKeeperPart:
         self.znode = BrokerZnode(about, self._submit)
         self.controller = ControllerWatch(self._submit)
         self.features = FeatureWatch(self._submit)
-        self._watches = (self.controller, self.features)
+        self.mirror = ZooKeeperMirror(self._submit)
+        self._watches = (self.controller, self.features, self.mirror)
         self._now_ms = 0
         self._generation = 0
+        self._warned: set[str] = set()
         self._effects: list[Effect] = []
 
     @property
@@ -78,6 +81,17 @@ class ZooKeeperPart:
     def write(self, files: Mapping[str, bytes]) -> None:
         """Write files of the broker's folder: path -> content."""
         self._effects += [ReplaceFile(path, data) for path, data in files.items()]
+
+    def warn(self, texts: list[str]) -> None:
+        """Say what cannot be read in ZooKeeper; each sentence once while it stays true."""
+        new = [text for text in texts if text not in self._warned]
+        self._warned = set(texts)
+        self._effects += [Log("warning", "znode left out", {"why": text}) for text in new]
+
+    def configs_of(self, topics: list[str]) -> None:
+        """Read the configs of topics that were not known before."""
+        if topics and self.zk.connected:
+            self.mirror.read_topics(topics)
 
     def leave(self, now_ms: int) -> None:
         """End the session: the znode goes at once; :attr:`gone` follows."""

@@ -126,7 +126,7 @@ class ZooKeeperSide:
             self.registration = QuorumRegistration(config, quorum, images, new_conn)
         full = config.release >= FULL_SINCE and mode.migration
         self.cache = ZkMetadataCache(full_replaces=full)
-        self.cluster = ZooKeeperCluster(self.cache, self.zookeeper)
+        self.cluster = ZooKeeperCluster(self.cache, self.zookeeper, mode.passwords)
         self.replicas = HostedReplicas(config.node_id)
         registration = self.registration
         self._epochs = BrokerEpochs(
@@ -200,6 +200,7 @@ class ZooKeeperSide:
     def exchange(self, now_ms: int) -> None:
         """See BrokerSide."""
         self._STAGES[self.stage](self, now_ms)
+        self.zookeeper.configs_of(self.cache.take_new())
         if self.registration is not None and self.registration.broken:
             self._end(1, self.registration.broken)
 
@@ -224,7 +225,7 @@ class ZooKeeperSide:
         znode = self.zookeeper.znode
         if znode.over is not None:
             self._end(1, znode.over)
-        elif znode.registered:
+        elif znode.registered and self.zookeeper.mirror.loaded:
             self.stage = ZooKeeperStage.RUNNING
             assert znode.cluster_id is not None
             self.zookeeper.write(self._identity.files(znode.cluster_id))

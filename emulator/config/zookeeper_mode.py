@@ -13,6 +13,7 @@ from typing import Final
 
 from emulator.config import zookeeper
 from emulator.config.listeners import HostPort
+from emulator.config.passwords import PasswordSettings
 from emulator.config.reading import PropertyReader, boolean, integer
 from emulator.config.zookeeper import ZooKeeperSecurity
 
@@ -85,6 +86,7 @@ class ZooKeeperMode:
     security: ZooKeeperSecurity
     migration: bool
     inter_broker_protocol: InterBrokerProtocol
+    passwords: PasswordSettings
     shutdown_retries: int
     """controlled.shutdown.max.retries"""
     shutdown_backoff_ms: int
@@ -118,6 +120,7 @@ def read(r: PropertyReader, release: str) -> ZooKeeperMode:
         security=security,
         migration=r.take(MIGRATION, boolean, False),
         inter_broker_protocol=r.take(IBP, protocol, protocol(release)),
+        passwords=PasswordSettings.read(r),
         shutdown_retries=r.take("controlled.shutdown.max.retries", integer(1), 3),
         shutdown_backoff_ms=r.take("controlled.shutdown.retry.backoff.ms", integer(1), 5_000),
     )

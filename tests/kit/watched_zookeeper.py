@@ -11,7 +11,7 @@ from emulator.simulation.zookeeper import ZooKeeperModel
 from emulator.zookeeper import jute
 from emulator.zookeeper.ops import WatchKind, ZkOp
 
-_WATCHING = frozenset({jute.OP_EXISTS, jute.OP_GET_DATA})
+_WATCHING = frozenset({jute.OP_EXISTS, jute.OP_GET_DATA, jute.OP_GET_CHILDREN})
 
 
 class WatchedZooKeeper(ZooKeeperModel):
@@ -19,8 +19,9 @@ class WatchedZooKeeper(ZooKeeperModel):
 
     def __init__(self, *args: object, **options: object) -> None:
         super().__init__(*args, **options)  # type: ignore[arg-type]
-        self._watches: dict[tuple[int, str], int | None] = {}
-        """(connection, path) -> mzxid when the watch was set; None: the znode was absent."""
+        self._watches: dict[tuple[int, str, bool], int | None] = {}
+        """(connection, path, of the children) -> zxid of the last change when the watch was set;
+        None: the znode was absent."""
 
     def step(self, now_ms: int) -> list[Effect]:
         conn, frame = self.next_conn, self.next_frame
@@ -48,22 +49,25 @@ class WatchedZooKeeper(ZooKeeperModel):
         if opcode not in _WATCHING or frame[:4] == b"\0\0\0\0":
             return
         path, _ = kazoo.read_string(frame, 8)
-        seen = self._mzxid(path)
+        children = opcode == jute.OP_GET_CHILDREN
+        seen = self._changed_at(path, children=children)
         if seen is not None or opcode == jute.OP_EXISTS:
-            self._watches[conn, path] = seen
+            self._watches[conn, path, children] = seen
 
-    def _mzxid(self, path: str) -> int | None:
+    def _changed_at(self, path: str, *, children: bool) -> int | None:
         node = self.tree.nodes.get(path)
-        return None if node is None else node.stat().mzxid
+        if node is None:
+            return None
+        return node.stat().pzxid if children else node.stat().mzxid
 
     def _fired(self) -> list[Effect]:
         fired: list[Effect] = []
-        for (conn, path), before in [*self._watches.items()]:
-            now = self._mzxid(path)
+        for (conn, path, children), before in [*self._watches.items()]:
+            now = self._changed_at(path, children=children)
             if now == before:
                 continue
-            del self._watches[conn, path]
-            kind = WatchKind.CHANGED
+            del self._watches[conn, path, children]
+            kind = WatchKind.CHILDREN_CHANGED if children else WatchKind.CHANGED
             if before is None:
                 kind = WatchKind.CREATED
             elif now is None:

@@ -90,19 +90,27 @@ class TreeReader:
         in_flight_max: maximum requests in flight.
         below: other paths whose children are read too: znodes that could not be deleted because
             another client created children there.
+        only: read these paths with everything below them, and nothing else.
     """
 
     def __init__(
-        self, *, reads_max: int = READS_MAX, in_flight_max: int = 2, below: Iterable[str] = ()
+        self,
+        *,
+        reads_max: int = READS_MAX,
+        in_flight_max: int = 2,
+        below: Iterable[str] = (),
+        only: Iterable[str] | None = None,
     ) -> None:
         self.tree = Tree()
         self.reads_count = 0
         self._reads_max = reads_max
         self._in_flight_max = in_flight_max
         self._in_flight = 0
-        self._todo: deque[ZkRead] = deque(GetData(path) for path in (*TOP_LEVEL, *SINGLE, *FOLDERS))
+        self._todo: deque[ZkRead] = deque()
         self._below = tuple(path + "/" for path in below)
-        self._todo.extend(GetChildren(path) for path in (*LISTED, *WALKED))
+        if only is None:
+            self._todo.extend(GetData(path) for path in (*TOP_LEVEL, *SINGLE, *FOLDERS))
+        self._todo.extend(GetChildren(path) for path in only or (*LISTED, *WALKED))
         self._todo.extend(GetChildren(path[:-1]) for path in self._below)
 
     @property

@@ -1,0 +1,189 @@
+"""Configs, quotas, credentials, ACLs and tokens as ZooKeeper has them, read again as they change.
+
+Whoever changes one of them adds a notification afterwards, in the folder of its class. The folders
+are watched before anything is read, so no change is missed. A notification for a topic has that
+topic's configs read again; any other one everything but topics. A new connection reads all of it.
+The configs of a new topic have no notification: they are read when the topic is heard of.
+
+Source: ZkConfigManager, ZkNodeChangeNotificationListener, AclAuthorizer, DelegationTokenManagerZk,
+Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from emulator.broker.watched_znode import Submit
+from emulator.migration.zk_tree import acls, configs, delegation_tokens
+from emulator.migration.zk_tree.errors import ZnodeError
+from emulator.migration.zk_tree.reader import WALKED, TreeReader, TreeTag
+from emulator.migration.zk_tree.tree import Tree
+from emulator.migration.zk_tree.znode_json import decode
+from emulator.seam import Effect, Log
+from emulator.zookeeper.errors import ZkCode, code_name
+from emulator.zookeeper.ops import (
+    Exists,
+    GetChildren,
+    GetData,
+    NodeData,
+    WatchFired,
+    ZkFailed,
+    ZkLost,
+    ZkOutcome,
+    ZkResult,
+)
+
+TOPICS: Final = "/config/topics"
+CONFIG_CHANGES: Final = "/config/changes"
+FOLDERS: Final = (
+    CONFIG_CHANGES,
+    acls.CHANGES,
+    acls.EXTENDED_CHANGES,
+    delegation_tokens.CHANGES,
+)
+_OF_TOPICS: Final = "topics/"
+
+
+class _ChangeJson(msgspec.Struct):
+    entity_path: str = ""
+    entity_type: str = ""
+    entity_name: str = ""
+
+
+class ZooKeeperMirror:
+    """See the module's docstring.
+
+    Args:
+        submit: sends a request.
+    """
+
+    def __init__(self, submit: Submit) -> None:
+        self.loaded = False
+        """Whether everything has been read once."""
+        self.version = 0
+        """Raised whenever something read has changed."""
+        self.tree = Tree()
+        """Everything but topics."""
+        self.topic_configs: dict[str, bytes | None] = {}
+        """Data of ``/config/topics`` by topic."""
+        self._submit = submit
+        self._reader: TreeReader | None = None
+        """Reads everything, or everything but topics; the newest one counts."""
+        self._with_topics = False
+        """Whether that one reads topics too; then so does one that replaces it."""
+        self._last: dict[str, str] = {}
+        """Folder -> the newest notification seen."""
+        self._effects: list[Effect] = []
+
+    def take_effects(self) -> list[Effect]:
+        """Effects since the last call."""
+        effects, self._effects = self._effects, []
+        return effects
+
+    def look(self) -> None:
+        """Read everything: after every new connection."""
+        self._last.clear()
+        for folder in FOLDERS:
+            self._listen(folder)
+        self._read((TOPICS, *WALKED))
+
+    def fired(self, fired: WatchFired) -> None:
+        """A watch was triggered."""
+        if fired.path in FOLDERS:
+            self._listen(fired.path)
+
+    def read_topics(self, names: Iterable[str]) -> None:
+        """Read the configs of topics."""
+        for name in names:
+            then = partial(self._topic, name)
+            self._submit(then, GetData(configs.topic_config_path(name)))
+
+    # ---------------------------------------------------------------- notifications
+    def _listen(self, folder: str) -> None:
+        self._submit(partial(self._listed, folder), GetChildren(folder, watch=True))
+
+    def _listed(self, folder: str, outcome: ZkOutcome, _now_ms: int) -> None:
+        if isinstance(outcome, ZkFailed) and outcome.code == ZkCode.NO_NODE:
+            self._submit(partial(self._awaited, folder), Exists(folder, watch=True))
+            self._last.setdefault(folder, "")
+        if not isinstance(outcome, ZkResult):
+            return
+        assert isinstance(outcome.value, tuple)
+        names = sorted(name for name in outcome.value if isinstance(name, str))
+        before = self._last.get(folder)
+        self._last[folder] = max([*names, before or ""])
+        new = [] if before is None else [name for name in names if name > before]
+        if folder == CONFIG_CHANGES:
+            for name in new:
+                self._submit(self._change, GetData(f"{folder}/{name}"))
+        elif new:
+            self._read(WALKED)
+
+    def _awaited(self, folder: str, outcome: ZkOutcome, _now_ms: int) -> None:
+        if isinstance(outcome, ZkResult):
+            # It was created between the two requests.
+            self._listen(folder)
+
+    def _change(self, outcome: ZkOutcome, _now_ms: int) -> None:
+        if isinstance(outcome, ZkLost):
+            return
+        path = ""
+        if isinstance(outcome, ZkResult) and isinstance(outcome.value, NodeData):
+            try:
+                told = decode(CONFIG_CHANGES, outcome.value.data, _ChangeJson)
+                path = told.entity_path or f"{told.entity_type}/{told.entity_name}"
+            except ZnodeError as error:
+                self._warn(str(error))
+        if path.startswith(_OF_TOPICS):
+            self.read_topics([path.removeprefix(_OF_TOPICS)])
+        else:
+            self._read(WALKED)
+
+    # ---------------------------------------------------------------- reading
+    def _topic(self, name: str, outcome: ZkOutcome, _now_ms: int) -> None:
+        if isinstance(outcome, ZkLost):
+            return
+        data: bytes | None = None
+        if isinstance(outcome, ZkResult) and isinstance(outcome.value, NodeData):
+            data = outcome.value.data
+        if self.topic_configs.get(name) != data:
+            self.topic_configs[name] = data
+            self.version += 1
+
+    def _read(self, paths: tuple[str, ...]) -> None:
+        self._with_topics = TOPICS in paths or (self._reader is not None and self._with_topics)
+        self._reader = TreeReader(only=(TOPICS, *WALKED) if self._with_topics else paths)
+        self._ask(self._reader)
+
+    def _ask(self, reader: TreeReader) -> None:
+        for tag, request in reader.requests():
+            self._submit(partial(self._answered, reader, tag), request)
+
+    def _answered(self, reader: TreeReader, tag: TreeTag, outcome: ZkOutcome, _now_ms: int) -> None:
+        if reader is not self._reader or isinstance(outcome, ZkLost):
+            return
+        if isinstance(outcome, ZkFailed):
+            self._warn(f"reading configs: ZooKeeper answers {code_name(outcome.code)}")
+            return
+        reader.outcome(ZkResult(tag, outcome.value))
+        self._ask(reader)
+        if reader.complete:
+            self._take(reader.tree)
+
+    def _take(self, tree: Tree) -> None:
+        self._reader = None
+        for path, code in tree.unreadable.items():
+            self._warn(f"{path}: ZooKeeper answers {code_name(code)}")
+        if TOPICS in tree.lists:
+            names = tree.children(TOPICS)
+            self.topic_configs = {name: tree.data(f"{TOPICS}/{name}") for name in names}
+        self.tree = tree
+        self.loaded = True
+        self.version += 1
+
+    def _warn(self, why: str) -> None:
+        self._effects.append(Log("warning", "configs in zookeeper", {"why": why}))
