@@ -59,7 +59,8 @@ def metadata(
     create: list[m.CreateTopicsRequest.CreatableTopic] = []
     if wanted is None or (not wanted and version == _ALL_IF_EMPTY):
         seen = (topic for topic in cluster.topics() if _may_see(caller, topic.name))
-        found = [_described(cluster, topic, asked) for topic in seen]
+        shown = _Shown(cluster, asked)
+        found = [shown.topic(topic) for topic in seen]
     else:
         if version < _IDS_SINCE and any(
             one.name is None or one.topic_id != ZERO_UUID for one in wanted
@@ -97,6 +98,7 @@ def _by_name(
     may_create_any = may_create and caller.may_on_cluster(Operation.CREATE)
     found: list[Topic] = []
     create: list[m.CreateTopicsRequest.CreatableTopic] = []
+    shown = _Shown(cluster, asked)
     for name in names:
         internal = name in INTERNAL
         if not _may_see(caller, name):
@@ -105,7 +107,7 @@ def _by_name(
             continue
         topic = cluster.topic(name)
         if topic is not None:
-            found.append(_described(cluster, topic, asked))
+            found.append(shown.topic(topic))
             continue
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if may_create and not (
@@ -154,6 +156,7 @@ def _by_id(
     cluster: KnownCluster, ids: Sequence[bytes], asked: Asked, caller: BrokerReading
 ) -> list[Topic]:
     found = []
+    shown = _Shown(cluster, asked)
     for topic_id in ids:
         topic = cluster.topic_by_id(topic_id)
         if topic is None:
@@ -163,46 +166,73 @@ def _by_id(
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             found.append(Topic(error_code=code, name=None, topic_id=topic_id))
         else:
-            found.append(_described(cluster, topic, asked))
+            found.append(shown.topic(topic))
     return found
 
 
-def _described(cluster: KnownCluster, topic: KnownTopic, asked: Asked) -> Topic:
-    return Topic(
-        name=topic.name,
-        topic_id=topic.id,
-        is_internal=topic.name in INTERNAL,
-        partitions=[
-            _partition(cluster, index, one, asked) for index, one in topic.partitions.items()
-        ],
-    )
+class _Shown:
+    """Topics as one caller is shown them; each broker is looked up once, each set of replicas too.
 
+    Args:
+        cluster: what is known.
+        asked: the caller's listener and version.
+    """
 
-def _partition(
-    cluster: KnownCluster, index: int, one: KnownPartition, asked: Asked
-) -> m.MetadataResponse.MetadataResponsePartition:
-    listener, version = asked.listener, asked.api_version
-    replicas, isr = one.replicas, one.isr
-    if version == 0:
-        # Oldest clients cannot resolve a broker that is not in the list of brokers.
-        replicas = [each for each in replicas if cluster.node(each, listener) is not None]
-        isr = [each for each in isr if cluster.node(each, listener) is not None]
-    leader, error = one.leader, ErrorCode.NONE
-    if cluster.node(leader, listener) is None:
-        leader, error = -1, ErrorCode.LEADER_NOT_AVAILABLE
-        if cluster.registered(one.leader) and version >= _LISTENER_ERROR_SINCE:
-            error = ErrorCode.LISTENER_NOT_FOUND
-    elif len(replicas) < len(one.replicas) or len(isr) < len(one.isr):
-        error = ErrorCode.REPLICA_NOT_AVAILABLE
-    return m.MetadataResponse.MetadataResponsePartition(
-        error_code=error,
-        partition_index=index,
-        leader_id=leader,
-        leader_epoch=one.leader_epoch,
-        replica_nodes=replicas,
-        isr_nodes=isr,
-        offline_replicas=[each for each in one.replicas if not cluster.online(each, listener)],
-    )
+    def __init__(self, cluster: KnownCluster, asked: Asked) -> None:
+        self._cluster = cluster
+        self._listener = asked.listener
+        self._version = asked.api_version
+        self._reached: dict[int, bool] = {}
+        self._offline: dict[tuple[int, ...], list[int]] = {}
+
+    def topic(self, topic: KnownTopic) -> Topic:
+        """A topic with all its partitions."""
+        return Topic(
+            name=topic.name,
+            topic_id=topic.id,
+            is_internal=topic.name in INTERNAL,
+            partitions=[self._partition(index, one) for index, one in topic.partitions.items()],
+        )
+
+    def _partition(
+        self, index: int, one: KnownPartition
+    ) -> m.MetadataResponse.MetadataResponsePartition:
+        replicas, isr = one.replicas, one.isr
+        if self._version == 0:
+            # Oldest clients cannot resolve a broker that is not in the list of brokers.
+            replicas = [each for each in replicas if self._is_reached(each)]
+            isr = [each for each in isr if self._is_reached(each)]
+        leader, error = one.leader, ErrorCode.NONE
+        if not self._is_reached(leader):
+            leader, error = -1, ErrorCode.LEADER_NOT_AVAILABLE
+            if self._cluster.registered(one.leader) and self._version >= _LISTENER_ERROR_SINCE:
+                error = ErrorCode.LISTENER_NOT_FOUND
+        elif len(replicas) < len(one.replicas) or len(isr) < len(one.isr):
+            error = ErrorCode.REPLICA_NOT_AVAILABLE
+        return m.MetadataResponse.MetadataResponsePartition(
+            error_code=error,
+            partition_index=index,
+            leader_id=leader,
+            leader_epoch=one.leader_epoch,
+            replica_nodes=replicas,
+            isr_nodes=isr,
+            offline_replicas=self._offline_of(tuple(one.replicas)),
+        )
+
+    def _is_reached(self, broker_id: int) -> bool:
+        known = self._reached.get(broker_id)
+        if known is None:
+            known = self._cluster.node(broker_id, self._listener) is not None
+            self._reached[broker_id] = known
+        return known
+
+    def _offline_of(self, replicas: tuple[int, ...]) -> list[int]:
+        known = self._offline.get(replicas)
+        if known is None:
+            online = self._cluster.online
+            known = [each for each in replicas if not online(each, self._listener)]
+            self._offline[replicas] = known
+        return known
 
 
 def _response(cluster: KnownCluster, topics: list[Topic], asked: Asked) -> m.MetadataResponse:
