@@ -66,10 +66,13 @@ def find_coordinator(
     cluster: KnownCluster, request: m.FindCoordinatorRequest, asked: Asked
 ) -> Answer:
     """Find the coordinator of each key."""
+    batch = asked.api_version >= BATCHES_SINCE
+    if batch and not request.coordinator_keys:
+        # There is no place for an error without a key.
+        return Answer(Response())
     if request.key_type not in {GROUP, TRANSACTION, SHARE}:
         return Answer(refused(request, ErrorCode.INVALID_REQUEST, None))
     caller = reading(cluster, request, asked)
-    batch = asked.api_version >= BATCHES_SINCE
     keys = request.coordinator_keys if batch else (request.key,)
     found = [(key, _find(cluster, request.key_type, key, caller)) for key in keys]
     missing = dict.fromkeys(one.missing for _, one in found if one.missing is not None)

@@ -42,7 +42,8 @@ def refused(request: m.MetadataRequest, code: ErrorCode, _text: str | None) -> m
     """The response with the error for every topic of the request."""
     return m.MetadataResponse(
         topics=[
-            Topic(error_code=code, name=one.name, topic_id=one.topic_id)
+            # The answer has no place for a missing name, below v12.
+            Topic(error_code=code, name=one.name or "", topic_id=one.topic_id)
             for one in request.topics or []
         ]
     )
