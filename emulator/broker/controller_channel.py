@@ -23,7 +23,7 @@ from emulator.net.login import LoginError
 from emulator.net.outcomes import Answered, Broken, EndedBy, Turn, Unanswered
 from emulator.net.versions import NoCommonVersionError, common, declared
 from emulator.seam import Effect, Event
-from wire.errors import ErrorCode
+from wire.errors import EncodeError, ErrorCode
 from wire.releases import Ranges
 
 LOOK_AGAIN_MS: Final = 100
@@ -84,6 +84,8 @@ class ControllerChannel(Generic[T]):
         self._correlation_ids = count(1)
         self._queue: deque[_Queued[T]] = deque()
         self._sent: _Queued[T] | None = None
+        self._unspoken: _Queued[T] | None = None
+        """A request that the common version could not carry; reported at the next tick."""
         self._node: ControllerNode | None = None
         self._channel: OutboundChannel[None] | None = None
         self._closing: list[Effect] = []
@@ -99,11 +101,14 @@ class ControllerChannel(Generic[T]):
     @property
     def outstanding(self) -> int:
         """Number of requests without an outcome."""
-        return len(self._queue) + (self._sent is not None)
+        sent = (self._sent is not None) + (self._unspoken is not None)
+        return len(self._queue) + sent
 
     @property
     def deadline_ms(self) -> int | None:
         """When :meth:`tick` wants to be called."""
+        if self._unspoken is not None:
+            return 0
         deadlines: list[int | None] = [self._expires_ms]
         if self._channel is not None:
             deadlines.append(self._channel.deadline_ms)
@@ -146,6 +151,9 @@ class ControllerChannel(Generic[T]):
     def tick(self, now_ms: int) -> list[Outcome[T]]:
         """Give up requests that wait for too long, connect, and send the next request."""
         outcomes = self._given_up(now_ms)
+        if self._unspoken is not None:
+            outcomes.append(Unanswered(self._unspoken.ticket, None, EndedBy.VERSIONS))
+            self._unspoken = None
         if self._channel is not None:
             outcomes += self._turns(self._channel.tick(now_ms), now_ms)
             self._leave_if_replaced(now_ms)
@@ -157,13 +165,21 @@ class ControllerChannel(Generic[T]):
         """All effects since the last call."""
         effects, self._closing = self._closing, []
         if self._channel is not None:
-            effects += self._channel.effects(now_ms)
+            try:
+                effects += self._channel.effects(now_ms)
+            except EncodeError:
+                # The common version cannot carry the request: the next tick says so.
+                self._unspoken, self._sent = self._sent, None
+                effects += self._channel.effects(now_ms)
         return effects
 
     def close(self) -> list[Outcome[T]]:
         """Close the channel; returns the requests that get no answer."""
         self._over = True
         self._drop()
+        if self._unspoken is not None:
+            self._queue.appendleft(self._unspoken)
+            self._unspoken = None
         lost = [Unanswered(each.ticket, None, EndedBy.OWNER) for each in self._queue]
         self._queue.clear()
         return [*lost]

@@ -34,6 +34,9 @@ from wire.frame import RequestHeader, decode_response
 from wire.releases import Ranges
 
 _PRINCIPAL_VERSION: Final = 0
+WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Maximum bytes of requests that wait for the controller, also of clients that hung up. One more
+is told at once that it timed out, so that its client tries again later."""
 
 Then: TypeAlias = Callable[[Any, int], None]
 """Takes an answer, None if there will be none, and the time."""
@@ -68,6 +71,7 @@ class _Envelope:
     header: RequestHeader
     done: Done
     conn: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,7 @@ class Forwarding:
     def __init__(self, channel: ControllerChannel[_Envelope | _Plain]) -> None:
         self.counts = ForwardingCounts()
         self._channel = channel
+        self._waiting_bytes = 0
 
     @property
     def outstanding(self) -> int:
@@ -136,13 +141,18 @@ class Forwarding:
             now_ms: the request's time counts from here.
             done: takes the outcome, once.
         """
+        size = len(data)
+        if self._waiting_bytes + size > WAITING_BYTES_MAX:
+            done(Forwarded(error=ErrorCode.REQUEST_TIMED_OUT))
+            return
         envelope = m.EnvelopeRequest(
             request_data=data,
             request_principal=principal_bytes(who.principal),
             client_host_address=who.address,
         )
         self.counts.begun(who.conn, now_ms)
-        self._channel.put(envelope, _Envelope(header, done, who.conn), now_ms)
+        self._waiting_bytes += size
+        self._channel.put(envelope, _Envelope(header, done, who.conn, size), now_ms)
 
     def ask(self, request: Any, then: Then, now_ms: int) -> None:
         """Send a request of the broker itself, without an Envelope."""
@@ -190,6 +200,7 @@ class Forwarding:
 
     def _done(self, asked: _Envelope, outcome: Forwarded) -> None:
         self.counts.ended(asked.conn)
+        self._waiting_bytes -= asked.size
         asked.done(outcome)
 
     def _answered(self, asked: _Envelope, envelope: m.EnvelopeResponse) -> Forwarded:

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from emulator.broker.controller_channel import ControllerChannel, Outcome
-from emulator.net.outcomes import Answered
+from emulator.net.outcomes import Answered, EndedBy, Unanswered
 from emulator.seam import Effect, Event, Log
 from wire import messages as m
 from wire.errors import named
@@ -235,6 +235,10 @@ class LifecycleManager:
                 case Answered(message=m.UnregisterBrokerResponse()):
                     assert self._leaving_why is not None
                     self._end(1, self._leaving_why)
+                case Unanswered(ticket=what, by=EndedBy.VERSIONS):
+                    self._failed(f"{what}: the controller has no version that can carry it", now_ms)
+                case Unanswered(ticket=what, by=EndedBy.REFUSAL):
+                    self._failed(f"{what}: the controller refuses the login", now_ms)
                 case _:
                     self._failed(f"{outcome.ticket} was not answered", now_ms)
 

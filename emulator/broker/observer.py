@@ -5,7 +5,7 @@ Source: KafkaRaftClient as an observer, Kafka 3.9; KIP-595, KIP-630.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Final
 
@@ -26,6 +26,8 @@ BACKOFF_MS: Final = 20
 """Pause after an answer that gave nothing (controller.quorum.retry.backoff.ms)."""
 REFUSED_MS: Final = 1_000
 """Pause after an answer that no repetition changes soon."""
+LOWEST: Final[Mapping[type, int]] = {m.FetchRequest: 12}
+"""The first version with what a follower of the quorum needs: the epoch it has read."""
 NOT_LEADER: Final = frozenset(
     {
         ErrorCode.FENCED_LEADER_EPOCH,
@@ -168,7 +170,7 @@ class LogObserver:
             other_low, other_high = offered.get(key, (0, -1))
             low, high = max(low, other_low), min(high, other_high)
         try:
-            version = common({key: (low, high)}, type(request))
+            version = common({key: (low, high)}, type(request), LOWEST.get(type(request), 0))
         except NoCommonVersionError as error:
             self._say("warning", "a controller cannot be followed", str(error))
             self._look_elsewhere(now_ms + REFUSED_MS)

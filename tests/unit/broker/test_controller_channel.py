@@ -257,3 +257,16 @@ def test_a_closed_channel_reports_all_its_requests():
     peers.go_on()
     assert peers.log == ["a", "close 1"]
     assert peers.channel.deadline_ms is None
+
+
+def test_a_request_that_the_common_version_cannot_carry_is_reported_and_the_next_is_sent():
+    peers = Peers(A)
+    peers.offers = {**peers.offers, 62: (0, 0)}
+    peers.put("one", request=m.BrokerRegistrationRequest(is_migrating_zk_broker=True))
+    assert peers.channel.deadline_ms == 0
+    assert peers.channel.outstanding == 1
+    peers.go_on()
+    assert peers.lost == [("one", EndedBy.VERSIONS)]
+    peers.put("two")
+    peers.answer(GIVEN)
+    assert peers.tickets == ["two"]

@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from emulator.broker.forwarding import Forwarded, Forwardee, Forwarding
+from emulator.broker.forwarding import (
+    WAITING_BYTES_MAX,
+    Forwarded,
+    Forwardee,
+    Forwarding,
+)
 from tests.unit.broker.controller_end import ControllerEnd, channel
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -178,3 +183,20 @@ def test_a_request_of_the_broker_itself_goes_without_an_envelope() -> None:
     caller.end.answer(m.CreateTopicsResponse())
     assert found == [m.CreateTopicsResponse()]
     assert caller.part.counts.envelopes_total == 0
+
+
+def test_what_waits_for_the_controller_may_not_fill_the_memory() -> None:
+    caller = Caller()
+    large = topics()
+    large.topics[0].configs = [
+        m.CreateTopicsRequest.CreatableTopicConfig(name="x", value="y" * 32_000) for _ in range(30)
+    ]
+    size = len(caller.forward(large))
+    for _ in range(WAITING_BYTES_MAX // size - 1):
+        caller.forward(large)
+    assert not caller.outcomes
+    caller.forward(large)
+    assert caller.outcomes == [Forwarded(error=ErrorCode.REQUEST_TIMED_OUT)]
+    caller.end.answer(envelope(data=answer()))
+    caller.forward(large)
+    assert len(caller.outcomes) == 2, "there is room again"
