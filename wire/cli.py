@@ -12,7 +12,7 @@ import typer
 from wire import show as text
 from wire.check import check as check_recordings
 from wire.errors import DeclarationError, DecodeError
-from wire.follow import follow, shown
+from wire.follow import follow, recording_of, shown
 from wire.schema import spec
 
 app = typer.Typer(no_args_is_help=True, help="Kafka's messages: declarations and recordings.")
@@ -45,6 +45,9 @@ def show(
     With --follow the pairs of a recording, those of MESSAGE only if it is given.
     """
     if followed is not None:
+        if source or version is not None or hex_ is not None:
+            typer.echo("--follow goes with MESSAGE and --json only", err=True)
+            raise typer.Exit(EXIT_USAGE)
         _follow(followed, message, as_json=as_json)
         return
     if message is None:
@@ -80,8 +83,8 @@ def _follow(path: Path, api: str | None, *, as_json: bool) -> None:
         time.sleep(FOLLOW_S)
         return True
 
-    if not path.exists():
-        typer.echo(f"waiting for {path}", err=True)
+    if not recording_of(path).exists():
+        typer.echo(f"waiting for {recording_of(path)}", err=True)
     try:
         for number, line in enumerate(follow(path, wait), 1):
             try:

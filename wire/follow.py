@@ -132,6 +132,11 @@ def _printable(value: Any) -> str:
     return "".join(one if one.isprintable() else "?" for one in text)
 
 
+def recording_of(path: Path) -> Path:
+    """The file of a recording, from its path or that of its folder."""
+    return path / RECORDING if path.is_dir() else path
+
+
 def follow(path: Path, wait: Callable[[], bool]) -> Iterator[str]:
     """The lines of a file, and those that are added to it; a file that was replaced is read anew.
 
@@ -144,9 +149,8 @@ def follow(path: Path, wait: Callable[[], bool]) -> Iterator[str]:
     """
     position, identity, held = 0, None, b""
     while True:
-        recording = path / RECORDING if path.is_dir() else path
         try:
-            with recording.open("rb") as file:
+            with recording_of(path).open("rb") as file:
                 stat = os.fstat(file.fileno())
                 if (stat.st_dev, stat.st_ino) != identity or stat.st_size < position:
                     position, identity, held = 0, (stat.st_dev, stat.st_ino), b""

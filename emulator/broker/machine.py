@@ -33,7 +33,7 @@ from emulator.faults.connections import accepting
 from emulator.faults.script import FaultScript
 from emulator.net.control import ControlRequest
 from emulator.net.population import Population
-from emulator.net.reply import API_VERSIONS, Request, encoded
+from emulator.net.reply import API_VERSIONS, Request, Ticket, encoded
 from emulator.seam import Accepted, Close, Closed, Connected, Effect, Event, Halt, Log, Received
 from wire import messages as m
 from wire.errors import UNEXPECTED, ErrorCode
@@ -267,7 +267,7 @@ class BrokerNode:
             return self._close(ticket.conn)
         if passed_on is not None:
             return self._reply(request, passed_on.join(outcome.message), now_ms)
-        return self.connections.reply(ticket, outcome.payload, now_ms)
+        return self._send(ticket, outcome.payload, now_ms)
 
     def _guarded(
         self, request: Request, work: Callable[[], list[Effect]], now_ms: int
@@ -283,12 +283,18 @@ class BrokerNode:
             return self._reply(request, refused(key, request.message, code, UNEXPECTED), now_ms)
         except Exception as error:  # noqa: BLE001 - not even an error can be said
             self.failures.note(key, error)
-            return self.connections.reply(request.ticket, None, now_ms)
+            return self._send(request.ticket, None, now_ms)
 
     def _reply(self, request: Request, message: Any, now_ms: int) -> list[Effect]:
         newest = self.advertised[API_VERSIONS][1]
         payload = encoded(request.ticket.header, message, newest)
-        return self.connections.reply(request.ticket, payload, now_ms)
+        return self._send(request.ticket, payload, now_ms)
+
+    def _send(self, ticket: Ticket, payload: bytes | None, now_ms: int) -> list[Effect]:
+        effects = self.connections.reply(ticket, payload, now_ms)
+        if effects and not self.connections.owns(ticket.conn):
+            self.clients.left(ticket.conn)
+        return effects
 
     def _close(self, conn: int) -> list[Effect]:
         """Close a client's connection, so that it asks for the versions again."""

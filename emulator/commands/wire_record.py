@@ -32,6 +32,9 @@ def record(
         routes = [Route(host_port(a), host_port(b)) for a, b in zip(listen, to, strict=True)]
     except ValueError as error:
         raise fail(str(error), 2) from error
+    loop = next((a for a, b in routes if a in {to for _, to in routes}), None)
+    if loop is not None:
+        raise fail(f"{loop} is a --listen and a --to: it would connect to itself for ever", 2)
     try:
         folder = RecordingFolder(out)
     except FileExistsError as error:

@@ -181,13 +181,14 @@ class FaultyConnections(Connections):
         fault, ticket = struck.fault, request.ticket
         if struck.payload is not None:
             return super().reply(ticket, struck.payload, now_ms)
+        if struck.rest is None:
+            return self._dropped(ticket.conn)
         if fault.executed or struck.merged is not None:
             trouble.executed[ticket.request_id] = struck
         elif fault.drop:
             return self._dropped(ticket.conn)
         elif fault.silent:
             return []
-        assert struck.rest is not None, "what is not answered here is executed"
         taken.append(struck.rest)
         return []
 

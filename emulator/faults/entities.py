@@ -79,6 +79,24 @@ _NAME: Final = (("name", "name"),)
 
 ENTITIES: Final = MappingProxyType(
     {
+        0: Entities(
+            m.ProduceResponse,
+            *("topic_data", "responses", m.ProduceResponse.TopicProduceResponse),
+            *(_NAME, _names("name")),
+            Parts(
+                *("partition_data", "index", "partition_responses", "index"),
+                m.ProduceResponse.PartitionProduceResponse,
+            ),
+        ),
+        2: Entities(
+            m.ListOffsetsResponse,
+            *("topics", "topics", m.ListOffsetsResponse.ListOffsetsTopicResponse),
+            *(_NAME, _names("name")),
+            Parts(
+                *("partitions", "partition_index", "partitions", "partition_index"),
+                m.ListOffsetsResponse.ListOffsetsPartitionResponse,
+            ),
+        ),
         3: Entities(
             m.MetadataResponse,
             *("topics", "topics", m.MetadataResponse.MetadataResponseTopic),

@@ -77,7 +77,8 @@ class StruckRequest:
     """What becomes of a request.
 
     ``rest``: what is executed of it, None for nothing; ``payload``: the answer, if nothing is
-    executed and there is one; ``merged``: makes the answer to the request from that to the rest.
+    executed and there is one (an error without one closes the connection); ``merged``: makes the
+    answer to the request from that to the rest.
     """
 
     fault: Fault
@@ -194,6 +195,9 @@ def _strike(
     """
     if not fault.error:
         return StruckRequest(fault, request)
+    if isinstance(asked.message, m.ProduceRequest) and asked.message.acks == 0:
+        # Its client reads no answer; Kafka closes the connection for an error.
+        return StruckRequest(fault, None)
     if fault.topic is None:
         answer: Any = refuse(fault.key, asked.message, fault.code, fault.message)
         return StruckRequest(fault, None, _answer(fault, request, asked, answer, api_versions_max))

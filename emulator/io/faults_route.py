@@ -25,6 +25,9 @@ from emulator.seam import Log
 
 TOKEN_FILE: Final = "faults.token"  # noqa: S105 - where it is, not what
 TOKEN_BYTES: Final = 32
+DOTS_MAX: Final = 2_000
+"""Of one script. Reading a key of n parts takes a time that grows with the square of n: a body of
+32,000 would stop the node for half a minute."""
 
 
 class FaultsRoute:
@@ -85,6 +88,8 @@ class FaultsRoute:
             text = asked.body.decode()
         except UnicodeDecodeError as error:
             raise ScriptError(f"cannot be read: {error}") from error
+        if text.count(".") > DOTS_MAX:
+            raise ScriptError(f"more than {DOTS_MAX} dots")
         kind = asked.headers.get("content-type", "").partition(";")[0].strip().lower()
         read = read_json if kind == "application/json" else read_toml
         self._script.add(*read(text))

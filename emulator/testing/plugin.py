@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from emulator.testing.cluster import Cluster
 
 MARKER = "kraft_cluster"
+PYTEST_MIN = (8, 0)
+"""An older one runs its tests as if this plugin were not there, except those with its fixtures."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -28,8 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
 _RUNNING: pytest.StashKey[list[Cluster]] = pytest.StashKey()
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+def _pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """A test that passes, though a fault of its clusters never fired, fails."""
     try:
         result = yield
@@ -42,6 +43,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     return result
 
 
+if pytest.version_tuple >= PYTEST_MIN:
+    pytest_runtest_call = pytest.hookimpl(wrapper=True)(_pytest_runtest_call)
+
+
 def _check_faults(item: pytest.Item) -> None:
     for cluster in item.stash.get(_RUNNING, []):
         cluster.check_faults()
@@ -50,6 +55,8 @@ def _check_faults(item: pytest.Item) -> None:
 @pytest.fixture
 def kraft_clusters(request: pytest.FixtureRequest) -> Iterator[Callable[..., Cluster]]:
     """Start clusters: ``kraft_clusters(release="3.4")``; they stop when the test ends."""
+    if pytest.version_tuple < PYTEST_MIN:
+        pytest.fail("the fixtures of kraft-bridge need pytest 8.0 or newer")
     from emulator.testing.cluster import Cluster  # noqa: PLC0415 - see the module's docstring
 
     running: list[Cluster] = []

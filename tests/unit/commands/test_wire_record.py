@@ -72,7 +72,12 @@ def test_what_is_mistyped_is_said(tmp_path: Path) -> None:
     listening = ("--listen", "127.0.0.1:0", "--listen", "127.0.0.1:0")
     code, _, why = run("wire", "record", *listening, "--to", "a:1", "--out", out)
     assert (code, "one --to for each" in why) == (2, True)
+    itself = ("--listen", "127.0.0.1:9092", "--to", "127.0.0.1:9092")
+    code, _, why = run("wire", "record", *itself, "--out", out)
+    assert (code, "connect to itself" in why) == (2, True)
     assert not out.exists()
+    code, _, why = run("wire", "show", "--follow", out, "--source")
+    assert (code, "--follow goes with MESSAGE and --json only" in why) == (2, True)
     code, _, why = run("wire", "show", "DescribeClutser", "--follow", out)
     assert (code, "no message" in why) == (2, True)
 

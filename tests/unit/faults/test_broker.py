@@ -53,6 +53,42 @@ def test_metadata_of_struck_topics_only_still_tells_the_brokers() -> None:
         assert [one.node_id for one in answer.brokers] == [1]
 
 
+def test_one_partition_of_a_producers_request_gets_the_error() -> None:
+    fault = Fault(api="Produce", topic="a", partition=1, error="NOT_LEADER_OR_FOLLOWER")
+    brokers = stage(fault)
+    data, part = m.ProduceRequest.TopicProduceData, m.ProduceRequest.PartitionProduceData
+    parts = [part(index=index, records=b"") for index in range(2)]
+    request = m.ProduceRequest(acks=1, topic_data=[data(name="a", partition_data=parts)])
+    answer = brokers.client(1).ask(request, 9)
+    (told,) = answer.responses
+    # The other is refused by the broker itself: it stores no records.
+    assert {one.index: one.error_code for one in told.partition_responses} == {0: 42, 1: 6}
+
+
+def test_a_producer_that_wants_no_answer_is_cut_off_as_kafka_does() -> None:
+    brokers = stage(Fault(api="Produce", error="NOT_LEADER_OR_FOLLOWER"))
+    data, part = m.ProduceRequest.TopicProduceData, m.ProduceRequest.PartitionProduceData
+    topic = data(name="a", partition_data=[part(index=0, records=b"")])
+    client = brokers.client(1)
+    client.send(m.ProduceRequest(acks=0, topic_data=[topic]), 9)
+    brokers.joined.wait(100)
+    assert (client.open, client.frames) == (False, [])
+    assert brokers.faults is not None
+    assert brokers.faults.status()[0]["fired"] == 1
+
+
+def test_a_client_whose_answer_is_lost_is_not_counted_any_more() -> None:
+    brokers = stage(Fault(api="CreateTopics", drop=True, executed=True))
+    client = brokers.client(1)
+    client.ask(m.ApiVersionsRequest("a", "1"), 3)
+    (broker,) = [one.machine for name, one in brokers.parties.items() if name == 1]
+    assert ("a", "1") in broker.clients.counted(1)
+    client.send(topics("a"), 7)
+    brokers.joined.wait(1_000)
+    assert not client.open
+    assert broker.clients.counted(0) == {}
+
+
 def test_a_late_request_is_answered_when_its_time_has_come() -> None:
     brokers = stage(Fault(api="Metadata", delay_ms=5_000, times=1))
     before = brokers.joined.now_ms

@@ -397,7 +397,7 @@ def test_an_envelope_that_cannot_be_read_is_passed_on() -> None:
 
 def test_an_api_that_is_not_answered_here_is_not_struck_in_an_envelope() -> None:
     peer = Peer(Fault(api="Produce", error="NOT_CONTROLLER"))
-    data = encode_request(RequestHeader(0, 9, 9, "me"), m.ProduceRequest())
+    data = encode_request(RequestHeader(0, 9, 9, "me"), m.ProduceRequest(acks=1))
     peer.ask(m.EnvelopeRequest(request_data=data), 58, 0)
     assert len(peer.executed) == 1
     assert "KeyError" in peer.script.status()[0]["unfit"]

@@ -213,10 +213,14 @@ BODIES = [
     (b"x = " + b"[" * 60_000, 400, "cannot be read"),
     (b'[[fault]]\napi = "Nothing"\ndrop = true\n', 400, "no API of that name"),
     (b"# " + b"x" * 70_000, 413, "too large"),
+    # Reading a key of so many parts would take most of a minute.
+    (b"a" + b".a" * 32_000 + b" = 1", 400, "dots"),
 ]
 
 
-@pytest.mark.parametrize(("body", "code", "said"), BODIES, ids=["bytes", "deep", "api", "long"])
+@pytest.mark.parametrize(
+    ("body", "code", "said"), BODIES, ids=["bytes", "deep", "api", "long", "dots"]
+)
 def test_a_hostile_body_is_refused_and_changes_nothing(
     cluster: Cluster, body: bytes, code: int, said: str
 ) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+
+import pytest
 
 PLUGIN = "emulator.testing.plugin"
 ROOT = Path(__file__).resolve().parents[3]
@@ -111,6 +115,7 @@ def test_it_is_an_entry_point_and_costs_a_run_without_clusters_no_import(tmp_pat
         tmp_path,
         """
 import sys
+import tomllib
 
 def test_nothing():
     loaded = [name for name in sys.modules if name.startswith(("emulator", "wire"))]
@@ -118,3 +123,21 @@ def test_nothing():
 """,
     )
     assert code == 0, said
+
+
+def test_its_entry_point_has_the_name_that_an_option_loads_it_by() -> None:
+    """So pytest loads it once, by either."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["pytest11"] == {PLUGIN: PLUGIN}
+
+
+def test_an_older_pytest_runs_other_tests_and_refuses_the_fixtures(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pytest, "version_tuple", (7, 4, 4))
+    spec = importlib.util.find_spec(PLUGIN)
+    assert spec is not None
+    assert spec.loader is not None
+    plugin = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(plugin)
+    assert not hasattr(plugin, "pytest_runtest_call")
