@@ -65,7 +65,7 @@ class ControllerWatch:
 
     def _unreadable(self, why: str) -> None:
         self.holder = None
-        self._effects.append(Log("warning", "controller in zookeeper unreadable", {"why": why}))
+        self._effects.append(Log("warning", "cannot read /controller in zookeeper", {"why": why}))
 
     def _is(self, holder: ControllerZnode | None) -> None:
         if holder == self.holder:

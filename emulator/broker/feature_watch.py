@@ -78,4 +78,4 @@ class FeatureWatch:
 
     def _unreadable(self, why: str) -> None:
         self.epoch, self.levels = NO_EPOCH, {}
-        self._effects.append(Log("warning", "features in zookeeper unreadable", {"why": why}))
+        self._effects.append(Log("warning", "cannot read /feature in zookeeper", {"why": why}))

@@ -172,7 +172,7 @@ class LogObserver:
         try:
             version = common({key: (low, high)}, type(request), LOWEST.get(type(request), 0))
         except NoCommonVersionError as error:
-            self._say("warning", "a controller cannot be followed", str(error))
+            self._say("warning", "no common version of a request with a controller", str(error))
             self._look_elsewhere(now_ms + REFUSED_MS)
             return
         self._due_ms = None
@@ -203,7 +203,7 @@ class LogObserver:
                 case _:
                     raise AssertionError(f"no request has this answer: {message!r}")
         except (DecodeError, RecoveryError) as error:
-            self._say("warning", "a controller sent nonsense", str(error))
+            self._say("warning", "a controller sent an invalid response", str(error))
             self.log.forget_unfinished()
             return REFUSED_MS
         except ReplayError as error:
@@ -232,5 +232,5 @@ class LogObserver:
                 self._disconnect()
             return BACKOFF_MS
         self.refusal = named(code)
-        self._say("warning", "a controller refuses to be followed", self.refusal)
+        self._say("warning", "a controller refuses Fetch requests", self.refusal)
         return REFUSED_MS

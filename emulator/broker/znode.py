@@ -187,7 +187,7 @@ class BrokerZnode:
         if stored not in {None, found}:
             self.over = (
                 f"{cluster.PATH} is {found}, but meta.properties says {stored}: this broker "
-                "belongs to another cluster; is zookeeper.connect right?"
+                "belongs to another cluster; check zookeeper.connect"
             )
             return
         self.cluster_id = found
@@ -227,7 +227,7 @@ class BrokerZnode:
         else:
             self._failed(
                 f"{self._about.path} belongs to session {stat.ephemeral_owner:#x}: another broker "
-                f"{self._about.broker_id} lives, or died within its session timeout",
+                f"{self._about.broker_id} is running, or ended within its session timeout",
                 now_ms,
             )
 

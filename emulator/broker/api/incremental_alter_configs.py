@@ -32,7 +32,7 @@ from wire.errors import ErrorCode
 
 Answer = m.IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
 Resource = m.IncrementalAlterConfigsRequest.AlterConfigsResource
-NO_LOGGERS: Final = "This node has no loggers to change or to tell of."
+NO_LOGGERS: Final = "This node has no loggers."
 
 
 @serves(m.IncrementalAlterConfigsRequest, refused=refused)

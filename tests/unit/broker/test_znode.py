@@ -87,7 +87,7 @@ def test_a_broker_of_another_cluster_does_not_start() -> None:
     assert PATH not in world.nodes
     assert world.part.znode.over == (
         "/cluster/id is theirs, but meta.properties says mine: this broker belongs to another "
-        "cluster; is zookeeper.connect right?"
+        "cluster; check zookeeper.connect"
     )
 
 
@@ -242,7 +242,7 @@ def test_rubbish_in_controller_is_told_and_watched() -> None:
     world.write(Create("/controller", b"{"))
     assert world.part.controller.holder is None
     told = [log.event for log in world.logs]
-    assert "controller in zookeeper unreadable" in told
+    assert "cannot read /controller in zookeeper" in told
     assert "controller epoch" in told
     world.write(SetData("/controller", controller.encode(3000, 4, 6)))
     assert world.part.controller.holder is not None
@@ -262,7 +262,7 @@ def test_finalised_features_have_the_version_of_their_znode_as_epoch() -> None:
     assert (features.epoch, features.levels) == (-1, {})
     world.write(SetData("/feature", b"{"))
     assert features.epoch == -1
-    assert "features in zookeeper unreadable" in [log.event for log in world.logs]
+    assert "cannot read /feature in zookeeper" in [log.event for log in world.logs]
     world.write(SetData("/feature", some))
     assert (features.epoch, features.levels) == (4, {"f": 3})
 
