@@ -24,6 +24,7 @@ from emulator.config.listeners import SECURITY_PROTOCOLS
 from emulator.controller.supported import supported_features
 from emulator.metadata.delta import Delta
 from emulator.metadata.image import Image
+from emulator.metadata.metadata_version import Feature
 from emulator.net.channel import ChannelConfig
 from emulator.net.control import ControlRequest, ControlResponse
 from emulator.net.greeting import Greeting
@@ -139,6 +140,7 @@ class KRaftSide:
         """Told each change of the metadata, from the first publication on."""
         self.parts: Sequence[Part] = (self.observer, self.lifecycle, *self.hosting.parts)
         self._published = False
+        self._directories = identity.log_dirs
 
     @property
     def broker_epoch(self) -> int:
@@ -180,6 +182,7 @@ class KRaftSide:
             self.lifecycle.hurry(now_ms)
         if replaced or any(delta.touched.features for delta in deltas):
             self._check_features(image, now_ms)
+            self._tell_directories(image, now_ms)
         if self.over is None and self.lifecycle.over is not None:
             exit_code, why = self.lifecycle.over
             if exit_code and self.observer.refusal:
@@ -202,6 +205,18 @@ class KRaftSide:
             return None
         config = channel_config(str(self._config.node_id), self._config.release, reply_ms)
         return ControllerNode(leader.host, leader.port, config)
+
+    def _tell_directories(self, image: Image, now_ms: int) -> None:
+        """A metadata.version that knows directories came after the registration (KIP-858)."""
+        own = image.brokers.get(self._config.node_id)
+        if (
+            own is not None
+            and own.epoch == self.broker_epoch
+            and not own.log_dirs
+            and self._directories
+            and image.metadata_version.supports(Feature.DIRECTORIES)
+        ):
+            self.lifecycle.register_again(now_ms)
 
     def _check_features(self, image: Image, now_ms: int) -> None:
         """A level that this release does not support ends the broker (KIP-778)."""

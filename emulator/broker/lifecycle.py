@@ -114,6 +114,8 @@ class LifecycleManager:
         self._give_up_ms: int | None = None
         """When a registration or a shutdown takes too long."""
         self._failures = 0
+        self._again = False
+        """Whether the registration is to be sent again, in the same life."""
         self._asked_to_leave = False
         self._leaving_why: str | None = None
         """Why the broker unregisters; None: it does not."""
@@ -165,6 +167,11 @@ class LifecycleManager:
         if self._due_ms is not None and self.epoch >= 0:
             self._due_ms = min(self._due_ms, now_ms)
 
+    def register_again(self, now_ms: int) -> None:
+        """The controller could not keep all that was registered, and now it can."""
+        self._again = True
+        self.hurry(now_ms)
+
     def shut_down(self, now_ms: int, *, controlled: bool) -> None:
         """Leave: ask the controller to move the leaders elsewhere first, if it can be asked."""
         if self.state is LifeState.RUNNING and controlled:
@@ -189,7 +196,7 @@ class LifecycleManager:
         if self._leaving_why is not None:
             request = m.UnregisterBrokerRequest(broker_id=own.broker_id)
             self._channel.put(request, "unregistration", now_ms)
-        elif self.epoch < 0:
+        elif self.epoch < 0 or self._again:
             self._channel.put(self._registration(), "registration", now_ms)
         else:
             heartbeat = m.BrokerHeartbeatRequest(
@@ -248,7 +255,7 @@ class LifecycleManager:
             return
         self._failures, self._refusal = 0, ""
         self._give_up_ms = None if self._leaving_why is None else self._give_up_ms
-        self.epoch = answer.broker_epoch
+        self.epoch, self._again = answer.broker_epoch, False
         self._due_ms = now_ms
         self._effects.append(Log("info", "registered", {"broker_epoch": self.epoch}))
 

@@ -56,7 +56,7 @@ class OurBroker(Process):
 
 
 @pytest.fixture(scope="module")
-def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KraftController]:
+def kafka_controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KraftController]:
     """It writes a snapshot after every few records."""
     folder = tmp_path_factory.mktemp("kafka")
     small = {"metadata.log.max.record.bytes.between.snapshots": 300}
@@ -67,8 +67,8 @@ def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KraftContro
 
 
 @pytest.fixture(scope="module")
-def brokers(controller: KraftController) -> Iterator[list[OurBroker]]:
-    made = [OurBroker(node_id, controller.folder, controller) for node_id in (1, 2)]
+def our_brokers(kafka_controller: KraftController) -> Iterator[list[OurBroker]]:
+    made = [OurBroker(node_id, kafka_controller.folder, kafka_controller) for node_id in (1, 2)]
     with ExitStack() as stack:
         for one in made:
             stack.callback(one.kill)
@@ -89,8 +89,8 @@ def partitions(broker: OurBroker, topic: str) -> dict[int, tuple[int, list[int]]
 
 
 @pytest.mark.requirement("I10", "I13", "I16")
-def test_a_topic_is_created_changed_and_deleted_through_it(brokers: list[OurBroker]) -> None:
-    first, second = brokers
+def test_a_topic_is_created_changed_and_deleted_through_it(our_brokers: list[OurBroker]) -> None:
+    first, second = our_brokers
     client = admin(first)
     client.create_topics([NewTopic("orders", 4, 2)])["orders"].result(30)
     second.wait_until("the topic", lambda: "orders" in admin(second).list_topics().topics, 30)
@@ -108,15 +108,15 @@ def test_a_topic_is_created_changed_and_deleted_through_it(brokers: list[OurBrok
 
 
 def test_a_broker_that_comes_late_begins_with_a_snapshot(
-    controller: KraftController, brokers: list[OurBroker]
+    kafka_controller: KraftController, our_brokers: list[OurBroker]
 ) -> None:
-    client = admin(brokers[0])
+    client = admin(our_brokers[0])
     for number in range(5):
         client.create_topics([NewTopic(f"early-{number}", 3, 1)])[f"early-{number}"].result(30)
-    folder = controller.data / "__cluster_metadata-0"
-    controller.wait_until("a snapshot", lambda: any(folder.glob("*.checkpoint")), 30)
+    folder = kafka_controller.data / "__cluster_metadata-0"
+    kafka_controller.wait_until("a snapshot", lambda: any(folder.glob("*.checkpoint")), 30)
     with ExitStack() as stack:
-        late = OurBroker(3, controller.folder, controller)
+        late = OurBroker(3, kafka_controller.folder, kafka_controller)
         stack.callback(late.kill)
         late.begin()
         names = set(admin(late).list_topics(timeout=20).topics)
@@ -127,19 +127,19 @@ def test_a_broker_that_comes_late_begins_with_a_snapshot(
 
 @pytest.mark.requirement("I14")
 def test_a_request_waits_for_the_controller_to_come_back(
-    controller: KraftController, brokers: list[OurBroker]
+    kafka_controller: KraftController, our_brokers: list[OurBroker]
 ) -> None:
-    client = admin(brokers[0])
-    controller.kill()
+    client = admin(our_brokers[0])
+    kafka_controller.kill()
     waiting = client.create_topics([NewTopic("patient", 1, 1)], request_timeout=60)["patient"]
-    controller.start().wait_started()
+    kafka_controller.start().wait_started()
     waiting.result(60)
 
 
 def test_one_of_the_wrong_cluster_is_refused_and_ends(
-    controller: KraftController, brokers: list[OurBroker], tmp_path: Path
+    kafka_controller: KraftController, our_brokers: list[OurBroker], tmp_path: Path
 ) -> None:
-    stray = OurBroker(9, tmp_path, controller)
+    stray = OurBroker(9, tmp_path, kafka_controller)
     assert stray.run("format", "-t", "AAAAAAAAAAAAAAAAAAAAAA").wait() == 0
     with ExitStack() as stack:
         stack.callback(stray.kill)
@@ -150,13 +150,13 @@ def test_one_of_the_wrong_cluster_is_refused_and_ends(
 
 
 def test_a_signal_during_a_shutdown_ends_it_at_once(
-    controller: KraftController, brokers: list[OurBroker]
+    kafka_controller: KraftController, our_brokers: list[OurBroker]
 ) -> None:
-    controller.pause()
+    kafka_controller.pause()
     try:
-        brokers[1].signal(signal.SIGTERM)
-        brokers[1].wait_line("stopping")
-        brokers[1].signal(signal.SIGTERM)
-        assert brokers[1].wait() == 1
+        our_brokers[1].signal(signal.SIGTERM)
+        our_brokers[1].wait_line("stopping")
+        our_brokers[1].signal(signal.SIGTERM)
+        assert our_brokers[1].wait() == 1
     finally:
-        controller.resume()
+        kafka_controller.resume()

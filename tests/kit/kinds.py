@@ -5,7 +5,14 @@ from collections.abc import Iterable
 # Strongest first. A fixture that builds on these counts as they do: pytest lists the whole chain.
 KINDS: dict[str, frozenset[str]] = {
     "real broker": frozenset(
-        {"brokers", "module_brokers", "shared_brokers", "cluster", "kraft_brokers"}
+        {
+            "brokers",
+            "module_brokers",
+            "shared_brokers",
+            "cluster",
+            "kraft_brokers",
+            "kafka_controller",
+        }
     ),
     "ZooKeeper": frozenset({"zookeeper", "make_zookeeper", "module_zookeeper"}),
     "proxy": frozenset({"fault_proxy"}),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,8 @@ from tests.unit.broker.joined_brokers import CONTROLLER, Stage
 from wire import messages as m
 from wire.errors import ErrorCode
 from wire.releases import RELEASES
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "status.md"
 
 
 def scrape(broker: Any, stage: Stage) -> dict[str, float]:
@@ -115,6 +119,24 @@ def test_a_metadata_version_that_it_does_not_support_unregisters_and_ends_it() -
     assert set(image.brokers) == {1}
 
 
+def test_directories_are_registered_when_the_metadata_version_knows_them() -> None:
+    """Registered below 3.7-IV2 a broker has none in the metadata, and could not be assigned any."""
+    stage = Stage(level=14)
+    (broker,) = stage.running(1)
+    (before,) = stage.images_of(broker)
+    assert before.brokers[1].log_dirs == ()
+    kind = m.UpdateFeaturesRequest
+    update = kind.FeatureUpdateKey(feature=FEATURE_NAME, max_version_level=21, upgrade_type=1)
+    raised = stage.client(1).ask(kind(feature_updates=[update], timeout_ms=10_000), 1)
+    assert raised.error_code == 0
+    stage.joined.wait(3_000)
+    (after,) = stage.images_of(broker)
+    assert after.brokers[1].log_dirs == (b"\x01" * 16,)
+    assert not after.brokers[1].fenced
+    assert after.brokers[1].epoch == broker.side.broker_epoch
+    assert broker.side.running
+
+
 # ---------------------------------------------------------------- what clients are shown
 @pytest.mark.requirement("R05")
 @pytest.mark.parametrize("release", RELEASES)
@@ -202,6 +224,12 @@ def test_status_is_json_and_says_where_it_stands() -> None:
     stage = Stage()
     (broker,) = stage.running(1)
     told = json.loads(json.dumps(introspection.status(broker)))
+    rows = PAGE.read_text().partition("of a broker\n")[2]
+    documented = dict(re.findall(r"^\| `(\w+)` \| (\w+) \|", rows, re.MULTILINE))
+    types = {"int": int, "string": str, "bool": bool}
+    assert {name: type(value) for name, value in told.items()} == {
+        name: types[kind] for name, kind in documented.items()
+    }
     assert (told["mode"], told["state"], told["controller"]) == (
         "kraft",
         "running",
