@@ -5,10 +5,10 @@ the same ids, and a log that is the beginning of the cluster's, or was until it 
 one voter no other voter contradicts it. Brokers that have read further are told to remove records
 that they have published; those that have not may mix records of two logs that have one epoch.
 
-ZooKeeper knows: the guards of the claim compare it with the log (``taking_over/claim.py``). So once
-the log says that a migration is under way, nothing is told before they have passed. Before the
-first copy, brokers must find the controller and register although no claim is possible yet; they
-are served, but no follower is told to remove anything before the guards have passed.
+ZooKeeper knows: the guards of the claim compare it with the log (``taking_over/claim.py``), before
+a first copy too, long before the claim itself is possible. So nothing is told before they have
+passed once. Brokers in ZooKeeper mode ask on until then, without a limit (BrokerLifecycleManager,
+Kafka 3.4 to 3.9).
 
 Not in Kafka, where a claim follows leadership.
 """
@@ -27,12 +27,10 @@ from emulator.migration.dual_write.modes import Mode
 class Authority(Enum):
     """What this process is for brokers and callers."""
 
-    UNTRIED = "untried"
-    """The log says that no migration is under way; the guards have not been asked yet."""
     UNPROVEN = "unproven"
-    """The log says that one is, and the guards have not passed yet."""
+    """The guards have not been asked yet, or ZooKeeper could not be read."""
     GRANTED = "granted"
-    """The guards have passed, and the claim is ours or may be."""
+    """The guards have passed, and the claim is ours or may be; or the log needs no ZooKeeper."""
     REFUSED = "refused"
     """A guard refuses: ZooKeeper follows another log, or another controller is in charge."""
     DEPOSED = "deposed"
@@ -41,9 +39,7 @@ class Authority(Enum):
 
 SILENT: Final[Mapping[Authority, str]] = MappingProxyType(
     {
-        Authority.UNPROVEN: (
-            "a migration is under way, and ZooKeeper has not confirmed yet that it follows this log"
-        ),
+        Authority.UNPROVEN: "ZooKeeper was not read yet, so it may follow another log",
         Authority.REFUSED: "ZooKeeper refuses this controller; /status says why, and the way out",
         Authority.DEPOSED: "the claim is no longer ours; /status says why, and what to do",
     }
@@ -66,5 +62,5 @@ def authority(state: MigrationState, passed: bool | None, mode: Mode) -> Authori
         return Authority.DEPOSED
     if passed is not None:
         return Authority.GRANTED if passed else Authority.REFUSED
-    under_way = state is MigrationState.MIGRATION
-    return Authority.UNPROVEN if under_way else Authority.UNTRIED
+    migrates = state in {MigrationState.PRE_MIGRATION, MigrationState.MIGRATION}
+    return Authority.UNPROVEN if migrates else Authority.GRANTED

@@ -101,7 +101,8 @@ def phase_of(image: Image, state: State, authority: Authority) -> str:
     hybrid: active, with brokers in ZooKeeper mode; dual write: every broker is in KRaft mode, and
     ZooKeeper is still written.
     """
-    if authority in _NOT_IN_CHARGE:
+    copied = image.migration_state == MigrationState.MIGRATION
+    if authority in _NOT_IN_CHARGE and (copied or authority is not Authority.UNPROVEN):
         return _NOT_IN_CHARGE[authority]
     match image.migration_state:
         case MigrationState.NONE:

@@ -74,7 +74,7 @@ def _migration(node: Node, driver: MigrationDriver, now_ms: int) -> dict[str, An
                 "fatal": one.reason.fatal,
                 "since": _iso(one.since_ms),
             }
-            for one in (*_no_session(node.zk), *found.waiting)
+            for one in (*_no_session(node.zk), *found.waiting, *driver.channels.outdated.waiting)
         ],
         "records_copied": found.records_copied,
         "lag": {

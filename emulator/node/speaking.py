@@ -32,9 +32,8 @@ class Speaking:
             self._controller.suspend(now_ms)
             level = "info" if authority is Authority.UNPROVEN else "warning"
             return [Log(level, "brokers and callers are refused", {"why": self.silent_because})]
-        untried = authority is Authority.UNTRIED
-        self._raft.serve(Serving.WITHOUT_CUTS if untried else Serving.ALL, now_ms)
         if not was_silent:
             return []
+        self._raft.serve(Serving.ALL, now_ms)
         self._controller.resume(now_ms)
         return [Log("info", "brokers and callers are served", {})]

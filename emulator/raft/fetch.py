@@ -118,8 +118,6 @@ class Fetches:
         offset = asked.fetch_offset
         where = replica.divergence(offset, asked.last_fetched_epoch)
         if where is not None:
-            if offset > 0 and replica.serving is Serving.WITHOUT_CUTS:
-                return self._withheld(asked, version), True
             return self._response(version, where=where), False
         replica_id = request.replica_state.replica_id
         if replica_id >= 0:

@@ -24,8 +24,6 @@ class Serving(Enum):
     """What those who follow this log may be told; decided outside Raft."""
 
     ALL = "all"
-    WITHOUT_CUTS = "without cuts"
-    """No answer by which a follower removes records that it has."""
     NOTHING = "nothing"
     """No records, and neither leader nor epoch: a follower that adopts a higher epoch from here
     refuses a right leader with a lower one."""

@@ -224,11 +224,13 @@ class World:
         """The folder of a host as a copy finds it: what is written, synced or not."""
         return Copy(host.disk.files, host.ledger.fork(), host.written)
 
-    def second_host(self, copy: Copy, name: str) -> Host:
-        """Another machine with a copy of a folder and the same identity; brokers do not know it."""
-        host = Host(
-            name, SimulatedDisk(copy.files), copy.ledger, listens=False, written=copy.written
-        )
+    def second_host(self, copy: Copy, name: str, *, listens: bool = False) -> Host:
+        """Another machine with a copy of a folder and the same identity.
+
+        ``listens``: at the address that brokers know, where nobody else may listen then.
+        """
+        disk = SimulatedDisk(copy.files)
+        host = Host(name, disk, copy.ledger, listens=listens, written=copy.written)
         host.leads_alone = False
         self.hosts[name] = host
         return host

@@ -42,7 +42,7 @@ from emulator.zookeeper.ops import (
     ZkRequest,
     ZkResult,
 )
-from emulator.zookeeper.servers import Servers
+from emulator.zookeeper.servers import Servers, mute
 from emulator.zookeeper.session import SessionHold
 from emulator.zookeeper.states import Phase, Step, ZkState
 
@@ -50,7 +50,6 @@ SERVED_MS = 1_000
 """A connection that lasted this long does not count as a failed attempt."""
 TLS = "zookeeper"
 """Name of the TLS settings that the shell uses for these connections."""
-_MUTE = " (before it answered: it is starting, or it expects TLS at this port)"
 _SEEN_AS = {
     Phase.READY: ZkState.CONNECTED,
     Phase.CLOSING: ZkState.CLOSING,
@@ -378,7 +377,7 @@ class ZkClient:
             return effects + self._end()
         was_ready = self._phase is Phase.READY
         if self._phase is Phase.HANDSHAKE and not (close or channel.heard or self._security.tls):
-            why += _MUTE
+            why += mute(self._last_zxid)
         fields: dict[str, object] = {"server": self.server, "why": why, "in_doubt": lost_count}
         down = self.servers.down
         level = "warning" if was_ready or down is None or down.why != why else "debug"

@@ -10,6 +10,25 @@ BACKOFF_MS_MIN: Final = 100
 BACKOFF_MS_MAX: Final = 1_000
 
 
+def mute(last_zxid: int) -> str:
+    """Why a server may hang up before it has answered anything, as an addition to a sentence.
+
+    Args:
+        last_zxid: the newest transaction that this client has seen; 0 for none. A server that does
+            not have it serves no session to this client.
+
+    >>> mute(0)
+    ' (before it answered: it is starting, or it expects TLS at this port)'
+    """
+    if not last_zxid:
+        return " (before it answered: it is starting, or it expects TLS at this port)"
+    return (
+        f" (before it answered: it is starting, or it is behind transaction {last_zxid:#x}, "
+        "which this client has seen. If ZooKeeper was restored from an older state, restart this "
+        "controller)"
+    )
+
+
 class Down(NamedTuple):
     """There is no session: since when, and the error of the last attempt."""
 

@@ -411,12 +411,15 @@ def _tell_a_broker_otherwise(story: Story) -> None:
 def _depose(story: Story) -> None:
     """A foreign hand on /controller_epoch; put right again for whoever looks at the tree next."""
     data, _ = story.look.get("/controller_epoch")
+    # The controller notices after the change is answered: later it sends callers away.
+    story.zk_tap.proxy.freeze()
     story.look.set("/controller_epoch", str(int(data) + 1).encode())
     asyncio.run(
         api.set_configs(
             story.cluster.brokers[1].bootstrap, api.TOPIC, "made", {"retention.ms": "99998"}
         )
     )
+    story.zk_tap.proxy.thaw()
     story.seen["deposed"] = wait_for(
         "foreign change noticed",
         lambda: (

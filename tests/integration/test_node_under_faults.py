@@ -164,11 +164,14 @@ def test_another_claim_is_noticed_and_not_fought(stage: Stage) -> None:
     claim.delete("/controller")
     claim.create("/controller", json.dumps(foreign).encode(), ephemeral=True)
     claim.set_data("/controller_epoch", str(int(epoch) + 1).encode(), stat.version)
-    claim.commit()
     name = stage.name()
-    stage.create(name)
-    stage.bridge.wait_status("its end", lambda s: bool(s["migration"]["deposed_because"]))
-    assert stage.scrape()[stages.LAG] > 0
+    with stage.frozen():  # else it may notice before the topic is asked for
+        claim.commit()
+        stage.create(name)
+    status = stage.bridge.wait_status("its end", lambda s: bool(s["migration"]["deposed_because"]))
+    assert status["migration"]["lag"]["records_without_no_ops"] > 0
+    (sent_away,) = stage.ask(new_topic(stage.name()))
+    assert sent_away.error == ErrorCode.NOT_CONTROLLER
     assert name not in stage.topics()
     assert json.loads(stage.client.get("/controller")[0]) == foreign
     assert stage.client.get("/controller_epoch")[0] == str(int(epoch) + 1).encode()

@@ -26,6 +26,11 @@ def test_a_restored_folder_never_writes_to_zookeeper(simulate):
     assert broken(simulate, Scenario(faults=("disk-restored",), changes=30), 6) == set()
 
 
+def test_a_restored_folder_takes_nothing_back_from_brokers(simulate):
+    """It is at the address that they know, and its log ends before theirs."""
+    assert broken(simulate, Scenario(faults=("disk-restored",) * 2, changes=30), 4) == set()
+
+
 def test_two_processes_of_one_folder_never_write_in_one_epoch(simulate):
     assert broken(simulate, Scenario(faults=("controller-cloned",), changes=30), 12) == set()
 

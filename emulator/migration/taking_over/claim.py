@@ -129,7 +129,7 @@ def guard(found: Found, image: Image, log: LogView, who: Claimer) -> list[Reason
     if not already_ours(found, who) and (held := _held(found, who)) is not None:
         return [held]
     if image.migration_state == MigrationState.MIGRATION:
-        return [*continuity.broken(found.migration, found.own, log), *_taken_over(found)]
+        return [*continuity.broken(found.migration, found.own, log), *_taken_over(found, who)]
     offset = found.migration.kraft_metadata_offset
     if offset > 0:
         return [
@@ -157,7 +157,14 @@ def _held(found: Found, who: Claimer) -> Reason | None:
         f"{controller.PATH} is held by KRaft controller {holder.broker_id} in epoch "
         f"{holder.kraft_epoch}, which is not below ours ({who.kraft_epoch}): "
     )
-    if holder.broker_id == who.node_id:
+    same_epoch = (holder.broker_id, holder.kraft_epoch) == (who.node_id, who.kraft_epoch)
+    if same_epoch and found.own is None:
+        text += (
+            f"but {own.PATH}, which says which process made this claim, does not exist: it was "
+            "deleted since. If no other process with our id runs, restart this controller: it "
+            "claims again in its next epoch"
+        )
+    elif holder.broker_id == who.node_id:
         text += (
             "another process with our id has claimed the cluster, so this folder is a clone, was "
             f"restored from a backup, or was formatted again: {WAY_OUT}"
@@ -183,7 +190,7 @@ def _claimed_last(found: Found, who: Claimer) -> Reason | None:
     return Reason(Why.CONTROLLER_HELD, own.PATH, text, fatal=True)
 
 
-def _taken_over(found: Found) -> list[Reason]:
+def _taken_over(found: Found, who: Claimer) -> list[Reason]:
     """Refuse when a ZooKeeper-mode controller was elected after our last claim (B07)."""
     holder = found.controller
     if holder is not None and holder.kraft_epoch >= 0:
@@ -194,19 +201,32 @@ def _taken_over(found: Found) -> list[Reason]:
     same = created in {-1, found.epoch_created}
     if holder is None and recorded == found.zk_epoch and same:
         return []
-    who = "nobody" if holder is None else f"broker {holder.broker_id}"
+    ruler = "nobody" if holder is None else f"broker {holder.broker_id}"
     since = "unknown" if recorded is None else str(recorded)
+    forgotten = found.own is None and found.migration.kraft_metadata_offset < 0
     return [
         Reason(
             Why.ZOOKEEPER_MODE_TOOK_OVER,
             controller.PATH,
-            f"the cluster was rolled back: {controller.PATH} is held by {who} in ZooKeeper mode, "
+            f"the cluster was rolled back: {controller.PATH} is held by {ruler} in ZooKeeper mode, "
             f"epoch {found.zk_epoch} (our last claim: {since}). Changes made there since then "
             f"would be lost. To migrate again, delete {migration.PATH} and {own.PATH} and format "
-            "the controllers in empty folders, then restart the brokers",
+            "the controllers in empty folders, then restart the brokers"
+            + (_keep_our_log(who) if forgotten else ""),
             fatal=True,
         )
     ]
+
+
+def _keep_our_log(who: Claimer) -> str:
+    """The way out if ZooKeeper was set back, and the cluster was not rolled back."""
+    return (
+        ". If instead ZooKeeper was restored from a state before the migration, our log holds the "
+        "newest metadata. To write it to ZooKeeper, whose later changes are then lost: stop the "
+        f"controllers, write into {controller.EPOCH_PATH} the highest epoch that the brokers' logs "
+        f"name, replace {controller.PATH} by a persistent znode with "
+        f"{controller.encode(who.node_id, 0, 0).decode()}, and start the controllers"
+    )
 
 
 def already_ours(found: Found, who: Claimer) -> bool:
@@ -219,6 +239,20 @@ def already_ours(found: Found, who: Claimer) -> bool:
     return named and own.of_term(mine) == claim and mine.sequence == 0
 
 
+def next_epoch(found: Found, who: Claimer) -> int:
+    """The epoch to claim with: above what brokers know, who refuse requests of an older one.
+
+    ``/controller_epoch`` may have been set back by hand, or restored from a backup with our own
+    znode. Brokers then know the epochs of the claims made since, and each term of our log made one
+    at most.
+    """
+    last, mine = found.zk_epoch, found.own
+    if mine is not None:
+        terms_since = max(0, who.kraft_epoch - mine.kraft_epoch - 1)
+        last = max(last, mine.zk_epoch + terms_since)
+    return min(last + 1, controller.EPOCH_MAX)
+
+
 def multi(found: Found, log: LogView, who: Claimer, now_ms: int) -> Multi:
     """The multi of the claim: atomic, at the versions found.
 
@@ -227,9 +261,7 @@ def multi(found: Found, log: LogView, who: Claimer, now_ms: int) -> Multi:
     our log: until ZooKeeper has followed a record of this log, only this tells an old folder from
     the one that claimed.
     """
-    # Brokers refuse requests of an older epoch than they know, also if it was set back by hand.
-    last_epoch = found.zk_epoch if found.own is None else max(found.zk_epoch, found.own.zk_epoch)
-    zk_epoch = last_epoch + 1
+    zk_epoch = next_epoch(found, who)
     ops: list[ZkOp] = [
         SetData(controller.EPOCH_PATH, controller.encode_epoch(zk_epoch), found.epoch_version)
     ]

@@ -45,6 +45,7 @@ class Why(Enum):
     OTHER_LOG = "other_log"
     CONTROLLER_HELD = "controller_held"
     ZOOKEEPER_MODE_TOOK_OVER = "zookeeper_mode_took_over"
+    STALE_CONTROLLER_EPOCH = "stale_controller_epoch"
     UNREADABLE = "unreadable"
     ENCODED = "encoded_value"
 

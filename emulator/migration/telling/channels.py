@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
+from emulator.migration.telling.outdated import Outdated
 from emulator.migration.telling.owed import Debt, Owed
 from emulator.net.channel import ChannelConfig, OutboundChannel
 from emulator.net.control import (
@@ -106,6 +107,7 @@ class Channels:
         """Brokers that are no peers now and owe an answer; nothing is sent to them."""
         self._by_conn: dict[int, _Line] = {}
         self._caught_up: set[int] = set()
+        self.outdated = Outdated()
         self.sent_count = 0
         self.error_count = 0
         self.reconnect_count = 0
@@ -264,6 +266,7 @@ class Channels:
 
     def _close(self, line: _Line) -> list[Effect]:
         line.channel.close()
+        self.outdated.forget(line.peer.broker_id)
         return self._effects(line, None)
 
     def _effects(self, line: _Line, now_ms: int | None) -> list[Effect]:
@@ -288,7 +291,7 @@ class Channels:
                         said += self._strays(line, owed.request)
                     else:
                         line.debt.remove(owed)
-                        said += self._errors(line, owed.request, response)
+                        said += self._errors(line, owed.request, response, now_ms)
                 case Unanswered(ticket=owed):
                     again.append(owed)
                 case Broken(by, why):
@@ -316,8 +319,12 @@ class Channels:
         text = "broker failed a FULL LeaderAndIsr; it is sent again as INCREMENTAL"
         return [Log("warning", text, about)]
 
-    def _errors(self, line: _Line, request: ControlRequest, response: object) -> list[Effect]:
+    def _errors(
+        self, line: _Line, request: ControlRequest, response: object, now_ms: int
+    ) -> list[Effect]:
         """One line per kind of error, with the first partition that has it: many may have one."""
+        assert isinstance(response, ControlResponse), type(response)
+        self.outdated.answered(line.peer.broker_id, request, response, now_ms)
         first: dict[int, PartitionError] = {}
         times: Counter[int] = Counter()
         for error in errors_of(response):

@@ -100,7 +100,8 @@ def disk_reorders(strike: Strike) -> None:
 def disk_restored(strike: Strike) -> None:
     """A backup of the folder takes the place of the disk, though ZooKeeper has more than it holds.
 
-    The life that runs on it must write nothing. Then the right disk is put back.
+    The life that runs on it is at the address that brokers know. It must write nothing, and take
+    nothing back from brokers. Then the right disk is put back.
     """
     world = strike.world
     if world.ledger.in_transaction:
@@ -116,7 +117,7 @@ def disk_restored(strike: Strike) -> None:
         main, right = world.main, (world.main.disk, world.main.ledger)
         main.restarts = False
         world.process.crash()
-        backup = world.second_host(copy, "backup")
+        backup = world.second_host(copy, "backup", listens=True)
         backup.never_writes = True
         world.start_process(backup)
 

@@ -10,8 +10,8 @@ from emulator.migration.authority import SILENT
 from emulator.node import introspection
 from emulator.raft.layout import TOPIC, TOPIC_ID
 from emulator.seam import Accepted, Received
-from emulator.zookeeper.ops import SetData
-from tests.unit.node.test_machine import CALLER, IDENTITY, World, dual_writing
+from emulator.zookeeper.ops import Create, SetData
+from tests.unit.node.test_machine import CALLER, IDENTITY, World, cluster, dual_writing
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
@@ -217,19 +217,44 @@ def test_a_fetch_that_waits_for_the_claim_is_answered_by_it() -> None:
 
 # ------------------------------------------------------------------ before the first copy
 def test_before_the_first_copy_brokers_find_the_controller_and_register() -> None:
-    """ZooKeeper cannot be asked yet: a broker that is to migrate must register all the same."""
-    world = World()
-    world.advance(100)
+    """Long before a claim is possible, which waits for them."""
+    world = World(None, cluster())
+    world.advance(1_000)
     assert phase(world) == "pre-migration"
+    assert introspection.status(world.node, world.now_ms)["active"]
+    (waiting,) = introspection.status(world.node, world.now_ms)["migration"]["waiting"]
+    assert waiting["why"] == "no_brokers"
     assert told(fetched(world, 0, 0, 0))[:3] == (ErrorCode.FENCED_LEADER_EPOCH, 3000, 1)
     assert told(fetched(world, 0, 1, 0)) == (0, 3000, 1, -1)
     assert registration(world) == ErrorCode.NONE
 
 
-def test_before_the_first_copy_nobody_is_cut_back_until_zookeeper_was_asked() -> None:
+def test_before_the_first_copy_nothing_is_told_either_until_zookeeper_was_read() -> None:
+    """A broker that asks on registers as soon as it was."""
     world = World()
     world.advance(100)
-    assert told(fetched(world, 900, 1, 1)) == (ErrorCode.BROKER_NOT_AVAILABLE, -1, 1, -1)
+    assert phase(world) == "pre-migration"
+    assert not introspection.status(world.node, world.now_ms)["active"]
+    for offset, epoch in ((0, 0), (900, 1)):
+        silent = (ErrorCode.BROKER_NOT_AVAILABLE, -1, epoch, -1)
+        assert told(fetched(world, offset, epoch, epoch)) == silent
+    assert registration(world) == ErrorCode.NOT_CONTROLLER
+    world.zookeeper = cluster()
+    world.advance(3_000)
+    assert registration(world) == ErrorCode.NONE
+
+
+def test_what_stands_in_another_znode_is_no_reason_to_be_silent() -> None:
+    """Only the guards decide, not the preconditions of the copy."""
+    zookeeper = cluster()
+    zookeeper.tree.write(Create("/brokers", None), 1, 0)
+    zookeeper.tree.write(Create("/brokers/topics", None), 1, 0)
+    zookeeper.tree.write(Create("/brokers/topics/t", b"rubbish"), 1, 0)
+    world = World(None, zookeeper)
+    world.advance(1_000)
+    waiting = introspection.status(world.node, world.now_ms)["migration"]["waiting"]
+    assert "malformed_znode" in {one["why"] for one in waiting}
+    assert registration(world) == ErrorCode.NONE
 
 
 def test_a_backup_from_before_the_copy_is_refused_like_a_later_one() -> None:

@@ -19,7 +19,9 @@ from emulator.migration.zk_tree import acls
 from emulator.node import introspection
 from emulator.node.machine import Node
 from tests.unit.node.test_machine import World
+from wire import messages as m
 from wire import records as r
+from wire.errors import ErrorCode
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "status.md"
 TYPES = {"int": int, "string": str, "bool": bool}
@@ -87,6 +89,17 @@ def test_who_is_missing_comes_with_its_time(node: Node) -> None:
         ("zk:2181", "40.000+00:00"),
         ("2", "01.500+00:00"),
     ]
+
+
+def test_brokers_that_refuse_our_epoch_are_among_the_reasons(node: Node) -> None:
+    driver = node.driver
+    assert driver is not None
+    old = m.UpdateMetadataRequest(controller_epoch=7)
+    refused = m.UpdateMetadataResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
+    driver.channels.outdated.answered(3, old, refused, 2_500)
+    waiting = introspection.status(node, 1_001_000)["migration"]["waiting"]
+    assert (waiting[-1]["why"], waiting[-1]["subject"]) == ("stale_controller_epoch", "3")
+    assert "above ours (7)" in waiting[-1]["text"]
 
 
 def test_every_reason_and_mode_is_explained() -> None:

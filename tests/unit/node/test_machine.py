@@ -204,23 +204,31 @@ def test_a_stop_before_zookeeper_was_compared_does_not_say_that_all_is_written()
 @pytest.mark.parametrize(("interval_ms", "count"), [("0", 0), ("1000", 3)])
 def test_snapshots_by_time(interval_ms: str, count: int) -> None:
     """0 is off, as in Kafka."""
-    world = World(metadata_log_max_snapshot_interval_ms=interval_ms)
+    off = {"zookeeper.metadata.migration.enable": "false"}
+    world = World(metadata_log_max_snapshot_interval_ms=interval_ms, **off)
     world.advance(3_900)
     written = [line for line in world.logs if line.event == "snapshot written"]
     assert len(written) == count
 
 
-def dual_writing(**more: str) -> World:
-    """A node whose log says MIGRATION, on a ZooKeeper that its former life had claimed."""
+def cluster() -> ZooKeeperModel:
+    """The ZooKeeper of a cluster of ours, in which nobody is in charge."""
     zookeeper = ZooKeeperModel(random.Random(7))
     tree = {
         "/cluster": None,
         "/cluster/id": b'{"version":"1","id":"MkU3OEVBNTcwNTJENDM2Qg"}',
         "/controller_epoch": b"1",
-        "/controller": b'{"version":2,"brokerid":3000,"timestamp":"5","kraftControllerEpoch":0}',
     }
     for path, data in tree.items():
         zookeeper.tree.write(Create(path, data), 1, 0)
+    return zookeeper
+
+
+def dual_writing(**more: str) -> World:
+    """A node whose log says MIGRATION, on a ZooKeeper that its former life had claimed."""
+    zookeeper = cluster()
+    held = b'{"version":2,"brokerid":3000,"timestamp":"5","kraftControllerEpoch":0}'
+    zookeeper.tree.write(Create("/controller", held), 1, 0)
     before = World()
     migrated = r.ZkMigrationStateRecord(zk_migration_state=1)
     before.node.controller.append([migrated], before.now_ms)

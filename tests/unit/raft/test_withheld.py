@@ -1,4 +1,4 @@
-"""Fetch and FetchSnapshot of a node that may not speak, or may not make a follower cut back.
+"""Fetch and FetchSnapshot of a node that may not speak.
 
 What a broker does on the answer was read off real ones: with its own epoch and no leader in it,
 BROKER_NOT_AVAILABLE changes nothing, and it asks again after a back-off.
@@ -70,42 +70,6 @@ def test_one_that_waits_for_records_gets_none_once_nothing_may_be_told():
     assert made.replies() == []
     made.raft.serve(Serving.NOTHING, made.now)
     assert made.partition().error_code == ErrorCode.BROKER_NOT_AVAILABLE
-
-
-@pytest.mark.parametrize(
-    ("follower", "withheld"),
-    [
-        ("new", False),
-        ("in step", False),
-        ("behind", False),
-        ("ahead", True),
-        ("of a later epoch", False),
-        ("of an older epoch", False),
-        ("of an epoch that is not ours", True),
-    ],
-)
-def test_without_cuts_only_those_answers_are_left_out(follower, withheld):
-    made, whole = world(Serving.WITHOUT_CUTS), world(Serving.ALL)
-    answers = []
-    for one in (made, whole):
-        one.raft.fetch(fetch(**FOLLOWERS[follower]), 17, one.now, "t")
-        one.tick(500)
-        answers.append(one.partition())
-    assert (answers[0] == answers[1]) is not withheld
-    assert (answers[0].error_code == ErrorCode.BROKER_NOT_AVAILABLE) is withheld
-
-
-def test_a_snapshot_is_for_the_new_only_while_nobody_may_be_cut_back():
-    made = world(Serving.WITHOUT_CUTS)
-    for _ in range(3):
-        made.append(no_op())
-    made.snapshot(5, [topic("a")])
-    made.fetch(0, last=0)
-    assert made.partition().snapshot_id.end_offset == 5
-    made.raft.fetch(fetch(900, 2, 1), 17, made.now, "t")
-    made.tick(500)
-    partition = made.partition()
-    assert (partition.error_code, partition.snapshot_id.end_offset) == (8, -1)
 
 
 def test_no_snapshot_is_read_from_who_may_tell_nothing():

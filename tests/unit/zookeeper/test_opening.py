@@ -14,6 +14,7 @@ from emulator.zookeeper.channel import Channel
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.jute import JuteError
 from emulator.zookeeper.opening import AuthError, Opening
+from emulator.zookeeper.ops import Create
 from emulator.zookeeper.states import Step
 from tests.unit.zookeeper.world import World
 
@@ -162,6 +163,24 @@ def test_a_port_that_wants_tls_is_recognised(answer: Callable[[int], object], wh
     world.client.handle(answer(conn), world.now_ms)  # type: ignore[arg-type]
     assert world.client.servers.down is not None
     assert why in world.client.servers.down.why
+
+
+def test_a_server_that_is_behind_what_was_seen_is_recognised() -> None:
+    """ZooKeeper was restored: it hangs up on clients that have seen later transactions."""
+    world = World().start()
+    world.ask(Create("/made", b""))
+    seen = world.client._last_zxid
+    assert seen > 0
+    world.silent = {2181}
+    world.cut()
+    world.advance(2_000)
+    conn = [e.conn for e in world.log if isinstance(e, Connect)][-1]
+    world.client.handle(Closed(conn, "closed by peer"), world.now_ms)
+    assert world.client.servers.down is not None
+    why = world.client.servers.down.why
+    assert f"it is behind transaction {seen:#x}" in why
+    assert "restart this controller" in why
+    assert "TLS" not in why
 
 
 def test_a_client_with_tls_asks_for_it() -> None:
