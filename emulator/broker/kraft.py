@@ -238,7 +238,7 @@ def once(config: BrokerConfig) -> ChannelConfig:
     )
     return ChannelConfig(
         client_id=made.client_id,
-        connect_ms=made.connect_ms,
+        connect_ms=config.quorum_request_timeout_ms,
         reply_ms=made.reply_ms,
         retry_ms=None,
         greeting=made.greeting,

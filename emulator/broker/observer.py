@@ -149,8 +149,8 @@ class LogObserver:
                     self._look_elsewhere(now_ms + BACKOFF_MS)
 
     def _look_elsewhere(self, due_ms: int) -> None:
+        self.quorum.lost(self._address)
         self._disconnect()
-        self.quorum.lost()
         self._due_ms = due_ms
 
     def _say(self, level: str, event: str, why: str) -> None:
@@ -228,7 +228,7 @@ class LogObserver:
             fenced = code == ErrorCode.FENCED_LEADER_EPOCH
             if leader is None or (leader == self._address and not fenced):
                 # It does not lead, and names nobody else: ask another node.
-                self.quorum.lost()
+                self.quorum.lost(self._address)
                 self._disconnect()
             return BACKOFF_MS
         self.refusal = named(code)

@@ -43,6 +43,8 @@ class KnownQuorum:
         self._voters = voters
         self._endpoints: dict[int, HostPort] = {}
         self._rng = rng
+        self._failed: HostPort | None = None
+        """The node that was lost last: another one is asked first."""
 
     @property
     def leader(self) -> HostPort | None:
@@ -52,8 +54,11 @@ class KnownQuorum:
         return self._endpoints.get(self.leader_id) or self._voters.get(self.leader_id)
 
     def someone(self) -> HostPort:
-        """The leader, or any of the configured nodes."""
-        return self.leader or self._rng.choice(self._bootstrap)
+        """The leader, or any of the configured nodes, but the one that was lost last."""
+        if self.leader is not None:
+            return self.leader
+        others = [node for node in self._bootstrap if node != self._failed]
+        return self._rng.choice(others or self._bootstrap)
 
     def told(self, leader: ToldLeader, endpoints: Iterable[tuple[int, HostPort]]) -> None:
         """Take what an answer says about the leader; an older epoch says nothing.
@@ -75,6 +80,7 @@ class KnownQuorum:
         if address is not None and self.leader_id != NO_LEADER and self.leader is None:
             self._endpoints[self.leader_id] = address
 
-    def lost(self) -> None:
-        """The leader does not answer: ask any of the configured nodes."""
+    def lost(self, address: HostPort | None) -> None:
+        """A node does not answer, or does not lead: ask another one of the configured nodes."""
         self.leader_id = NO_LEADER
+        self._failed = address

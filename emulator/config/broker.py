@@ -64,7 +64,6 @@ class BrokerConfig:
     registration_timeout_ms: int = 60_000
     request_timeout_ms: int = 30_000
     quorum_request_timeout_ms: int = 2_000
-    fetch_timeout_ms: int = 2_000
     replica_lag_ms: int = 30_000
     controlled_shutdown: bool = True
     auto_create_topics: bool = True
@@ -94,7 +93,6 @@ _PLAIN: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "registration_timeout_ms": ("initial.broker.registration.timeout.ms", integer(1)),
     "request_timeout_ms": ("request.timeout.ms", integer(1)),
     "quorum_request_timeout_ms": ("controller.quorum.request.timeout.ms", integer(1)),
-    "fetch_timeout_ms": ("controller.quorum.fetch.timeout.ms", integer(1)),
     "replica_lag_ms": ("replica.lag.time.max.ms", integer(1)),
     "controlled_shutdown": ("controlled.shutdown.enable", boolean),
     "auto_create_topics": ("auto.create.topics.enable", boolean),
