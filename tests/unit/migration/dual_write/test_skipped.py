@@ -89,5 +89,6 @@ def test_a_stop_does_not_wait_for_another_try() -> None:
     before = world.driver.write_behind.reconcile_count
     world.perform(world.driver.drain(world.now_ms))
     world.advance(20_000)
+    world.append(config(BROKER, "9", "k", "committed during the stop"))
     assert world.driver.drained
     assert world.driver.write_behind.reconcile_count == before
