@@ -1,7 +1,8 @@
 """Draw a cluster whose faults all strike at chosen states of the migration driver.
 
-At random times most faults come in dual write. Here a seed has one fault for each of some states;
-one of them is the pair whose turn it is, so as many seeds as there are pairs aim at every pair.
+At random times most faults come in dual write. Here a seed has one fault for each of some states,
+in its first step or some milliseconds later; one of them is the pair whose turn it is, so as many
+seeds as there are pairs aim at every pair.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from emulator.migration.states import State
 from emulator.simulation.empty_cells import NOT_AIMED
 from emulator.simulation.faults import RECIPES
 from emulator.simulation.scenario import Scenario, quick
-from emulator.simulation.swarm import DELAYS_US, SYNCS_US
+from emulator.simulation.swarm import DELAYS_US, SYNCS_US, after
 
 MORE: Final = 7
 """Faults beside the one whose turn it is, less those whose state is taken."""
@@ -33,7 +34,9 @@ def aimed(seed: int) -> Scenario:
     chosen = {turn[0]: turn[1]}
     for state, fault in rng.sample(PAIRS, MORE):
         chosen.setdefault(state, fault)
-    faults = tuple(f"{fault}@{state}/{at}" for at, (state, fault) in enumerate(chosen.items()))
+    faults = tuple(
+        f"{fault}@{state}{after(rng)}/{at}" for at, (state, fault) in enumerate(chosen.items())
+    )
     return replace(
         quick(seed),
         faults=faults,

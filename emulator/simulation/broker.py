@@ -75,7 +75,7 @@ class SimulatedBroker:
     """One life of a broker.
 
     ``told`` is called with every control request; ``fetched`` with every record of the metadata
-    log.
+    log; ``forgotten`` when the controller does not know its registration any more.
     """
 
     def __init__(  # noqa: PLR0917  # who it is, and what it runs in
@@ -92,6 +92,7 @@ class SimulatedBroker:
         *,
         told: Callable[[SimulatedBroker, ControlRequest], None],
         fetched: Callable[[int, int, bytes], None],
+        forgotten: Callable[[SimulatedBroker], None],
     ) -> None:
         self.id = broker_id
         self.name = f"{host_of(broker_id)}#{life}"
@@ -102,6 +103,7 @@ class SimulatedBroker:
         self._network = network
         self._told = told
         self._fetched = fetched
+        self._forgotten = forgotten
         self._turn_ms: int | None = None
         settings = BrokerSettings(
             broker_id=broker_id,
@@ -221,8 +223,7 @@ class SimulatedBroker:
             case RegisteredAs(epoch):
                 self._scheduler.tell(self.name, f"registered with epoch {epoch}")
             case LifecycleRefused("heartbeat", ErrorCode.STALE_BROKER_EPOCH):
-                what = f"the registration of {self.name} with epoch {self.epoch} was forgotten"
-                raise Violated("answered-is-committed", what)
+                self._forgotten(self)
             case RecordFetched(offset, leader_epoch, value):
                 self._fetched(offset, leader_epoch, value)
             case Diverged(end_offset, epoch, to_offset):

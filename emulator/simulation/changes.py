@@ -14,7 +14,10 @@ from emulator.simulation.facts import Facts
 from emulator.simulation.violation import ensure
 from wire.errors import ErrorCode
 
-HARMLESS: Final = frozenset({ErrorCode.NOT_CONTROLLER})
+UNKNOWN: Final = frozenset({None, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER})
+"""Errors, or None for no answer, after which a change may be committed all the same: a controller
+that stops to be one answers those who wait for a commit that it is not the controller.
+"""
 K = TypeVar("K", bound=Hashable)
 
 
@@ -73,9 +76,9 @@ class Changes(Generic[K]):
         def answered(answer: object | None) -> None:
             self._busy.discard(key)
             error = error_of(answer)
-            if error is None or error == ErrorCode.REQUEST_TIMED_OUT:
+            if error in UNKNOWN:
                 self._lost.add(key)
-            elif error not in HARMLESS:
+            else:
                 ensure(error == ErrorCode.NONE, "expected-answers", f"{key}: {error}")
                 broken = kept()
                 ensure(broken is None, "answered-is-committed", f"{key}: {broken}")

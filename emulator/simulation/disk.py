@@ -28,7 +28,8 @@ from typing import Final, Literal, TypeAlias
 
 from emulator.seam import AppendFile, DeleteFile, ReplaceFile, TruncateFile
 
-PAGE: Final = 4096
+PAGE: Final = 512
+"""What a disk writes whole: a sector. Pages of a cache are larger, and often heal what is lost."""
 
 Operation: TypeAlias = Literal["append", "sync", "replace", "truncate"]
 

@@ -16,6 +16,7 @@ from typing import Final
 
 from emulator.net.versions import declared
 from emulator.simulation.broker import PRINCIPAL, SimulatedBroker
+from emulator.simulation.changes import UNKNOWN
 from emulator.simulation.facts import BROKER, TOPIC, Facts
 from emulator.simulation.violation import Violated, ensure
 from wire import messages as m
@@ -32,7 +33,7 @@ VERSIONS: Final = {
     m.CreatePartitionsRequest: 3,
     m.IncrementalAlterConfigsRequest: 1,
 }
-HARMLESS: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.INVALID_REPLICATION_FACTOR})
+HARMLESS: Final = frozenset({ErrorCode.INVALID_REPLICATION_FACTOR})
 """Answers that say: not now, nothing was done."""
 
 
@@ -156,9 +157,9 @@ class Load:
                 self.acknowledged += 1
                 self._tell(f"acknowledged {what}: {after}")
                 self._compare(what, thing)
-            elif error is None or error == ErrorCode.REQUEST_TIMED_OUT:
+            elif error in UNKNOWN:
                 thing.maybe = after
-                self.timed_out += error is not None
+                self.timed_out += error == ErrorCode.REQUEST_TIMED_OUT
                 self._tell(f"in doubt {what}: {after}")
             else:
                 known = error in HARMLESS

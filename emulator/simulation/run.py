@@ -84,9 +84,9 @@ class Run:
         self._strikes.append(strike)
 
         def begin() -> None:
-            if not plan.state:
-                self._to_strike -= 1
-            world.scheduler.tell("fault", f"{plan.name}{'@' * bool(plan.state)}{plan.state}")
+            self._to_strike -= 1
+            aimed = f"@{plan.state}" + f"+{plan.after_ms}" * bool(plan.after_ms)
+            world.scheduler.tell("fault", f"{plan.name}{aimed * bool(plan.state)}")
             world.aftermath.begins(plan.name, lambda: strike.ended_us)
             recipe(strike)
             strike.look()
@@ -97,8 +97,15 @@ class Run:
             else:
                 world.after_ms(strike.rng.randint(0, scenario.faults_within_ms), wait)
 
+        def reached() -> None:
+            self._to_strike += 1
+            if plan.after_ms:
+                world.after_ms(plan.after_ms, begin)
+            else:
+                begin()
+
         if plan.state:
-            world.awaited.setdefault(plan.state, []).append(begin)
+            world.awaited.setdefault(plan.state, []).append(reached)
         else:
             self._to_strike += 1
             world.after_ms(strike.rng.randint(0, scenario.faults_within_ms), wait)

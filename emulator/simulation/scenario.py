@@ -7,34 +7,38 @@ from dataclasses import dataclass, fields
 from random import Random
 from typing import Final
 
-_PLANNED: Final = re.compile(r"(?P<name>[a-z-]+)(@(?P<state>[A-Z_]+))?(/(?P<key>\w+))?")
+_PLANNED: Final = re.compile(
+    r"(?P<name>[a-z-]+)(@(?P<state>[A-Z_]+)(\+(?P<after_ms>\d+))?)?(/(?P<key>\w+))?"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
     """One fault to come.
 
-    ``state``: it begins when the migration reaches it; "" for a random time. ``key`` names its own
-    random stream, so that it does the same whatever other faults there are.
+    ``state``: it begins ``after_ms`` after the migration has reached it; "" for a random time.
+    ``key`` names its own random stream, so that it does the same whatever other faults there are.
     """
 
     name: str
     state: str
+    after_ms: int
     key: str
 
 
 def planned(text: str, position: int) -> Planned:
-    """Read a fault as a scenario names it: ``name[@STATE][/key]``.
+    """Read a fault as a scenario names it: ``name[@STATE[+ms]][/key]``.
 
-    >>> planned("cut@ZK_MIGRATION/7", 0)
-    Planned(name='cut', state='ZK_MIGRATION', key='7')
+    >>> planned("cut@ZK_MIGRATION+20/7", 0)
+    Planned(name='cut', state='ZK_MIGRATION', after_ms=20, key='7')
     >>> planned("cut", 3)
-    Planned(name='cut', state='', key='3')
+    Planned(name='cut', state='', after_ms=0, key='3')
     """
     match = _PLANNED.fullmatch(text)
     if match is None:
-        raise ValueError(f"a fault is name[@STATE][/key], not {text!r}")
-    return Planned(match["name"], match["state"] or "", match["key"] or str(position))
+        raise ValueError(f"a fault is name[@STATE[+ms]][/key], not {text!r}")
+    after_ms = int(match["after_ms"] or 0)
+    return Planned(match["name"], match["state"] or "", after_ms, match["key"] or str(position))
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ DELAYS_US: Final = (
     (100, 200 * MS),
 )
 SYNCS_US: Final = ((200, 4 * MS), (200, 4 * MS), (5 * MS, 60 * MS), (50 * MS, 800 * MS))
+AFTER_MS: Final = (0, 0, 0, 1, 5, 20, 60, 200)
 STATES: Final = (
     "WAIT_FOR_BROKERS",
     "BECOME_CONTROLLER",
@@ -83,5 +84,11 @@ def swarm(seed: int) -> Scenario:
 
 
 def _state(rng: Random) -> str:
-    """Most faults come at random; some as soon as the migration reaches a state."""
-    return f"@{rng.choice(STATES)}" if rng.random() < 0.3 else ""
+    """Most faults come at random; some when the migration has reached a state."""
+    return f"@{rng.choice(STATES)}{after(rng)}" if rng.random() < 0.3 else ""
+
+
+def after(rng: Random) -> str:
+    """When a fault that waits for a state begins: in its first step, or so many ms later."""
+    after_ms = rng.choice(AFTER_MS)
+    return f"+{after_ms}" if after_ms else ""

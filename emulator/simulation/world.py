@@ -49,6 +49,9 @@ class Onlooker(Protocol):
     def served(self, changed: frozenset[str], client: str) -> None:
         """ZooKeeper has served a request of ``client``, which changed these znodes."""
 
+    def read(self, paths: frozenset[str], client: str) -> None:
+        """ZooKeeper has served any request of ``client``, which read these znodes, or none."""
+
     def told(self, broker: SimulatedBroker, request: ControlRequest) -> None:
         """A broker has received a control request."""
 
@@ -107,6 +110,8 @@ class World:
         """Somebody else has deleted ``/controller`` since the last claim."""
         self.departed: set[int] = set()
         """Brokers that will not come back."""
+        self.unregistered: set[int] = set()
+        """Brokers that somebody has asked to unregister; the request may still be on its way."""
         self._lives = Random(f"lives {seed}")
         self._broker_lives: dict[int, int] = {}
         self._logs: dict[int, FollowedLog] = {}
@@ -307,6 +312,9 @@ class World:
             changed.clear()
             for one in self.onlookers:
                 one.served(seen, client)
+        paths = frozenset(self.zookeeper.model.reads)
+        for one in self.onlookers:
+            one.read(paths, client)
 
     def foreign_write(self, *ops: ZkOp) -> bool:
         """Somebody else writes, all ops or none; returns whether it was done."""
@@ -337,6 +345,7 @@ class World:
             Random(self._lives.getrandbits(64)),
             told=self._told,
             fetched=self._fetched,
+            forgotten=self._forgotten,
         )
         self.brokers[broker_id] = broker
 
@@ -348,6 +357,14 @@ class World:
 
     def _fetched(self, offset: int, epoch: int, value: bytes) -> None:
         self.ledger.fetched(offset, epoch, value)
+
+    def _forgotten(self, broker: SimulatedBroker) -> None:
+        """Right if it was unregistered; then it is started again."""
+        known = self.facts.brokers.get(broker.id)
+        gone = known is None or known.epoch != broker.epoch
+        what = f"the registration of {broker.name} with epoch {broker.epoch} was forgotten"
+        ensure(gone and broker.id in self.unregistered, "answered-is-committed", what)
+        self.after_ms(0, lambda: self.kill_broker(broker) if broker.alive else None)
 
     def _told(self, broker: SimulatedBroker, request: ControlRequest) -> None:
         kind = (broker.id, type(request).__name__)

@@ -68,6 +68,10 @@ class ZooKeeperModel:
 
     def __init__(self, rng: Random, *, tick_ms: int = 2_000) -> None:
         self.tree = ServerTree()
+        self.session_served = 0
+        """Session of the request that was applied last; 0 for none, or one that is over."""
+        self.reads: set[str] = set()
+        """Paths that it has read."""
         self._rng = rng
         self._tick_ms = tick_ms
         self._peers: dict[int, _Peer] = {}
@@ -152,6 +156,7 @@ class ZooKeeperModel:
 
     def step(self, now_ms: int) -> list[Effect]:
         """Apply one queued request; nothing if there is none."""
+        self.reads.clear()
         return self._serve(*self._pipeline.popleft(), now_ms) if self._pipeline else []
 
     def run(self, now_ms: int) -> list[Effect]:
@@ -212,6 +217,7 @@ class ZooKeeperModel:
         if peer is not None and not peer.handshaken:
             return self._handshake(conn, peer, frame, now_ms)
         session_id = peer.session_id if peer is not None else session_id
+        self.session_served = session_id if session_id in self._sessions else 0
         xid, opcode = _REQUEST_HEADER.unpack_from(frame)
         if session_id not in self._sessions:
             code, body = ZkCode.SESSION_EXPIRED, b""
@@ -300,6 +306,7 @@ class ZooKeeperModel:
         return ZkCode.UNIMPLEMENTED, b""
 
     def _read(self, opcode: int, path: str) -> bytes:
+        self.reads.add(path)
         node = self.tree.get(path)
         self.tree.permit(path, write=False)
         if opcode == jute.OP_GET_DATA:

@@ -58,6 +58,7 @@ def test_a_connection_that_is_cut_while_its_answer_is_given_up_is_lost_once(befo
         Random(3),
         told=lambda *_: None,
         fetched=lambda *_: None,
+        forgotten=lambda _: None,
     )
     broker.start()
 

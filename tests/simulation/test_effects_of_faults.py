@@ -13,7 +13,7 @@ from emulator.simulation.aimed import PAIRS, aimed
 from emulator.simulation.empty_cells import OPEN, REASONS, reason
 from emulator.simulation.faults import RECIPES
 from emulator.simulation.run import Run
-from emulator.simulation.scenario import Scenario
+from emulator.simulation.scenario import Scenario, planned
 from emulator.simulation.swarm import swarm
 from tools import effects
 
@@ -83,7 +83,8 @@ def test_a_fault_that_does_nothing_is_counted_as_a_strike_only(simulate, monkeyp
 
 def test_the_aimed_seeds_aim_at_every_pair_in_turn():
     for index, (state, fault) in enumerate(PAIRS):
-        assert aimed(index).faults[0] == f"{fault}@{state}/0"
+        plan = planned(aimed(index).faults[0], 0)
+        assert (plan.name, plan.state, plan.key) == (fault, state, "0")
 
 
 def test_a_record_becomes_a_table(tmp_path, monkeypatch):

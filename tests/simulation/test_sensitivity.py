@@ -1,5 +1,9 @@
 """Small sets of seeds that see faults nothing else may notice; `tools/mutants.toml` plants them."""
 
+from dataclasses import replace
+
+from emulator.simulation.checkers.lag import LagBounded
+from emulator.simulation.run import Run
 from emulator.simulation.scenario import Scenario
 
 
@@ -38,3 +42,61 @@ def test_two_processes_of_one_folder_never_write_in_one_epoch(simulate):
 def test_a_multi_that_was_refused_never_counts_as_applied(simulate):
     scenario = Scenario(faults=("both-counters",) * 3, changes=60, change_every_ms=10, multi_ops=3)
     assert broken(simulate, scenario, 6) == set()
+
+
+HELD_BACK = Scenario(
+    faults=(
+        "delayed-bytes@DUAL_WRITE",
+        "delayed-bytes@SYNC_KRAFT_TO_ZK",
+        "delayed-bytes/2",
+        "delayed-bytes/3",
+    ),
+    changes=20,
+    change_every_ms=20,
+    multi_ops=3,
+    topics=2,
+    zookeeper_delay_us=(20_000, 60_000),
+)
+
+
+def test_nothing_of_a_session_is_served_once_a_later_one_has_read(simulate):
+    """The connection on which the old session is closed breaks, before it stands or after."""
+    assert broken(simulate, HELD_BACK, 2) == set()
+    near = replace(HELD_BACK, zookeeper_delay_us=(5_000, 20_000))
+    assert not simulate(6, near).failure
+    assert not simulate(9, near).failure
+
+
+def test_a_copy_ends_only_when_its_claim_was_read_again(simulate):
+    far = Scenario(changes=0, batch_size=3, zookeeper_delay_us=(5_000, 20_000))
+    assert broken(simulate, far, 4) == set()
+
+
+def test_the_state_of_a_partition_names_the_epoch_of_its_claim(simulate):
+    assert broken(simulate, Scenario(faults=("controller-crash",), changes=6), 1) == set()
+
+
+def test_pages_that_were_not_synced_may_be_lost_out_of_order(simulate):
+    """A later batch of an unsynced group is there, an earlier one is not."""
+    slow = Scenario(
+        faults=("disk-reorders@DUAL_WRITE+300",),
+        changes=60,
+        change_every_ms=5,
+        moves_every_ms=5,
+        sync_us=(200_000, 800_000),
+    )
+    for seed in (3, 5):
+        report = simulate(seed, slow)
+        assert not report.failure, str(report)
+
+
+def test_deletions_do_not_wait_at_the_bound_of_what_they_take_away():
+    frozen = Scenario(
+        faults=("zookeeper-freeze",) * 3, changes=150, change_every_ms=20, bound=15, topics=9
+    )
+    urgent = 0
+    for seed in range(3):
+        run = Run(seed, frozen)
+        run.run()
+        urgent += run.checker(LagBounded).urgent
+    assert urgent

@@ -1,8 +1,9 @@
 """What must hold, as named objects that look on and change nothing.
 
-Each looks after every step of a controller process, after every request ZooKeeper has served, at
-every request a broker receives, and at the end, when nothing is on its way any more. The names are
-explained in ``docs/simulation.md``; the numbers are those of the invariants in ``ARCHITECTURE.md``.
+Each looks after every step of a controller process, after every request that ZooKeeper has served,
+at every request that a broker receives, and at the end, when nothing is on its way any more. Their
+names are explained in ``docs/simulation.md``; the numbers are those of the invariants in
+``ARCHITECTURE.md``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from emulator.simulation.checkers.answers import AnsweredIsCommitted, HandlersCo
 from emulator.simulation.checkers.base import Checker
 from emulator.simulation.checkers.brokers import BrokersAgree, ToldCommitted, ToldOnlyRegistered
 from emulator.simulation.checkers.chain import ChainAgrees, EpochsGrow, OneWriter
+from emulator.simulation.checkers.claims import CopyIsClaimed, OldSessionEnded
 from emulator.simulation.checkers.lag import LagBounded, LagIsTrue
 from emulator.simulation.checkers.tree import ShowsCommitted, TreeIsLog
 
@@ -21,6 +23,8 @@ ALL: Final[tuple[type[Checker], ...]] = (
     ChainAgrees,
     OneWriter,
     EpochsGrow,
+    OldSessionEnded,
+    CopyIsClaimed,
     TreeIsLog,
     LagBounded,
     LagIsTrue,

@@ -35,6 +35,9 @@ class Checker:
     def served(self, changed: frozenset[str], client: str) -> None:
         """ZooKeeper has served a request of ``client``, which changed these znodes."""
 
+    def read(self, paths: frozenset[str], client: str) -> None:
+        """ZooKeeper has served any request of ``client``, which read these znodes, or none."""
+
     def told(self, broker: SimulatedBroker, request: ControlRequest) -> None:
         """A broker has received a control request."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from emulator.simulation.checkers.base import CONTROLLER, EPOCH, MIGRATION, OWN, Checker
 from emulator.simulation.violation import ensure
 from emulator.simulation.world import World
@@ -72,7 +74,10 @@ class OneWriter(Checker):
 
     def served(self, changed: frozenset[str], client: str) -> None:
         """Remember who claims; look who writes."""
-        if not client or not (OWN in changed or EPOCH in changed):
+        if not client:
+            return
+        self._look_at_states(changed, client)
+        if not (OWN in changed or EPOCH in changed):
             return
         epoch = int(self.world.tree.nodes[EPOCH].data or b"-1")
         if EPOCH in changed:
@@ -82,6 +87,15 @@ class OneWriter(Checker):
             ensure(client == holder, self.name, f"{client} writes in epoch {epoch} of {holder}")
             said = self.world.numbers(OWN)["zk_epoch"]
             ensure(said == epoch, self.name, f"{client} says epoch {said}, it is {epoch}")
+
+    def _look_at_states(self, changed: frozenset[str], client: str) -> None:
+        """The state of a partition names the KRaft epoch of the claim under which it is written."""
+        for path in changed:
+            node = self.world.tree.nodes.get(path) if path.endswith("/state") else None
+            if node is not None and path.startswith("/brokers/topics/"):
+                said = json.loads(node.data or b"{}").get("controller_epoch")
+                right = said == self.world.numbers(OWN)["kraft_epoch"]
+                ensure(right, self.name, f"{client} writes controller epoch {said} to {path}")
 
 
 class EpochsGrow(Checker):

@@ -44,6 +44,8 @@ class LagBounded(Checker):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self.blocked_steps = 0
+        self.urgent = 0
+        """Deletions appended beyond the first bound."""
         self._life = ""
         self._known = -1
         """Last offset of what was there when this life began."""
@@ -94,6 +96,7 @@ class LagBounded(Checker):
             ahead = len(self._changes)
             if ahead >= bound:
                 self._refuse([one for one in records if _adds(one)], ahead)
+                self.urgent += any(isinstance(one, r.RemoveTopicRecord) for one in records)
             ahead = sum(one >= self._snapshot_end for one in self._changes)
             if ahead >= HARD_FACTOR * bound:
                 self._refuse([one for one in records if _waits(one)], ahead)

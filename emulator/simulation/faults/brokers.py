@@ -60,8 +60,9 @@ def broker_leaves(strike: Strike) -> None:
     def unregister(tries: int) -> None:
         others = world.able_brokers()
         registered = world.facts.brokers.get(broker.id)
-        if registered is None or not tries:
+        if registered is None or broker.id not in world.departed or not tries:
             return
+        world.unregistered.add(broker.id)
         if others:
             request = m.UnregisterBrokerRequest(broker_id=broker.id)
             strike.rng.choice(others).ask(request, 0, lambda _: None)

@@ -15,9 +15,11 @@ def cut(strike: Strike) -> None:
 def delayed_bytes(strike: Strike) -> None:
     """The network keeps what is sent to ZooKeeper, the controller loses the connection, or dies.
 
-    What was kept arrives when the controller, or its next life, has connected anew.
+    What was kept arrives when the controller, or its next life, has connected anew. At times the
+    connection on which it ends its old session breaks as well.
     """
     world = strike.world
+    released: list[bool] = []
     held = world.network.between("controller", "zookeeper")
     for link in held:
         world.network.hold(link, world.zookeeper)
@@ -31,8 +33,18 @@ def delayed_bytes(strike: Strike) -> None:
             if link.opener.name in link.open:
                 link.open.discard(link.opener.name)
                 link.opener.closed(link.conn, "cut")
+        if strike.rng.random() < 0.5:
+            cut_next(strike.rng.randint(0, strike.rng.choice((10, 60, 200))))
+
+    def cut_next(after_ms: int) -> None:
+        new = [one for one in world.network.between("controller", "zookeeper") if one not in held]
+        if new:
+            world.after_ms(after_ms, lambda: world.network.cut(new[0]))
+        elif not released:
+            world.after_ms(1, lambda: cut_next(after_ms))
 
     def release() -> None:
+        released.append(True)
         world.scheduler.tell("network", "delayed bytes arrive at ZooKeeper")
         for link in held:
             world.network.release(link, world.zookeeper)
