@@ -71,7 +71,6 @@ class HttpConnection(asyncio.Protocol):
         self._others = others
         self._buffer = b""
         self._transport: asyncio.Transport | None = None
-        self._answered = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport; the oldest of too many is given up."""
@@ -93,8 +92,6 @@ class HttpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Collect up to the end of the request, then answer."""
-        if self._answered:
-            return
         self._buffer += data
         head, end, body = self._buffer.partition(b"\r\n\r\n")
         if len(head) > REQUEST_BYTES_MAX:
@@ -142,7 +139,6 @@ class HttpConnection(asyncio.Protocol):
         return all(end and _is_loopback(end[0]) for end in ends)
 
     def _answer(self, page: Page, *, head: bool) -> None:
-        self._answered = True
         if self._transport is None or self._transport.is_closing():
             return
         reason = _REASONS.get(page.status, "Service Unavailable")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -14,6 +14,7 @@ from emulator.config.reading import INT_MAX
 from emulator.faults.script import FaultScript
 from emulator.io.broker_process import BrokerFolders, BrokerProcess
 from emulator.io.clock import Clock
+from emulator.seam import Log
 from emulator.testing.controller import CONTROLLER_ID, CONTROLLER_LISTENER
 from emulator.testing.local_node import (
     HOST,
@@ -21,7 +22,6 @@ from emulator.testing.local_node import (
     LocalNode,
     bound_socket,
     checked_properties,
-    log_to,
     warn,
 )
 
@@ -88,11 +88,9 @@ def start_broker(
     warn(warnings)
     closing = ExitStack()
 
-    def build() -> BrokerProcess:
+    def build(log: Callable[[Log], None]) -> BrokerProcess:
         folders = BrokerFolders(config, fsync=fsync)
         closing.callback(folders.close)
-        return BrokerProcess(
-            config, folders, Clock(), log_to(name), connections_max=INT_MAX, faults=script
-        )
+        return BrokerProcess(config, folders, Clock(), log, connections_max=INT_MAX, faults=script)
 
     return LocalNode(name, LISTENER, bound, build, closing.close)

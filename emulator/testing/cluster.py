@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self
@@ -75,6 +75,8 @@ class Cluster:
         controller_faults: FaultSource = (),
         folder: Path | None = None,
     ) -> None:
+        if not 0 <= brokers < CONTROLLER_ID:
+            raise ClusterError(f"brokers={brokers}: 0 to {CONTROLLER_ID - 1}")
         self._broker_count = brokers
         self._release = release
         self._metadata_version = metadata_version
@@ -94,9 +96,9 @@ class Cluster:
         """Start, and wait until requests are served."""
         self._check_not_started()
         try:
-            self._start_controller().thread.ready.result(START_S)
+            self._start_controller().wait_ready(START_S)
             for broker in self._start_brokers():
-                broker.thread.ready.result(START_S)
+                broker.wait_ready(START_S)
         except BaseException as error:
             self._stop(error)
             raise _not_started(error) from error
@@ -122,9 +124,12 @@ class Cluster:
         """Start, and wait until requests are served; the loop goes on meanwhile."""
         self._check_not_started()
         try:
-            await _wait(self._start_controller().thread.ready, START_S)
+            nodes: list[AnyNode] = [self._start_controller()]
+            await _wait(nodes[0].thread.ready, START_S)
+            nodes[0].wait_ready(0)
             for broker in self._start_brokers():
                 await _wait(broker.thread.ready, START_S)
+                broker.wait_ready(0)
         except BaseException as error:
             self._stop(error)
             raise _not_started(error) from error
@@ -141,9 +146,7 @@ class Cluster:
             for nodes in self._groups():
                 self._request_stop(nodes)
                 for node in nodes:
-                    with suppress(Exception):
-                        # Told below.
-                        await _wait(node.thread.ended, STOP_S)
+                    await _wait(node.thread.ended, STOP_S)
         finally:
             self._stop(error)
 
@@ -366,20 +369,13 @@ class Cluster:
 
 
 async def _wait(future: Future[Any], timeout_s: float) -> None:
-    """Wait for a future of a thread; a wait that is cancelled or ends does not cancel it.
-
-    Raises:
-        TimeoutError: it is not done in time.
-        Exception: its own.
-    """
+    """Wait for a future of a thread; a wait that is cancelled or ends does not cancel it."""
     waiting = asyncio.wrap_future(future)
     await asyncio.wait([waiting], timeout=timeout_s)
-    if not waiting.done():
-        raise TimeoutError
-    waiting.result()
+    if waiting.done():
+        # Looked at, so that asyncio does not call an error forgotten.
+        waiting.exception()
 
 
 def _not_started(error: BaseException) -> BaseException:
-    if isinstance(error, TimeoutError):
-        return ClusterError(f"a node did not serve its clients within {START_S:.0f} s")
     return ClusterError(str(error)) if isinstance(error, Exception) else error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -14,13 +14,13 @@ from emulator.faults.script import FaultScript
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk
 from emulator.io.process import NodeProcess
+from emulator.seam import Log
 from emulator.testing.local_node import (
     HOST,
     ClusterError,
     LocalNode,
     bound_socket,
     checked_properties,
-    log_to,
     warn,
 )
 from wire.text import uuid_text
@@ -83,12 +83,10 @@ def start_controller(
         raise
     warn(warnings)
 
-    def build() -> NodeProcess:
+    def build(log: Callable[[Log], None]) -> NodeProcess:
         disk = Disk(folder, fsync=fsync)
         try:
-            return NodeProcess(
-                config, disk, Clock(), log_to(name), connections_max=INT_MAX, faults=script
-            )
+            return NodeProcess(config, disk, Clock(), log, connections_max=INT_MAX, faults=script)
         except BaseException:
             disk.close()
             raise

@@ -28,7 +28,7 @@ class LocalNode(Generic[NodeT]):
         name: for people, such as ``broker 1``.
         listener: name of the one listener.
         bound: its socket.
-        build: makes the node; called on its thread.
+        build: makes the node, which logs to its argument; called on its thread.
         release: called after its end.
     """
 
@@ -37,14 +37,17 @@ class LocalNode(Generic[NodeT]):
         name: str,
         listener: str,
         bound: socket.socket,
-        build: Callable[[], NodeT],
+        build: Callable[[Callable[[Log], None]], NodeT],
         release: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
         self.port: int = bound.getsockname()[1]
         self._build = build
         self._release = release
+        self._logger = logging.getLogger(f"kraft_bridge.{name.replace(' ', '-')}")
         self._node: NodeT | None = None
+        self.warned = ""
+        """Its last warning or error."""
         self.stopping = False
         """Whether an orderly stop was asked for."""
         self.thread = NodeThread(f"kraft-bridge {name}", self._built, {listener: bound})
@@ -70,6 +73,21 @@ class LocalNode(Generic[NodeT]):
         except NodeEndedError as error:
             raise ClusterError(f"{self.name} ended: {error}") from error
 
+    def wait_ready(self, timeout_s: float) -> None:
+        """Wait until it serves its clients.
+
+        Raises:
+            ClusterError: it does not in time; the text has its last warning.
+            Exception: why it ended.
+        """
+        try:
+            self.thread.ready.result(timeout_s)
+        except TimeoutError:
+            if self.thread.ready.done():
+                raise
+            why = f"{self.name} does not serve its clients yet"
+            raise ClusterError(f"{why}: {self.warned}" if self.warned else why) from None
+
     def request_stop(self) -> None:
         """Ask for an orderly stop; a second call stops at once."""
         self.stopping = True
@@ -94,8 +112,15 @@ class LocalNode(Generic[NodeT]):
             raise ClusterError(f"{self.name} did not end in order: {halt.why}")
 
     def _built(self) -> NodeT:
-        self._node = self._build()
+        self._node = self._build(self._log)
         return self._node
+
+    def _log(self, line: Log) -> None:
+        """Log lines go to the logger ``kraft_bridge.NAME``."""
+        fields = " ".join(f"{key}={value}" for key, value in line.fields.items())
+        if line.level in {"warning", "error"}:
+            self.warned = f"{line.event} {fields}"
+        self._logger.log(_LEVELS[line.level], "%s %s", line.event, fields)
 
 
 def bound_socket() -> socket.socket:
@@ -123,17 +148,6 @@ def checked_properties(given: Mapping[str, str], own: frozenset[str]) -> dict[st
     if taken:
         raise ClusterError(f"set by the cluster itself: {', '.join(sorted(taken))}")
     return dict(given)
-
-
-def log_to(name: str) -> Callable[[Log], None]:
-    """Log lines go to the logger ``kraft_bridge.NAME``."""
-    logger = logging.getLogger(f"kraft_bridge.{name.replace(' ', '-')}")
-
-    def write(line: Log) -> None:
-        fields = " ".join(f"{key}={value}" for key, value in line.fields.items())
-        logger.log(_LEVELS[line.level], "%s %s", line.event, fields)
-
-    return write
 
 
 def warn(warnings: Iterable[str]) -> None:

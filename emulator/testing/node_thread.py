@@ -61,7 +61,8 @@ class NodeThread:
         self._node: ServedNode | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._started = False
-        self._stopping = False
+        self._stops_wanted = 0
+        self._stops_asked = 0
         self._calls: set[Future[Any]] = set()
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -92,8 +93,12 @@ class NodeThread:
             self._calls.discard(done)
 
     def request_stop(self) -> None:
-        """Ask for an orderly stop; ``ended`` says when it is done."""
+        """Ask for an orderly stop; ``ended`` says when it is done. A second call stops at once.
+
+        A node that has not started yet is stopped when it has.
+        """
         with self._lock:
+            self._stops_wanted += 1
             if self._loop is not None and not self.ended.done():
                 self._loop.call_soon_threadsafe(self._shut_down)
 
@@ -141,16 +146,15 @@ class NodeThread:
         assert self._node is not None, "it calls this"
         if not self._started:
             self._started = True
-            if self._stopping:
-                self._node.request_shutdown()
+            self._shut_down()
         if self._node.settled:
             self.ready.set_result(None)
         else:
             asyncio.get_running_loop().call_later(LOOK_S, self._look)
 
     def _shut_down(self) -> None:
-        """Stop; a node that has not started yet is stopped when it has."""
-        self._stopping = True
-        if self._started:
-            assert self._node is not None
+        """Pass each request for a stop on, once there is a node that takes it."""
+        while self._started and self._stops_asked < self._stops_wanted:
+            assert self._node is not None, "it has started"
+            self._stops_asked += 1
             self._node.request_shutdown()

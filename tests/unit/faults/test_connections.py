@@ -336,6 +336,14 @@ def test_one_partition_gets_the_error_and_the_others_are_executed(version: int) 
     assert found == {0: 0, 2: 0, 1: 107}
 
 
+def test_what_is_asked_of_no_partition_is_left_as_it_is() -> None:
+    topic, part = m.AlterPartitionRequest.TopicData, m.AlterPartitionRequest.PartitionData
+    peer = Peer(Fault(api="AlterPartition", topic="*", error="INELIGIBLE_REPLICA"))
+    empty, full = topic(topic_name="a"), topic(topic_name="b", partitions=[part()])
+    peer.ask(m.AlterPartitionRequest(topics=[empty, full]), 56, 1)
+    assert peer.executed[0].message == m.AlterPartitionRequest(topics=[empty])
+
+
 def test_an_answer_that_refuses_all_of_the_rest_stays_as_it_is() -> None:
     topic, part = m.AlterPartitionRequest.TopicData, m.AlterPartitionRequest.PartitionData
     peer = Peer(Fault(api="AlterPartition", topic="t", partition=1, error="INELIGIBLE_REPLICA"))

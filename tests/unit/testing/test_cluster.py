@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.testing import Cluster, ClusterError
+from emulator.testing import Cluster, ClusterError, Fault
 from wire import messages as m
 
 
@@ -180,6 +180,28 @@ def test_a_broker_that_cannot_start_ends_the_others() -> None:
     with pytest.raises(ClusterError, match="many"), Cluster(brokers=1, broker_properties=wrong):
         raise AssertionError("started")
     assert left_open() == before
+
+
+def test_a_broker_that_is_not_served_is_told_with_its_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("emulator.testing.cluster.START_S", 1.0)
+    refused = Fault(api="BrokerRegistration", error="UNSUPPORTED_VERSION")
+    why = "broker 0 does not serve its clients yet: .*UNSUPPORTED_VERSION"
+    with pytest.raises(ClusterError, match=why), Cluster(brokers=1, controller_faults=refused):
+        raise AssertionError("started")
+
+    async def work() -> None:
+        async with Cluster(brokers=1, controller_faults=refused):
+            raise AssertionError("started")
+
+    with pytest.raises(ClusterError, match=why):
+        asyncio.run(work())
+
+
+def test_a_number_of_brokers_that_cannot_be_is_refused() -> None:
+    with pytest.raises(ClusterError, match="brokers=-1"):
+        Cluster(brokers=-1)
 
 
 def test_a_cluster_without_brokers_has_no_bootstrap_servers() -> None:
