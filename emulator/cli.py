@@ -19,6 +19,7 @@ from emulator.commands.broker import broker
 from emulator.commands.controller import controller
 from emulator.commands.demo import demo
 from emulator.commands.elect_leaders.command import elect_leaders
+from emulator.commands.fleet import fleet
 from emulator.commands.format import format_command
 from emulator.commands.plan.command import plan
 from emulator.commands.preflight.command import preflight
@@ -40,6 +41,7 @@ app = typer.Typer(
 app.command(name="format")(format_command)
 app.command()(controller)
 app.command()(broker)
+app.command()(fleet)
 app.command()(status)
 app.command()(preflight)
 app.command()(plan)

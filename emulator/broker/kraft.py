@@ -173,8 +173,9 @@ class KRaftSide:
                 for listener in self.listeners:
                     listener.take_delta(delta, now_ms)
             self.cluster.image = image
-        elif self.log.current:
-            # The first image is shown when it holds all that was committed at the start.
+        elif self.log.current and self.state not in {LifeState.NOT_RUNNING, LifeState.STARTING}:
+            # The first image is shown when it holds all that was committed at the start, and the
+            # controller knows this life: before, the broker may lead for the life before it.
             self._published = True
             self.cluster.image = image
             for listener in self.listeners:

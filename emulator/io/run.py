@@ -45,12 +45,12 @@ LINGER_S = 5.0
 
 
 class Shell:
-    """Runs one machine on sockets and files until it halts."""
+    """Runs one machine on sockets and files until it halts; ``disk`` None: it has no files."""
 
     def __init__(
         self,
         machine: Machine,
-        disk: Disk,
+        disk: Disk | None,
         clock: Clock,
         *,
         log: Callable[[Log], None],
@@ -241,17 +241,19 @@ class Shell:
             peer.transport.abort()
 
     def _file(self, effect: Effect) -> None:
+        disk = self._disk
+        assert disk is not None, f"a machine without files: {effect!r}"
         match effect:
             case AppendFile():
-                self._disk.append(effect)
+                disk.append(effect)
             case SyncFile():
-                self._disk.sync(effect, self._synced)
+                disk.sync(effect, self._synced)
             case ReplaceFile():
-                self._disk.replace(effect)
+                disk.replace(effect)
             case TruncateFile():
-                self._disk.truncate(effect)
+                disk.truncate(effect)
             case DeleteFile():
-                self._disk.delete(effect)
+                disk.delete(effect)
             case _:
                 raise TypeError(f"unknown effect {effect!r}")
 
@@ -284,4 +286,5 @@ class Shell:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._disk.close()
+        if self._disk is not None:
+            self._disk.close()

@@ -20,8 +20,9 @@ from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
-SCHEMA_VERSION: Final = 1
-"""Raised when a column changes its meaning or goes away; a new nullable column does not raise it.
+SCHEMA_VERSION: Final = 2
+"""Raised when a column changes its meaning or goes away, and by a new table; a new nullable column
+does not raise it.
 """
 
 PROCESS_COLUMN: Final = "process"
@@ -209,7 +210,23 @@ class RunRow(msgspec.Struct, frozen=True, gc=False):
     """
 
 
-Row: TypeAlias = RequestRow | RangeRow | BlockRow | MultiRow | StallRow | GaugeRow | RunRow
+class FleetRow(msgspec.Struct, frozen=True, gc=False):
+    """One scheduled event of a broker of a fleet, and how long it took."""
+
+    event: str
+    """``registration``, ``shutdown``, ``isr_shrink`` or ``isr_expand``."""
+    broker_id: int
+    intended_ns: int
+    """When the schedule wanted it."""
+    done_ns: int | None
+    """When it was reached: the broker runs, has ended, or the ISR is as asked for; none: never."""
+    topic: str | None = None
+    partition: int | None = None
+
+
+Row: TypeAlias = (
+    FleetRow | RequestRow | RangeRow | BlockRow | MultiRow | StallRow | GaugeRow | RunRow
+)
 
 TABLES: Final[dict[str, type[msgspec.Struct]]] = {
     "requests": RequestRow,
@@ -219,6 +236,7 @@ TABLES: Final[dict[str, type[msgspec.Struct]]] = {
     "stalls": StallRow,
     "gauges": GaugeRow,
     "runs": RunRow,
+    "fleet": FleetRow,
 }
 """Table (folder) name -> row class."""
 

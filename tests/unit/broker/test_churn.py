@@ -46,6 +46,39 @@ def test_at_the_end_everyone_catches_up():
     assert sorted(cluster.partition("t", 1).isr) == [1, 2, 3]
 
 
+def test_a_change_is_done_when_the_isr_is_as_asked_for():
+    cluster = Cluster(1, 2)
+    cluster.create("t", (1, 2))
+    leader = cluster.brokers[1]
+    churn = IsrChurn(cluster.hosted(1), 10, Random(5), 0)
+    leader.wait(churn.deadline_ms)
+    churn.tick(leader.now_ms)
+    assert (churn.outstanding, churn.take_done()) == (1, [])
+    leader.run()
+    cluster.settle()
+    (dropped,) = churn.take_done()
+    assert (dropped.key, dropped.follower, dropped.drops, dropped.lost) == (
+        ("t", 0),
+        2,
+        True,
+        False,
+    )
+    assert leader.now_ms - 100 <= dropped.due_ms <= leader.now_ms
+    assert cluster.partition("t", 0).isr == (1,)
+    assert churn.take_done() == []
+
+
+def test_a_change_of_a_partition_that_is_not_led_any_more_is_lost():
+    cluster = Cluster(1, 2)
+    cluster.create("t", (1, 2))
+    leader = cluster.brokers[1]
+    churn = IsrChurn(cluster.hosted(1), 10, Random(5), 0)
+    leader.wait(churn.deadline_ms)
+    churn.tick(leader.now_ms)
+    cluster.hosted(1).drop(("t", 0))
+    assert [one.lost for one in churn.take_done()] == [True]
+
+
 def test_every_led_partition_has_its_turn():
     cluster, _ = churned(10, 1, *[(1, 2)] * 8)
     changed = [one for one in cluster.hosted(1).led if one.partition.partition_epoch > 0]

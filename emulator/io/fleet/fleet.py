@@ -1,0 +1,288 @@
+"""A fleet from its first registration to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from emulator.broker.churn import ChurnedIsr
+from emulator.broker.shared_log import LogImages
+from emulator.io.clock import Clock
+from emulator.io.fleet.member import FleetMember
+from emulator.io.fleet.results import FleetResults
+from emulator.io.fleet.settings import FleetSettings
+from emulator.io.fleet.tap import Exchange
+from emulator.io.fleet.waves import Due, Wave, WaveKind, schedule
+from emulator.trace.rows import StallRow
+
+PARTITIONS_PER_REQUEST: Final = 1_000
+TOPIC_PREFIX: Final = "fleet-"
+LOOK_S: Final = 0.05
+STALL_NS: Final = 20_000_000
+"""The event loop was late by so much: what was measured then is the fleet's own slowness."""
+CHURN_END_S: Final = 10.0
+"""How long changes that were asked for may take after the last one."""
+
+
+CreateTopics: TypeAlias = Callable[[int, Sequence[str], int, int], None]
+"""Port of a broker, names, partitions of each, replicas of each; raises FleetError.
+
+:class:`NoControllerYetError` if it may be called again."""
+
+
+class FleetError(Exception):
+    """The fleet cannot go on; the text says why."""
+
+
+class NoControllerYetError(FleetError):
+    """A request may be tried again: nobody is the controller, or it did not answer in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPlan:
+    """What a fleet does. Times in seconds, rates each second.
+
+    ``start_rate`` None: all brokers begin at once. ``isr_churn``: changes of ISRs by the whole
+    fleet. ``patience_s``: how long it waits for the first registration of all, and for topics.
+    """
+
+    brokers: int
+    first_id: int = 0
+    start_rate: float | None = None
+    topics: int = 0
+    partitions: int = 1
+    replication: int = 3
+    isr_churn: float = 0.0
+    seconds: float = 10.0
+    waves: tuple[Wave, ...] = ()
+    seed: int = 0
+    patience_s: float = 120.0
+
+
+class BrokerFleet:
+    """See the module's docstring.
+
+    Args:
+        plan: what it does.
+        settings: of its brokers.
+        clock: time.
+        say: takes lines about its progress.
+        create: creates topics by a broker; called in a thread.
+        results: takes what is measured.
+    """
+
+    def __init__(
+        self,
+        plan: FleetPlan,
+        settings: FleetSettings,
+        *,
+        clock: Clock,
+        say: Callable[[str], None],
+        results: FleetResults,
+        create: CreateTopics,
+    ) -> None:
+        self._plan = plan
+        self._create = create
+        self._clock = clock
+        self._say = say
+        self._results = results
+        self._rng = random.Random(plan.seed)  # noqa: S311 - no secrets
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._failure: BaseException | None = None
+        images = LogImages()
+        self.members = [
+            FleetMember(broker_id, settings, images, clock, self)
+            for broker_id in range(plan.first_id, plan.first_id + plan.brokers)
+        ]
+
+    async def run(self) -> None:
+        """Do all of the plan, then stop every broker.
+
+        Raises:
+            FleetError: not every broker came up, or no topic could be created.
+            ConfigError: the settings of the brokers are wrong.
+        """
+        asyncio.get_running_loop().set_exception_handler(self._unhandled)
+        watch = asyncio.ensure_future(self._watch())
+        try:
+            await self._storm()
+            if self._plan.topics:
+                await self._create_topics()
+            await self._waves()
+        finally:
+            watch.cancel()
+            await self._end()
+        if self._failure is not None:
+            raise self._failure
+
+    # ---------------------------------------------------------------- phases
+    async def _storm(self) -> None:
+        begin_ns, rate = self._clock.now_ns(), self._plan.start_rate
+        for number, member in enumerate(self.members):
+            due_ns = begin_ns + (0 if rate is None else int(number / rate * 1e9))
+            await self._until(due_ns)
+            member.begin(due_ns)
+            asyncio.get_running_loop().set_exception_handler(self._unhandled)
+        await self._all(lambda member: member.running, "run", self._plan.patience_s)
+        self._results.storm_ns = self._clock.now_ns() - begin_ns
+
+    async def _create_topics(self) -> None:
+        plan = self._plan
+        each = max(1, PARTITIONS_PER_REQUEST // plan.partitions)
+        names = [f"{TOPIC_PREFIX}{number:05d}" for number in range(plan.topics)]
+        begin_ns = self._clock.now_ns()
+        port, replicas = self.members[0].port, min(plan.replication, plan.brokers)
+        for first in range(0, len(names), each):
+            some = names[first : first + each]
+            await self._created(port, some, replicas, begin_ns + int(plan.patience_s * 1e9))
+        self._say(f"{plan.topics} topics of {plan.partitions} created")
+        await self._all(
+            lambda member: not member.running or _knows(member, names[-1]),
+            f"know {names[-1]}",
+            plan.patience_s,
+        )
+        self._results.topics_ns = self._clock.now_ns() - begin_ns
+
+    async def _created(self, port: int, names: Sequence[str], replicas: int, end_ns: int) -> None:
+        while True:
+            try:
+                partitions = self._plan.partitions
+                await asyncio.to_thread(self._create, port, names, partitions, replicas)
+            except NoControllerYetError:
+                if self._clock.now_ns() > end_ns:
+                    raise
+                await asyncio.sleep(1)
+            else:
+                return
+
+    async def _waves(self) -> None:
+        plan, begin_ns = self._plan, self._clock.now_ns()
+        if plan.isr_churn:
+            for member in self.members:
+                member.churn(plan.isr_churn / len(self.members))
+        due = schedule(plan.waves, len(self.members), self._rng)
+        for one in due:
+            await self._until(begin_ns + one.at_ms * 1_000_000)
+            self._start(self._turn(one, begin_ns + one.at_ms * 1_000_000))
+        await self._until(begin_ns + int(plan.seconds * 1e9))
+        self._results.churn_ns = self._clock.now_ns() - begin_ns
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        if plan.isr_churn:
+            await self._calm()
+
+    async def _turn(self, due: Due, due_ns: int) -> None:
+        member = self.members[due.index]
+        match due.kind:
+            case WaveKind.DIE:
+                await member.life.die()
+            case WaveKind.REVIVE:
+                member.begin(due_ns)
+            case WaveKind.RESTART | WaveKind.ROLL:
+                await member.life.end()
+                self._results.note_end(member.broker_id, member.life, due_ns)
+                member.kraft |= due.kind is WaveKind.ROLL
+                ended_ns = self._clock.now_ns()
+                member.begin(ended_ns)
+
+    async def _calm(self) -> None:
+        for member in self.members:
+            member.churn(0)
+        end_ns = self._clock.now_ns() + int(CHURN_END_S * 1e9)
+        while self._clock.now_ns() < end_ns:
+            if not any(member.life.outstanding for member in self.members):
+                break
+            await asyncio.sleep(LOOK_S)
+        self._results.unfinished = sum(member.life.outstanding for member in self.members)
+        for member in self.members:
+            member.life.end_churn()
+
+    async def _end(self) -> None:
+        self._results.note_members(self.members)
+        begin_ns = self._clock.now_ns()
+        alive = [member for member in self.members if member.alive]
+        await asyncio.gather(*(member.life.end() for member in alive))
+        for member in alive:
+            self._results.note_end(member.broker_id, member.life, begin_ns)
+        for member in self.members:
+            member.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # ---------------------------------------------------------------- what is measured
+    def answered(self, broker_id: int, seen: Exchange) -> None:
+        """See FleetObserver."""
+        self._results.note_exchange(broker_id, seen)
+
+    def churned(self, broker_id: int, change: ChurnedIsr) -> None:
+        """See FleetObserver."""
+        self._results.note_isr(broker_id, change, self._clock)
+
+    async def _watch(self) -> None:
+        """Say the progress, and notice when the loop is late."""
+        told_ns = self._clock.now_ns()
+        while True:
+            before_ns = self._clock.now_ns()
+            await asyncio.sleep(0.01)
+            now_ns = self._clock.now_ns()
+            late_ns = now_ns - before_ns - 10_000_000
+            if late_ns > STALL_NS:
+                self._results.note_stall(StallRow(now_ns - late_ns, now_ns))
+            if now_ns - told_ns > 2e9:
+                told_ns = now_ns
+                running = sum(member.running for member in self.members)
+                self._say(f"{running} of {len(self.members)} brokers run")
+                self._results.flush()
+
+    # ---------------------------------------------------------------- helpers
+    def _start(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._failure = self._failure or task.exception()
+
+    def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        error = context.get("exception")
+        if isinstance(error, Exception) and not isinstance(error, OSError):
+            self._failure = self._failure or error
+        else:
+            loop.default_exception_handler(context)
+
+    async def _until(self, due_ns: int) -> None:
+        left_s = (due_ns - self._clock.now_ns()) / 1e9
+        if left_s > 0:
+            await asyncio.sleep(left_s)
+
+    async def _all(
+        self, holds: Callable[[FleetMember], bool], what: str, patience_s: float
+    ) -> None:
+        end_ns = self._clock.now_ns() + int(patience_s * 1e9)
+        while missing := [member for member in self.members if not holds(member)]:
+            dead = [member for member in missing if not member.alive]
+            if dead:
+                why = dead[0].life.problem if dead[0].lives else "it was not begun"
+                raise FleetError(
+                    f"{len(dead)} of {len(self.members)} brokers ended, the first is "
+                    f"{dead[0].broker_id}: {why}"
+                )
+            if self._clock.now_ns() > end_ns:
+                warnings = missing[0].totals()[1]
+                said = f": {max(warnings, key=warnings.__getitem__)}" if warnings else ""
+                raise FleetError(
+                    f"{len(missing)} of {len(self.members)} brokers do not {what} after "
+                    f"{math.ceil(patience_s)} s, the first is {missing[0].broker_id}{said}"
+                )
+            await asyncio.sleep(LOOK_S)
+
+
+def _knows(member: FleetMember, topic: str) -> bool:
+    return member.life.node.side.cluster.topic(topic) is not None

@@ -1,0 +1,195 @@
+"""One life of a broker of a fleet: the machine on sockets, with no files."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import socket
+from typing import Final, Protocol
+
+from emulator.broker.assembly import broker_node
+from emulator.broker.churn import ChurnedIsr, IsrChurn
+from emulator.broker.folders import FolderIdentity
+from emulator.broker.kraft import KRaftSide
+from emulator.broker.machine import BrokerNode, BrokerSurroundings
+from emulator.broker.shared_log import LogImages
+from emulator.broker.zookeeper_folders import ZooKeeperFolders
+from emulator.broker.zookeeper_side import ZooKeeperSide
+from emulator.config.broker import BrokerConfig
+from emulator.io.clock import Clock
+from emulator.io.fleet.settings import LISTENER
+from emulator.io.fleet.tap import Exchange, Tapped
+from emulator.io.run import Shell
+
+STOP_S: Final = 10.0
+"""How long a controlled shutdown may take."""
+
+
+class FleetObserver(Protocol):
+    """Is told what brokers did."""
+
+    def answered(self, broker_id: int, seen: Exchange) -> None:
+        """A controller has answered a request."""
+
+    def churned(self, broker_id: int, change: ChurnedIsr) -> None:
+        """A change of an ISR is done or lost."""
+
+
+class BrokerLife:
+    """Begins at construction. Times are monotonic nanoseconds; None: it did not come to that.
+
+    Args:
+        config: of the broker.
+        folders: what its folders say.
+        images: of the cluster, shared by the fleet.
+        clock: time.
+        observer: is told what it did.
+        due_ns: when it was due to begin.
+        bound: the socket of its listener.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        folders: FolderIdentity | ZooKeeperFolders,
+        images: LogImages,
+        *,
+        clock: Clock,
+        observer: FleetObserver,
+        due_ns: int,
+        bound: socket.socket,
+    ) -> None:
+        self.due_ns = due_ns
+        self.running_ns: int | None = None
+        """Registered, and for a broker in KRaft mode unfenced."""
+        self.ended_ns: int | None = None
+        self.problem: str | None = None
+        """Why the end was not as asked for; None: it was, or it goes on."""
+        self.asked = 0
+        self.skipped = 0
+        self._broker_id = config.node_id
+        self._clock = clock
+        self._observer = observer
+        self._rng = random.Random(clock.now_ns() ^ config.node_id)  # noqa: S311 - no secrets
+        self._rate = 0.0
+        self._churn: IsrChurn | None = None
+        self._killed = False
+        around = BrokerSurroundings(self._new_conn, self._rng, clock.now_ns)
+        self.node: BrokerNode = broker_node(config, folders, images, around)
+        mode = config.zookeeper
+        servers = frozenset(() if mode is None else ((x.host, x.port) for x in mode.servers))
+        self.tapped = Tapped(
+            self.node,
+            lambda host, port: (host, port) in servers,
+            config.heartbeat_interval_ms * 1_000_000,
+            clock,
+            self,
+        )
+        self._shell = Shell(self.tapped, None, clock, log=_unsaid, row=_unsaid)
+        self._task = asyncio.ensure_future(self._live(config.listeners[0].host, bound))
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it has not ended."""
+        return not self._task.done()
+
+    @property
+    def running(self) -> bool:
+        """Whether it is registered, and can serve."""
+        return self.goes_on and self.node.side.running
+
+    @property
+    def outstanding(self) -> int:
+        """Number of changes of ISRs that are not done."""
+        return 0 if self._churn is None else self._churn.outstanding
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The cluster, if ZooKeeper told it in this life."""
+        side = self.node.side
+        return side.zookeeper.znode.cluster_id if isinstance(side, ZooKeeperSide) else None
+
+    async def end(self) -> None:
+        """Ask for a controlled shutdown and wait for it, at most ``STOP_S``."""
+        if not self.goes_on:
+            return
+        self._shell.request_shutdown()
+        done, _ = await asyncio.wait([self._task], timeout=STOP_S)
+        if not done:
+            await self.die()
+            self.problem = f"the shutdown was not granted within {STOP_S:.0f} s"
+
+    async def die(self) -> None:
+        """End at once: every connection is closed, and nothing is said."""
+        if self.goes_on:
+            self._killed = True
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    def begin_churn(self, per_second: float) -> None:
+        """Change ISRs of led partitions from now on; 0: ask for nothing more."""
+        self._rate = per_second
+        side = self.node.side
+        if per_second > 0 and isinstance(side, KRaftSide | ZooKeeperSide):
+            replicas = side.hosting.replicas if isinstance(side, KRaftSide) else side.replicas
+            self._churn = IsrChurn(replicas, per_second, self._rng, self._clock.now_ms())
+
+    def end_churn(self) -> None:
+        """Let followers come back, and forget what is not done."""
+        if self._churn is not None:
+            self._churn.stop(self._clock.now_ms())
+            self._count_churn()
+
+    # ---------------------------------------------------------------- a script
+    @property
+    def deadline_ms(self) -> int | None:
+        """See LifeScript."""
+        return None if self._churn is None or not self._rate else self._churn.deadline_ms
+
+    def tick(self, now_ms: int) -> None:
+        """See LifeScript."""
+        if self._churn is not None and self._rate:
+            self._churn.tick(now_ms)
+
+    def stepped(self, _now_ms: int) -> None:
+        """See LifeScript."""
+        if self.running_ns is None and self.node.side.running:
+            self.running_ns = self._clock.now_ns()
+        if self._churn is not None:
+            for change in self._churn.take_done():
+                self._observer.churned(self._broker_id, change)
+
+    def answered(self, seen: Exchange) -> None:
+        """See LifeScript."""
+        self._observer.answered(self._broker_id, seen)
+
+    # ---------------------------------------------------------------- inside
+    async def _live(self, host: str, bound: socket.socket) -> None:
+        try:
+            await self._shell.listen(LISTENER, host, 0, bound)
+            halt = await self._shell.run()
+            self.problem = halt.why if halt.exit_code else None
+        except asyncio.CancelledError:
+            await self._shell.stop()
+            if not self._killed:
+                raise
+        except Exception as error:  # noqa: BLE001 - of this broker only; the results show it
+            self.problem = f"{type(error).__name__}: {error}"
+        finally:
+            self.ended_ns = self._clock.now_ns()
+            self._count_churn()
+
+    def _count_churn(self) -> None:
+        if self._churn is not None:
+            self.asked += self._churn.asked
+            self.skipped += self._churn.skipped
+            self._churn = None
+
+    def _new_conn(self) -> int:
+        return self._shell.new_conn()
+
+
+def _unsaid(_something: object) -> None:
+    """Log lines are counted by the tap; there are no rows."""

@@ -1,0 +1,55 @@
+"""What all brokers of a fleet have in common, and the properties of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+FOLDER: Final = "none"
+"""Name of the folder in the configuration of a broker; nothing is written."""
+CONTROLLER_LISTENER: Final = "CONTROLLER"
+LISTENER: Final = "PLAINTEXT"
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSettings:
+    """What all brokers of a fleet have in common.
+
+    ``controller``: text for controller.quorum.bootstrap.servers. ``zookeeper``: connect string, or
+    None: the brokers are in KRaft mode.
+    """
+
+    host: str
+    controller: str | None
+    zookeeper: str | None
+    cluster_id: str | None
+    release: str
+    extra: Mapping[str, str] = field(default_factory=dict)
+    """Further properties of every broker."""
+
+    @property
+    def migration(self) -> bool:
+        """Whether ZooKeeper-mode brokers migrate."""
+        return self.zookeeper is not None and self.controller is not None
+
+    def properties(self, broker_id: int, port: int, *, kraft: bool) -> dict[str, str]:
+        """The properties of one broker."""
+        found = {
+            "listeners": f"{LISTENER}://{self.host}:{port}",
+            "log.dirs": FOLDER,
+            "kraftbridge.release": self.release,
+        }
+        if self.controller is not None:
+            found["controller.quorum.bootstrap.servers"] = self.controller
+            found["controller.listener.names"] = CONTROLLER_LISTENER
+        if kraft:
+            found |= {"process.roles": "broker", "node.id": str(broker_id)}
+        else:
+            assert self.zookeeper is not None
+            found |= {"broker.id": str(broker_id), "zookeeper.connect": self.zookeeper}
+            if self.migration:
+                found["zookeeper.metadata.migration.enable"] = "true"
+                protocols = f"{CONTROLLER_LISTENER}:PLAINTEXT,{LISTENER}:PLAINTEXT"
+                found["listener.security.protocol.map"] = protocols
+        return {**found, **self.extra}

@@ -1,0 +1,68 @@
+"""The options of ``kraft-bridge fleet``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from emulator.cli import app
+from emulator.testing import Cluster
+
+
+def fleet(*arguments: str) -> Any:
+    return CliRunner().invoke(app, ["fleet", *arguments])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--brokers", "2"], "--controller (KRaft mode), --zookeeper"),
+        (["--brokers", "0", "--controller", "h:1"], "greater than or equal to 1"),
+        (["--brokers", "2", "--controller", "h:1", "--release", "4.0"], "--release is one of"),
+        (["--brokers", "2", "--controller", "h:1", "--wave", "burn@1"], "KIND is restart, roll"),
+        (["--brokers", "2", "--controller", "nonsense"], "--controller nonsense:"),
+        (["--brokers", "2", "--controller", "127.0.0.1:1"], "--controller 127.0.0.1:1:"),
+        (["--brokers", "2", "--controller", "h:1", "--start-rate", "0"], "--start-rate"),
+        (["--brokers", "2", "--controller", "h:1", "--start-rate", "nan"], "--start-rate"),
+        (["--brokers", "2", "--controller", "h:1", "-X", "nothing"], "key=value"),
+        (
+            ["--brokers", "2", "--zookeeper", "127.0.0.1:1", "--wave", "roll@1"],
+            "needs --controller",
+        ),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_code_2(arguments: list[str], why: str) -> None:
+    result = fleet(*arguments)
+    assert result.exit_code == 2
+    assert why in result.output
+    assert "Traceback" not in result.output
+
+
+def test_more_brokers_than_descriptors_are_refused_before_the_first() -> None:
+    result = fleet("--brokers", "10000", "--controller", "127.0.0.1:1", "--cluster-id", "x")
+    assert result.exit_code in {1, 2}
+    assert "Traceback" not in result.output
+
+
+def test_a_property_that_is_wrong_is_named() -> None:
+    with Cluster(fsync=False) as cluster:
+        result = fleet(
+            "--brokers", "1", "--controller", cluster.controllers, "-X", "num.partitions=none"
+        )
+    assert result.exit_code == 2
+    assert "num.partitions" in result.output
+
+
+def test_the_figures_are_json_and_the_cluster_is_asked_for_its_id() -> None:
+    with Cluster(fsync=False) as cluster:
+        result = fleet(
+            *("--brokers", "2", "--controller", cluster.controllers, "--topics", "1"),
+            *("--seconds", "0.2", "--json"),
+        )
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.stdout)
+    assert figures["brokers"] == 2
+    assert figures["waits"]["registration"]["count"] == 2

@@ -1,0 +1,150 @@
+"""Fleets of brokers on sockets, under our controller."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from emulator.broker.shared_log import LogImages, LogState
+from emulator.commands.fleet import _create_topics
+from emulator.io.clock import Clock
+from emulator.io.fleet.fleet import BrokerFleet, FleetError, FleetPlan
+from emulator.io.fleet.results import FleetResults, text
+from emulator.io.fleet.settings import FleetSettings
+from emulator.io.fleet.waves import parse_wave
+from emulator.testing import Cluster, Fault
+from emulator.trace.rows import FleetRow, RequestRow, Row
+from wire.batch import BatchHeader
+
+PLAN = FleetPlan(brokers=4, topics=3, partitions=4, seconds=1.0, patience_s=30.0)
+FAST = {"broker.heartbeat.interval.ms": "100"}
+
+
+class Ran:
+    """A fleet that has run, and what it left."""
+
+    def __init__(self, plan: FleetPlan, controller: str, cluster_id: str, release: str) -> None:
+        self.rows: list[Row] = []
+        self.said: list[str] = []
+        settings = FleetSettings("127.0.0.1", controller, None, cluster_id, release, FAST)
+        self.results = FleetResults(self.rows.append, lambda: None)
+        self.fleet = BrokerFleet(
+            plan,
+            settings,
+            clock=Clock(),
+            say=self.said.append,
+            results=self.results,
+            create=self._create,
+        )
+        asyncio.run(self.fleet.run())
+        self.figures: dict[str, Any] = self.results.figures(1.0, 0.0)
+
+    @staticmethod
+    def _create(port: int, names: Sequence[str], partitions: int, replicas: int) -> None:
+        _create_topics(("127.0.0.1", port), names, partitions, replicas)
+
+    def events(self, name: str) -> list[FleetRow]:
+        return [row for row in self.rows if isinstance(row, FleetRow) and row.event == name]
+
+
+def ran(plan: FleetPlan, release: str = "3.9", **properties: str) -> Ran:
+    named = {key.replace("_", "."): value for key, value in properties.items()}
+    with Cluster(release=release, fsync=False, properties=named) as cluster:
+        cluster_id = cluster.status()["cluster_id"]
+        return Ran(plan, cluster.controllers, cluster_id, release)
+
+
+@pytest.mark.parametrize("release", ["3.4", "3.9"])
+def test_brokers_register_know_the_topics_and_leave(release: str) -> None:
+    found = ran(replace(PLAN, seconds=0.2), release)
+    assert found.figures["waits"]["registration"]["count"] == 4
+    assert found.figures["waits"]["shutdown"]["count"] == 4
+    assert found.figures["requests"]["Envelope"] == 1
+    assert found.figures["errors"] == {}
+    assert not found.results.failed
+    for member in found.fleet.members:
+        topics = member.life.node.side.cluster.image.topics.values()
+        assert sorted(topic.name for topic in topics) == [f"fleet-0000{n}" for n in range(3)]
+    heartbeats = [
+        row for row in found.rows if isinstance(row, RequestRow) and row.api == "BrokerHeartbeat"
+    ]
+    assert heartbeats
+    assert all(row.intended_ns <= row.sent_ns <= row.answered_ns for row in heartbeats)  # type: ignore[operator]
+
+
+def test_brokers_of_one_process_decode_the_log_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    applied: list[object] = []
+    after = LogImages.after
+
+    def counting(images: LogImages, state: LogState, header: BatchHeader, data: bytes) -> LogState:
+        applied.append(images)
+        return after(images, state, header, data)
+
+    monkeypatch.setattr(LogImages, "after", counting)
+    ran(PLAN)
+    (images,) = set(applied)
+    assert isinstance(images, LogImages)
+    assert 3 * images.decoded_total < len(applied)
+
+
+def test_isrs_churn_at_the_rate_and_every_change_is_timed_from_when_it_was_due() -> None:
+    found = ran(replace(PLAN, isr_churn=40.0, seconds=1.5))
+    isr = found.figures["isr"]
+    assert isr["asked"] + isr["skipped"] == pytest.approx(60, abs=8)
+    assert isr["done"] >= isr["asked"] / 2
+    assert isr["unfinished"] == 0
+    rows = found.events("isr_shrink") + found.events("isr_expand")
+    assert len(rows) == isr["done"] + isr["lost"]
+    assert all(row.done_ns is None or row.intended_ns <= row.done_ns for row in rows)
+    assert "ISR changes asked for" in text(found.figures, "KRaft mode")
+
+
+def test_a_broker_that_was_revived_leads_nothing_before_it_is_registered() -> None:
+    waves = tuple(map(parse_wave, ("die@0.1:2", "revive@0.5")))
+    found = ran(
+        replace(PLAN, isr_churn=40.0, seconds=3.0, waves=waves), broker_session_timeout_ms="2000"
+    )
+    assert "BrokerRegistration: DUPLICATE_BROKER_REGISTRATION" in found.figures["errors"]
+    assert "AlterPartition: STALE_BROKER_EPOCH" not in found.figures["errors"]
+    assert found.figures["waits"]["registration"]["count"] == 6
+
+
+def test_a_rolling_restart_is_controlled_and_everyone_comes_back() -> None:
+    found = ran(replace(PLAN, seconds=1.0, waves=(parse_wave("restart@0.1:3/5"),)))
+    assert [len(member.lives) for member in found.fleet.members] == [2, 2, 2, 1]
+    assert all(life.problem is None for member in found.fleet.members for life in member.lives)
+    assert found.figures["waits"]["shutdown"]["count"] == 7
+
+
+def test_a_fleet_of_another_cluster_is_refused_with_the_reason() -> None:
+    plan = FleetPlan(brokers=2, patience_s=1.5)
+    with (
+        Cluster(fsync=False) as cluster,
+        pytest.raises(FleetError, match=r"2 of 2 brokers .*INCONSISTENT_CLUSTER_ID"),
+    ):
+        Ran(plan, cluster.controllers, "MkU3OEVBNTcwNTJENDM2Qg", "3.9")
+
+
+def test_nobody_at_the_address_is_said_when_the_patience_is_over() -> None:
+    with pytest.raises(FleetError, match="2 of 2 brokers do not run after 1 s, the first is 0: "):
+        Ran(FleetPlan(brokers=2, patience_s=1.0), "127.0.0.1:1", "MkU3OEVBNTcwNTJENDM2Qg", "3.9")
+
+
+def test_topics_that_are_refused_stop_the_fleet_with_the_reason() -> None:
+    refuses = Fault(api="CreateTopics", error="POLICY_VIOLATION")
+    with Cluster(fsync=False, controller_faults=[refuses]) as cluster:
+        cluster_id = cluster.status()["cluster_id"]
+        with pytest.raises(FleetError, match="fleet-00000 cannot be created: POLICY_VIOLATION"):
+            Ran(PLAN, cluster.controllers, cluster_id, "3.9")
+
+
+def test_topics_wait_for_a_controller() -> None:
+    late = Fault(api="CreateTopics", error="NOT_CONTROLLER", times=3)
+    with Cluster(fsync=False, controller_faults=[late]) as cluster:
+        cluster_id = cluster.status()["cluster_id"]
+        found = Ran(replace(PLAN, seconds=0.0), cluster.controllers, cluster_id, "3.9")
+    assert not found.results.failed
