@@ -79,9 +79,6 @@ def _topics(admin: Any) -> Calls:
         ),
         "create_partitions 2": lambda: admin.create_partitions([more("c1", 2)]),
         "create_partitions nosuch": lambda: admin.create_partitions([more("nosuch", 2)]),
-        "create_partitions too many, validate": lambda: admin.create_partitions(
-            [more("c1", 10_100)], validate_only=True
-        ),
         "create_partitions validate": lambda: admin.create_partitions(
             [more("c1", 5)], validate_only=True
         ),
