@@ -248,7 +248,7 @@ def next_epoch(found: Found, who: Claimer) -> int:
     """
     last, mine = found.zk_epoch, found.own
     if mine is not None:
-        terms_since = max(0, who.kraft_epoch - mine.kraft_epoch - 1)
+        terms_since = max(0, who.kraft_epoch - max(0, mine.kraft_epoch) - 1)
         last = max(last, mine.zk_epoch + terms_since)
     return min(last + 1, controller.EPOCH_MAX)
 

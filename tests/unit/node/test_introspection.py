@@ -11,13 +11,17 @@ from typing import Any
 
 import pytest
 
+from emulator.metadata.migration_state import MigrationState
+from emulator.migration.authority import Authority
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.dual_write.poison import Poisoned
-from emulator.migration.status import Waiting
+from emulator.migration.states import State
+from emulator.migration.status import Waiting, phase_of
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.migration.zk_tree import acls
 from emulator.node import introspection
 from emulator.node.machine import Node
+from tests.unit.metadata.build import image_of
 from tests.unit.node.test_machine import World
 from wire import messages as m
 from wire import records as r
@@ -89,6 +93,26 @@ def test_who_is_missing_comes_with_its_time(node: Node) -> None:
         ("zk:2181", "40.000+00:00"),
         ("2", "01.500+00:00"),
     ]
+
+
+def test_every_phase_is_explained() -> None:
+    """And a controller that may not speak never shows the phase of one that may."""
+    brokers = (
+        r.RegisterBrokerRecord(broker_id=1, is_migrating_zk_broker=zk) for zk in (True, False)
+    )
+    images = [
+        image_of(r.ZkMigrationStateRecord(zk_migration_state=int(state)), broker)
+        for broker in brokers
+        for state in MigrationState
+    ]
+    shown = {
+        authority: {phase_of(image, state, authority) for image in images for state in State}
+        for authority in Authority
+    }
+    assert set(rows("## Phases")) == set().union(*shown.values())
+    assert shown[Authority.REFUSED] == {"refused"}
+    assert shown[Authority.DEPOSED] == {"deposed"}
+    assert not shown[Authority.UNPROVEN] & {"hybrid", "dual write"}
 
 
 def test_brokers_that_refuse_our_epoch_are_among_the_reasons(node: Node) -> None:

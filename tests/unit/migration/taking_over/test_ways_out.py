@@ -148,6 +148,15 @@ def test_the_terms_since_do_not_lead_beyond_the_last_epoch() -> None:
     assert world.data("/controller_epoch") == str(2**31 - 1).encode()
 
 
+def test_a_term_that_nobody_can_have_written_does_not_use_the_epochs_up() -> None:
+    world = dual_write()
+    mine = msgspec.json.decode(world.data("/kraft_bridge"))
+    world.put("/kraft_bridge", msgspec.json.encode({**mine, "kraft_epoch": -(2**31)}))
+    restarted(world)
+    goes_on(world)
+    assert int(world.data("/controller_epoch") or b"") < 10
+
+
 def test_brokers_know_an_epoch_that_zookeeper_has_forgotten_with_our_znode() -> None:
     """What the broker is told is refused, and ``/status`` names it until it is told otherwise."""
     world = dual_write()
