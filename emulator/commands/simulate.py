@@ -51,7 +51,7 @@ def simulate(  # noqa: PLR0917  # one option each
         bool, typer.Option("--story", help="Print every line of each run, passed or failed.")
     ] = False,
 ) -> None:
-    """Run simulated clusters, each decided by its seed; exit 1 when a promise was broken."""
+    """Run simulated clusters, each determined by its seed; exit 1 if a check failed."""
     if kind not in KINDS:
         typer.echo(f"kraft-bridge: --kind is one of {', '.join(KINDS)}, not {kind}", err=True)
         raise typer.Exit(2)

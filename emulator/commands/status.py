@@ -25,7 +25,7 @@ def status(
     *,
     as_json: Json = False,
 ) -> None:
-    """Show the phase of the migration, who is missing, the lag, whether a rollback is possible."""
+    """Show the phase of the migration, missing brokers, the lag, if a rollback is possible."""
     try:
         body = fetch(url)
     except (OSError, ValueError) as error:

@@ -64,15 +64,15 @@ def elect_leaders(
         typer.Option("--all-topic-partitions", help="Every partition; the default."),
     ] = False,
 ) -> None:
-    """Make preferred replicas lead again, or elect leaders for partitions that have none.
+    """Elect preferred replicas as leaders, or elect leaders for partitions that have none.
 
-    The preferred replica of a partition is the first one in its list of replicas, which is where
-    its leader was put when the topic was made; leadership moves away when that broker stops, and a
-    cluster whose leaders are not the preferred ones is unevenly loaded. With
-    auto.leader.rebalance.enable=true (the default) the controller moves leaders back by itself
-    every leader.imbalance.check.interval.seconds, and this command is not needed.
+    The preferred replica of a partition is the first one in its list of replicas; it leads when the
+    topic is created. When its broker stops, another replica is elected, and the load of the cluster
+    becomes uneven. With auto.leader.rebalance.enable=true (the default) the controller elects the
+    preferred replicas again every leader.imbalance.check.interval.seconds, and this command is not
+    needed.
 
-    An unclean election may lose records: it lets a replica lead that is not in sync.
+    An unclean election may lose records: it elects a replica that is not in sync.
 
     Exit codes: 0 elected, or led already; 1 some were not; 2 the command line is wrong.
     """

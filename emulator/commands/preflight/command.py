@@ -37,7 +37,7 @@ def preflight(
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if there are warnings.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """Look for what would block a migration: exit 2 with a blocker, 3 if nothing was read."""
+    """Check what would block a migration: exit 2 with a blocker, 3 if nothing was read."""
     from rich.console import Console
 
     from bench.rig import zk_dump
