@@ -92,6 +92,7 @@ class PythonClient:
         try:
             calls: Sequence[str] = self._read()["calls"]
         except (EOFError, TimeoutError) as error:
+            self.end()
             raise ProcessError(f"{self.name} cannot connect to {self._bootstrap}") from error
         return calls
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from bench.matrix.clients import table
+from bench.matrix.clients.clients import PythonClient
 from bench.matrix.clients.known import KNOWN, Known
 from bench.matrix.clients.python.loop import shown
 from bench.matrix.readers.outcome import Outcome, plain
+from bench.rig.process import ProcessError
 
 OTHER = "Kafka + ours"
 
@@ -91,7 +94,7 @@ def test_only_what_no_two_runs_share_is_taken_out() -> None:
 def test_the_loop_answers_in_order_and_survives_what_a_call_raises() -> None:
     program = (
         "from bench.matrix.clients.python.loop import serve\n"
-        "serve({'good': lambda: {'a': 1}, 'bad': lambda: 1 / 0})\n"
+        "serve({'good': lambda: print('noise') or {'a': 1}, 'bad': lambda: 1 / 0})\n"
     )
     asked = "".join(json.dumps({"call": call}) + "\n" for call in ("bad", "good"))
     done = subprocess.run(
@@ -101,6 +104,33 @@ def test_the_loop_answers_in_order_and_survives_what_a_call_raises() -> None:
     assert calls == {"calls": ["good", "bad"]}
     assert bad == {"text": "ZeroDivisionError: division by zero"}
     assert good == {"text": "a: 1"}
+
+
+FLEETING = """#!{python}
+import json, sys
+print(json.dumps({{"calls": ["first", "last"]}}), flush=True)
+if json.loads(input())["call"] == "first":
+    print(json.dumps({{"text": "done by " + " ".join(sys.argv[1:])}}), flush=True)
+"""
+
+
+def test_a_client_process_that_ends_is_started_anew(tmp_path: Path) -> None:
+    program = tmp_path / "python"
+    program.write_text(FLEETING.format(python=sys.executable))
+    program.chmod(0o755)
+    client = PythonClient("lib", "some_calls", program)
+    try:
+        assert client.begin("h:1") == ["first", "last"]
+        assert client.ask("first") == "done by -m bench.matrix.clients.python.some_calls h:1"
+        assert client.ask("last").startswith("NO ANSWER")
+        assert client.ask("first").startswith("done")
+    finally:
+        client.end()
+
+
+def test_a_client_that_does_not_start_is_named() -> None:
+    with pytest.raises(ProcessError, match="lib cannot connect to h:1"):
+        PythonClient("lib", "some_calls", Path("/bin/true")).begin("h:1")
 
 
 def test_every_reason_is_a_sentence() -> None:

@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 Calls = Mapping[str, Callable[[], Any]]
 _DROPPED: Final = frozenset({"throttle_time_ms", "correlation_id"})
@@ -32,10 +32,11 @@ def serve(calls: Calls, told: Callable[[Callable[[], Any]], str] | None = None) 
         calls: name -> call.
         told: runs one and says what became of it; for libraries with results of their own.
     """
-    _print({"calls": list(calls)})
+    out, sys.stdout = sys.stdout, sys.stderr  # what a library prints is no answer
+    _print(out, {"calls": list(calls)})
     for line in sys.stdin:
         call = calls[json.loads(line)["call"]]
-        _print({"text": (told or _told)(call)})
+        _print(out, {"text": (told or _told)(call)})
 
 
 def _told(call: Callable[[], Any]) -> str:
@@ -110,6 +111,6 @@ def _public(value: Any) -> dict[str, Any]:
     }
 
 
-def _print(answer: Mapping[str, Any]) -> None:
-    sys.stdout.write(json.dumps(answer) + "\n")
-    sys.stdout.flush()
+def _print(out: TextIO, answer: Mapping[str, Any]) -> None:
+    out.write(json.dumps(answer) + "\n")
+    out.flush()
