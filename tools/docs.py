@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from emulator.broker.api.no_records import REFUSALS
+from emulator.broker.registry import offered, served
 from emulator.controller.registry import advertised
 from emulator.controller.supported import METADATA_VERSION_MAX
 from emulator.metadata.metadata_version import FEATURE_NAME
@@ -17,6 +19,7 @@ from emulator.trace.broker_metrics import BROKER_METRICS
 from emulator.trace.metric import Metric
 from emulator.trace.metrics import METRICS
 from wire import messages
+from wire.releases import forwardable
 from wire.schema import spec
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -71,7 +74,7 @@ def _names() -> dict[int, str]:
 
 def apis() -> Iterator[str]:
     """docs/apis.md."""
-    yield HEAD.format(source="emulator/controller/registry.py")
+    yield HEAD.format(source="emulator/controller/registry.py and emulator/broker/registry.py")
     yield "# Requests the controller answers\n\nLowest and highest version per release, as "
     yield "ApiVersions lists them on the controller\nlistener. What is not here is not advertised."
     yield "\n\n"
@@ -85,6 +88,29 @@ def apis() -> Iterator[str]:
         yield row(key, names.get(key, "?"), *shown)
     yield f"\n`{FEATURE_NAME}` goes up to "
     yield ", ".join(f"{level} in {name}" for name, level in METADATA_VERSION_MAX.items()) + ".\n"
+    yield from _broker_apis(releases, names)
+
+
+def _broker_apis(releases: list[str], names: dict[int, str]) -> Iterator[str]:
+    yield "\n# Requests a broker answers\n\nOn the listeners of `kraft-bridge broker` in KRaft "
+    yield "mode, before it knows its controller's versions.\n`refused`: offered, and answered with "
+    yield "INVALID_REQUEST, as no records are stored.\n\n"
+    ranges = {release: offered(release, "kraft") for release in releases}
+    yield table("key", "request", "answered", *releases)
+    for key in sorted({key for found in ranges.values() for key in found}):
+        cells = [ranges[release].get(key) for release in releases]
+        shown = [f"{cell[0]}-{cell[1]}" if cell else "" for cell in cells]
+        yield row(key, names.get(key, "?"), _how(key), *shown)
+
+
+def _how(key: int) -> str:
+    """How a broker answers an API."""
+    api = served().get(key)
+    if api is None:
+        return "in an Envelope"
+    if api.request in REFUSALS:
+        return "refused"
+    return "looked at, then in an Envelope" if key in forwardable("3.9") else "by itself"
 
 
 def migration() -> Iterator[str]:

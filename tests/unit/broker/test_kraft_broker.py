@@ -74,6 +74,6 @@ def test_it_offers_what_a_broker_of_its_release_offers(release: str) -> None:
     answer = stage.client(1).ask(m.ApiVersionsRequest("a", "1"), 3)
     known = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
     wanted = broker_ranges(release, mode="kraft")
-    assert {key: wanted[key] for key in known} == known
-    assert {0, 1, 3, 11, 18, 19, 44} <= set(known)
+    telemetry = {71, 72}  # hidden without a receiver, as by Kafka's
+    assert known == {key: wanted[key] for key in wanted if key not in telemetry}
     assert answer.error_code == ErrorCode.NONE
