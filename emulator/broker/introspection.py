@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from emulator.broker.lifecycle import LifeState
 from emulator.broker.machine import BrokerNode
+from emulator.broker.zookeeper_part import ZooKeeperPart
+from emulator.broker.zookeeper_side import ZooKeeperSide
 from emulator.controller.failures import api_name
 from emulator.trace import broker_metrics as metric
 from emulator.trace import metrics as common
@@ -44,6 +46,24 @@ def status(node: BrokerNode) -> dict[str, Any]:
         "topics": len(image.topics),
         "forwarding": side.forwards,
         "forwarded_requests_waiting": node.forwarding.outstanding,
+        **({"zookeeper": _zookeeper(side.zookeeper)} if isinstance(side, ZooKeeperSide) else {}),
+    }
+
+
+def _zookeeper(part: ZooKeeperPart) -> dict[str, Any]:
+    """What a broker in ZooKeeper mode knows of ZooKeeper; ``controller`` holds ``/controller``."""
+    holder = part.controller.holder
+    return {
+        "server": part.zk.server,
+        "connected": part.zk.connected,
+        "znode_epoch": part.znode.epoch,
+        "controller": None
+        if holder is None
+        else {
+            "id": holder.broker_id,
+            "kraft_epoch": holder.kraft_epoch,
+            "zookeeper_epoch": part.controller.epoch,
+        },
     }
 
 

@@ -80,6 +80,7 @@ class ZkMetadataCache:
         self._full_replaces = full_replaces
         self.topics_version = 0
         """Raised whenever a topic came, went, or got another id."""
+        self._gone: list[str] = []
         self._new: list[str] = []
         self._topics: dict[str, CachedTopic] = {}
         self._names: dict[bytes, str] = {}
@@ -141,12 +142,14 @@ class ZkMetadataCache:
     def _drop(self, name: str) -> None:
         topic = self._topics.pop(name)
         self.topics_version += 1
+        self._gone.append(name)
         self._names.pop(topic.id, None)
 
-    def take_new(self) -> list[str]:
-        """Names of the topics that came since the last call."""
-        new, self._new = self._new, []
-        return new
+    def take_changes(self) -> tuple[list[str], list[str]]:
+        """Names of the topics that went and of those that came since the last call."""
+        changes = self._gone, self._new
+        self._gone, self._new = [], []
+        return changes
 
     # ---------------------------------------------------------------- what it knows
     def topic(self, name: str) -> CachedTopic | None:

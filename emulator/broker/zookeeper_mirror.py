@@ -72,9 +72,9 @@ class ZooKeeperMirror:
         """Data of ``/config/topics`` by topic."""
         self._submit = submit
         self._reader: TreeReader | None = None
-        """Reads everything, or everything but topics; the newest one counts."""
-        self._with_topics = False
-        """Whether that one reads topics too; then so does one that replaces it."""
+        """Reads everything, or everything but topics."""
+        self._stale = False
+        """Whether something changed after that one began: then another one follows."""
         self._last: dict[str, str] = {}
         """Folder -> the newest notification seen."""
         self._effects: list[Effect] = []
@@ -89,15 +89,20 @@ class ZooKeeperMirror:
         self._last.clear()
         for folder in FOLDERS:
             self._listen(folder)
-        self._read((TOPICS, *WALKED))
+        self._begin((TOPICS, *WALKED))
 
     def fired(self, fired: WatchFired) -> None:
         """A watch was triggered."""
         if fired.path in FOLDERS:
             self._listen(fired.path)
 
-    def read_topics(self, names: Iterable[str]) -> None:
-        """Read the configs of topics."""
+    def topics_changed(self, gone: Iterable[str], new: Iterable[str]) -> None:
+        """Topics were deleted, then others created: read the configs that are not known."""
+        for name in gone:
+            self.topic_configs.pop(name, None)
+        self._read_topics([name for name in new if name not in self.topic_configs])
+
+    def _read_topics(self, names: Iterable[str]) -> None:
         for name in names:
             then = partial(self._topic, name)
             self._submit(then, GetData(configs.topic_config_path(name)))
@@ -121,7 +126,7 @@ class ZooKeeperMirror:
             for name in new:
                 self._submit(self._change, GetData(f"{folder}/{name}"))
         elif new:
-            self._read(WALKED)
+            self._read_again()
 
     def _awaited(self, folder: str, outcome: ZkOutcome, _now_ms: int) -> None:
         if isinstance(outcome, ZkResult):
@@ -139,9 +144,9 @@ class ZooKeeperMirror:
             except ZnodeError as error:
                 self._warn(str(error))
         if path.startswith(_OF_TOPICS):
-            self.read_topics([path.removeprefix(_OF_TOPICS)])
+            self._read_topics([path.removeprefix(_OF_TOPICS)])
         else:
-            self._read(WALKED)
+            self._read_again()
 
     # ---------------------------------------------------------------- reading
     def _topic(self, name: str, outcome: ZkOutcome, _now_ms: int) -> None:
@@ -154,9 +159,16 @@ class ZooKeeperMirror:
             self.topic_configs[name] = data
             self.version += 1
 
-    def _read(self, paths: tuple[str, ...]) -> None:
-        self._with_topics = TOPICS in paths or (self._reader is not None and self._with_topics)
-        self._reader = TreeReader(only=(TOPICS, *WALKED) if self._with_topics else paths)
+    def _read_again(self) -> None:
+        """Everything but topics; a reading under way is completed first, so that one ends."""
+        if self._reader is None:
+            self._begin(WALKED)
+        else:
+            self._stale = True
+
+    def _begin(self, paths: tuple[str, ...]) -> None:
+        self._stale = False
+        self._reader = TreeReader(only=paths)
         self._ask(self._reader)
 
     def _ask(self, reader: TreeReader) -> None:
@@ -184,6 +196,8 @@ class ZooKeeperMirror:
         self.tree = tree
         self.loaded = True
         self.version += 1
+        if self._stale:
+            self._begin(WALKED)
 
     def _warn(self, why: str) -> None:
         self._effects.append(Log("warning", "configs in zookeeper", {"why": why}))

@@ -88,10 +88,10 @@ class ZooKeeperPart:
         self._warned = set(texts)
         self._effects += [Log("warning", "znode left out", {"why": text}) for text in new]
 
-    def configs_of(self, topics: list[str]) -> None:
-        """Read the configs of topics that were not known before."""
-        if topics and self.zk.connected:
-            self.mirror.read_topics(topics)
+    def topics_changed(self, gone: list[str], new: list[str]) -> None:
+        """Topics were deleted, then others created; what is lost is read with the next session."""
+        if gone or new:
+            self.mirror.topics_changed(gone, new)
 
     def leave(self, now_ms: int) -> None:
         """End the session: the znode goes at once; :attr:`gone` follows."""

@@ -200,7 +200,7 @@ class ZooKeeperSide:
     def exchange(self, now_ms: int) -> None:
         """See BrokerSide."""
         self._STAGES[self.stage](self, now_ms)
-        self.zookeeper.configs_of(self.cache.take_new())
+        self.zookeeper.topics_changed(*self.cache.take_changes())
         if self.registration is not None and self.registration.broken:
             self._end(1, self.registration.broken)
 

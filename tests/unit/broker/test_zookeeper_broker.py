@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from emulator.broker import introspection
 from emulator.broker.zookeeper_side import ZooKeeperSide
 from emulator.metadata.metadata_version import MetadataVersion
 from emulator.migration.zk_tree import controller
@@ -278,6 +279,34 @@ def test_another_protocol_than_the_quorums_level_is_refused_for_ever() -> None:
     assert "registration refused: UNSUPPORTED_VERSION" in why
 
 
+@pytest.mark.requirement("N07")
+def test_the_id_of_a_controller_is_refused_for_ever() -> None:
+    stage = ZooKeeperStage()
+    stage.had_a_cluster()
+    stage.running(3000, raw=MIGRATING)
+    stage.controller()
+    stage.joined.wait(120_000)
+    assert stage.parties[3000].halt is None
+    side = stage.parties[3000].machine.side  # type: ignore[attr-defined]
+    assert side.registration.epoch == -1
+    why = [log.fields["why"] for log in stage.parties[3000].logs if log.level == "warning"]
+    assert "registration refused: DUPLICATE_BROKER_REGISTRATION" in why
+
+
+@pytest.mark.requirement("N08")
+def test_a_quorum_of_another_cluster_is_asked_for_ever() -> None:
+    stage = ZooKeeperStage()
+    stage.running(1, raw=MIGRATING)
+    stage.controller()
+    stage.joined.wait(120_000)
+    assert stage.parties[1].halt is None
+    side = stage.parties[1].machine.side  # type: ignore[attr-defined]
+    assert side.registration.epoch == -1
+    assert side.cluster.cluster_id != CLUSTER_ID
+    told = [log for log in stage.parties[1].logs if log.level == "warning"]
+    assert "INCONSISTENT_CLUSTER_ID" in [log.fields["why"] for log in told]
+
+
 def test_a_level_that_matches_is_taken() -> None:
     """What the test above rests on."""
     stage = ZooKeeperStage(level=14)
@@ -309,6 +338,21 @@ def test_a_zookeeper_controller_that_rules_again_is_obeyed_by_its_own_epoch() ->
     assert stage.tell(1, again, 8).error_code == 0
     assert side.broker_epoch == side.zookeeper.znode.epoch
     assert stage.client(1).ask(m.MetadataRequest(topics=[]), 12).controller_id == 2
+
+
+def test_status_says_who_rules_and_where_zookeeper_is() -> None:
+    stage = ZooKeeperStage()
+    stage.had_a_cluster(t={0: [1, 2]})
+    migrated(stage, 1, 2)
+    stage.joined.wait(3_000)
+    found = introspection.status(stage.parties[1].machine)  # type: ignore[arg-type]
+    assert found["zookeeper"] == {
+        "server": "zk:2181",
+        "connected": True,
+        "znode_epoch": stage.zookeeper.machine.model.tree.nodes[PATH].czxid,
+        "controller": {"id": 3000, "kraft_epoch": 1, "zookeeper_epoch": 8},
+    }
+    assert (found["mode"], found["topics"], found["controller"]) == ("zk", 1, "controller:9093")
 
 
 def test_who_rules_in_zookeeper_is_logged() -> None:

@@ -202,3 +202,34 @@ def test_topics_without_ids_are_told_apart() -> None:
         {"retention.ms": "7"},
         {"retention.ms": "8"},
     )
+
+
+def test_topics_that_were_read_are_not_read_again_when_the_controller_tells_them() -> None:
+    held = Held(Create("/config/topics/t", config(retention_ms="7")))
+    held.write(SetData("/config/topics/t", config(retention_ms="8")))
+    held.know(("t", T))
+    assert held.of_topic("t") == {"retention.ms": "7"}, "no notification said so"
+
+
+def test_a_topic_that_was_created_anew_has_its_new_configs() -> None:
+    held = Held(Create("/config/topics/t", config(retention_ms="7")))
+    held.know(("t", T))
+    held.write(SetData("/config/topics/t", config(retention_ms="8")))
+    gone = update(("t", bytes(16), {0: -2}))
+    assert held.stage.tell(1, gone, 8).error_code == 0
+    held.know(("t", U))
+    assert held.of_topic("t") == {"retention.ms": "8"}
+
+
+def test_changes_without_pause_do_not_keep_a_reading_from_its_end() -> None:
+    held = Held(Create(USER, QUOTA))
+    mirror = held.side.zookeeper.mirror
+    before = mirror.version
+    many = [notified("users/bob") for _ in range(100)]
+    model = held.stage.zookeeper.machine.model
+    for op in many:
+        model.tree.write(op, 0, held.stage.joined.now_ms)
+    held.write(SetData(USER, QUOTA.replace(b"1024", b"5")), notified("users/bob"))
+    assert 1 <= mirror.version - before <= 3
+    (quotas,) = held.side.cluster.image.client_quotas.values()
+    assert dict(quotas) == {"producer_byte_rate": 5.0}

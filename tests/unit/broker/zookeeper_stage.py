@@ -103,7 +103,7 @@ class ZooKeeperStage:
             "here",
         )
         rng = random.Random(node_id)
-        directory = bytes([node_id]) * 16
+        directory = node_id.to_bytes(2, "big") * 8
         identity = ZooKeeperIdentity(
             stored, "anew-0000000000000000A", rng.randbytes(16), (directory,), directory
         )
