@@ -13,6 +13,7 @@ from emulator.metadata.image import Image
 from emulator.migration.authority import Authority
 from emulator.migration.driver import MigrationDriver
 from emulator.migration.dual_write.modes import Mode
+from emulator.migration.states import State
 from emulator.seam import Closed, Connected, Effect, Received
 from emulator.zookeeper.client import ZkClient
 from emulator.zookeeper.states import ZkState
@@ -95,6 +96,8 @@ class MigrationSide:
 
     def keep_from(self, stable: Image) -> int | None:
         """From which offset on the log is kept for the next claim; None: nothing has to be."""
+        if self.driver.state is State.BECOME_CONTROLLER:
+            return 0  # a claim without an answer may have been applied: it names our newest batch
         return self.driver.write_behind.keep_from(stable)
 
     def drain(self, now_ms: int) -> list[Effect]:

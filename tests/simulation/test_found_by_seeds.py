@@ -166,3 +166,22 @@ def test_a_broker_whose_unregistration_came_late_is_started_again(simulate):
     report = simulate(7010506, story)
     assert not report.failure, str(report)
     assert any("broker-2#3" in line for line in report.lines)
+
+
+def test_the_log_keeps_the_batch_that_a_claim_on_its_way_names(simulate):
+    """A snapshot was taken and the log trimmed before the claim was answered: after a crash in the
+    copy's last step the log of the claim was taken for another one, for good."""
+    story = Scenario(
+        faults=("disk-slow@BECOME_CONTROLLER+60/0", "disk-reorders@SYNC_KRAFT_TO_ZK/1"),
+        brokers=1,
+        changes=6,
+        change_every_ms=40,
+        bound=40,
+        zookeeper_delay_us=(100, 200_000),
+        sync_us=(50_000, 800_000),
+        faults_within_ms=300,
+        snapshot_interval_ms=300,
+        batch_size=3,
+    )
+    report = simulate(11, story)
+    assert not report.failure, str(report)
