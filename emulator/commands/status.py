@@ -1,4 +1,4 @@
-"""``kraft-bridge status``: ask a controller for ``/status`` and print it for a person."""
+"""``kraft-bridge status``: ask a controller or a broker for ``/status``, print it for a person."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rich.table import Table
 from emulator.commands.common import Json, fail
 
 TIMEOUT_S = 5.0
-NOT_OURS = "this is not the kraftbridge.metrics.port of a controller"
+NOT_OURS = "this is not the kraftbridge.metrics.port of a controller or broker"
 
 
 def status(
     url: Annotated[
-        str, typer.Option("--url", help="The controller's kraftbridge.metrics.port, http://…")
+        str, typer.Option("--url", help="The node's kraftbridge.metrics.port, http://…")
     ] = "http://127.0.0.1:9404",
     *,
     as_json: Json = False,
@@ -69,12 +69,30 @@ def fetch(url: str) -> str:
 def show(text: str, console: Console) -> None:
     """Print a summary: phase, missing brokers, lag, whether a rollback is possible."""
     found: dict[str, Any] = msgspec.json.decode(text)
+    if found.get("role") == "broker":
+        console.print(_of_a_broker(found))
+        return
     migration = found["migration"]
     console.print(_facts(found, migration))
     if migration and migration["waiting"]:
         console.print(_waiting(migration["waiting"]))
     if found["brokers"]:
         console.print(_brokers(found["brokers"]))
+
+
+def _of_a_broker(found: dict[str, Any]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    mode = "KRaft" if found["mode"] == "kraft" else "ZooKeeper"
+    waiting = found["forwarded_requests_waiting"]
+    forwards = f"changes are forwarded to it, {waiting} wait" if found["forwarding"] else ""
+    for row in (
+        ("broker", f"id {found['node_id']}, epoch {found['broker_epoch']}, {found['state']}"),
+        ("mode", f"{mode}, as Kafka {found['release']}"),
+        ("controller", f"{found['controller'] or 'unknown'}  {forwards}".rstrip()),
+        ("metadata", f"{found['topics']} topics, record {found['metadata_offset']} applied"),
+    ):
+        table.add_row(*row)
+    return table
 
 
 def _facts(found: dict[str, Any], migration: dict[str, Any] | None) -> Table:

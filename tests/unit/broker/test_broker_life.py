@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from emulator.broker import introspection
 from emulator.broker.lifecycle import LifeState
+from emulator.commands.status import show
 from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.seam import Send
 from emulator.trace.exposition import exposition
@@ -260,3 +262,14 @@ def test_a_request_waits_for_a_controller_that_comes_back_and_not_for_ever() -> 
     named = [m.MetadataRequest.MetadataRequestTopic(name="soon")]
     (found,) = stage.client(1).ask(m.MetadataRequest(topics=named), 12).topics
     assert found.error_code == 0
+
+
+def test_status_is_printed_for_a_person() -> None:
+    stage = Stage()
+    (broker,) = stage.running(1)
+    console = Console(record=True, width=120)
+    show(json.dumps(introspection.status(broker)), console)
+    text = console.export_text()
+    assert "id 1, epoch" in text
+    assert "KRaft, as Kafka 3.9" in text
+    assert "controller:9093  changes are forwarded to it, 0 wait" in text

@@ -70,10 +70,10 @@ def test_status_shows_what_an_operator_asks(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (b"HTTP/1.0 404 Not Found\r\n\r\n", "of a controller: 404 Not Found"),
-        (b"HTTP/1.0 200 OK\r\n\r\n<html>", "of a controller: JSON is malformed"),
+        (b"HTTP/1.0 404 Not Found\r\n\r\n", "of a controller or broker: 404 Not Found"),
+        (b"HTTP/1.0 200 OK\r\n\r\n<html>", "of a controller or broker: JSON is malformed"),
         (b"HTTP/1.0 200 OK\r\n\r\n{}", "this is not the kraftbridge.metrics.port of a controller"),
-        (b"\0\0\0\4kafka\n", "of a controller: no HTTP"),
+        (b"\0\0\0\4kafka\n", "of a controller or broker: no HTTP"),
     ],
 )
 def test_status_of_something_else_is_one_sentence(answer: bytes, why: str) -> None:
