@@ -189,7 +189,11 @@ class AlterPartitionSender:
             return
         self.counts.expands += len(hosted.partition.isr) > len(before)
         self.counts.shrinks += len(hosted.partition.isr) < len(before)
-        self._replicas.look_at(hosted.key, now_ms)
+        if hosted.partition.isr == proposal.isr:
+            self._replicas.look_at(hosted.key, now_ms)
+        else:
+            # It said yes to something else: asked again when a follower would have fetched.
+            self._replicas.look_again(hosted.key, now_ms)
 
     def _refused(
         self, hosted: HostedPartition, proposal: IsrProposal, code: int, now_ms: int

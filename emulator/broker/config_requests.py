@@ -52,6 +52,7 @@ _OF_ONE_BROKER: Final = _SSL_FILES | {
 _SMALL_SET: Final = 4
 """Scala's sets up to this size have classes of their own."""
 _CODES: Final = frozenset(int(code) for code in ErrorCode)
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,10}")
 _LISTENER: Final = re.compile(r"listener\.name\.[^.]*\.(.*)")
 
 
@@ -119,10 +120,7 @@ def joined(resources: Sequence[Any], local: Local, answers: Sequence[Any]) -> li
 def another_node(name: str, caller: BrokerReading) -> ApiError | None:
     """Why the name is not this broker's id; None if it is."""
     own = caller.config.node_id
-    try:
-        number = int(name) if len(name) < len(str(2**31)) + 1 else None
-    except ValueError:
-        number = None
+    number = int(name) if _NUMBER.fullmatch(name) else None
     if number is None:
         return invalid(f"Node id must be an integer, but it is: {name}")
     return None if number == own else invalid(f"Unexpected broker id, expected {own}, not {name}")

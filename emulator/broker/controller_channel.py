@@ -118,9 +118,10 @@ class ControllerChannel(Generic[T]):
 
     @property
     def _expires_ms(self) -> int | None:
+        # What is sent again is older than all that follows it.
         if self._give_up_ms is None or not self._queue:
             return None
-        return min(each.put_ms for each in self._queue) + self._give_up_ms
+        return self._queue[0].put_ms + self._give_up_ms
 
     def put(
         self,
@@ -239,14 +240,10 @@ class ControllerChannel(Generic[T]):
         return outcomes
 
     def _given_up(self, now_ms: int) -> list[Outcome[T]]:
-        expires_ms = self._expires_ms
-        if expires_ms is None or expires_ms > now_ms:
-            return []
-        assert self._give_up_ms is not None
-        until_ms = now_ms - self._give_up_ms
-        late = [each for each in self._queue if each.put_ms <= until_ms]
-        self._queue = deque(each for each in self._queue if each.put_ms > until_ms)
-        return [Unanswered(each.ticket, None, EndedBy.TIME) for each in late]
+        late: list[Outcome[T]] = []
+        while (expires_ms := self._expires_ms) is not None and expires_ms <= now_ms:
+            late.append(Unanswered(self._queue.popleft().ticket, None, EndedBy.TIME))
+        return late
 
     # ---------------------------------------------------------------- the controller
     def _connect(self, now_ms: int) -> None:

@@ -23,7 +23,6 @@ from wire.errors import ErrorCode
 
 Response = m.DescribeClientQuotasResponse
 TYPES: Final = frozenset({USER, CLIENT_ID, IP})
-_DENIED: Final = "Cluster authorization failed."
 
 
 class MatchType(IntEnum):
@@ -49,7 +48,7 @@ def describe_client_quotas(
     """List every entity that the filter selects, with its limits."""
     caller = reading(cluster, request, asked)
     if not caller.may_on_cluster(Operation.DESCRIBE_CONFIGS):
-        return refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, _DENIED)
+        return refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
     error = problem(request)
     if error is not None:
         return refused(request, error.code, error.message)

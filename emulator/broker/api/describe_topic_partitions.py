@@ -10,6 +10,7 @@ name; the next request goes on at the cursor.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from emulator.broker.api.metadata import INTERNAL
@@ -26,6 +27,7 @@ Topic = m.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 Partition = m.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
 LIMIT_KEY: Final = "max.request.partition.size.limit"
 LIMIT: Final = 2_000
+_NUMBER: Final = re.compile(r"[0-9]{1,10}")
 
 
 def refused(
@@ -50,20 +52,21 @@ def describe_topic_partitions(
     ):
         return refused(request, ErrorCode.INVALID_REQUEST, None)
     caller = reading(cluster, request, asked)
-    seen = [one for one in wanted if caller.may(Operation.DESCRIBE, ResourceType.TOPIC, one)]
+    may = {name: caller.may(Operation.DESCRIBE, ResourceType.TOPIC, name) for name in wanted}
+    seen = [name for name in wanted if may[name]]
     limit = min(_limit(asked), request.response_partition_limit)
     first = {} if cursor is None else {begin: cursor.partition_index}
     response = _paged(cluster, seen, first, max(limit, 1), caller, everything=everything)
     if not everything:
         denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        hidden = [name for name in wanted if name not in frozenset(seen)]
+        hidden = (name for name in wanted if not may[name])
         response.topics += [Topic(error_code=denied, name=name) for name in hidden]
     return response
 
 
 def _limit(asked: Asked) -> int:
     text = asked.config.static.get(LIMIT_KEY, "")
-    return int(text) if text.isascii() and text.isdigit() else LIMIT
+    return int(text) if _NUMBER.fullmatch(text) else LIMIT
 
 
 def _paged(

@@ -14,7 +14,6 @@ from collections import Counter
 from emulator.broker.cluster import KnownCluster
 from emulator.broker.reading import reading
 from emulator.broker.registry import Asked, serves
-from emulator.controller.authorizer import not_authorized
 from emulator.controller.result import shortened
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
@@ -28,10 +27,11 @@ Info = m.DescribeUserScramCredentialsResponse.CredentialInfo
 
 
 def refused(
-    _request: m.DescribeUserScramCredentialsRequest, code: ErrorCode, text: str | None
+    request: m.DescribeUserScramCredentialsRequest, code: ErrorCode, text: str | None
 ) -> m.DescribeUserScramCredentialsResponse:
-    """The response with the error and its text."""
-    return Response(error_code=code, error_message=text)
+    """The response with the error and its text, and as often as users are named, without a name."""
+    results = [Result(error_code=code, error_message=text) for _ in request.users or ()]
+    return Response(error_code=code, error_message=text, results=results)
 
 
 @serves(m.DescribeUserScramCredentialsRequest, refused=refused)
@@ -41,8 +41,7 @@ def describe_user_scram_credentials(
     """List what is known of each user; never a salt or a key."""
     caller = reading(cluster, request, asked)
     if not caller.may_on_cluster(Operation.DESCRIBE):
-        text = not_authorized(caller.call)
-        return refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, text)
+        return refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
     image = cluster.image
     if request.users:
         named = Counter(user.name for user in request.users)

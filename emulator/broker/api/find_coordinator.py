@@ -2,11 +2,12 @@
 
 KIP-699 (v4: several keys), KIP-890 (v5). Kafka: KafkaApis.getCoordinator (3.9).
 
-Per key, in order: GROUP_AUTHORIZATION_FAILED or TRANSACTIONAL_ID_AUTHORIZATION_FAILED without
-DESCRIBE on it; INVALID_REQUEST for share groups, which no broker here coordinates, and for other
-types; COORDINATOR_NOT_AVAILABLE while the internal topic is being created or its
-partition has no leader that is alive. The topic is created by the controller, which this broker
-asks for itself.
+INVALID_REQUEST for everything if the type is unknown. Per key, in order: GROUP_AUTHORIZATION_FAILED
+or TRANSACTIONAL_ID_AUTHORIZATION_FAILED without DESCRIBE on it; for share groups, which no broker
+coordinates yet, INVALID_REQUEST (below v6), CLUSTER_AUTHORIZATION_FAILED without CLUSTER_ACTION,
+then COORDINATOR_NOT_AVAILABLE; COORDINATOR_NOT_AVAILABLE while the internal topic is being created
+or its partition has no leader that is alive. The topic is created by the controller, which this
+broker asks for itself.
 """
 
 from __future__ import annotations
@@ -116,17 +117,19 @@ def _find(cluster: KnownCluster, kind: int, key: str, caller: BrokerReading) -> 
         known = caller.api_version >= SHARES_SINCE
         if known and not caller.may_on_cluster(Operation.CLUSTER_ACTION):
             return _Found(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        return _Found(ErrorCode.INVALID_REQUEST)
+        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE if known else ErrorCode.INVALID_REQUEST)
     name = OFFSETS if kind == GROUP else TRANSACTIONS
     topic = cluster.topic(name)
     if topic is None:
         return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, missing=name)
     partition = topic.partitions.get(partition_for(key, max(1, len(topic.partitions))))
     listener = caller.call.listener
-    alive = {node.id: node for node in cluster.alive(listener)}
-    if partition is None or partition.leader not in alive:
+    if partition is None or not cluster.online(partition.leader, listener):
         return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return _Found(ErrorCode.NONE, alive[partition.leader])
+    node = cluster.node(partition.leader, listener)
+    if node is None:
+        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return _Found(ErrorCode.NONE, node)
 
 
 def _coordinator(key: str, found: _Found) -> m.FindCoordinatorResponse.Coordinator:

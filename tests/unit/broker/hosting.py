@@ -21,6 +21,8 @@ class Hosting(ControllerEnd):
     def __init__(self, replicas: HostedReplicas, sender: Any, at_once: Any) -> None:
         super().__init__(sender, at_once)
         self.replicas = replicas
+        self.unread: list[Delta] | None = None
+        """What a broker that does not read the log now has not read; None: it reads."""
 
 
 class Cluster:
@@ -58,9 +60,30 @@ class Cluster:
         """Let every broker read the log, and act on it, until nothing is new."""
         while deltas := self.deltas():
             for end in self.brokers.values():
+                if end.unread is not None:
+                    end.unread += deltas
+                    continue
                 for delta in deltas:
                     end.replicas.take_delta(delta, end.now_ms)
                 end.run()
+
+    def read_no_more(self, broker_id: int) -> None:
+        """The broker does not read the log for a while."""
+        end = self.brokers[broker_id]
+        if end.unread is None:
+            end.unread = []
+
+    def read_again(self, broker_id: int, *, from_snapshot: bool) -> None:
+        """The broker reads what it has missed, or a snapshot."""
+        end = self.brokers[broker_id]
+        unread, end.unread = end.unread or [], None
+        if from_snapshot:
+            end.replicas.take_image(self.history.stable, end.now_ms)
+        else:
+            for delta in unread:
+                end.replicas.take_delta(delta, end.now_ms)
+        end.run()
+        self.settle()
 
     def wait(self, ms: int) -> None:
         for end in self.brokers.values():

@@ -324,6 +324,16 @@ def test_older_metadata_is_ignored():
     assert leader.hosted.partition.isr == (1, 2, 3)
 
 
+def test_a_controller_that_grants_something_else_is_not_asked_without_a_pause():
+    leader = Leader(short(1, 2))
+    for number in range(1, 4):
+        assert len(leader.asked) == number
+        leader.grant(isr=(1, 2), partition_epoch=9)
+        assert len(leader.asked) == number
+        leader.wait(FETCH_MS)
+    assert leader.hosted.partition.isr == (1, 2)
+
+
 def test_a_topic_deleted_while_its_answer_is_on_the_way_is_forgotten():
     leader = Leader(short(1, 2))
     leader.replicas.drop(KEY)

@@ -89,6 +89,8 @@ WRONG: list[tuple[int, str, list[Any]]] = [
     (TOPIC, "t", [("a", SET, None)]),
     (BROKER, "2", [("background.threads", SET, "3")]),
     (BROKER, "one", [("background.threads", SET, "3")]),
+    (BROKER, "1_", [("background.threads", SET, "3")]),
+    (BROKER, "0_1", [("background.threads", SET, "3")]),
     (BROKER, "9" * 5_000, [("background.threads", SET, "3")]),
     (BROKER, "1", [("node.id", SET, "3")]),
     (BROKER, "1", [("background.threads", SET, "many")]),

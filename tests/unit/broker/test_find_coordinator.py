@@ -103,7 +103,10 @@ def test_an_unknown_type_is_an_invalid_request(kind: int):
 
 
 def test_share_groups_have_no_coordinator():
-    assert found(ask(LED, batch("a", kind=SHARE))) == [("a", ErrorCode.INVALID_REQUEST, -1)]
+    for version, code in ((6, ErrorCode.COORDINATOR_NOT_AVAILABLE), (5, ErrorCode.INVALID_REQUEST)):
+        answer = ask(LED, batch("a", kind=SHARE), version)
+        assert found(answer) == [("a", code, -1)]
+        assert answer.create == ()
 
 
 def allow(kind: ResourceType, name: str, operation: Operation) -> r.AccessControlEntryRecord:

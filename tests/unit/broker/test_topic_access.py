@@ -131,6 +131,9 @@ def test_partitions_come_page_by_page(names: tuple[str, ...]):
 def test_the_limit_of_the_broker_counts_too():
     own = {"max.request.partition.size.limit": "3"}
     assert len(pages(OPEN, limit=2_000, properties=own)) == 2
+    for nonsense in ("9" * 5_000, "-1", "many", ""):
+        own = {"max.request.partition.size.limit": nonsense}
+        assert len(pages(OPEN, limit=2_000, properties=own)) == 1
 
 
 def test_hidden_and_unknown_topics_have_errors_where_they_are_named():
