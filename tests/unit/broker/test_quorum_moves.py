@@ -139,15 +139,16 @@ class QuorumNode:
 
 
 class Quorum:
-    """Two nodes and a broker that has just started."""
+    """Two nodes and a broker that has just started; ``fetch_max``: the newest Fetch of node a."""
 
-    def __init__(self, term: Term, **more: str) -> None:
+    def __init__(self, term: Term, fetch_max: int = 17, **more: str) -> None:
         self.term = term
         self.stage = Stage()
         self.joined = self.stage.joined
         self.joined.leave(self.stage.controller)
         self.joined.cut.add(CONTROLLER)
         self.a, self.b = QuorumNode(1001, term), QuorumNode(1002, term)
+        self.a.ranges = {**self.a.ranges, 1: (0, fetch_max)}
         self.joined.join("a", self.a, {A: "CONTROLLER"})
         self.joined.join("b", self.b, {B: "CONTROLLER"})
         voters = more or {"controller_quorum_voters": VOTERS}
@@ -213,3 +214,14 @@ def test_an_answer_of_an_older_epoch_says_nothing() -> None:
     assert {known.someone() for _ in range(20)} == {one}, "not the one that was lost last"
     known.told(ToldLeader(-1, 6), ())
     assert (known.leader_id, known.epoch) == (-1, 6)
+
+
+def test_a_node_that_cannot_be_followed_is_left_for_another() -> None:
+    """Below version 12 a Fetch does not say which epoch the follower has read."""
+    quorum = Quorum(Term(1001), fetch_max=11)
+    quorum.joined.wait(10_000)
+    assert not any(isinstance(one, m.FetchRequest) for one in quorum.a.asked)
+    said = [line.fields["why"] for line in quorum.stage.parties[1].logs if line.level == "warning"]
+    assert "Fetch is offered up to version 11" in said
+    quorum.term.leader, quorum.term.epoch = 1002, 6
+    quorum.joined.until(lambda: quorum.broker.side.running, 10_000)
