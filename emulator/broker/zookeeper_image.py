@@ -42,9 +42,12 @@ def image_of(
 def _topics(
     mirror: ZooKeeperMirror, topics: Iterable[CachedTopic], warnings: list[str]
 ) -> Iterator[object]:
+    used = {ZERO_UUID}
     for topic in topics:
-        # A controller without topic ids tells zeros: names are what the APIs ask for.
-        topic_id = topic.id if topic.id != ZERO_UUID else sha256(topic.name.encode()).digest()[:16]
+        # A controller without topic ids tells zeros, and one that is wrong the same id twice: the
+        # APIs ask for names, which are unique.
+        topic_id = topic.id if topic.id not in used else sha256(topic.name.encode()).digest()[:16]
+        used.add(topic_id)
         yield r.TopicRecord(name=topic.name, topic_id=topic_id)
         data = mirror.topic_configs.get(topic.name)
         if data is None:

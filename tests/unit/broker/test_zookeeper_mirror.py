@@ -192,12 +192,13 @@ def test_a_malformed_notification_has_everything_but_topics_read() -> None:
     assert dict(quotas) == {"producer_byte_rate": 3.0}
 
 
-def test_topics_without_ids_are_told_apart() -> None:
+@pytest.mark.parametrize("told", [bytes(16), T])
+def test_topics_without_an_id_of_their_own_are_told_apart(told: bytes) -> None:
     held = Held(
         Create("/config/topics/t", config(retention_ms="7")),
         Create("/config/topics/u", config(retention_ms="8")),
     )
-    held.know(("t", bytes(16)), ("u", bytes(16)))
+    held.know(("t", told), ("u", told))
     assert (held.of_topic("t"), held.of_topic("u")) == (
         {"retention.ms": "7"},
         {"retention.ms": "8"},
