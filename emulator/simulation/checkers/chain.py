@@ -91,8 +91,9 @@ class OneWriter(Checker):
     def _look_at_states(self, changed: frozenset[str], client: str) -> None:
         """The state of a partition names the KRaft epoch of the claim under which it is written."""
         for path in changed:
-            node = self.world.tree.nodes.get(path) if path.endswith("/state") else None
-            if node is not None and path.startswith("/brokers/topics/"):
+            node = self.world.tree.nodes.get(path)
+            state = path.startswith("/brokers/topics/") and path.endswith("/state")
+            if state and node is not None and node.mzxid == self.world.tree.zxid:
                 said = json.loads(node.data or b"{}").get("controller_epoch")
                 right = said == self.world.numbers(OWN)["kraft_epoch"]
                 ensure(right, self.name, f"{client} writes controller epoch {said} to {path}")
