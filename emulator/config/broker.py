@@ -263,9 +263,9 @@ def _quorum_problems(config: BrokerConfig) -> list[str]:
 def _listener_problems(config: BrokerConfig, protocols: Mapping[str, str]) -> list[str]:
     controllers, known = config.controller_listener_names, {x.name for x in config.listeners}
     problems = [
-        f"listeners: {x.name} is in controller.listener.names, and this node is no controller"
-        for x in (*config.listeners, *config.advertised)
-        if x.name in controllers
+        f"listeners: {name} is in controller.listener.names, and this node is no controller"
+        for name in dict.fromkeys(x.name for x in (*config.listeners, *config.advertised))
+        if name in controllers
     ]
     problems += [
         f"advertised.listeners: {x.name} is not in listeners"
