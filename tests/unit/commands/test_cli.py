@@ -24,7 +24,7 @@ def test_no_verb_starts_or_ends_a_migration() -> None:
     _, out, _ = run("--help")
     verbs = {line.split()[0] for line in out.partition("Commands:")[2].splitlines() if line.strip()}
     known = {"format", "controller", "broker", "status", "preflight", "plan", "demo", "analyze"}
-    assert verbs == known | {"elect-leaders", "simulate", "zk", "log", "wire"}
+    assert verbs == known | {"elect-leaders", "fleet", "simulate", "zk", "log", "wire"}
 
 
 def test_a_folder_that_is_not_formatted_does_not_start(properties: Path) -> None:
