@@ -69,6 +69,7 @@ def test_a_reassignment_asked_of_a_broker_completes():
     assert listed.topics == []
 
 
+@pytest.mark.requirement("A04")
 def test_leaders_move_away_before_a_broker_ends():
     stage = Stage()
     one, *_ = stage.running(1, 2, 3)
@@ -98,6 +99,7 @@ def test_every_producer_of_every_broker_gets_its_own_id():
     assert [one.producer_id for one in given] == [0, 1_000, 1, 1_001]
 
 
+@pytest.mark.requirement("I06")
 def test_internal_topics_are_created_when_a_coordinator_is_looked_for():
     stage = Stage()
     stage.running(1, 2, 3)
@@ -115,6 +117,29 @@ def test_internal_topics_are_created_when_a_coordinator_is_looked_for():
         assert [one.node_id for one in told.coordinators] == [
             offsets[ord(one.key) % 50].leader for one in told.coordinators
         ]
+
+
+@pytest.mark.requirement("I07")
+@pytest.mark.parametrize(("name", "count"), [("__consumer_offsets", 4), ("__transaction_state", 7)])
+def test_internal_topics_are_created_when_metadata_is_asked_for(name: str, count: int):
+    stage = Stage()
+    stage.running(
+        1,
+        2,
+        offsets_topic_num_partitions="4",
+        offsets_topic_replication_factor="2",
+        transaction_state_log_num_partitions="7",
+        transaction_state_log_replication_factor="2",
+        transaction_state_log_min_isr="1",
+    )
+    wanted = [m.MetadataRequest.MetadataRequestTopic(name=name)]
+    (first,) = stage.client(2).ask(m.MetadataRequest(topics=wanted), 12).topics
+    assert first.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert first.is_internal
+    stage.joined.wait(1_000)
+    (found,) = stage.client(1).ask(m.MetadataRequest(topics=wanted), 12).topics
+    assert (found.error_code, found.is_internal, len(found.partitions)) == (0, True, count)
+    assert {len(one.replicas) for one in partitions(stage, name)} == {2}
 
 
 def test_configs_altered_through_one_broker_are_told_by_all():
@@ -167,6 +192,7 @@ def test_where_replicas_are_is_told_when_the_level_has_directories():
         assert one.directories == tuple(bytes([node_id]) * 16 for node_id in one.replicas)
 
 
+@pytest.mark.requirement("A04")
 def test_a_held_back_follower_leaves_its_isr_and_returns():
     stage = Stage()
     one, *_ = stage.running(1, 2)
