@@ -41,7 +41,8 @@ class KnownQuorum:
         self.leader_id = NO_LEADER
         self._bootstrap = bootstrap
         self._voters = voters
-        self._endpoints: dict[int, HostPort] = {}
+        self._told_at: tuple[int, HostPort] | None = None
+        """A node that led, and where it said that it is."""
         self._rng = rng
         self._failed: HostPort | None = None
         """The node that was lost last: another one is asked first."""
@@ -51,7 +52,9 @@ class KnownQuorum:
         """Where the leader is reached; None while it is unknown, or its address is."""
         if self.leader_id == NO_LEADER:
             return None
-        return self._endpoints.get(self.leader_id) or self._voters.get(self.leader_id)
+        if self._told_at is not None and self._told_at[0] == self.leader_id:
+            return self._told_at[1]
+        return self._voters.get(self.leader_id)
 
     def someone(self) -> HostPort:
         """The leader, or any of the configured nodes, but the one that was lost last."""
@@ -67,18 +70,18 @@ class KnownQuorum:
             leader: the leader of an epoch.
             endpoints: addresses that came with it, by node id.
         """
-        for node_id, address in endpoints:
-            if address.port:
-                self._endpoints[node_id] = address
         if leader.epoch > self.epoch:
             self.leader_id, self.epoch = leader
         elif leader.epoch == self.epoch and self.leader_id == NO_LEADER:
             self.leader_id = leader.leader_id
+        for node_id, address in endpoints:
+            if node_id == self.leader_id and address.port:
+                self._told_at = node_id, address
 
     def answered(self, address: HostPort | None) -> None:
         """A node answered as the leader does: this is where the leader is, if nobody said it."""
         if address is not None and self.leader_id != NO_LEADER and self.leader is None:
-            self._endpoints[self.leader_id] = address
+            self._told_at = self.leader_id, address
 
     def lost(self, address: HostPort | None) -> None:
         """A node does not answer, or does not lead: ask another one of the configured nodes."""

@@ -46,8 +46,7 @@ def test_a_topic_created_through_it_is_in_the_metadata_of_all_brokers() -> None:
     assert (one.error_code, one.num_partitions) == (0, 6)
     stage.joined.wait(1_000)
     for node_id in (1, 2, 3):
-        wanted = [m.MetadataRequest.MetadataRequestTopic(name="orders")]
-        told = stage.client(node_id).ask(m.MetadataRequest(topics=wanted), 12)
+        told = stage.client(node_id).ask(wanted("orders"), 12)
         (found,) = told.topics
         assert found.error_code == 0
         assert found.topic_id == one.topic_id
@@ -73,7 +72,50 @@ def test_it_offers_what_a_broker_of_its_release_offers(release: str) -> None:
     stage.running(1, kraftbridge_release=release)
     answer = stage.client(1).ask(m.ApiVersionsRequest("a", "1"), 3)
     known = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
-    wanted = broker_ranges(release, mode="kraft")
+    kafkas = broker_ranges(release, mode="kraft")
     telemetry = {71, 72}  # hidden without a receiver, as by Kafka's
-    assert known == {key: wanted[key] for key in wanted if key not in telemetry}
+    assert known == {key: kafkas[key] for key in kafkas if key not in telemetry}
     assert answer.error_code == ErrorCode.NONE
+
+
+def wanted(*names: str, create: bool = True) -> m.MetadataRequest:
+    kind = m.MetadataRequest
+    topics = [kind.MetadataRequestTopic(name=name) for name in names]
+    return kind(topics=topics, allow_auto_topic_creation=create)
+
+
+def test_a_topic_that_a_client_needs_is_created_through_the_controller() -> None:
+    stage = Stage()
+    stage.running(1, num_partitions="3")
+    client = stage.client(1)
+    (missing,) = client.ask(wanted("new"), 12).topics
+    assert missing.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    stage.joined.wait(1_000)
+    (found,) = client.ask(wanted("new"), 12).topics
+    assert (found.error_code, len(found.partitions)) == (0, 3)
+    (invalid,) = client.ask(wanted("a/b"), 12).topics
+    assert invalid.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_it_is_asked_for_once_while_nobody_answers() -> None:
+    stage = Stage()
+    (broker,) = stage.running(1)
+    stage.joined.leave(stage.controller)
+    client = stage.client(1)
+    for _ in range(5):
+        client.ask(wanted("new"), 12)
+    assert broker.forwarding.outstanding == 1
+    stage.joined.wait(31_000)
+    client.ask(wanted("new"), 12)
+    assert broker.forwarding.outstanding == 1, "and again once that is over"
+
+
+@pytest.mark.parametrize("version", [4, 12])
+def test_nothing_is_created_where_client_or_broker_forbid_it(version: int) -> None:
+    stage = Stage()
+    brokers = [*stage.running(1), *stage.running(2, auto_create_topics_enable="false")]
+    stage.client(1).ask(wanted("new", create=False), version)
+    stage.client(2).ask(wanted("new"), version)
+    stage.client(1).ask(m.MetadataRequest(topics=None), version)
+    stage.joined.wait(1_000)
+    assert not any(broker.forwarding.counts.envelopes_total for broker in brokers)
