@@ -192,6 +192,11 @@ def _migration_metrics(driver: MigrationDriver, now_ms: int) -> Mapping[Metric, 
         metric.ZK_POISONED_ZNODES: len(found.poisoned),
         metric.ZK_CLAIMS: driver.claim_count,
         metric.LAST_ZK_ACKED_RECORD_OFFSET: found.confirmed_offset,
+        metric.BROKER_REQUESTS: dict(sorted(driver.channels.outcomes.items())),
+        metric.BROKER_REQUESTS_WAITING: {
+            (str(broker_id),): n for broker_id, n in sorted(driver.channels.waiting.items())
+        },
+        metric.BROKERS_NOT_ANSWERING: driver.channels.cut_count,
     }
 
 

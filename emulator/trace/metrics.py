@@ -319,15 +319,19 @@ CONNECTIONS_REFUSED = Metric(
 )
 BROKER_REQUESTS = Metric(
     "kraft_bridge_broker_requests",
-    "Requests sent to ZooKeeper-mode brokers: LeaderAndIsr, UpdateMetadata, StopReplica.",
+    "Requests sent to ZooKeeper-mode brokers (LeaderAndIsr, UpdateMetadata, StopReplica), by "
+    "outcome: answered, error, lost (sent again).",
     kind=MetricKind.COUNTER,
-    labels=("api", "kind"),
+    labels=("api", "outcome"),
 )
-BROKER_REQUEST_ERRORS = Metric(
-    "kraft_bridge_broker_request_errors",
-    "Requests to ZooKeeper-mode brokers that failed or were answered with an error.",
-    kind=MetricKind.COUNTER,
-    labels=("api",),
+BROKER_REQUESTS_WAITING = Metric(
+    "kraft_bridge_broker_requests_waiting",
+    "Requests to a ZooKeeper-mode broker that it has not answered, sent or not.",
+    labels=("broker",),
+)
+BROKERS_NOT_ANSWERING = Metric(
+    "kraft_bridge_brokers_not_answering",
+    "ZooKeeper-mode brokers whose queue of requests was dropped because they do not answer.",
 )
 LOOP_STALLS = Metric(
     "kraft_bridge_loop_stalls",

@@ -21,7 +21,7 @@ answer is bounded (``owed.py``).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import count
@@ -29,9 +29,14 @@ from typing import Final
 
 from emulator.migration.telling.outdated import Outdated
 from emulator.migration.telling.owed import Debt, Owed
+from emulator.migration.telling.replies import (
+    PartitionError,
+    cannot_look_for_strays,
+    error_name,
+    errors_of,
+)
 from emulator.net.channel import ChannelConfig, OutboundChannel
 from emulator.net.control import (
-    TYPE_FULL,
     TYPE_INCREMENTAL,
     VERSIONS,
     ControlRequest,
@@ -40,7 +45,6 @@ from emulator.net.control import (
 from emulator.net.outcomes import Answered, Broken, EndedBy, Turn, Unanswered
 from emulator.seam import Closed, Connected, Effect, Event, Log, Received, Send
 from wire import messages as m
-from wire.errors import ErrorCode
 
 RECONNECT_MS: Final = 100
 CONNECT_TIMEOUT_MS: Final = 10_000
@@ -76,15 +80,6 @@ class _Line:
     """The id of the connection in events."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionError:
-    """One error in a reply; ``topic`` is empty for an error of the whole request."""
-
-    topic: str
-    partition: int
-    error_code: int
-
-
 class Channels:
     """The queues of all ZooKeeper-mode brokers.
 
@@ -111,6 +106,8 @@ class Channels:
         self.sent_count = 0
         self.error_count = 0
         self.reconnect_count = 0
+        self.outcomes: Counter[tuple[str, str]] = Counter()
+        """API and ``answered``, ``error`` or ``lost`` -> how many requests sent ended so."""
 
     @property
     def peers(self) -> Mapping[int, Peer]:
@@ -121,6 +118,16 @@ class Channels:
     def queued(self) -> int:
         """Requests put and not answered yet, over all brokers."""
         return sum(line.channel.outstanding for line in self._lines.values())
+
+    @property
+    def waiting(self) -> Mapping[int, int]:
+        """Broker id -> requests put and not answered yet."""
+        return {broker_id: line.channel.outstanding for broker_id, line in self._lines.items()}
+
+    @property
+    def cut_count(self) -> int:
+        """Number of brokers whose queue was dropped because they do not answer."""
+        return sum(line.debt.cut for line in self._lines.values())
 
     @property
     def caught_up(self) -> AbstractSet[int]:
@@ -286,14 +293,17 @@ class Channels:
         for turn in turns:
             match turn:
                 case Answered(ticket=owed, message=response):
-                    if _cannot_look_for_strays(owed.request, response):
+                    errors = self.error_count
+                    if cannot_look_for_strays(owed.request, response):
                         again.append(owed)
                         said += self._strays(line, owed.request)
                     else:
                         line.debt.remove(owed)
                         said += self._errors(line, owed.request, response, now_ms)
+                    self._count(owed, "error" if self.error_count > errors else "answered")
                 case Unanswered(ticket=owed):
                     again.append(owed)
+                    self._count(owed, "lost")
                 case Broken(by, why):
                     self.reconnect_count += 1
                     self.error_count += by is EndedBy.NONSENSE
@@ -310,6 +320,9 @@ class Channels:
             text = "broker answers control requests again; it gets FULL requests"
             said.append(Log("info", text, {"broker": line.peer.broker_id}))
         return [*said, *self._effects(line, now_ms)]
+
+    def _count(self, owed: Owed, outcome: str) -> None:
+        self.outcomes[type(owed.request).__name__.removesuffix("Request"), outcome] += 1
 
     def _strays(self, line: _Line, request: ControlRequest) -> list[Effect]:
         self.error_count += 1
@@ -343,41 +356,9 @@ class Channels:
                     **about,
                     "topic": first[code].topic,
                     "partition": first[code].partition,
-                    "error": _error_name(code),
+                    "error": error_name(code),
                     "times": count,
                 },
             )
             for code, count in times.most_common(KINDS_TOLD_MAX)
         ]
-
-
-def _cannot_look_for_strays(request: ControlRequest, response: object) -> bool:
-    return (
-        isinstance(request, m.LeaderAndIsrRequest)
-        and isinstance(response, m.LeaderAndIsrResponse)
-        and request.type == TYPE_FULL
-        and response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
-    )
-
-
-def errors_of(response: object) -> Iterator[PartitionError]:
-    """The errors a reply of a broker carries, the one of the whole request first."""
-    assert isinstance(response, ControlResponse), type(response)
-    if response.error_code:
-        yield PartitionError("", -1, response.error_code)
-    if isinstance(response, m.LeaderAndIsrResponse):
-        for topic in response.topics:
-            for p in topic.partition_errors:
-                if p.error_code:
-                    yield PartitionError(topic.topic_id.hex(), p.partition_index, p.error_code)
-    if isinstance(response, m.StopReplicaResponse):
-        for q in response.partition_errors:
-            if q.error_code:
-                yield PartitionError(q.topic_name, q.partition_index, q.error_code)
-
-
-def _error_name(code: int) -> str:
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return str(code)

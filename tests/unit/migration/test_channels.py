@@ -145,6 +145,14 @@ def test_an_error_is_counted_logged_and_not_repeated() -> None:
     assert broker.markers == [1, 2]
     assert broker.channels.error_count == 1
     assert broker.logs[-1].fields["error"] == "STALE_CONTROLLER_EPOCH"
+    broker.answer(m.UpdateMetadataResponse())
+    broker.put(3)
+    broker.take(broker.channels.handle(Closed(broker.conns[-1], "reset"), broker.now_ms))
+    assert broker.channels.outcomes == {
+        ("UpdateMetadata", "error"): 1,
+        ("UpdateMetadata", "answered"): 1,
+        ("UpdateMetadata", "lost"): 1,
+    }
 
 
 def test_a_broker_that_fails_a_full_leader_and_isr_gets_it_once_more_as_incremental() -> None:

@@ -78,6 +78,7 @@ def test_a_broker_that_never_answers_holds_a_bounded_queue() -> None:
         world.append(change(number % 5, 1 + number % 2))
         assert world.driver.channels.queued <= REQUESTS_MAX
     assert world.driver.channels.queued <= 2
+    assert (world.driver.channels.cut_count, world.driver.channels.waiting) == (1, {1: 0, 2: 1})
     (line,) = [line for line in world.logs if "does not answer" in line.event]
     assert (line.fields["broker"], line.fields["requests"]) == (2, REQUESTS_MAX + 1)
 

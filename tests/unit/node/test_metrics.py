@@ -44,6 +44,13 @@ def test_only_the_active_controller_tells_about_the_migration() -> None:
     assert not shown & names(world, active=False)
 
 
+def test_requests_to_brokers_are_among_them() -> None:
+    world = World()
+    found = introspection.metrics(world.node, world.now_ms)
+    assert found[metrics.BROKER_REQUESTS] == found[metrics.BROKER_REQUESTS_WAITING] == {}
+    assert found[metrics.BROKERS_NOT_ANSWERING] == 0
+
+
 @pytest.mark.requirement("M04")
 def test_the_state_is_the_one_in_the_log() -> None:
     world = World()
