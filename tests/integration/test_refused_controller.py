@@ -28,12 +28,19 @@ STARTS = 3
 """Of the restored folder: in the end its epoch is above that of the right folder's next start."""
 FETCHES = re.compile(r'^kraft_bridge_requests_total\{api="Fetch",.*\} (\d+)', re.MULTILINE)
 FETCHES_MIN = 6
+KRAFT = "dual write"
+"""The phase in which every broker is in KRaft mode."""
 
 
 def fetches(bridge: Bridge) -> int:
     """How often the copy was asked for its log."""
     found = FETCHES.search(bridge.page("/metrics") or "")
     return int(found[1]) if found else 0
+
+
+def asked(bridge: Bridge, times: int) -> None:
+    """Wait until the broker has asked it for its log so often."""
+    wait_for("requests of the broker", lambda: fetches(bridge) >= times, 30)
 
 
 def followed(bridge: Bridge) -> tuple[int, int]:
@@ -58,9 +65,11 @@ def follows(bridge: Bridge) -> bool:
     return end - read < 10
 
 
-@pytest.mark.parametrize("release", ["3.9.2", "3.4.1"])
+@pytest.mark.parametrize(
+    ("release", "kraft"), [("3.9.2", False), ("3.9.2", True), ("3.4.1", False)]
+)
 def test_running_brokers_survive_a_restored_controller_at_their_address(
-    release: str, brokers: StartBrokers, tmp_path: Path
+    release: str, kraft: bool, brokers: StartBrokers, tmp_path: Path
 ) -> None:
     cluster = brokers(release, count=1)
     (broker,) = cluster.brokers
@@ -71,6 +80,11 @@ def test_running_brokers_survive_a_restored_controller_at_their_address(
         cluster_id = json.loads(contents(dump(cluster.zk))["/cluster/id"] or b"")["id"]
         right.format(cluster_id).start().wait_dual_write()
         asyncio.run(api.create_topics(broker.bootstrap, [api.topic("first", 1, 1, {})]))
+        if kraft:
+            broker.stop()
+            broker.zk, broker.migration = None, False
+            broker.start().wait_started()
+            right.wait_status("dual write", lambda found: found["migration"]["phase"] == KRAFT)
         right.wait_drained()
         assert right.stop() == 0
         shutil.copytree(right.data, restored.data)
@@ -91,10 +105,9 @@ def test_running_brokers_survive_a_restored_controller_at_their_address(
             assert refused["leader_epoch"] == epoch + start
             (waiting,) = refused["migration"]["waiting"]
             assert "start the controller with the folder that was used last" in waiting["text"]
-            wait_for("the broker asks the copy", lambda: fetches(restored) >= FETCHES_MIN, 30)
+            asked(restored, FETCHES_MIN)
             end = status(restored)["offsets"]["log_end"]
-            seen = fetches(restored)
-            wait_for("more", lambda least=seen + FETCHES_MIN: fetches(restored) >= least, 30)
+            asked(restored, fetches(restored) + FETCHES_MIN)
             assert status(restored)["offsets"]["log_end"] == end, "nobody's records"
             restored.stop()
 
