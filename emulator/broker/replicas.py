@@ -12,7 +12,7 @@ Kafka 3.9.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from emulator.broker.isr import HostedPartition, IsrProposal, IsrState, Key
@@ -28,6 +28,8 @@ FETCH_MS: Final = 500
 EpochOf: TypeAlias = Callable[[int], int | None]
 """Broker id -> broker epoch of an active broker (-1: unknown), or None if it is not active."""
 
+Placed: TypeAlias = Mapping[int, Sequence[tuple[Key, bytes, Partition]]]
+
 
 def nobody(_broker_id: int) -> int | None:
     """Before any metadata no broker is active."""
@@ -42,6 +44,23 @@ def active_in(image: Image) -> EpochOf:
         return broker.epoch if broker is not None and broker.active else None
 
     return epoch_of
+
+
+_PLACED: list[tuple[Image, Placed]] = []
+"""The newest image that was asked for: hundreds of brokers of one process read the same one."""
+
+
+def placed(image: Image) -> Placed:
+    """Broker id -> the partitions with a replica on it, of an image."""
+    if not _PLACED or _PLACED[0][0] is not image:
+        found: dict[int, list[tuple[Key, bytes, Partition]]] = {}
+        for topic in image.topics.values():
+            for index, partition in topic.partitions.items():
+                one = (topic.name, index), topic.id, partition
+                for broker_id in dict.fromkeys(partition.replicas):
+                    found.setdefault(broker_id, []).append(one)
+        _PLACED[:] = [(image, found)]
+    return _PLACED[0][1]
 
 
 class HostedReplicas:
@@ -116,10 +135,8 @@ class HostedReplicas:
             partition = image.partition(known.topic_id, key[1])
             if partition is None or self.broker_id not in partition.replicas:
                 self.drop(key)
-        for topic in image.topics.values():
-            for index, partition in topic.partitions.items():
-                if self.broker_id in partition.replicas:
-                    self.assign((topic.name, index), topic.id, partition, now_ms)
+        for key, topic_id, partition in placed(image).get(self.broker_id, ()):
+            self.assign(key, topic_id, partition, now_ms)
 
     def take_delta(self, delta: Delta, now_ms: int) -> None:
         """Take what committed records changed (KRaft mode)."""
