@@ -23,6 +23,7 @@ from emulator.broker.kraft import spoken
 from emulator.broker.part import Part
 from emulator.broker.producer_ids import ProducerIdSource
 from emulator.broker.registry import ANONYMOUS, Answer, Asked, PassOn, offered, refused, served
+from emulator.broker.shared_answers import payload_of
 from emulator.broker.side import BrokerSide
 from emulator.broker.strict_versions import for_the_controller_alone
 from emulator.broker.unforwarded import NOT_CONTROLLER, unforwarded
@@ -199,6 +200,8 @@ class BrokerNode:
             case PassOn():
                 data = encode_request(header, answer.message)
                 return self._to_controller(request, data, answer, now_ms)
+            case Answer(shared=True, response=response):
+                return self._send(request.ticket, payload_of(header, response), now_ms)
             case Answer():
                 self._create(request, answer, now_ms)
                 return self._reply(request, answer.response, now_ms)

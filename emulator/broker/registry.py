@@ -62,12 +62,14 @@ class Asked:
 class Answer:
     """A response, and topics that the controller is asked to create; nobody waits for that.
 
-    ``as_broker``: the broker asks for itself, not for its client.
+    ``as_broker``: the broker asks for itself, not for its client. ``shared``: the response is one
+    object for many requests, and is not changed any more.
     """
 
     response: Any
     create: tuple[m.CreateTopicsRequest.CreatableTopic, ...] = ()
     as_broker: bool = False
+    shared: bool = False
 
 
 def _as_it_is(answer: Any) -> Any:

@@ -15,11 +15,13 @@ DefaultAutoTopicCreationManager, Kafka 3.9.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final
 
-from emulator.broker.cluster import KnownCluster, KnownPartition, KnownTopic
+from emulator.broker.cluster import ImageCluster, KnownCluster, KnownPartition, KnownTopic
 from emulator.broker.reading import BrokerReading, reading
 from emulator.broker.registry import Answer, Asked, serves
+from emulator.broker.shared_answers import KEPT_MAX, Same
 from emulator.config.broker import BrokerConfig, InternalTopicSettings
 from emulator.controller.topics import name_error
 from emulator.metadata.acls import Operation, ResourceType
@@ -59,8 +61,10 @@ def metadata(
     caller = reading(cluster, request, asked)
     create: list[m.CreateTopicsRequest.CreatableTopic] = []
     if wanted is None or (not wanted and version == _ALL_IF_EMPTY):
+        if _is_for_everybody(cluster, request, asked):
+            return _answer_for_everybody(cluster, asked)
         seen = (topic for topic in cluster.topics() if _may_see(caller, topic.name))
-        shown = _Shown(cluster, asked)
+        shown = _Shown(cluster, asked.listener, asked.api_version)
         found = [shown.topic(topic) for topic in seen]
     else:
         if version < _IDS_SINCE and any(
@@ -78,10 +82,41 @@ def metadata(
             # Also of one that does not exist: only what may not be seen has none.
             if topic.name is not None and topic.error_code not in _WITHOUT_OPERATIONS:
                 topic.topic_authorized_operations = caller.operations_on_topic(topic.name)
-    response = _response(cluster, found, asked)
+    controller_id = cluster.controller_id(asked.rng)
+    response = _response(cluster, found, asked.listener, controller_id)
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = caller.operations_on_cluster()
     return Answer(response, tuple(create))
+
+
+def _is_for_everybody(cluster: KnownCluster, request: m.MetadataRequest, asked: Asked) -> bool:
+    """Whether every client with the listener and version gets the same answer."""
+    return (
+        asked.config.authorizer is None
+        and not request.include_topic_authorized_operations
+        and not request.include_cluster_authorized_operations
+        and isinstance(cluster, ImageCluster)
+    )
+
+
+def _answer_for_everybody(cluster: KnownCluster, asked: Asked) -> Answer:
+    controller_id = cluster.controller_id(asked.rng)
+    # Versions differ in what they show of a partition at 0 and from 6 on.
+    version = 0 if asked.api_version == 0 else min(asked.api_version, _LISTENER_ERROR_SINCE)
+    of = Same(cluster.image)
+    response = _all_topics(of, cluster.cluster_id, asked.listener, version, controller_id)
+    return Answer(response, shared=True)
+
+
+@lru_cache(maxsize=KEPT_MAX)
+def _all_topics(
+    image: Same, cluster_id: str, listener: str, version: int, controller_id: int
+) -> m.MetadataResponse:
+    """All topics of an image; the response must not be changed any more."""
+    cluster = ImageCluster(cluster_id, image.of)
+    shown = _Shown(cluster, listener, version)
+    topics = [shown.topic(topic) for topic in cluster.topics()]
+    return _response(cluster, topics, listener, controller_id)
 
 
 def _may_see(caller: BrokerReading, name: str) -> bool:
@@ -99,7 +134,7 @@ def _by_name(
     may_create_any = may_create and caller.may_on_cluster(Operation.CREATE)
     found: list[Topic] = []
     create: list[m.CreateTopicsRequest.CreatableTopic] = []
-    shown = _Shown(cluster, asked)
+    shown = _Shown(cluster, asked.listener, asked.api_version)
     for name in names:
         internal = name in INTERNAL
         if not _may_see(caller, name):
@@ -157,7 +192,7 @@ def _by_id(
     cluster: KnownCluster, ids: Sequence[bytes], asked: Asked, caller: BrokerReading
 ) -> list[Topic]:
     found = []
-    shown = _Shown(cluster, asked)
+    shown = _Shown(cluster, asked.listener, asked.api_version)
     for topic_id in ids:
         topic = cluster.topic_by_id(topic_id)
         if topic is None:
@@ -176,13 +211,14 @@ class _Shown:
 
     Args:
         cluster: what is known.
-        asked: the caller's listener and version.
+        listener: the caller's.
+        version: of the request.
     """
 
-    def __init__(self, cluster: KnownCluster, asked: Asked) -> None:
+    def __init__(self, cluster: KnownCluster, listener: str, version: int) -> None:
         self._cluster = cluster
-        self._listener = asked.listener
-        self._version = asked.api_version
+        self._listener = listener
+        self._version = version
         self._reached: dict[int, bool] = {}
         self._offline: dict[tuple[int, ...], list[int]] = {}
 
@@ -236,16 +272,18 @@ class _Shown:
         return known
 
 
-def _response(cluster: KnownCluster, topics: list[Topic], asked: Asked) -> m.MetadataResponse:
+def _response(
+    cluster: KnownCluster, topics: list[Topic], listener: str, controller_id: int
+) -> m.MetadataResponse:
     kind = m.MetadataResponse
     return kind(
         brokers=[
             kind.MetadataResponseBroker(
                 node_id=node.id, host=node.host, port=node.port, rack=node.rack
             )
-            for node in cluster.alive(asked.listener)
+            for node in cluster.alive(listener)
         ],
         cluster_id=cluster.cluster_id,
-        controller_id=cluster.controller_id(asked.rng),
+        controller_id=controller_id,
         topics=topics,
     )

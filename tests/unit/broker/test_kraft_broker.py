@@ -119,3 +119,30 @@ def test_nothing_is_created_where_client_or_broker_forbid_it(version: int) -> No
     stage.client(1).ask(m.MetadataRequest(topics=None), version)
     stage.joined.wait(1_000)
     assert not any(broker.forwarding.counts.envelopes_total for broker in brokers)
+
+
+def test_all_topics_are_described_anew_after_each_change_and_by_version() -> None:
+    stage = Stage()
+    one, two = stage.running(1, 2)
+    client = stage.client(1)
+    everything = m.MetadataRequest(topics=None)
+    before = client.ask(everything, 12)
+    assert client.ask(everything, 12).topics == before.topics
+    client.ask(topic("late", 1, 2), 7)
+    stage.joined.wait(1_000)
+    (late,) = client.ask(everything, 12).topics
+    assert late.name == "late"
+    assert late.partitions[0].offline_replicas == ()
+    party = stage.parties[2]
+    stage.joined.perform(party, two.shutdown(stage.joined.now_ms))
+    stage.joined.until(lambda: party.halt is not None)
+    stage.joined.wait(1_000)
+    for version in range(13):
+        request = m.MetadataRequest(topics=[] if version == 0 else None)
+        answer = client.ask(request, version)
+        assert [broker.node_id for broker in answer.brokers] == [1]
+        (found,) = answer.topics
+        assert found.partitions[0].leader_id == 1
+        if version >= 5:
+            assert list(found.partitions[0].offline_replicas) == [2]
+    assert stage.images_of(one)[0].topic("late") is not None
