@@ -273,3 +273,23 @@ def test_status_is_printed_for_a_person() -> None:
     assert "id 1, epoch" in text
     assert "KRaft, as Kafka 3.9" in text
     assert "controller:9093  changes are forwarded to it, 0 wait" in text
+
+
+def test_a_client_that_hangs_up_while_the_controller_works_costs_nothing() -> None:
+    stage = Stage()
+    (broker,) = stage.running(1)
+    files = stage.controller.files
+    stage.joined.leave(stage.controller)
+    for name in ("a", "b", "c"):
+        client = stage.client(1)
+        client.send(topic(name), 7)
+        stage.joined.end(client.conn, "reset", tell=False)
+        stage.joined.settle()
+    assert broker.connections.open_count == 0
+    stage.controller = stage.start_controller(files)
+    stage.joined.until(lambda: not broker.forwarding.outstanding)
+    stage.joined.wait(1_000)
+    assert not broker.forwarding.counts.waiting
+    assert broker.clients.counted(0) == {}
+    told = stage.client(1).ask(m.MetadataRequest(topics=None), 12)
+    assert {one.name for one in told.topics} == {"a", "b", "c"}, "as Kafka does, they are done"
