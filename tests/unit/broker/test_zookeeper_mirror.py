@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import pytest
 
+from emulator.broker.watched_znode import Then
+from emulator.broker.zookeeper_mirror import CONFIG_CHANGES, ZooKeeperMirror
 from emulator.broker.zookeeper_side import ZooKeeperSide
 from emulator.metadata import configs as config_types
-from emulator.zookeeper.ops import SEQUENTIAL, Create, SetData, ZkOp
+from emulator.zookeeper.ops import (
+    SEQUENTIAL,
+    Create,
+    GetData,
+    MultiRead,
+    NodeData,
+    SetData,
+    Stat,
+    WatchFired,
+    WatchKind,
+    ZkOp,
+    ZkResult,
+)
 from tests.unit.broker.control import T, U, update
 from tests.unit.broker.zookeeper_stage import ZooKeeperStage
 from wire import messages as m
@@ -234,3 +249,46 @@ def test_changes_without_pause_do_not_keep_a_reading_from_its_end() -> None:
     assert 1 <= mirror.version - before <= 3
     (quotas,) = held.side.cluster.image.client_quotas.values()
     assert dict(quotas) == {"producer_byte_rate": 5.0}
+
+
+def test_what_changes_while_it_is_read_is_read_again() -> None:
+    """The answer on its way is from before the change."""
+    asked: deque[tuple[Then, Any]] = deque()
+    mirror = ZooKeeperMirror(lambda then, request: asked.append((then, request)))
+    mirror.look()
+    answer_all(asked)
+    assert mirror.loaded
+    reading = changed(mirror, asked, "1")
+    assert [type(request) for _, request in reading] == [MultiRead]
+    assert not changed(mirror, asked, "2"), "one reading at a time"
+    answer_all(reading)
+    assert [type(request) for _, request in reading] == []
+    assert [type(request) for _, request in asked] == [MultiRead]
+    before = mirror.version
+    answer_all(asked)
+    assert mirror.version == before + 1
+    assert not asked
+
+
+def answer_all(asked: deque[tuple[Then, Any]]) -> None:
+    """Everything is empty."""
+    while asked:
+        then, request = asked.popleft()
+        value = [()] * len(request.reads) if isinstance(request, MultiRead) else ()
+        then(ZkResult(then, value), 0)
+
+
+def changed(
+    mirror: ZooKeeperMirror, asked: deque[tuple[Then, Any]], number: str
+) -> deque[tuple[Then, Any]]:
+    """A notification for a user comes; the requests that it leads to."""
+    mirror.fired(WatchFired(CONFIG_CHANGES, WatchKind.CHILDREN_CHANGED))
+    listing, _ = asked.popleft()
+    listing(ZkResult(listing, tuple(f"config_change_{one}" for one in range(int(number) + 1))), 0)
+    while asked and isinstance(asked[0][1], GetData):
+        change, _ = asked.popleft()
+        data = b'{"version":2,"entity_path":"users/bob"}'
+        change(ZkResult(change, NodeData(data, Stat(*(0,) * 11))), 0)
+    found = deque(asked)
+    asked.clear()
+    return found
