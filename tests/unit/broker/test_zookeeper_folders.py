@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 
 from emulator.broker.folders import BrokerFolderError, identify, rendered
 from emulator.broker.zookeeper_folders import ZooKeeperFolders, identify_in_zookeeper_mode
+from emulator.config.broker import load_broker
+from emulator.io.broker_process import BrokerFolders
+from emulator.seam import ReplaceFile
 
 V0 = rendered({"version": "0", "broker.id": "1", "cluster.id": "a-cluster"})
 V1 = rendered({"version": "1", "node.id": "1", "cluster.id": "a-cluster"})
@@ -93,3 +99,23 @@ def test_folders_that_cannot_be_used_are_refused_by_name(
 ) -> None:
     with pytest.raises(BrokerFolderError, match=why):
         identified(found, migration=True)
+
+
+def test_every_folder_is_written_through_the_disk_of_the_first(tmp_path: Path) -> None:
+    raw = {
+        "broker.id": "1",
+        "zookeeper.connect": "zk:2181",
+        "listeners": "PLAINTEXT://b1:9092",
+        "log.dirs": f"{tmp_path / 'a'},{tmp_path / 'b'}",
+    }
+    config, _ = load_broker(raw, "here")
+    with closing(BrokerFolders(config)) as folders:
+        assert isinstance(folders.identity, ZooKeeperFolders)
+        for path, data in folders.identity.files("a-cluster").items():
+            folders.disk.replace(ReplaceFile(path, data))
+    for name in ("a", "b"):
+        assert lines((tmp_path / name / "meta.properties").read_bytes()) == lines(V0)
+    with closing(BrokerFolders(config)) as again:
+        assert isinstance(again.identity, ZooKeeperFolders)
+        assert again.identity.cluster_id == "a-cluster"
+        assert again.identity.files("a-cluster") == {}
