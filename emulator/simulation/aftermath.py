@@ -1,4 +1,4 @@
-"""What a fault does to what is under way, by the state in which the migration driver was struck.
+"""The effects of faults, by the state of the migration driver in which they struck.
 
 The models say when something is lost, refused or repeated; whose fault it is, is judged here. A
 strike is open from its begin until the main process changes its state or ends, or until

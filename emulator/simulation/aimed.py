@@ -1,8 +1,8 @@
 """Draw a cluster whose faults all strike at chosen states of the migration driver.
 
 At random times most faults come in dual write. Here a seed has one fault for each of some states,
-in its first step or some milliseconds later; one of them is the pair whose turn it is, so as many
-seeds as there are pairs aim at every pair.
+in its first step or some milliseconds later; the first is pair number seed modulo the number
+of pairs, so that many consecutive seeds aim at every pair.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from emulator.simulation.scenario import Scenario, quick
 from emulator.simulation.swarm import DELAYS_US, SYNCS_US, after
 
 MORE: Final = 7
-"""Faults beside the one whose turn it is, less those whose state is taken."""
+"""Faults beside the first, fewer when two have the same state."""
 PAIRS: Final = tuple(
     (state.value, fault)
     for fault in RECIPES
@@ -28,7 +28,7 @@ PAIRS: Final = tuple(
 
 
 def aimed(seed: int) -> Scenario:
-    """Draw a small cluster, near to ZooKeeper or far from it, whose turn it is."""
+    """Draw a small cluster with its faults, near to ZooKeeper or far from it."""
     rng = Random(f"aimed {seed}")
     turn = PAIRS[seed % len(PAIRS)]
     chosen = {turn[0]: turn[1]}

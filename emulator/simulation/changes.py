@@ -1,4 +1,4 @@
-"""What clients do who change one value at a time, and what an answer to them promises.
+"""Clients that change one value at a time, and what an answer to them promises.
 
 Where an answer never came, nobody knows what became of the change: the value is left alone then.
 """

@@ -1,4 +1,4 @@
-"""What ZooKeeper should hold of client quotas and SCRAM credentials, written down a second time.
+"""What ZooKeeper should hold of client quotas and SCRAM credentials, implemented again.
 
 As ``tree_check``, of which it is a part, it shares nothing with the product but Kafka's formats.
 """

@@ -1,6 +1,6 @@
 """A node's folder on a machine that may lose power, and whose disk may fail or fill.
 
-Every file is twice here: what a process reads (the page cache) and what is on the medium. Appends
+Every file exists twice: what a process reads (the page cache) and what is on the medium. Appends
 change the first; a sync brings the pages that are dirty to the second. When the machine goes down,
 the medium is what stays, with more or less of what was not synced: any prefix of it, its number of
 bytes in zeros where the file system knew the length and not the content, or, with

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -17,145 +17,99 @@ NOT_AIMED: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
     }
 )
 """(state, fault) or (state, "") -> why no fault can be aimed there."""
+
+_SILENT: Final = "the controller writes nothing to ZooKeeper in this state."
+_HANDS_OVER: Final = (
+    "the driver is in it for a few steps, less than a millisecond, until all requests are in the "
+    "queues of the brokers: what is lost or refused then is missed in the next state."
+)
+_ONE_SYNC: Final = (
+    "the driver waits here for one sync at most; ZooKeeper is asked for nothing, and brokers are "
+    "told nothing."
+)
+
+
+def _cells(state: str, faults: Iterable[str], why: str) -> dict[tuple[str, str], str]:
+    return {(state, fault): why for fault in faults}
+
+
+_WRITES: Final = ("foreign-write", "both-counters", "foreign-znodes", "zookeeper-refuses")
+_AT_ZOOKEEPER: Final = (
+    "lost-reply",
+    "lost-replies",
+    "zookeeper-freeze",
+    "zookeeper-restart",
+    "stale-server",
+    "session-expiry",
+    "epoch-bumped",
+    "controller-deleted",
+    "cut",
+    "delayed-bytes",
+)
+_AT_BROKERS: Final = (
+    "network-slow",
+    "broker-cut",
+    "broker-death",
+    "broker-shutdown",
+    "broker-leaves",
+)
+_AT_DISK: Final = ("disk-error", "disk-full")
 REASONS: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
     {
         **NOT_AIMED,
-        (
-            "WAIT_FOR_CONTROLLER_QUORUM",
-            "foreign-write",
-        ): "the controller writes nothing to ZooKeeper in this state.",
-        (
-            "WAIT_FOR_BROKERS",
-            "foreign-write",
-        ): "the controller writes nothing to ZooKeeper in this state.",
-        (
-            "WAIT_FOR_CONTROLLER_QUORUM",
-            "both-counters",
-        ): "the controller writes nothing to ZooKeeper in this state.",
-        (
-            "WAIT_FOR_BROKERS",
-            "both-counters",
-        ): "the controller writes nothing to ZooKeeper in this state.",
-        (
-            "WAIT_FOR_CONTROLLER_QUORUM",
-            "foreign-znodes",
-        ): "the controller writes nothing to ZooKeeper in this state.",
-        (
-            "WAIT_FOR_BROKERS",
-            "foreign-znodes",
-        ): "the controller writes nothing to ZooKeeper in this state.",
-        (
-            "WAIT_FOR_CONTROLLER_QUORUM",
-            "zookeeper-refuses",
-        ): "the controller writes nothing to ZooKeeper in this state.",
-        (
-            "WAIT_FOR_BROKERS",
-            "zookeeper-refuses",
-        ): "the controller writes nothing to ZooKeeper in this state.",
-        (
+        **_cells("UNINITIALIZED", _WRITES, _SILENT),
+        **_cells("WAIT_FOR_CONTROLLER_QUORUM", _WRITES, _SILENT),
+        **_cells("WAIT_FOR_CONTROLLER_QUORUM", (*_AT_ZOOKEEPER, *_AT_BROKERS), _ONE_SYNC),
+        **_cells("WAIT_FOR_BROKERS", _WRITES, _SILENT),
+        **_cells(
             "ZK_MIGRATION",
-            "foreign-znodes",
-        ): "the copy reads ZooKeeper, and reading is not forbidden.",
-        (
+            ("foreign-znodes", "zookeeper-refuses"),
+            "the copy reads ZooKeeper, and reading is not forbidden.",
+        ),
+        **_cells(
             "ZK_MIGRATION",
-            "zookeeper-refuses",
-        ): "the copy reads ZooKeeper, and reading is not forbidden.",
+            ("foreign-write", "both-counters"),
+            "the copy writes nothing to ZooKeeper, and both counters are read again at its end.",
+        ),
+        **_cells(
+            "ZK_MIGRATION",
+            ("controller-deleted",),
+            "the copy notices it at its end and the driver leaves the state; the restart is later.",
+        ),
+        **_cells(
+            "KRAFT_CONTROLLER_TO_BROKER_COMM",
+            (*_WRITES, *_AT_ZOOKEEPER, *_AT_BROKERS, *_AT_DISK),
+            _HANDS_OVER,
+        ),
+        **_cells(
+            "KRAFT_CONTROLLER_TO_BROKER_COMM",
+            ("controller-shutdown",),
+            "what is written already is in ZooKeeper when this state begins: a stop loses nothing.",
+        ),
         (
             "",
             "disk-slow",
         ): "it makes syncs late and fails none; where nothing is cut, nothing is lost or repeated.",
+        (
+            "",
+            "disk-restored",
+        ): "the backup is put in place only when ZooKeeper has more than it holds: later.",
     }
 )
 """The same, also ("", fault) -> why a fault does nothing there to what is under way."""
 OPEN: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
-        "UNINITIALIZED": frozenset(
-            {
-                "controller-crash",
-                "controller-kill",
-                "disk-reorders",
-                "disk-restored",
-                "zookeeper-restart",
-                "zookeeper-refuses",
-                "session-expiry",
-                "foreign-write",
-                "foreign-znodes",
-                "both-counters",
-                "cut",
-            }
-        ),
+        "WAIT_FOR_CONTROLLER_QUORUM": frozenset({"disk-full"}),
+        "WAIT_FOR_BROKERS": frozenset({"broker-shutdown"}),
+        "BECOME_CONTROLLER": frozenset({"both-counters"}),
+        "ZK_MIGRATION": frozenset({"broker-cut"}),
+        "SYNC_KRAFT_TO_ZK": frozenset({"controller-shutdown"}),
         "KRAFT_CONTROLLER_TO_BROKER_COMM": frozenset(
-            {
-                "controller-crash-in-step",
-                "controller-shutdown",
-                "controller-cloned",
-                "disk-error",
-                "disk-full",
-                "disk-restored",
-                "lost-reply",
-                "lost-replies",
-                "zookeeper-freeze",
-                "zookeeper-restart",
-                "zookeeper-refuses",
-                "stale-server",
-                "session-expiry",
-                "foreign-write",
-                "foreign-znodes",
-                "both-counters",
-                "epoch-bumped",
-                "controller-deleted",
-                "cut",
-                "network-slow",
-                "delayed-bytes",
-                "broker-cut",
-                "broker-death",
-                "broker-shutdown",
-                "broker-leaves",
-            }
-        ),
-        "WAIT_FOR_CONTROLLER_QUORUM": frozenset(
-            {
-                "controller-shutdown",
-                "disk-error",
-                "lost-reply",
-                "lost-replies",
-                "zookeeper-freeze",
-                "stale-server",
-                "epoch-bumped",
-                "controller-deleted",
-                "cut",
-                "network-slow",
-                "broker-death",
-                "broker-shutdown",
-                "broker-leaves",
-            }
-        ),
-        "ZK_MIGRATION": frozenset(
-            {
-                "controller-shutdown",
-                "disk-restored",
-                "foreign-write",
-                "both-counters",
-                "broker-death",
-            }
-        ),
-        "WAIT_FOR_BROKERS": frozenset({"disk-restored"}),
-        "BECOME_CONTROLLER": frozenset(
-            {
-                "disk-restored",
-                "foreign-write",
-                "foreign-znodes",
-                "both-counters",
-                "network-slow",
-                "broker-leaves",
-            }
+            {"controller-crash-in-step", "controller-cloned"}
         ),
     }
 )
-"""State -> faults that were aimed at it, did nothing that was counted, and have no reason known.
-
-A fault strikes in the first step of a state, often before anything is under way there.
-"""
+"""State -> faults that were aimed at it, did nothing that was counted, and have no reason known."""
 
 
 def reason(state: str, fault: str) -> str:

@@ -1,6 +1,6 @@
-"""What the records of a metadata log say, worked out a second time.
+"""The state that the records of a metadata log describe, derived independently of the product.
 
-The product replays records with ``emulator/metadata``; this page shares nothing with it but the
+The product replays records with ``emulator/metadata``; this module shares nothing with it but the
 records' declarations, so that a mistake made there is not made here as well. It knows what the
 checkers ask for, and nothing more.
 

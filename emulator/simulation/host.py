@@ -1,4 +1,4 @@
-"""One machine that runs controllers, one life after the other, on one disk."""
+"""One machine that runs controllers, one process after the other, on one disk."""
 
 from __future__ import annotations
 

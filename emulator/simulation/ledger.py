@@ -2,7 +2,7 @@
 
 Written from the bytes that a process hands to its disk, read with ``wire/`` alone, and counted as
 committed when the disk has synced them: with one voter that is all it takes. So a record that a
-later life has lost, or has otherwise, is noticed, and all that the log ever said is at hand.
+later life lacks or has with other content is noticed, and every earlier state can be looked up.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Ledger:
         """First and last offset of what becomes visible next, and whether it changes anything."""
 
     def fork(self) -> Ledger:
-        """A ledger that goes its own way from here on, for a copy of the disk."""
+        """An independent copy of this ledger, for a copy of the disk."""
         twin = Ledger()
         for name in ("_offsets", "_points", "_changes", "_group"):
             setattr(twin, name, list(getattr(self, name)))

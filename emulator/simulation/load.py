@@ -1,4 +1,4 @@
-"""What clients ask for, and what they may expect afterwards.
+"""The requests of clients, and the state to expect after their answers.
 
 One change of one thing at a time: as long as every answer arrives, exactly one state of each thing
 is possible. Where an answer never came, both states are, and the thing is left alone from then on

@@ -1,4 +1,4 @@
-"""Connections between the parts of a simulated cluster, with everything a network may do to them.
+"""Connections between the parts of a simulated cluster, and the faults a network may have.
 
 A connection has two directions; bytes keep their order in each, take a random time, and may arrive
 in pieces. An end that closes, or whose process dies, lets what it sent arrive first; a ``cut``
@@ -22,7 +22,7 @@ REFUSED_US = 1 * MS
 
 
 class Party(Protocol):
-    """Whoever has ends of connections."""
+    """An owner of ends of connections."""
 
     name: str
 

@@ -1,4 +1,4 @@
-"""Run a seed: ``simulate`` for programs, ``main`` for people."""
+"""Run seeds: ``simulate`` for programs, ``main`` for the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a simulated cluster is like and what happens to it, but for the seed."""
+"""The parameters of a simulated cluster and its faults, without the seed."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def quick(seed: int) -> Scenario:
 
 
 def long(seed: int) -> Scenario:
-    """Draw a cluster on which every fault comes down, some more than once."""
+    """Draw a cluster in which every fault strikes, some more than once."""
     rng = Random(f"long scenario {seed}")
     faults = [*FAULTS, *rng.choices(FAULTS, k=4)]
     rng.shuffle(faults)

@@ -1,8 +1,8 @@
-"""Virtual time: a queue of what happens next, and the story of what has happened.
+"""Virtual time: a queue of actions to come, and the lines of what has happened.
 
 Nothing here looks at a clock. Two things due at the same microsecond happen in the order they were
-asked for, so a run is a function of its seed alone; the story's digest tells whether two runs were
-the same.
+asked for, so a run is a function of its seed alone; the digest of the lines tells whether two runs
+were the same.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Make a failing run small: fewer faults, fewer requests of clients, the same broken promise.
+"""Reduce a failing run: fewer faults, fewer requests of clients, the same invariant broken.
 
 Faults and requests draw from random streams of their own, so leaving one out leaves the others as
 they are. Chunks are tried from large to small (Zeller, Hildebrandt: Simplifying and Isolating

@@ -1,8 +1,8 @@
-"""Draw a cluster in which almost everything may be on or off, big or small, fast or slow.
+"""Draw a cluster in which almost every feature may be on or off, large or small, fast or slow.
 
-A mix that always has everything hides what only a part of it brings out: with ZooKeeper frozen most
-of the time hardly any multi is ever in flight. So each seed draws which faults and which classes of
-requests it has, and how much of each.
+A mix that always has everything hides failures that only a part of it shows: with ZooKeeper frozen
+most of the time hardly any multi is ever in flight. So each seed draws which faults and which
+classes of requests it has, and how much of each.
 
 Source: Groce, Zhang, Eide, Chen, Regehr: Swarm Testing, ISSTA 2012; FoundationDB's simulator.
 """

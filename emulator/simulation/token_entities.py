@@ -1,4 +1,4 @@
-"""What ZooKeeper should hold of delegation tokens, written down a second time.
+"""What ZooKeeper should hold of delegation tokens, implemented a second time.
 
 As ``tree_check``, of which it is a part, it shares nothing with the product but Kafka's formats.
 """

@@ -1,4 +1,4 @@
-"""What a ZooKeeper tree should hold for a metadata log, written down a second time.
+"""What a ZooKeeper tree should hold for a metadata log, implemented a second time.
 
 The product writes with ``emulator/migration/zk_tree`` and compares with the same code; this page
 shares nothing with it but the formats' definition (kafka.zk.ZkData, Kafka 3.9), so that a mistake

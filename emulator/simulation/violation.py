@@ -1,4 +1,4 @@
-"""What ends a run: a promise of the product that did not hold."""
+"""The exception that ends a run: an invariant did not hold."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A whole cluster in one process: controllers, ZooKeeper, brokers, clients.
 
-The controllers are the product, byte for byte; the rest are models. A world does nothing by itself:
-``run.py`` moves it, faults are handed to it, and whoever wants to judge looks on.
+The controllers are the product and exchange bytes; everything else is a model. A world does nothing
+by itself: ``run.py`` steps it, faults act on it, and onlookers judge it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from emulator.zookeeper.ops import ZkOp
 RESTART_MS: Final = (5, 800)
 CALM_US: Final = (100, 3_000)
 SOMEBODY: Final = 1
-"""Session of whoever writes to ZooKeeper and is neither a controller nor a broker."""
+"""Session of a client of ZooKeeper that is neither a controller nor a broker."""
 MIGRATION: Final = 1
 """The state of the migration in the log once the copy is in it."""
 

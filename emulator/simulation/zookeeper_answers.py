@@ -1,4 +1,4 @@
-"""What the answers of the ZooKeeper model mean for whoever asked: refused, or asked for again."""
+"""What the answers of the ZooKeeper model mean for a client: refused, or repeated."""
 
 from __future__ import annotations
 

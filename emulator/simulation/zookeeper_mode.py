@@ -1,4 +1,4 @@
-"""The tree a ZooKeeper-mode cluster leaves for the migration to find."""
+"""The tree of a ZooKeeper-mode cluster before the migration."""
 
 from __future__ import annotations
 

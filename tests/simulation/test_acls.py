@@ -15,7 +15,7 @@ def test_acls_end_the_same_in_both_stores(simulate, level):
         report = simulate(
             seed,
             Scenario(
-                changes=30,
+                changes=36,
                 acl_changes_every_ms=20,
                 metadata_version=level,
                 faults=faults,

@@ -89,7 +89,7 @@ def test_the_aimed_seeds_aim_at_every_pair_in_turn():
 
 def test_a_record_becomes_a_table(tmp_path, monkeypatch):
     page, record = tmp_path / "page.md", tmp_path / "record.json"
-    page.write_text(f"before\n{effects.BEGIN}old\n{effects.END}after\n")
+    page.write_text(f"before\n{effects.BEGIN}a former table\n{effects.END}after\n")
     counts = {"DUAL_WRITE": {"cut": {"seeds": 3, "struck": 5}}}
     content = {"seeds": 9, "kind": "aimed", "first_seed": 1, "commit": "c" * 40, "effects": counts}
     record.write_text(json.dumps(content))
@@ -98,7 +98,10 @@ def test_a_record_becomes_a_table(tmp_path, monkeypatch):
     assert effects.main() == 0
     text = page.read_text()
     assert re.search(r"^\| `cut` \|.* \| 3 of 5 \|$", text, re.MULTILINE)
+    monkeypatch.setattr("sys.argv", ["effects", str(Path(record)), str(Path(record))])
+    assert effects.main() == 0
+    assert re.search(r"^\| `cut` \|.* \| 6 of 10 \|$", page.read_text(), re.MULTILINE)
     assert "9 seeds of kind `aimed` from 1, made on commit cccccccccccc.\n" in text
-    assert "old" not in text
+    assert "a former table" not in text
     assert text.startswith("before\n")
     assert text.endswith("after\n")

@@ -9,7 +9,9 @@ import pytest
 from emulator.simulation.faults import RECIPES
 from emulator.simulation.faults.strike import Strike
 from emulator.simulation.scenario import Scenario
+from emulator.simulation.violation import Violated
 from emulator.simulation.world import World
+from wire import messages as m
 
 
 @pytest.mark.parametrize("name", ["network-slow", "disk-slow"])
@@ -27,3 +29,27 @@ def test_after_two_faults_that_overlap_everything_is_as_fast_as_before(name):
         world.scheduler.step()
     assert world.network.delay_us == usual
     assert world.process.sync_us == world.scenario.sync_us
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_broker_is_started_again_if_it_was_unregistered_and_may_not_be_forgotten_else(known):
+    """As when the request arrives late: the broker was away, has come back and registered."""
+    world = World(1, Scenario())
+    world.begin()
+    while len(world.able_brokers()) < 3:
+        world.scheduler.step()
+    gone, other, _ = world.brokers.values()
+    if known:
+        world.unregistered.add(gone.id)
+    other.ask(m.UnregisterBrokerRequest(broker_id=gone.id), 0, lambda _: None)
+
+    def until_it_is_gone() -> None:
+        while world.brokers[gone.id] is gone:
+            world.scheduler.step()
+
+    if known:
+        until_it_is_gone()
+        assert not gone.alive
+    else:
+        with pytest.raises(Violated, match="was forgotten"):
+            until_it_is_gone()

@@ -144,30 +144,6 @@ def test_who_stops_to_be_the_controller_answers_so_though_a_change_may_be_commit
         assert not report.failure, str(report)
 
 
-def test_a_broker_whose_unregistration_came_late_is_started_again(simulate):
-    """The request was on its way while the broker came back and registered."""
-    story = Scenario(
-        faults=("disk-slow/0", "network-slow/1", "network-slow/2", "broker-leaves/3"),
-        topics=0,
-        partitions_max=12,
-        changes=6,
-        change_every_ms=5,
-        metadata_version="3.7-IV2",
-        bound=40,
-        zookeeper_delay_us=(100, 200_000),
-        sync_us=(5_000, 60_000),
-        snapshot_interval_ms=300,
-        batch_size=1,
-        moves_every_ms=120,
-        client_changes_every_ms=15,
-        acl_changes_every_ms=15,
-        token_changes_every_ms=90,
-    )
-    report = simulate(7010506, story)
-    assert not report.failure, str(report)
-    assert any("broker-2#3" in line for line in report.lines)
-
-
 def test_the_log_keeps_the_batch_that_a_claim_on_its_way_names(simulate):
     """A snapshot was taken and the log trimmed before the claim was answered: after a crash in the
     copy's last step the log of the claim was taken for another one, for good."""

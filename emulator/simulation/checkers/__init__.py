@@ -1,8 +1,8 @@
-"""What must hold, as named objects that look on and change nothing.
+"""The invariants, each an object with a name that observes a run and changes nothing.
 
 Each looks after every step of a controller process, after every request that ZooKeeper has served,
-at every request that a broker receives, and at the end, when nothing is on its way any more. Their
-names are explained in ``docs/simulation.md``; the numbers are those of the invariants in
+at every request that a broker receives, and at the end, when no message is under way. Their names
+are explained in ``docs/simulation.md``; the numbers are those of the invariants in
 ``ARCHITECTURE.md``.
 """
 
@@ -34,4 +34,4 @@ ALL: Final[tuple[type[Checker], ...]] = (
     HandlersCope,
     BrokersAgree,
 )
-"""In the order in which they are asked whether everything is at rest: cheap ones matter little."""
+"""In the order in which they are called."""

@@ -1,4 +1,4 @@
-"""What clients were promised."""
+"""The answers that clients receive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every checker is."""
+"""The base class of all checkers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONTROLLER: Final = "/controller"
 
 
 class Checker:
-    """Looks on and changes nothing; every method may raise Violated.
+    """Observes a run and changes nothing; every method may raise Violated.
 
     Each judges by what can be seen from outside: the bytes on the disks, ZooKeeper's tree, what
     arrives at brokers and clients. ``name`` is explained in ``docs/simulation.md``.

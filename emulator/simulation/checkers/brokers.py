@@ -1,4 +1,4 @@
-"""What brokers are told, and what they believe in the end."""
+"""The control requests that brokers receive, and the state they have at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who writes to ZooKeeper, and how far the counters of the chain say that it came."""
+"""Which process writes to ZooKeeper, and the position that the counters of the chain record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far ZooKeeper is behind, and what the controller says of it."""
+"""How many records ZooKeeper lacks, and what the gauges of the controller say."""
 
 from __future__ import annotations
 

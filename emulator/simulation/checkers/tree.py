@@ -1,4 +1,4 @@
-"""What ZooKeeper's tree shows, beside what the log says."""
+"""The content of ZooKeeper's tree, compared with the log."""
 
 from __future__ import annotations
 

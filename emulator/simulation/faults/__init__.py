@@ -1,4 +1,4 @@
-"""Named faults: each a recipe that begins now and mends itself after a while.
+"""Named faults: each a recipe that begins now and ends by itself after some time.
 
 None of them breaks a promise of ZooKeeper, TCP or a disk: everything here was seen, or may be seen,
 with the real ones (``docs/simulation.md`` says where).

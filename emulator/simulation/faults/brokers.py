@@ -1,4 +1,4 @@
-"""What happens to brokers."""
+"""Faults of brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to controllers and their disks."""
+"""Faults of controllers and their disks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def controller_shutdown(strike: Strike) -> None:
 
 
 def controller_pause(strike: Strike) -> None:
-    """A machine is paused, another takes over its disk; then the first runs on, knowing nothing.
+    """A machine is paused, another takes over its disk; then the first runs on, unaware of it.
 
     The same as a second controller with an older epoch: its next write must fail and be its last.
     It wakes only after a later one has claimed: before that no other voter could have stopped it

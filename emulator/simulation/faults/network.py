@@ -1,4 +1,4 @@
-"""What happens to connections."""
+"""Faults of connections."""
 
 from __future__ import annotations
 

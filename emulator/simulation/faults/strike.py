@@ -1,4 +1,4 @@
-"""One fault under way."""
+"""One fault in progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to ZooKeeper, and what others do in it."""
+"""Faults of ZooKeeper, and writes of other clients to it."""
 
 from __future__ import annotations
 
