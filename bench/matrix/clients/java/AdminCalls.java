@@ -350,8 +350,10 @@ public final class AdminCalls {
             Map.of(new TopicPartition("j1", 0), OffsetSpec.latest())).all());
         calls.put("listOffsets nosuch", () -> admin.listOffsets(
             Map.of(new TopicPartition("nosuch", 0), OffsetSpec.latest())).all());
+        TopicPartition first = new TopicPartition("j1", 0);
+        // The result does not print itself.
         calls.put("deleteRecords", () -> admin.deleteRecords(
-            Map.of(new TopicPartition("j1", 0), RecordsToDelete.beforeOffset(0))).lowWatermarks());
+            Map.of(first, RecordsToDelete.beforeOffset(0))).lowWatermarks().get(first).get().lowWatermark());
         calls.put("describeProducers", () -> admin.describeProducers(
             List.of(new TopicPartition("j1", 0))).all());
         calls.put("describeReplicaLogDirs", () -> admin.describeReplicaLogDirs(
