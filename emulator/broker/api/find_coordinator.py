@@ -12,6 +12,9 @@ broker asks for itself.
 
 from __future__ import annotations
 
+import sys
+from array import array
+from operator import mul
 from typing import Final, NamedTuple
 
 from emulator.broker.api.metadata import OFFSETS, TRANSACTIONS, creatable
@@ -30,6 +33,10 @@ BATCHES_SINCE: Final = 4
 SHARES_SINCE: Final = 6
 NOBODY: Final = KnownNode(-1, "", -1, None)
 HASH_MASK: Final = 2**32 - 1
+_BLOCK: Final = 1_024
+_SHIFTS: Final = tuple(pow(31, count, 2**32) for count in range(_BLOCK + 1))
+"""Powers of 31; a block of units is hashed at once, as keys may have megabytes."""
+_POWERS: Final = _SHIFTS[_BLOCK - 1 :: -1]
 _TEXTS: Final = {
     ErrorCode.NONE: "NONE",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
@@ -98,10 +105,14 @@ def partition_for(key: str, partitions: int) -> int:
     >>> partition_for("my-group", 50), partition_for("polygenelubricants", 50)
     (12, 0)
     """
+    units = array("H", key.encode("utf-16-le", "surrogatepass"))
+    if sys.byteorder == "big":
+        units.byteswap()
     hashed = 0
-    units = key.encode("utf-16-be", "surrogatepass")
-    for at in range(0, len(units), 2):
-        hashed = (31 * hashed + int.from_bytes(units[at : at + 2], "big")) & HASH_MASK
+    for at in range(0, len(units), _BLOCK):
+        block = units[at : at + _BLOCK]
+        powers = _POWERS[-len(block) :]
+        hashed = (hashed * _SHIFTS[len(block)] + sum(map(mul, block, powers))) & HASH_MASK
     signed = hashed - (hashed >> 31 << 32)
     positive = 0 if signed == -(2**31) else abs(signed)
     return positive % partitions

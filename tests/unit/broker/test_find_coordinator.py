@@ -48,6 +48,16 @@ def test_surrogates_are_two_units():
     assert partition_for("\U0001f600", 10**9) == 55_357 * 31 + 56_832
 
 
+@pytest.mark.parametrize("length", [1, 31, 1_023, 1_024, 1_025, 2_500])
+def test_a_long_key_is_hashed_as_java_does(length: int):
+    key = "".join(chr(97 + number * number % 2_000) for number in range(length))
+    hashed = 0
+    for char in key:
+        hashed = (31 * hashed + ord(char)) % 2**32
+    signed = hashed - 2**32 if hashed >= 2**31 else hashed
+    assert partition_for(key, 10**9 + 7) == abs(signed) % (10**9 + 7)
+
+
 def test_the_leader_of_the_partition_is_the_coordinator():
     leaders = {key: 1 + partition_for(key, 50) % 3 for key in ("a", "b", "c")}
     assert set(leaders.values()) == {1, 2, 3}
