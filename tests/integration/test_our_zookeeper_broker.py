@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from bench.load.cluster_api import call, create_topics, shape, topic
+from bench.load.cluster_api import call, create_topics, delete_topic, shape, topic
 from bench.rig.bridge import Bridge
 from bench.rig.bridge_broker import BridgeBroker
 from bench.rig.kafka import Broker
@@ -175,6 +175,36 @@ def test_it_obeys_a_kafka_broker_that_is_the_zookeeper_controller(
     wait_for("the take-over", lambda: controllers(ours) == {0, 1})
     assert created(ours, "by_kraft") == 0
     _same_topics(kafka, ours, {"first", "by_zookeeper", "by_kraft"})
+    assert ours.stop() == 0
+    assert any("granted" in line for line in ours.lines())
+
+
+@pytest.mark.requirement("A01", "A02")
+@pytest.mark.parametrize(("release", "protocol"), [("3.9.2", "2.7"), ("3.4.1", "3.4")])
+def test_older_controllers_are_obeyed(
+    tmp_path: Path,
+    make_zookeeper: Callable[..., ZooKeeper],
+    ended: Callable[[Any], Any],
+    release: str,
+    protocol: str,
+) -> None:
+    """At protocol 2.7 topics have no ids, and requests are of older versions."""
+    zookeeper = make_zookeeper(fsync=False)
+    level = {"inter.broker.protocol.version": protocol}
+    kafka, ours = (
+        ended(kind(release, one, tmp_path, zookeeper, broker_count=1, properties=level))
+        for one, kind in enumerate((Broker, BridgeBroker))
+    )
+    kafka.start().wait_started()
+    ours.start().wait_started()
+    wait_for("both", lambda: {one.node_id for one in metadata(ours).brokers} == {0, 1})
+    asyncio.run(create_topics(kafka.bootstrap, [topic("first", 4, 2, {})]))
+    _same_topics(kafka, ours, {"first"})
+    without = {one.topic_id == bytes(16) for one in metadata(ours).topics}
+    assert without == {protocol == "2.7"}
+    assert controllers(ours) == {0}
+    asyncio.run(delete_topic(kafka.bootstrap, "first"))
+    _same_topics(kafka, ours, set())
     assert ours.stop() == 0
     assert any("granted" in line for line in ours.lines())
 
