@@ -1,0 +1,1 @@
+"""Our broker beside Kafka's, and fleets of ours on both controllers."""
