@@ -39,8 +39,7 @@ class Cluster:
     """A controller in KRaft mode, and brokers, for one test.
 
     ``async with Cluster() as cluster:`` and ``with Cluster() as cluster:`` start it, stop it and
-    remove its folder. Several may run at once. It needs no ZooKeeper; to migrate from one, give the
-    controller ``zookeeper.connect`` and ``zookeeper.metadata.migration.enable`` as properties.
+    remove its folder. Several may run at once. All of it is KRaft mode, without ZooKeeper.
 
     Args:
         brokers: how many, with the ids 0 and up. They answer from the metadata and forward changes

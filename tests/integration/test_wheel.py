@@ -93,3 +93,25 @@ def test_the_command_works_without_extras(installed, arguments):
     done = installed("kraft-bridge", *arguments)
     assert done.returncode == 0, done.stderr
     assert done.stdout
+
+
+def test_a_cluster_starts_without_extras(installed):
+    code = """
+from emulator.testing import Cluster
+with Cluster(brokers=1) as cluster:
+    assert cluster.status()["active"]
+"""
+    done = installed("python", "-c", code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_pytest_finds_the_plugin(installed, tmp_path):
+    library = tmp_path / "library"
+    for name in closure(["pytest"]):
+        copy_distribution(name, library)
+    test = tmp_path / "test_it.py"
+    test.write_text("def test_it(kraft_cluster):\n    assert kraft_cluster.status()['active']\n")
+    start = f"import sys; sys.path.insert(0, {str(library)!r}); import pytest"
+    done = installed("python", "-c", f"{start}; sys.exit(pytest.main(['-q', {str(test)!r}]))")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout

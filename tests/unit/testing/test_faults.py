@@ -117,7 +117,7 @@ def test_a_script_that_cannot_be_read_is_refused_before_the_start() -> None:
 
 # ---------------------------------------------------------------- over HTTP
 @pytest.fixture
-def cluster() -> Iterator[Cluster]:
+def node() -> Iterator[Cluster]:
     with Cluster(properties=SETTINGS) as made:
         yield made
 
@@ -148,32 +148,32 @@ def ask(
             return error.code, error.read().decode()
 
 
-def test_faults_are_set_shown_and_removed_over_http(cluster: Cluster) -> None:
-    assert ask(cluster) == (200, [])
+def test_faults_are_set_shown_and_removed_over_http(node: Cluster) -> None:
+    assert ask(node) == (200, [])
     text = b'[[fault]]\napi = "DescribeCluster"\nerror = "UNKNOWN_SERVER_ERROR"\ntimes = 1\n'
     written = {"api": "DescribeCluster", "error": "UNKNOWN_SERVER_ERROR", "times": 1}
     shown = {**written, "calls": 0, "fired": 0, "unfit": ""}
-    assert ask(cluster, "POST", text) == (200, [shown])
-    assert cluster.request(m.DescribeClusterRequest(endpoint_type=2)).error_code == -1
+    assert ask(node, "POST", text) == (200, [shown])
+    assert node.request(m.DescribeClusterRequest(endpoint_type=2)).error_code == -1
     shown["calls"] = shown["fired"] = 1
-    assert ask(cluster) == (200, [shown])
+    assert ask(node) == (200, [shown])
     body = json.dumps({"fault": [{**written, "may_miss": True}]}).encode()
-    assert len(ask(cluster, "POST", body, kind="application/json; charset=utf-8")[1]) == 2
-    assert ask(cluster, "DELETE") == (200, [])
-    assert cluster.request(m.DescribeClusterRequest(endpoint_type=2)).error_code == 0
-    assert ask(cluster, "PUT", b"")[0] == 405
+    assert len(ask(node, "POST", body, kind="application/json; charset=utf-8")[1]) == 2
+    assert ask(node, "DELETE") == (200, [])
+    assert node.request(m.DescribeClusterRequest(endpoint_type=2)).error_code == 0
+    assert ask(node, "PUT", b"")[0] == 405
 
 
 @pytest.mark.parametrize("token", ["", "wrong", "ä"])
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 def test_without_the_token_nothing_is_told_or_changed(
-    cluster: Cluster, token: str, method: str
+    node: Cluster, token: str, method: str
 ) -> None:
     given = token.encode().decode("latin-1") if token else ""
-    code, said = ask(cluster, method, b'[[fault]]\napi = "Fetch"\ndrop = true\n', token=given)
+    code, said = ask(node, method, b'[[fault]]\napi = "Fetch"\ndrop = true\n', token=given)
     assert code == 403
-    assert token_of(cluster) not in said
-    assert cluster.faults == []
+    assert token_of(node) not in said
+    assert node.faults == []
 
 
 def test_the_token_is_for_its_user_only_and_goes_with_the_node(tmp_path: Path) -> None:
@@ -222,11 +222,11 @@ BODIES = [
     ("body", "code", "said"), BODIES, ids=["bytes", "deep", "api", "long", "dots"]
 )
 def test_a_hostile_body_is_refused_and_changes_nothing(
-    cluster: Cluster, body: bytes, code: int, said: str
+    node: Cluster, body: bytes, code: int, said: str
 ) -> None:
-    found, why = ask(cluster, "POST", body)
+    found, why = ask(node, "POST", body)
     assert (found, said in why) == (code, True)
-    assert cluster.faults == []
+    assert node.faults == []
 
 
 @pytest.mark.parametrize(
@@ -241,22 +241,22 @@ def test_a_hostile_body_is_refused_and_changes_nothing(
         ("Content-Length: 3\r\nHost: x", 403),
     ],
 )
-def test_a_hostile_head_is_refused(cluster: Cluster, head: str, code: int) -> None:
-    host, _, port = cluster.http().removeprefix("http://").rpartition(":")
+def test_a_hostile_head_is_refused(node: Cluster, head: str, code: int) -> None:
+    host, _, port = node.http().removeprefix("http://").rpartition(":")
     with socket.create_connection((host, int(port)), 10) as peer:
         peer.sendall(f"POST /faults HTTP/1.1\r\n{head}\r\n\r\nabc".encode("latin-1"))
         answer = b""
         while data := peer.recv(4096):
             answer += data
     assert answer.startswith(f"HTTP/1.1 {code} ".encode())
-    assert ask(cluster) == (200, [])
+    assert ask(node) == (200, [])
 
 
-def test_a_body_that_comes_in_pieces_is_taken_once(cluster: Cluster) -> None:
-    host, _, port = cluster.http().removeprefix("http://").rpartition(":")
+def test_a_body_that_comes_in_pieces_is_taken_once(node: Cluster) -> None:
+    host, _, port = node.http().removeprefix("http://").rpartition(":")
     body = b'[[fault]]\napi = "DescribeCluster"\ndrop = true\nmay_miss = true\n'
     head = (
-        f"POST /faults HTTP/1.1\r\nAuthorization: Bearer {token_of(cluster)}\r\n"
+        f"POST /faults HTTP/1.1\r\nAuthorization: Bearer {token_of(node)}\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
     ).encode()
     with socket.create_connection((host, int(port)), 10) as peer:
@@ -264,4 +264,4 @@ def test_a_body_that_comes_in_pieces_is_taken_once(cluster: Cluster) -> None:
         for part in (head[:9], head[9:], body[:20], body[20:], body):
             peer.sendall(part)
         assert peer.recv(4096).startswith(b"HTTP/1.1 200 ")
-    assert len(cluster.faults) == 1
+    assert len(node.faults) == 1
