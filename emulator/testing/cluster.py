@@ -370,10 +370,9 @@ class Cluster:
 async def _wait(future: Future[Any], timeout_s: float) -> None:
     """Wait for a future of a thread; a wait that is cancelled or ends does not cancel it."""
     waiting = asyncio.wrap_future(future)
+    # Looked at, so that asyncio does not call an error forgotten, also after a cancelled wait.
+    waiting.add_done_callback(lambda done: done.cancelled() or done.exception())
     await asyncio.wait([waiting], timeout=timeout_s)
-    if waiting.done():
-        # Looked at, so that asyncio does not call an error forgotten.
-        waiting.exception()
 
 
 def _not_started(error: BaseException) -> BaseException:

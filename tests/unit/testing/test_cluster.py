@@ -7,11 +7,13 @@ import gc
 import os
 import socket
 import threading
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
 from emulator.testing import Cluster, ClusterError, Fault
+from emulator.testing.cluster import _wait
 from wire import messages as m
 
 
@@ -214,6 +216,24 @@ def test_a_cluster_starts_once() -> None:
         with pytest.raises(ClusterError, match="started already"), cluster:
             raise AssertionError("started twice")
         assert cluster.status()["active"]
+
+
+def test_an_error_after_a_cancelled_wait_is_not_called_forgotten(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def work() -> None:
+        future: Future[None] = Future()
+        waiting = asyncio.ensure_future(_wait(future, 10))
+        await asyncio.wait([waiting], timeout=0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        future.set_exception(KeyError("late"))
+        # Until the loop has taken it over.
+        await asyncio.wait([asyncio.ensure_future(asyncio.Event().wait())], timeout=0.05)
+
+    asyncio.run(work())
+    gc.collect()
+    assert "never retrieved" not in caplog.text
 
 
 def test_a_start_that_is_cancelled_leaves_nothing() -> None:
