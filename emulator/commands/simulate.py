@@ -55,6 +55,9 @@ def simulate(  # noqa: PLR0917  # one option each
     if kind not in KINDS:
         typer.echo(f"kraft-bridge: --kind is one of {', '.join(KINDS)}, not {kind}", err=True)
         raise typer.Exit(2)
+    if record is not None and not _may_keep(record):
+        typer.echo(f"kraft-bridge: --record: {record} cannot be written", err=True)
+        raise typer.Exit(2)
     first = int.from_bytes(os.urandom(5), "big") if seed is None else seed
     began = time.monotonic()
     end = None if hours is None else began + hours * 3_600
@@ -79,6 +82,15 @@ def simulate(  # noqa: PLR0917  # one option each
     if record is not None:
         _keep(record, kind, first, strikes, failed, seconds)
     raise typer.Exit(1 if failed else 0)
+
+
+def _may_keep(record: Path) -> bool:
+    """Whether a record may be written there: asked before a run that may take hours."""
+    try:
+        record.parent.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return not record.is_dir() and os.access(record if record.exists() else record.parent, os.W_OK)
 
 
 def _run(seeds: list[int], kind: str) -> list[Report]:
@@ -144,5 +156,4 @@ def _keep(  # noqa: PLR0917  # the columns of a record
         "seconds": round(seconds, 1),
         "seeds_per_minute": round(done / seconds * 60, 1),
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final, TypeVar
 
+from emulator.migration.states import State
 from emulator.simulation import scenario as scenarios
 from emulator.simulation.aftermath import Struck
 from emulator.simulation.aimed import aimed
@@ -30,6 +31,7 @@ KINDS: Final[dict[str, Callable[[int], Scenario]]] = {
     "swarm": swarm,
     "aimed": aimed,
 }
+STATES: Final = frozenset(state.value for state in State)
 LAST_LINES: Final = 40
 UNDER_FAULTS_MS_MAX: Final = 600_000
 """Time within which the migration must be done and every fault have ended."""
@@ -79,6 +81,8 @@ class Run:
     # ---------------------------------------------------------------- faults
     def _plan(self, plan: Planned) -> None:
         world, scenario = self.world, self.world.scenario
+        if plan.state and plan.state not in STATES:
+            raise ValueError(f"{plan.state} is no state of the migration driver")
         recipe = RECIPES[plan.name]
         strike = Strike(world, plan.name, Random(f"{world.seed} {plan.name} {plan.key}"))
         self._strikes.append(strike)

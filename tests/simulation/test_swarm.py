@@ -15,8 +15,8 @@ from emulator.simulation.swarm import swarm
 
 FIRST = 100
 SEEDS = range(FIRST, FIRST + 60, 12)
-LONG = (114, 117, 118, 133, 139, 140)
-"""Seeds that take as long as five others each."""
+LONG = (123, 133, 140, 156)
+"""Seeds that take as long as several others each."""
 
 
 @pytest.mark.requirement("G06", "W07", "Z02", "Z03")
@@ -95,3 +95,18 @@ def test_the_verb_refuses_a_kind_it_does_not_know():
     done = CliRunner().invoke(app, ["simulate", "--kind", "odd"])
     assert done.exit_code == 2
     assert "--kind is one of" in done.output
+
+
+@pytest.mark.parametrize("record", ["/proc/nowhere/sim.json", "/proc"])
+def test_the_verb_refuses_a_record_that_it_could_not_write_in_the_end(record):
+    done = CliRunner().invoke(
+        app, ["simulate", "--kind", "quick", "--seed", "1", "--record", record]
+    )
+    assert done.exit_code == 2
+    assert f"--record: {record} cannot be written" in done.output
+
+
+@pytest.mark.parametrize("fault", ["cut@DUALWRITE", "cut@DUAL_WRITE+", "Cut", "cut//2"])
+def test_a_fault_that_is_mistyped_is_refused(simulate, fault):
+    with pytest.raises(ValueError, match=r"state|a fault is"):
+        simulate(1, Scenario(faults=(fault,)))
