@@ -68,6 +68,8 @@ public final class ToolHost {
             try {
                 count = in.readInt();
             } catch (EOFException end) {
+                // A client that a main class has left open may have a thread that keeps Java alive.
+                Runtime.getRuntime().halt(0);
                 return;
             }
             String[] words = new String[count];

@@ -3,6 +3,7 @@
 import json
 import re
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -141,3 +142,31 @@ def test_kafka_tools_and_compiled_helpers_run(kafka_tool, compile_java, tmp_path
     from bench.rig.java_tools import java
 
     assert java([classes], "Say", "hello") == b"hello"
+
+
+LINGERS = """
+public final class Lingers {
+    public static void main(String[] words) throws Exception {
+        new Thread(() -> {
+            try { Thread.sleep(600_000); } catch (InterruptedException end) { }
+        }).start();
+        System.out.print("pid " + ProcessHandle.current().pid());
+    }
+}
+"""
+
+
+@pytest.mark.jvm
+def test_the_process_of_the_tools_ends_with_its_input(tmp_path):
+    source = tmp_path / "Lingers.java"
+    source.write_text(LINGERS)
+    program = (
+        "import sys; from pathlib import Path; from bench.rig.tool_host import ToolHost\n"
+        "print(ToolHost(sources=[Path(sys.argv[1])]).start().run('Lingers').out, flush=True)\n"
+        "import os; os._exit(1)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, source], capture_output=True, text=True, check=False
+    )
+    stat = Path("/proc", done.stdout.removeprefix("pid ").strip(), "stat")
+    wait_for("end of Java", lambda: not stat.exists() or ") Z " in stat.read_text(), 10)
