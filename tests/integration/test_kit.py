@@ -147,8 +147,9 @@ def test_kafka_tools_and_compiled_helpers_run(kafka_tool, compile_java, tmp_path
 LINGERS = """
 public final class Lingers {
     public static void main(String[] words) throws Exception {
+        var never = new java.util.concurrent.CountDownLatch(1);
         new Thread(() -> {
-            try { Thread.sleep(600_000); } catch (InterruptedException end) { }
+            try { never.await(); } catch (InterruptedException end) { }
         }).start();
         System.out.print("pid " + ProcessHandle.current().pid());
     }
