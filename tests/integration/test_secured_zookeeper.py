@@ -19,6 +19,7 @@ from bench.rig.cluster import Cluster
 from bench.rig.fault_proxy import FaultProxy
 from bench.rig.kafka import Broker
 from bench.rig.waiting import wait_for
+from tests.integration.node_stage import new_topic
 from tests.integration.secured_stage import (
     NOBODY,
     WORLD_READ,
@@ -28,6 +29,7 @@ from tests.integration.secured_stage import (
     shown,
 )
 from wire import messages as m
+from wire.errors import ErrorCode
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
@@ -171,9 +173,16 @@ def test_wrong_credentials_are_named_and_lose_nothing(stage: SecuredStage) -> No
     assert "another kind of login" in stage.why("no session with ZooKeeper")
     with stage.written_once() as names:
         names.append(stage.name())
-        stage.create(names[-1])  # in the log while ZooKeeper is out of reach
+        sent_away(stage, names[-1])
         stage.restart(stage.usual)
         stage.bridge.wait_dual_write()
+        stage.create(names[-1])
+
+
+def sent_away(stage: SecuredStage, name: str) -> None:
+    """Nothing is taken while ZooKeeper is out of reach and may know another log."""
+    (answered,) = stage.ask(new_topic(name))
+    assert answered.error == ErrorCode.NOT_CONTROLLER
 
 
 def test_an_identity_that_owns_nothing_is_told_which_znode(stage: SecuredStage) -> None:
@@ -251,9 +260,10 @@ def test_a_certificate_that_has_expired_is_named_and_a_renewed_one_taken(
     assert f"zookeeper.ssl.keystore.location={path}" in why
     with stage.written_once() as names:
         names.append(stage.name())
-        stage.create(names[-1])
+        sent_away(stage, names[-1])
         assert ensemble.authority.issue("renewed") == path
         stage.bridge.wait_dual_write()
+        stage.create(names[-1])
 
 
 def failures(ensemble: Ensemble) -> dict[str, tuple[dict[str, object], str, str]]:
