@@ -16,7 +16,13 @@ from tests.unit.commands.running import run
 from wire import messages as m
 from wire.check import check
 
-VERB = [sys.executable, "-m", "emulator.cli", "wire"]
+MAIN = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+from emulator.cli import main
+main()
+"""
+VERB = [sys.executable, "-c", MAIN, "wire"]
 
 
 def started(*arguments: object) -> subprocess.Popen[str]:
