@@ -47,7 +47,9 @@ class WriteBehindModel:
     def run(self) -> list[rows.Row]:
         """Run to the end and return every row."""
         parameters = msgspec.json.encode({"bound": self.bound, "rate": 1000 / self.every_ms})
-        self.trace.append(rows.RunRow(1, 0, 10**18, "host", "0", "3.9", parameters.decode()))
+        self.trace.append(
+            rows.RunRow(rows.SCHEMA_VERSION, 0, 10**18, "host", "0", "3.9", parameters.decode())
+        )
         total = self.seconds * 1000
         for index in range(int(total / self.every_ms)):
             self._at(1 + index * self.every_ms, partial(self._arrive, index))
