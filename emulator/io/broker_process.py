@@ -26,7 +26,6 @@ from emulator.faults.script import FaultScript
 from emulator.io import descriptors, http, serving
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk, FolderLockedError
-from emulator.io.faults_route import FaultsRoute
 from emulator.io.logging import logger
 from emulator.io.run import Shell
 from emulator.seam import Halt, Log, ReplaceFile
@@ -130,7 +129,6 @@ class BrokerProcess:
     ) -> None:
         self.config = config
         self.faults = faults
-        self._faults_route: FaultsRoute | None = None
         self.clock = clock
         self.log = log
         self.http_port = -1
@@ -185,27 +183,16 @@ class BrokerProcess:
             serving.BindError: an address cannot be bound.
         """
         assert self.shell is not None
-        host, port = self.config.listeners[0].host, self.config.metrics_port
-        try:
-            await serving.listen(self.shell, self.config.listeners, sockets)
-            server, self.http_port = await serving.serve_http(self._routes(), host, port, self.log)
-        except BaseException:
-            await self.shell.stop()
-            raise
-        try:
+        listeners = self.config.listeners
+        opened = serving.opened(self.shell, listeners, sockets, self._endpoint(), self.log)
+        async with opened as self.http_port:
             return await self.shell.run(ready)
-        finally:
-            if server is not None:
-                server.close()
-            if self._faults_route is not None:
-                self._faults_route.close()
 
-    def _actions(self) -> http.Actions:
-        if self.faults is None or not self.config.faults_enabled:
-            return {}
-        folder = Path(self.config.metadata_log_dir)
-        self._faults_route = FaultsRoute(self.faults, folder, self.log)
-        return {"/faults": self._faults_route.answer}
+    def _endpoint(self) -> serving.HttpEndpoint:
+        config = self.config
+        faults = self.faults if config.faults_enabled else None
+        host, folder = config.listeners[0].host, Path(config.metadata_log_dir)
+        return serving.HttpEndpoint(host, config.metrics_port, self._routes(), faults, folder)
 
     def _routes(self) -> http.Routes:
         def metrics() -> http.Page:

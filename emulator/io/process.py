@@ -22,7 +22,6 @@ from emulator.faults.script import FaultScript
 from emulator.io import descriptors, http, serving
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk, FolderLockedError
-from emulator.io.faults_route import FaultsRoute
 from emulator.io.logging import logger
 from emulator.io.run import Shell
 from emulator.io.tls import context as tls_context
@@ -72,7 +71,6 @@ class NodeProcess:
         self.faults = faults
         self.http_port = -1
         """Where metrics and status are served; -1: nowhere."""
-        self._faults_route: FaultsRoute | None = None
         self._gauges_due_ns = 0
         files = disk.read_all()
         identity = recovery.identity(config, files)
@@ -141,35 +139,23 @@ class NodeProcess:
             serving.BindError: an address cannot be bound.
         """
         assert self.shell is not None
-        loop = asyncio.get_running_loop()
-        host, port = self.config.controller_listener.host, self.config.metrics_port
-        try:
-            await serving.listen(self.shell, self.config.listeners, sockets)
-            server, self.http_port = await serving.serve_http(
-                self._routes(), host, port, self.log, self._actions()
-            )
-        except BaseException:
-            await self.shell.stop()
-            raise
-        housekeeping = loop.create_task(self._housekeeping())
-        housekeeping.add_done_callback(self._housekept)
-        try:
-            return await self.shell.run(ready)
-        finally:
-            housekeeping.cancel()
-            await asyncio.wait([housekeeping])
-            if server is not None:
-                server.close()
-            if self._faults_route is not None:
-                self._faults_route.close()
-            if self.trace is not None:
-                self.trace.close()
+        listeners = self.config.listeners
+        with contextlib.closing(self.trace) if self.trace else contextlib.nullcontext():
+            opened = serving.opened(self.shell, listeners, sockets, self._endpoint(), self.log)
+            async with opened as self.http_port:
+                housekeeping = asyncio.get_running_loop().create_task(self._housekeeping())
+                housekeeping.add_done_callback(self._housekept)
+                try:
+                    return await self.shell.run(ready)
+                finally:
+                    housekeeping.cancel()
+                    await asyncio.wait([housekeeping])
 
-    def _actions(self) -> http.Actions:
-        if self.faults is None or not self.config.faults_enabled:
-            return {}
-        self._faults_route = FaultsRoute(self.faults, Path(self.config.log_dir), self.log)
-        return {"/faults": self._faults_route.answer}
+    def _endpoint(self) -> serving.HttpEndpoint:
+        config = self.config
+        faults = self.faults if config.faults_enabled else None
+        host, folder = config.controller_listener.host, Path(config.log_dir)
+        return serving.HttpEndpoint(host, config.metrics_port, self._routes(), faults, folder)
 
     def _routes(self) -> http.Routes:
         def metrics() -> http.Page:

@@ -9,11 +9,15 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from emulator.config.listeners import Listener
+from emulator.faults.script import FaultScript
 from emulator.io import http
+from emulator.io.faults_route import FaultsRoute
 from emulator.io.run import Shell
 from emulator.seam import Halt, Log
 
@@ -58,7 +62,7 @@ async def serve_http(
     host: str,
     port: int,
     log: Callable[[Log], None],
-    actions: http.Actions | None = None,
+    actions: http.Actions,
 ) -> tuple[asyncio.Server | None, int]:
     """Serve metrics and status; returns the server and its port.
 
@@ -75,9 +79,65 @@ async def serve_http(
     if port < 0:
         return None, port
     with named(f"kraftbridge.metrics.port={port}"):
-        server, bound = await http.serve(routes, host, port, actions or {})
+        server, bound = await http.serve(routes, host, port, actions)
     log(Log("info", "metrics and status", {"url": f"http://{host}:{bound}"}))
     return server, bound
+
+
+@dataclass(frozen=True, slots=True)
+class HttpEndpoint:
+    """What a node serves over HTTP, and where.
+
+    ``port``: 0: any free one; negative: nothing is served. ``faults``: the script that requests to
+    ``/faults`` change; None: there is no such page. ``folder``: of the node, for their token.
+    """
+
+    host: str
+    port: int
+    routes: http.Routes
+    faults: FaultScript | None
+    folder: Path
+
+
+@contextlib.asynccontextmanager
+async def opened(
+    shell: Shell,
+    listeners: Sequence[Listener],
+    sockets: Mapping[str, socket.socket] | None,
+    endpoint: HttpEndpoint,
+    log: Callable[[Log], None],
+) -> AsyncIterator[int]:
+    """Listeners and the HTTP endpoint, until the end; yields the port of HTTP, -1 if there is none.
+
+    If something cannot be opened, the shell is stopped, and nothing stays behind.
+
+    Args:
+        shell: accepts the connections.
+        listeners: where to bind.
+        sockets: listener name -> socket that is bound already.
+        endpoint: see there.
+        log: takes a line with the address.
+
+    Raises:
+        BindError: an address cannot be bound.
+        OSError: the token cannot be written.
+    """
+    with contextlib.ExitStack() as closing:
+        try:
+            await listen(shell, listeners, sockets)
+            actions: http.Actions = {}
+            if endpoint.faults is not None:
+                route = FaultsRoute(endpoint.faults, endpoint.folder, log)
+                closing.callback(route.close)
+                actions = {"/faults": route.answer}
+            where = endpoint.host, endpoint.port
+            server, port = await serve_http(endpoint.routes, *where, log, actions)
+            if server is not None:
+                closing.callback(server.close)
+        except BaseException:
+            await shell.stop()
+            raise
+        yield port
 
 
 def own_process(shell: Shell) -> None:

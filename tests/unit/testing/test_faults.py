@@ -193,6 +193,22 @@ def test_the_token_is_for_its_user_only_and_goes_with_the_node(tmp_path: Path) -
     assert {len(one) for one in tokens} == {64}
 
 
+def test_a_broker_has_the_page_too_and_a_token_of_its_own() -> None:
+    text = b'[[fault]]\napi = "Metadata"\ndrop = true\ntimes = 1\n'
+    with Cluster(brokers=1, broker_properties=SETTINGS) as cluster:
+        path = next(cluster.folder.rglob(TOKEN_FILE))
+        assert path.stat().st_mode & 0o777 == 0o600
+        token = path.read_text().strip()
+        assert ask(cluster, "POST", text, token="wrong")[0] == 403
+        assert ask(cluster, "POST", text, token)[0] == 200
+        with pytest.raises(OSError, match="connection"):
+            cluster.request(m.MetadataRequest())
+        code, (fault,) = ask(cluster, token=token)
+        assert (code, fault["fired"]) == (200, 1)
+        assert cluster.request(m.MetadataRequest()).brokers
+    assert not path.exists()
+
+
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 def test_where_faults_are_off_there_is_no_such_page(method: str) -> None:
     with Cluster(properties={"kraftbridge.metrics.port": "0"}) as cluster:
