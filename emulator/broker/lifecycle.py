@@ -182,8 +182,15 @@ class LifecycleManager:
             self._end(0, "stopped")
 
     def unregister(self, why: str, now_ms: int) -> None:
-        """Take the registration back and end with exit code 1, whatever the controller says."""
+        """Take the registration back and end with exit code 1, whatever the controller says.
+
+        Without one it ends at once: the id may be that of another broker, whose registration an
+        UnregisterBroker would remove. A registration in flight is waited for.
+        """
         if self._leaving_why is not None or self.over is not None:
+            return
+        if self.epoch < 0 and self._due_ms is not None:
+            self._end(1, why)
             return
         self._leaving_why = why
         self._give_up_ms = now_ms + self._settings.session_ms

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from emulator.broker import introspection
+from emulator.broker import introspection, kraft
 from emulator.broker.lifecycle import LifeState
 from emulator.commands.status import show
 from emulator.metadata.metadata_version import FEATURE_NAME
-from emulator.seam import Send
+from emulator.seam import Halt, Send
 from emulator.trace.exposition import exposition
 from tests.unit.broker.joined_brokers import CONTROLLER, Stage
 from wire import messages as m
@@ -29,6 +29,22 @@ def scrape(broker: Any, stage: Stage) -> dict[str, float]:
     text = exposition(introspection.metrics(broker, stage.joined.now_ms), active=True)
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+
+
+def raise_level(stage: Stage, level: int) -> None:
+    """The metadata.version, by UpdateFeatures through broker 1."""
+    kind = m.UpdateFeaturesRequest
+    update = kind.FeatureUpdateKey(feature=FEATURE_NAME, max_version_level=level, upgrade_type=1)
+    answer = stage.client(1).ask(kind(feature_updates=[update], timeout_ms=10_000), 1)
+    assert answer.error_code == 0, answer
+
+
+def halted(stage: Stage, node_id: int) -> Halt:
+    """The end of a broker."""
+    stage.joined.until(lambda: stage.parties[node_id].halt is not None)
+    found = stage.parties[node_id].halt
+    assert found is not None
+    return found
 
 
 def topic(name: str) -> m.CreateTopicsRequest:
@@ -95,30 +111,36 @@ def test_an_id_that_is_taken_is_refused_until_the_time_is_over_and_ends_it() -> 
 
 
 @pytest.mark.requirement("J09")
-def test_a_metadata_version_that_it_does_not_support_unregisters_and_ends_it() -> None:
+def test_a_metadata_version_that_it_does_not_support_unregisters_and_ends_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     stage = Stage(level=8)
     stage.running(1)
-    (old,) = stage.running(2, kraftbridge_release="3.5")
-    assert old.side.cluster.image.brokers[2].features[FEATURE_NAME] == (1, 11)
-    kind = m.UpdateFeaturesRequest
-    # The controller asks who supports it: the old broker leaves, the level rises, it comes back.
-    party = stage.parties[2]
-    stage.joined.leave(party)
-    stage.joined.wait(20_000)
-    gone = stage.client(1).ask(m.UnregisterBrokerRequest(broker_id=2), 0)
-    assert gone.error_code == 0
-    update = kind.FeatureUpdateKey(feature=FEATURE_NAME, max_version_level=14, upgrade_type=1)
-    raised = stage.client(1).ask(kind(feature_updates=[update], timeout_ms=10_000), 1)
-    assert raised.error_code == 0
-    stage.broker(2, kraftbridge_release="3.5")
-    stage.joined.until(lambda: stage.parties[2].halt is not None)
-    ended = stage.parties[2].halt
-    assert ended is not None
+    stage.running(2, kraftbridge_release="3.8")
+    # The controller raises the level only if every broker has said that it supports it.
+    real, fewer = kraft.supported_features, {"3.8": {FEATURE_NAME: (1, 11)}}
+    monkeypatch.setattr(kraft, "supported_features", lambda one: fewer.get(one) or real(one))
+    raise_level(stage, 14)
+    ended = halted(stage, 2)
     assert ended.exit_code == 1
     assert "metadata.version 14 is finalised" in ended.why
     stage.joined.wait(1_000)
     (image,) = stage.images_of(stage.parties[1].machine)
-    assert set(image.brokers) == {1}
+    assert set(image.brokers) == {1}, "not only fenced"
+
+
+def test_one_that_was_refused_ends_there_without_unregistering_the_holder_of_its_id() -> None:
+    stage = Stage(level=8)
+    (holder,) = stage.running(1)
+    stage.broker(1, kraftbridge_release="3.5", listeners="PLAINTEXT://other:9092")
+    stage.joined.wait(5_000)
+    raise_level(stage, 14)
+    ended = halted(stage, 1)
+    assert ended.exit_code == 1
+    assert "metadata.version 14 is finalised" in ended.why
+    stage.joined.wait(1_000)
+    (image,) = stage.images_of(holder)
+    assert image.brokers[1].epoch == holder.side.broker_epoch
 
 
 def test_directories_are_registered_when_the_metadata_version_knows_them() -> None:
@@ -127,10 +149,7 @@ def test_directories_are_registered_when_the_metadata_version_knows_them() -> No
     (broker,) = stage.running(1)
     (before,) = stage.images_of(broker)
     assert before.brokers[1].log_dirs == ()
-    kind = m.UpdateFeaturesRequest
-    update = kind.FeatureUpdateKey(feature=FEATURE_NAME, max_version_level=21, upgrade_type=1)
-    raised = stage.client(1).ask(kind(feature_updates=[update], timeout_ms=10_000), 1)
-    assert raised.error_code == 0
+    raise_level(stage, 21)
     stage.joined.wait(3_000)
     (after,) = stage.images_of(broker)
     assert after.brokers[1].log_dirs == (b"\x01" * 16,)
