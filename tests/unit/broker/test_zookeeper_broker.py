@@ -8,6 +8,7 @@ from emulator.broker import introspection
 from emulator.broker.zookeeper_side import ZooKeeperSide
 from emulator.metadata.metadata_version import MetadataVersion
 from emulator.migration.zk_tree import controller
+from emulator.trace.exposition import exposition
 from emulator.zookeeper.ops import Create
 from tests.unit.broker.control import T, lead, live, update
 from tests.unit.broker.joined_brokers import CLUSTER_ID
@@ -22,6 +23,17 @@ PATH = "/brokers/ids/1"
 def create(name: str = "new") -> m.CreateTopicsRequest:
     one = m.CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
     return m.CreateTopicsRequest(topics=[one], timeout_ms=5_000)
+
+
+@pytest.mark.requirement("M01")
+@pytest.mark.parametrize("raw", [PLAIN, MIGRATING])
+def test_a_scrape_says_that_its_metadata_is_zookeepers(raw: dict[str, str]) -> None:
+    stage = ZooKeeperStage()
+    stage.had_a_cluster()
+    (broker,) = stage.running(1, raw=raw)
+    shown = exposition(introspection.metrics(broker, stage.joined.now_ms), active=True)
+    assert "\nkraft_bridge_broker_metadata_type 1.0\n" in shown
+    assert "\nkafka_server_kafkaserver_metadatatype 1.0\n" in shown
 
 
 def test_it_registers_and_serves_the_cluster_id_of_zookeeper() -> None:
