@@ -25,6 +25,7 @@ NEEDED = "test"
 # As tests/kit/kinds.py orders them, strongest first.
 KINDS = (
     "real broker",
+    "Kafka's controller",
     "ZooKeeper",
     "proxy",
     "Kafka's classes",

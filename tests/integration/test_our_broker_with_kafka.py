@@ -88,7 +88,7 @@ def partitions(broker: OurBroker, topic: str) -> dict[int, tuple[int, list[int]]
     return {number: (one.leader, sorted(one.replicas)) for number, one in found.items()}
 
 
-@pytest.mark.requirement("I10", "I13", "I16")
+@pytest.mark.requirement("I13", "I16")
 def test_a_topic_is_created_changed_and_deleted_through_it(our_brokers: list[OurBroker]) -> None:
     first, second = our_brokers
     client = admin(first)
@@ -136,6 +136,7 @@ def test_a_request_waits_for_the_controller_to_come_back(
     waiting.result(60)
 
 
+@pytest.mark.requirement("N08")
 def test_one_of_the_wrong_cluster_is_refused_and_ends(
     kafka_controller: KraftController, our_brokers: list[OurBroker], tmp_path: Path
 ) -> None:

@@ -11,9 +11,9 @@ KINDS: dict[str, frozenset[str]] = {
             "shared_brokers",
             "cluster",
             "kraft_brokers",
-            "kafka_controller",
         }
     ),
+    "Kafka's controller": frozenset({"kafka_controller"}),
     "ZooKeeper": frozenset({"zookeeper", "make_zookeeper", "module_zookeeper"}),
     "proxy": frozenset({"fault_proxy"}),
     "Kafka's classes": frozenset({"kafka_tool", "compile_java"}),
@@ -23,7 +23,9 @@ KINDS: dict[str, frozenset[str]] = {
 UNIT = "unit"
 ORDER = (*KINDS, UNIT)
 
-JVM_FIXTURES = KINDS["real broker"] | KINDS["ZooKeeper"] | KINDS["Kafka's classes"]
+JVM_FIXTURES = frozenset[str]().union(
+    *(KINDS[kind] for kind in ("real broker", "Kafka's controller", "ZooKeeper", "Kafka's classes"))
+)
 
 
 def kind_of(fixtures: Iterable[str]) -> str:
