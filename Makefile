@@ -28,7 +28,7 @@ test: forget lint type $(JARS) ## lint, types and every test, with real ZooKeepe
 forget: ## remove the record of the last `make test`
 	@rm -f .cache/records/test.json
 
-quick: $(ENV) ## the tests that need no Java: two minutes
+quick: $(ENV) ## the tests that need no Java: 4 minutes on two busy cores
 	$(PYTEST) -m "$(QUICK)"
 
 fmt: $(ENV) ## format the source
@@ -54,7 +54,7 @@ mutants: $(ENV) $(JARS) ## plant known faults; every one must turn its test red
 bench: $(ENV) $(JARS) ## speed: the codec beside construct, Java and kio, the controller beside Kafka's
 	$(PY) -m bench
 
-matrix: $(ENV) $(JARS) $(MATRIX) ## real brokers of all six bridge releases, and every admin tool, beside Kafka's controller
+matrix: $(ENV) $(JARS) $(MATRIX) ## real brokers of all six bridge releases, every admin tool and ten clients, beside Kafka's
 	$(PY) -m tools.recorded matrix $(PY) -m bench.matrix; code=$$?; \
 	  $(PY) -m tools.recorded readers $(PY) -m bench.matrix.readers || code=1; \
 	  $(PY) -m tools.recorded clients $(PY) -m bench.matrix.clients && exit $$code
