@@ -189,7 +189,12 @@ class Poison:
         ]
 
     def _skips(self, path: str) -> bool:
-        return any(path == s or path.startswith(s + "/") for s in self._skipped)
+        """Whether it or a znode above it is skipped; there may be thousands of skipped ones."""
+        while path:
+            if path in self._skipped:
+                return True
+            path = path.rpartition("/")[0]
+        return False
 
 
 def _lacks(op: ZkOp) -> str:

@@ -326,7 +326,7 @@ class WriteBehind:
         """A data operation was refused and nothing is in flight."""
         self._settling.interrupt(self.mode)
         self._untell()
-        before = self.poison.skipped
+        before = frozenset(self.poison.skipped)
         if self.poison.refused(refusal, now_ms) is Verdict.RECONCILE:
             skipped: list[Effect] = [e.log() for e in self.poison.skipped if e not in before]
             return skipped + self._begin_reconcile(now_ms)

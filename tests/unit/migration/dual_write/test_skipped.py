@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+
 from emulator.metadata.configs import BROKER
 from emulator.migration.dual_write.modes import Mode
-from emulator.migration.dual_write.poison import SKIPPED_RETRY_MS
+from emulator.migration.dual_write.pipeline import Refused
+from emulator.migration.dual_write.poison import SKIPPED_RETRY_MS, Poison, Poisoned
+from emulator.migration.plan import Group
+from emulator.zookeeper.errors import ZkCode
+from emulator.zookeeper.ops import Create, SetData
 from tests.unit.migration.test_bound import TOO_LARGE
 from tests.unit.migration.test_write_behind import config
 from tests.unit.migration.world import World, differences
+from tests.unit.migration.zk_tree.test_no_long_walks import Counted
 
 DEFAULT, SEVEN = "/config/brokers/<default>", "/config/brokers/7"
 
@@ -92,3 +99,44 @@ def test_a_stop_does_not_wait_for_another_try() -> None:
     world.append(config(BROKER, "9", "k", "committed during the stop"))
     assert world.driver.drained
     assert world.driver.write_behind.reconcile_count == before
+
+
+def test_what_is_below_a_skipped_znode_is_left_out_without_a_walk_over_all_that_are() -> None:
+    poison, counted = Poison(skip=True), Counted()
+    poison._skipped = counted
+    for number in range(500):
+        poison.refused(Refused(ZkCode.NO_AUTH, SetData(f"/config/topics/t{number}", b"", 0)), 0)
+    counted.looked = 0
+    like, other = SetData("/config/topics/t1-like", b"", 0), Create("/other", b"")
+    below, same = Create("/config/topics/t499/a/b", b""), SetData("/config/topics/t0", b"", 0)
+    groups: list[Group] = [(like,), (other, below), (below, other), (same,)]
+    assert poison.filter(groups) == [(like,), (other,)]
+    assert counted.looked == 0
+
+
+def test_of_many_skipped_znodes_a_new_one_is_told_without_comparing_each_with_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(write_behind_poison="skip").dual_write()
+    for number in range(100, 140):
+        path = f"/config/brokers/{number}"
+        world.put(path, b'{"version":1,"config":{}}')
+        world.model.tree.read_only.add(path)
+        world.append(config(BROKER, str(number), "k", "v"))
+    world.advance(5_000)
+    assert len(skipped(world)) == 40
+    compared, before = 0, len(world.logs)
+
+    def same(one: Poisoned, other: object) -> bool:
+        nonlocal compared
+        compared += 1
+        return isinstance(other, Poisoned) and one.path == other.path
+
+    monkeypatch.setattr(Poisoned, "__eq__", same)
+    world.put(SEVEN, b'{"version":1,"config":{}}')
+    world.model.tree.read_only.add(SEVEN)
+    world.append(config(BROKER, "7", "k", "v"))
+    world.advance(5_000)
+    told = [one.fields["path"] for one in world.logs[before:] if one.level == "error"]
+    assert (told, len(skipped(world))) == ([SEVEN], 41)
+    assert compared <= 41
