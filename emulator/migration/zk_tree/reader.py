@@ -110,7 +110,8 @@ class TreeReader:
         self._below = tuple(path + "/" for path in below)
         if only is None:
             self._todo.extend(GetData(path) for path in (*TOP_LEVEL, *SINGLE, *FOLDERS))
-        self._todo.extend(GetChildren(path) for path in only or (*LISTED, *WALKED))
+            only = (*LISTED, *WALKED)
+        self._todo.extend(GetChildren(path) for path in only)
         self._todo.extend(GetChildren(path[:-1]) for path in self._below)
 
     @property

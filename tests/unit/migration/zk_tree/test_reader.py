@@ -34,6 +34,11 @@ def test_no_more_than_two_requests_are_on_their_way() -> None:
     assert reader.requests() == []
 
 
+def test_of_no_paths_nothing_is_read() -> None:
+    reader = TreeReader(only=())
+    assert (reader.requests(), reader.complete) == ([], True)
+
+
 def test_no_request_is_longer_than_a_frame() -> None:
     """Names of users are percent-encoded: a few hundred signs may be thousands of bytes."""
     reader = TreeReader()
