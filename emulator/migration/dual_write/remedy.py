@@ -19,7 +19,7 @@ SKIP: Final = (
     "or restart with kraftbridge.zk.write.behind.poison=skip, which leaves the znode as it is"
 )
 TRIES: Final = "it is tried again within 30 s"
-TRIES_SKIPPED: Final = "what was skipped is tried again every 15 minutes, and at each start"
+TRIES_SKIPPED: Final = "one skipped znode is tried again every 15 minutes, and all at each start"
 
 
 def remedy(path: str, *, forbidden: bool, skippable: bool, skipped: bool = False) -> str:
