@@ -25,7 +25,7 @@ def mute(last_zxid: int) -> str:
     return (
         f" (before it answered: it is starting, or it is behind transaction {last_zxid:#x}, "
         "which this client has seen. If ZooKeeper was restored from an older state, restart this "
-        "controller)"
+        "process)"
     )
 
 

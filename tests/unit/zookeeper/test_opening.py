@@ -179,7 +179,7 @@ def test_a_server_that_is_behind_what_was_seen_is_recognised() -> None:
     assert world.client.servers.down is not None
     why = world.client.servers.down.why
     assert f"it is behind transaction {seen:#x}" in why
-    assert "restart this controller" in why
+    assert "restart this process" in why
     assert "TLS" not in why
 
 
