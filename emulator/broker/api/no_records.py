@@ -72,46 +72,6 @@ def _fetch(request: m.FetchRequest, code: ErrorCode, _text: str | None) -> m.Fet
     )
 
 
-def _list_offsets(
-    request: m.ListOffsetsRequest, code: ErrorCode, _text: str | None
-) -> m.ListOffsetsResponse:
-    kind = m.ListOffsetsResponse
-    return kind(
-        topics=[
-            kind.ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=_each(
-                    (one.partition_index for one in topic.partitions),
-                    kind.ListOffsetsPartitionResponse,
-                    "partition_index",
-                    error_code=code,
-                ),
-            )
-            for topic in request.topics
-        ]
-    )
-
-
-def _offset_commit(
-    request: m.OffsetCommitRequest, code: ErrorCode, _text: str | None
-) -> m.OffsetCommitResponse:
-    kind = m.OffsetCommitResponse
-    return kind(
-        topics=[
-            kind.OffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=_each(
-                    (one.partition_index for one in topic.partitions),
-                    kind.OffsetCommitResponsePartition,
-                    "partition_index",
-                    error_code=code,
-                ),
-            )
-            for topic in request.topics
-        ]
-    )
-
-
 def _offset_fetch(
     request: m.OffsetFetchRequest, code: ErrorCode, _text: str | None
 ) -> m.OffsetFetchResponse:
@@ -137,47 +97,6 @@ def _offset_fetch(
             "group_id",
             error_code=code,
         ),
-    )
-
-
-def _delete_records(
-    request: m.DeleteRecordsRequest, code: ErrorCode, _text: str | None
-) -> m.DeleteRecordsResponse:
-    kind = m.DeleteRecordsResponse
-    return kind(
-        topics=[
-            kind.DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=_each(
-                    (one.partition_index for one in topic.partitions),
-                    kind.DeleteRecordsPartitionResult,
-                    "partition_index",
-                    low_watermark=-1,
-                    error_code=code,
-                ),
-            )
-            for topic in request.topics
-        ]
-    )
-
-
-def _leader_epochs(
-    request: m.OffsetForLeaderEpochRequest, code: ErrorCode, _text: str | None
-) -> m.OffsetForLeaderEpochResponse:
-    kind = m.OffsetForLeaderEpochResponse
-    return kind(
-        topics=[
-            kind.OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=_each(
-                    (one.partition for one in topic.partitions),
-                    kind.EpochEndOffset,
-                    "partition",
-                    error_code=code,
-                ),
-            )
-            for topic in request.topics
-        ]
     )
 
 
@@ -228,26 +147,6 @@ def _markers(
     )
 
 
-def _txn_offset_commit(
-    request: m.TxnOffsetCommitRequest, code: ErrorCode, _text: str | None
-) -> m.TxnOffsetCommitResponse:
-    kind = m.TxnOffsetCommitResponse
-    return kind(
-        topics=[
-            kind.TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=_each(
-                    (one.partition_index for one in topic.partitions),
-                    kind.TxnOffsetCommitResponsePartition,
-                    "partition_index",
-                    error_code=code,
-                ),
-            )
-            for topic in request.topics
-        ]
-    )
-
-
 def _replica_dirs(
     request: m.AlterReplicaLogDirsRequest, code: ErrorCode, _text: str | None
 ) -> m.AlterReplicaLogDirsResponse:
@@ -290,6 +189,41 @@ def _producers(
     )
 
 
+def _parts(
+    response: Any,
+    topic: Callable[..., Any],
+    part: Callable[..., Any],
+    *,
+    name: str = "name",
+    index: str = "partition_index",
+    **same: Any,
+) -> Refuse:
+    """One error per partition of the topics that the request lists.
+
+    ``name`` and ``index`` are the fields of a topic and of a partition, alike in request and
+    response; ``same`` are further values of each partition's answer.
+    """
+
+    def refused(request: Any, code: ErrorCode, _text: str | None) -> Any:
+        return response(
+            topics=[
+                topic(
+                    **{name: getattr(one, name)},
+                    partitions=_each(
+                        (getattr(asked, index) for asked in one.partitions),
+                        part,
+                        index,
+                        error_code=code,
+                        **same,
+                    ),
+                )
+                for one in request.topics
+            ]
+        )
+
+    return refused
+
+
 def _groups(attribute: str, response: Any, kind: Any, entries: str, name: str) -> Refuse:
     """One error per group or transaction that the request names."""
 
@@ -300,6 +234,11 @@ def _groups(attribute: str, response: Any, kind: Any, entries: str, name: str) -
     return refused
 
 
+_Offsets = m.ListOffsetsResponse
+_Committed = m.OffsetCommitResponse
+_Truncated = m.DeleteRecordsResponse
+_Epochs = m.OffsetForLeaderEpochResponse
+_InTransaction = m.TxnOffsetCommitResponse
 _Described = m.DescribeGroupsResponse
 _Deleted = m.DeleteGroupsResponse
 _Transactions = m.DescribeTransactionsResponse
@@ -309,8 +248,14 @@ REFUSALS: Final[Mapping[type, Refuse]] = MappingProxyType(
     {
         m.ProduceRequest: _produce,
         m.FetchRequest: _fetch,
-        m.ListOffsetsRequest: _list_offsets,
-        m.OffsetCommitRequest: _offset_commit,
+        m.ListOffsetsRequest: _parts(
+            _Offsets, _Offsets.ListOffsetsTopicResponse, _Offsets.ListOffsetsPartitionResponse
+        ),
+        m.OffsetCommitRequest: _parts(
+            _Committed,
+            _Committed.OffsetCommitResponseTopic,
+            _Committed.OffsetCommitResponsePartition,
+        ),
         m.OffsetFetchRequest: _offset_fetch,
         m.JoinGroupRequest: _whole(m.JoinGroupResponse),
         m.HeartbeatRequest: _whole(m.HeartbeatResponse),
@@ -320,13 +265,28 @@ REFUSALS: Final[Mapping[type, Refuse]] = MappingProxyType(
             "groups", _Described, _Described.DescribedGroup, "groups", "group_id"
         ),
         m.ListGroupsRequest: _whole(m.ListGroupsResponse),
-        m.DeleteRecordsRequest: _delete_records,
-        m.OffsetForLeaderEpochRequest: _leader_epochs,
+        m.DeleteRecordsRequest: _parts(
+            _Truncated,
+            _Truncated.DeleteRecordsTopicResult,
+            _Truncated.DeleteRecordsPartitionResult,
+            low_watermark=-1,
+        ),
+        m.OffsetForLeaderEpochRequest: _parts(
+            _Epochs,
+            _Epochs.OffsetForLeaderTopicResult,
+            _Epochs.EpochEndOffset,
+            name="topic",
+            index="partition",
+        ),
         m.AddPartitionsToTxnRequest: _add_partitions,
         m.AddOffsetsToTxnRequest: _whole(m.AddOffsetsToTxnResponse),
         m.EndTxnRequest: _whole(m.EndTxnResponse),
         m.WriteTxnMarkersRequest: _markers,
-        m.TxnOffsetCommitRequest: _txn_offset_commit,
+        m.TxnOffsetCommitRequest: _parts(
+            _InTransaction,
+            _InTransaction.TxnOffsetCommitResponseTopic,
+            _InTransaction.TxnOffsetCommitResponsePartition,
+        ),
         m.AlterReplicaLogDirsRequest: _replica_dirs,
         m.DeleteGroupsRequest: _groups(
             "groups_names", _Deleted, _Deleted.DeletableGroupResult, "results", "group_id"
