@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from emulator.broker.reading import BrokerReading
+from emulator.broker.registry import PassOn, Served
 from emulator.controller.broker_config_defs import validate_broker_configs
 from emulator.controller.config_types import ConfigRefusedError
 from emulator.controller.result import ApiError
@@ -71,14 +72,40 @@ def invalid(text: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_REQUEST, text)
 
 
-def preprocessed(resources: Sequence[Any], caller: BrokerReading, check: Check) -> Local:
-    """The answers that this broker gives itself.
+def answered(request: Any, response: Any, caller: BrokerReading, check: Check) -> Served:
+    """The response if all is decided here; else what the controller is asked, and how to join.
 
     Args:
-        resources: of the request.
+        request: an AlterConfigs or IncrementalAlterConfigs request.
+        response: the class of its response.
         caller: who asks, and what is configured now.
         check: for a resource that is named once, and no config of it twice.
     """
+    local = _preprocessed(request.resources, caller, check)
+
+    def join(told: Any) -> Any:
+        errors = _joined(request.resources, local, told.responses)
+        return response(
+            throttle_time_ms=told.throttle_time_ms,
+            responses=[
+                response.AlterConfigsResourceResponse(
+                    error_code=error.code,
+                    error_message=error.message,
+                    resource_type=one.resource_type,
+                    resource_name=one.resource_name,
+                )
+                for one, error in zip(request.resources, errors, strict=True)
+            ],
+        )
+
+    rest = [one for at, one in enumerate(request.resources) if at not in local]
+    if not rest:
+        return join(response())
+    return PassOn(type(request)(resources=rest, validate_only=request.validate_only), join)
+
+
+def _preprocessed(resources: Sequence[Any], caller: BrokerReading, check: Check) -> Local:
+    """The answers that this broker gives itself."""
     local: Local = {}
     times = Counter((one.resource_type, one.resource_name) for one in resources)
     for at, resource in enumerate(resources):
@@ -93,12 +120,7 @@ def preprocessed(resources: Sequence[Any], caller: BrokerReading, check: Check) 
     return local
 
 
-def without_local(resources: Sequence[Any], local: Local) -> list[Any]:
-    """The resources that the controller is asked about."""
-    return [one for at, one in enumerate(resources) if at not in local]
-
-
-def joined(resources: Sequence[Any], local: Local, answers: Sequence[Any]) -> list[ApiError]:
+def _joined(resources: Sequence[Any], local: Local, answers: Sequence[Any]) -> list[ApiError]:
     """One result for each resource of the client's request.
 
     Args:

@@ -7,53 +7,27 @@ Kafka: KafkaApis.handleAlterConfigsRequest, ConfigAdminManager.preprocess (3.9).
 
 from __future__ import annotations
 
-from typing import Any
-
 from emulator.broker.cluster import KnownCluster
 from emulator.broker.config_requests import (
+    answered,
     broker_error,
     invalid,
-    joined,
-    preprocessed,
-    without_local,
 )
 from emulator.broker.reading import BrokerReading, reading
-from emulator.broker.registry import Asked, PassOn, serves
+from emulator.broker.registry import Asked, Served, serves
 from emulator.controller.api.alter_configs import refused
 from emulator.controller.result import ApiError
 from emulator.metadata.configs import BROKER
 from wire import messages as m
 
-Answer = m.AlterConfigsResponse.AlterConfigsResourceResponse
 Resource = m.AlterConfigsRequest.AlterConfigsResource
 
 
 @serves(m.AlterConfigsRequest, refused=refused)
-def alter_configs(
-    cluster: KnownCluster, request: m.AlterConfigsRequest, asked: Asked
-) -> PassOn | m.AlterConfigsResponse:
+def alter_configs(cluster: KnownCluster, request: m.AlterConfigsRequest, asked: Asked) -> Served:
     """Answer what is decided here; the controller decides the rest."""
-    local = preprocessed(request.resources, reading(cluster, request, asked), _check)
-
-    def join(told: Any) -> m.AlterConfigsResponse:
-        errors = joined(request.resources, local, told.responses)
-        return m.AlterConfigsResponse(
-            throttle_time_ms=told.throttle_time_ms,
-            responses=[
-                Answer(
-                    error_code=error.code,
-                    error_message=error.message,
-                    resource_type=one.resource_type,
-                    resource_name=one.resource_name,
-                )
-                for one, error in zip(request.resources, errors, strict=True)
-            ],
-        )
-
-    rest = without_local(request.resources, local)
-    if not rest:
-        return join(m.AlterConfigsResponse())
-    return PassOn(m.AlterConfigsRequest(resources=rest, validate_only=request.validate_only), join)
+    caller = reading(cluster, request, asked)
+    return answered(request, m.AlterConfigsResponse, caller, _check)
 
 
 def _check(resource: Resource, caller: BrokerReading) -> ApiError | None:

@@ -9,19 +9,17 @@ Kafka: KafkaApis.handleIncrementalAlterConfigsRequest, ConfigAdminManager.prepro
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from emulator.broker.cluster import KnownCluster
 from emulator.broker.config_requests import (
     another_node,
+    answered,
     broker_error,
     invalid,
-    joined,
-    preprocessed,
-    without_local,
 )
 from emulator.broker.reading import BrokerReading, reading
-from emulator.broker.registry import Asked, PassOn, serves
+from emulator.broker.registry import Asked, Served, serves
 from emulator.controller.api.incremental_alter_configs import ConfigOperation, edited, refused
 from emulator.controller.config_changes import BROKER_LOGGER, is_list, list_default
 from emulator.controller.result import ApiError
@@ -30,7 +28,6 @@ from emulator.metadata.configs import BROKER, CLIENT_METRICS, TOPIC
 from wire import messages as m
 from wire.errors import ErrorCode
 
-Answer = m.IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
 Resource = m.IncrementalAlterConfigsRequest.AlterConfigsResource
 NO_LOGGERS: Final = "This node has no loggers."
 
@@ -38,31 +35,10 @@ NO_LOGGERS: Final = "This node has no loggers."
 @serves(m.IncrementalAlterConfigsRequest, refused=refused)
 def incremental_alter_configs(
     cluster: KnownCluster, request: m.IncrementalAlterConfigsRequest, asked: Asked
-) -> PassOn | m.IncrementalAlterConfigsResponse:
+) -> Served:
     """Answer what is decided here; the controller decides the rest."""
-    local = preprocessed(request.resources, reading(cluster, request, asked), _check)
-
-    def join(told: Any) -> m.IncrementalAlterConfigsResponse:
-        errors = joined(request.resources, local, told.responses)
-        return m.IncrementalAlterConfigsResponse(
-            throttle_time_ms=told.throttle_time_ms,
-            responses=[
-                Answer(
-                    error_code=error.code,
-                    error_message=error.message,
-                    resource_type=one.resource_type,
-                    resource_name=one.resource_name,
-                )
-                for one, error in zip(request.resources, errors, strict=True)
-            ],
-        )
-
-    rest = without_local(request.resources, local)
-    if not rest:
-        return join(m.IncrementalAlterConfigsResponse())
-    return PassOn(
-        m.IncrementalAlterConfigsRequest(resources=rest, validate_only=request.validate_only), join
-    )
+    caller = reading(cluster, request, asked)
+    return answered(request, m.IncrementalAlterConfigsResponse, caller, _check)
 
 
 def _check(resource: Resource, caller: BrokerReading) -> ApiError | None:
