@@ -93,15 +93,19 @@ class PairedConnection:
         self._responses = FrameReader()
         self._waiting: deque[RecordedPair] = deque()
         self._waiting_bytes = 0
+        self._tokens_follow = False
 
     def asked(self, data: bytes, now_s: float) -> list[RecordedPair]:
         """Take bytes of the client; returns requests that have no answer (Produce, acks=0)."""
-        if self.stopped:
+        if self.stopped or self._tokens_follow:
             return []
         whole: list[RecordedPair] = []
         try:
             for frame in self._requests.feed(data):
+                if self._tokens_follow:
+                    break
                 pair = self._pair(frame, now_s)
+                self._tokens_follow = _is_before_tokens(pair)
                 if _is_unanswered(pair):
                     whole.append(pair)
                     continue
@@ -126,9 +130,8 @@ class PairedConnection:
                     self.withheld += 1
                 else:
                     whole.append(pair)
-                if (pair.api_key, pair.api_version) == (SASL_HANDSHAKE, 0):
+                if _is_before_tokens(pair):
                     self.stopped = "tokens without a header follow a SaslHandshake v0"
-                    self._waiting.clear()
                     break
         except DecodeError as error:
             self.stopped = f"no answer of Kafka: {error}"
@@ -160,6 +163,11 @@ class PairedConnection:
         pair = self._waiting.popleft()
         self._waiting_bytes -= len(pair.request)
         return pair
+
+
+def _is_before_tokens(pair: RecordedPair) -> bool:
+    """Whether what a client sends next, also before the answer, is a token without a header."""
+    return (pair.api_key, pair.api_version) == (SASL_HANDSHAKE, 0)
 
 
 def _client_id(frame: bytes) -> str | None:

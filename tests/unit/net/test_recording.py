@@ -122,6 +122,15 @@ def test_nothing_is_recorded_after_a_handshake_without_headers(
     assert connection.ended() == []
 
 
+def test_a_token_sent_before_the_handshake_is_answered_is_not_recorded(
+    connection: PairedConnection,
+) -> None:
+    shaking = request(1, m.SaslHandshakeRequest("PLAIN"), key=17, version=0)
+    connection.asked(shaking + framed(b"\0ann\0secret"), 10.0)
+    connection.asked(framed(b"\0ann\0secret"), 10.0)
+    assert numbers(connection.ended()) == [1]
+
+
 @pytest.mark.parametrize(
     ("asked", "answered", "why"),
     [
