@@ -35,9 +35,11 @@ def describe_log_dirs(
     """List the replicas of this broker by folder."""
     if not reading(cluster, request, asked).may_on_cluster(Operation.DESCRIBE):
         return refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
-    wanted = None
+    wanted: dict[str, set[int]] | None = None
     if request.topics is not None:
-        wanted = {topic.topic: frozenset(topic.partitions) for topic in request.topics}
+        wanted = {}
+        for topic in request.topics:
+            wanted.setdefault(topic.topic, set()).update(topic.partitions)
     first, *others = asked.config.log_dirs
     return Response(
         results=[
@@ -48,11 +50,12 @@ def describe_log_dirs(
 
 
 def _replicas(
-    cluster: KnownCluster, wanted: dict[str, frozenset[int]] | None, broker_id: int
+    cluster: KnownCluster, wanted: dict[str, set[int]] | None, broker_id: int
 ) -> list[Topic]:
     found = []
-    for topic in cluster.topics():
-        if wanted is not None and topic.name not in wanted:
+    named = cluster.topics() if wanted is None else map(cluster.topic, wanted)
+    for topic in named:
+        if topic is None:
             continue
         indexes = [
             index

@@ -121,6 +121,15 @@ def test_only_the_replicas_asked_for():
     assert replicas(ask(TWO, kind(topics=[]))) == [("logs", {})]
 
 
+def test_a_topic_named_twice_is_asked_for_all_its_partitions():
+    kind = m.DescribeLogDirsRequest
+    topics = [
+        kind.DescribableLogDirTopic(topic=name, partitions=(number,))
+        for name, number in (("t", 0), ("u", 0), ("t", 1))
+    ]
+    assert replicas(ask(TWO, kind(topics=topics))) == [("logs", {"t": [0], "u": [0]})]
+
+
 def test_folders_need_describe_on_the_cluster():
     request = m.DescribeLogDirsRequest(topics=None)
     answer = ask(TWO, request, properties=ACLS)
