@@ -1,16 +1,12 @@
 """Decodes recorded frames and encodes them again from their fields only.
 
-A recording is a file of JSON lines, each with ``api_key``, ``api_version``, and ``request`` and
-``response`` in base64 without the length; a response may be null (the connection was cut). Every
-message is decoded, converted to plain values, built again from these and encoded; no bytes are kept
-in between. The content of an Envelope (request, principal, response) is checked the same way, as
-part of its frame.
+Every message of a recording is decoded, converted to plain values, built again from these and
+encoded; no bytes are kept in between. The content of an Envelope (request, principal, response) is
+checked the same way, as part of its frame.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +15,7 @@ from typing import Any, Final
 from wire import codec, frame
 from wire.errors import DeclarationError, DecodeError, EncodeError
 from wire.messages import DefaultPrincipalData, EnvelopeRequest, EnvelopeResponse
+from wire.pairs import read_pair
 from wire.plain import from_plain, to_plain
 from wire.schema import layout, spec
 
@@ -67,15 +64,11 @@ def check_lines(lines: Iterable[str], checked: Checked, name: str = "") -> None:
     """
     for number, line in enumerate(lines, 1):
         try:
-            pair = json.loads(line)
-            key, version = int(pair["api_key"]), int(pair["api_version"])
-            request = base64.b64decode(pair["request"], validate=True)
-            answer = pair["response"]
-            response = None if answer is None else base64.b64decode(answer, validate=True)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{name}:{number} is no recorded pair: {error!r}") from None
-        where = f"{name}:{number} key {key} v{version}"
-        _check_pair((key, version), request, response, checked, where)
+            pair = read_pair(line)
+        except ValueError as error:
+            raise ValueError(f"{name}:{number} is {error}") from None
+        where = f"{name}:{number} key {pair.key} v{pair.version}"
+        _check_pair((pair.key, pair.version), pair.request, pair.response, checked, where)
 
 
 def _check_pair(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from typing import Any, Final
 from wire import frame
 from wire.errors import DecodeError
 from wire.messages import EnvelopeRequest, EnvelopeResponse
+from wire.pairs import read_pair
 from wire.plain import to_plain
 from wire.schema import layout
 
@@ -22,10 +22,15 @@ RECORDING: Final = "wire.jsonl"
 WIDTH: Final = 160
 """Characters of a message in a line; the rest is cut off."""
 
+_YEAR_10000_S: Final = 253_402_300_800
+
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One pair. ``request`` and ``response`` are plain values, or say why they cannot be read."""
+    """One pair. ``request`` and ``response`` are plain values, or say why they cannot be read.
+
+    ``asked_s`` and ``answered_s``: seconds since the Unix epoch; None if they are not recorded.
+    """
 
     pair: dict[str, Any]
     api: str
@@ -33,6 +38,8 @@ class Shown:
     """Name of the API inside an Envelope; else empty."""
     request: Any
     response: Any
+    asked_s: float | None
+    answered_s: float | None
 
     def is_about(self, api: str) -> bool:
         """Whether it is a pair of an API, by its lower-case name, alone or in an Envelope."""
@@ -40,12 +47,12 @@ class Shown:
 
     def text(self) -> str:
         """Two lines: what was asked, and what was answered and when."""
-        asked_s, answered_s = self.pair.get("t_req"), self.pair.get("t_resp")
-        at = datetime.fromtimestamp(asked_s or 0, UTC).strftime("%H:%M:%S.%f")[:-3]
-        took = "" if answered_s is None else f" {(answered_s - (asked_s or 0)) * 1000:.1f} ms"
+        asked_s = self.asked_s or 0
+        at = datetime.fromtimestamp(asked_s, UTC).strftime("%H:%M:%S.%f")[:-3]
+        took = "" if self.answered_s is None else f" {(self.answered_s - asked_s) * 1000:.1f} ms"
         who = f"conn {self.pair.get('conn')} corr {self.pair.get('corr')}"
         client = _printable(self.pair.get("client_id"))
-        head = f"{at} {_printable(self.pair.get('chan'))} {who} {client} {self.api}"
+        head = f"{at} {_printable(self.pair.get('chan'))} {who} {client} {_printable(self.api)}"
         return f"{head}\n  ask  {_cut(self.request)}\n  got{took}  {_cut(self.response)}\n"
 
     def json(self) -> str:
@@ -60,20 +67,26 @@ def shown(line: str) -> Shown:
     Raises:
         ValueError: it is not a recorded pair.
     """
-    try:
-        pair = json.loads(line)
-        key, version = int(pair["api_key"]), int(pair["api_version"])
-        request = base64.b64decode(pair["request"], validate=True)
-        answer = pair["response"]
-        response = None if answer is None else base64.b64decode(answer, validate=True)
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"no recorded pair: {error!r}") from None
-    api = f"{pair.get('api') or f'Api{key}'} v{version}"
-    asked, inner = _request(request)
+    pair = read_pair(line)
+    values, key, version = pair.values, pair.key, pair.version
+    times = (_seconds(values, "t_req"), _seconds(values, "t_resp"))
+    api = f"{values.get('api') or f'Api{key}'} v{version}"
+    asked, inner = _request(pair.request)
     if inner is not None:
         api += f" ({inner[2]} v{inner[1]})"
     name = "" if inner is None else inner[2]
-    return Shown(pair, api, name, asked, _response(key, version, response, inner))
+    answered = _response(key, version, pair.response, inner)
+    return Shown(values, api, name, asked, answered, *times)
+
+
+def _seconds(values: dict[str, Any], name: str) -> float | None:
+    """A time of a pair, which may be missing; one that no clock shows is refused."""
+    value = values.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or not 0 <= value < _YEAR_10000_S:
+        raise ValueError(f"no recorded pair: {name} is not a time in seconds")
+    return value
 
 
 def _request(data: bytes) -> tuple[Any, tuple[int, int, str] | None]:

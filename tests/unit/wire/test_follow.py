@@ -78,14 +78,26 @@ def test_the_request_in_an_envelope_is_shown() -> None:
 def test_texts_of_peers_do_not_control_the_terminal() -> None:
     assert "\x1b" not in shown(line(client="\x1b[2Jme\n")).text()
     assert len(shown(line(client="\n")).text().splitlines()) == 3
+    assert "\x1b" not in shown(json.dumps(json.loads(line()) | {"api": "\x1b[2J"})).text()
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{}", "[]", "3", '{"api_key": "x"}', "[" * 100_000, line()[:-10]]
+    "text",
+    [
+        *("", "{}", "[]", "3", '{"api_key": "x"}', "[" * 100_000, line()[:-10]),
+        line().replace('"api_key": 20', '"api_key": Infinity'),
+    ],
 )
 def test_what_is_no_pair_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="no recorded pair"):
         shown(text)
+
+
+@pytest.mark.parametrize("name", ["t_req", "t_resp"])
+@pytest.mark.parametrize("value", ["x", [0], 1e300, float("nan"), -1])
+def test_a_time_that_is_none_is_refused(name: str, value: object) -> None:
+    with pytest.raises(ValueError, match=f"no recorded pair: {name} is not a time"):
+        shown(json.dumps(json.loads(line()) | {name: value}))
 
 
 def test_bytes_after_a_request_are_ignored_as_servers_do() -> None:
