@@ -166,10 +166,6 @@ class ReadContext(Protocol):
     def call(self) -> Call:
         """The request."""
 
-    @property
-    def api_version(self) -> int:
-        """API version of the request."""
-
     def allowed(
         self, image: Image, operation: Operation, resource_type: ResourceType, name: str
     ) -> bool:

@@ -10,7 +10,7 @@ import dataclasses
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -28,7 +28,6 @@ from wire.frame import (
 )
 from wire.schema import replace, spec
 
-ENVELOPE: Final = spec(m.EnvelopeRequest).key
 Refuse = Callable[[int, Any, ErrorCode, str | None], object]
 """The response of an API with one error for the whole request."""
 

@@ -180,7 +180,7 @@ class OutboundChannel(Generic[T]):
         else:
             self._queue.append(asked)
 
-    def withdraw(self, keep: Callable[[T], bool] = lambda _ticket: False) -> list[T]:
+    def withdraw(self, keep: Callable[[T], bool]) -> list[T]:
         """Drop the requests that were put and not sent; returns their tickets.
 
         Args:

@@ -33,7 +33,6 @@ Topic = m.MetadataResponse.MetadataResponseTopic
 OFFSETS: Final = "__consumer_offsets"
 TRANSACTIONS: Final = "__transaction_state"
 INTERNAL: Final = frozenset({OFFSETS, TRANSACTIONS})
-NOT_ASKED: Final = -(2**31)
 _WITHOUT_OPERATIONS: Final = {ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID}
 _ALL_IF_EMPTY: Final = 0
 _IDS_SINCE: Final = 12
