@@ -28,7 +28,7 @@ class Authority(Enum):
     """What this process is for brokers and callers."""
 
     UNPROVEN = "unproven"
-    """The guards have not been asked yet, or ZooKeeper could not be read."""
+    """The guards have not been asked yet, or ZooKeeper could not be read, or is another one."""
     GRANTED = "granted"
     """The guards have passed, and the claim is ours or may be; or the log needs no ZooKeeper."""
     REFUSED = "refused"
@@ -39,7 +39,8 @@ class Authority(Enum):
 
 SILENT: Final[Mapping[Authority, str]] = MappingProxyType(
     {
-        Authority.UNPROVEN: "ZooKeeper was not read yet, so it may follow another log",
+        Authority.UNPROVEN: "ZooKeeper has not confirmed this log yet; if that lasts, /status says "
+        "why",
         Authority.REFUSED: "ZooKeeper refuses this controller; /status says why, and the way out",
         Authority.DEPOSED: "the claim is no longer ours; /status says why, and what to do",
     }

@@ -10,7 +10,7 @@ from emulator.migration.authority import SILENT
 from emulator.node import introspection
 from emulator.raft.layout import TOPIC, TOPIC_ID
 from emulator.seam import Accepted, Received
-from emulator.zookeeper.ops import Create, SetData
+from emulator.zookeeper.ops import Create, Delete, SetData
 from tests.unit.node.test_machine import CALLER, IDENTITY, World, cluster, dual_writing
 from wire import messages as m
 from wire import records as r
@@ -255,6 +255,25 @@ def test_what_stands_in_another_znode_is_no_reason_to_be_silent() -> None:
     waiting = introspection.status(world.node, world.now_ms)["migration"]["waiting"]
     assert "malformed_znode" in {one["why"] for one in waiting}
     assert registration(world) == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("op", "why"),
+    [
+        (SetData("/cluster/id", b'{"version":"1","id":"other"}'), "other_cluster"),
+        (Delete("/controller_epoch"), "no_controller_epoch"),
+    ],
+)
+def test_what_keeps_zookeeper_from_confirming_the_log_is_in_the_status(op: Any, why: str) -> None:
+    """ZooKeeper was read: what is said of the silence must not deny it."""
+    zookeeper = cluster()
+    zookeeper.tree.write(op, 1, 0)
+    world = World(None, zookeeper)
+    world.advance(1_000)
+    assert registration(world) == ErrorCode.NOT_CONTROLLER
+    assert "/status says why" in world.node.not_ready_because()
+    waiting = introspection.status(world.node, world.now_ms)["migration"]["waiting"]
+    assert why in {one["why"] for one in waiting}
 
 
 def test_a_backup_from_before_the_copy_is_refused_like_a_later_one() -> None:
