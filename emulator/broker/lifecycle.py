@@ -261,7 +261,8 @@ class LifecycleManager:
             self._refused("registration", answer.error_code, now_ms)
             return
         self._failures, self._refusal = 0, ""
-        self._give_up_ms = None if self._leaving_why is None else self._give_up_ms
+        if self.state is LifeState.STARTING and self._leaving_why is None:
+            self._give_up_ms = None
         self.epoch, self._again = answer.broker_epoch, False
         self._due_ms = now_ms
         self._effects.append(Log("info", "registered", {"broker_epoch": self.epoch}))

@@ -11,11 +11,17 @@ import pytest
 from rich.console import Console
 
 from emulator.broker import introspection, kraft
-from emulator.broker.lifecycle import LifeState
+from emulator.broker.lifecycle import (
+    SHUTDOWN_MS_MAX,
+    LifecycleManager,
+    LifeSettings,
+    LifeState,
+)
 from emulator.commands.status import show
 from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.seam import Halt, Send
 from emulator.trace.exposition import exposition
+from tests.unit.broker.controller_end import ControllerEnd, channel
 from tests.unit.broker.joined_brokers import CONTROLLER, Stage
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -69,6 +75,38 @@ def test_a_controlled_shutdown_moves_the_leaders_first() -> None:
     asked = [m.MetadataRequest.MetadataRequestTopic(name="t")]
     (found,) = stage.client(2).ask(m.MetadataRequest(topics=asked), 12).topics
     assert {partition.leader_id for partition in found.partitions} == {2}
+
+
+def test_a_registration_that_is_answered_during_a_shutdown_leaves_its_time_as_it_is() -> None:
+    own = LifeSettings(
+        broker_id=1,
+        cluster_id="c",
+        incarnation_id=bytes(16),
+        listeners=(),
+        features={},
+        rack=None,
+        log_dirs=(),
+        heartbeat_ms=2_000,
+        session_ms=9_000,
+        registration_ms=60_000,
+    )
+    life = LifecycleManager(own, channel(), lambda: 0, lambda: True)
+    end = ControllerEnd(life)
+    end.run()
+    end.answer(m.BrokerRegistrationResponse(broker_epoch=5))
+    end.answer(m.BrokerHeartbeatResponse(is_caught_up=True))
+    end.answer(m.BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False))
+    assert life.state is LifeState.RUNNING
+    life.register_again(end.now_ms)
+    end.run()
+    assert isinstance(end.last, m.BrokerRegistrationRequest)
+    life.shut_down(end.now_ms, controlled=True)
+    end.answer(m.BrokerRegistrationResponse(broker_epoch=6))
+    assert end.last.want_shut_down
+    end.at_once = lambda *_: m.BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False)
+    end.answer(m.BrokerHeartbeatResponse(is_caught_up=True, is_fenced=False))
+    end.wait(SHUTDOWN_MS_MAX + 1)
+    assert life.over == (1, "stopped; the controller did not grant a controlled shutdown")
 
 
 def test_a_second_signal_ends_it_at_once() -> None:
