@@ -127,7 +127,7 @@ class ZooKeeperSide:
         full = config.release >= FULL_SINCE and mode.migration
         self.cache = ZkMetadataCache(full_replaces=full)
         self.cluster = ZooKeeperCluster(self.cache, self.zookeeper, mode.passwords)
-        self.replicas = HostedReplicas(config.node_id)
+        self.replicas = HostedReplicas(config.node_id, config.replica_lag_ms)
         registration = self.registration
         self._epochs = BrokerEpochs(
             lambda: self.zookeeper.znode.epoch,

@@ -154,6 +154,23 @@ def test_it_ends_by_leaving_zookeeper() -> None:
     assert PATH not in stage.zookeeper.nodes
 
 
+def test_a_silent_follower_is_dropped_after_the_configured_time() -> None:
+    stage = ZooKeeperStage()
+    stage.had_a_cluster()
+    (broker,) = stage.running(1, replica_lag_time_max_ms="4000")
+    side = broker.side
+    assert isinstance(side, ZooKeeperSide)
+    stage.tell(1, update(brokers=[live(1)]), 8)
+    stage.tell(1, lead(), 7)
+    hosted = side.replicas.get(("t", 0))
+    assert hosted is not None
+    stage.joined.wait(3_000)
+    assert hosted.proposal is None
+    stage.joined.wait(2_000)
+    assert hosted.proposal is not None
+    assert hosted.proposal.isr == (1,)
+
+
 def test_the_zookeeper_controller_is_asked_to_move_what_it_leads() -> None:
     """The controller here is broker 2 of ours, which says that it is none: three tries."""
     stage = ZooKeeperStage()
