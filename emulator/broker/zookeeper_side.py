@@ -25,7 +25,7 @@ from emulator.broker.control_requests import ControlRequests
 from emulator.broker.controlled_shutdown import ControlledShutdown
 from emulator.broker.controller_channel import ControllerChannel, ControllerNode
 from emulator.broker.kraft import BrokerIdentity, channel_config, spoken
-from emulator.broker.lifecycle import LifeState
+from emulator.broker.lifecycle import LifecycleManager, LifeState
 from emulator.broker.part import Part
 from emulator.broker.quorum import KnownQuorum
 from emulator.broker.quorum_registration import QuorumRegistration
@@ -207,15 +207,15 @@ class ZooKeeperSide:
     def shut_down(self, now_ms: int) -> None:
         """See BrokerSide."""
         self.stage = ZooKeeperStage.ASKING
+        ruling, life = self.cache.controller, self._life
         if not self._config.controlled_shutdown or self.zookeeper.znode.epoch < 0:
             self._leave(now_ms)
-        elif self._under_kraft:
-            life = None if self.registration is None else self.registration.life
-            if life is not None:
-                life.shut_down(now_ms, controlled=True)
-        elif self.cache.controller is not None:
+        elif ruling is not None and not ruling.kraft:
             self._farewell.begin(now_ms)
+        elif ruling is not None and life is not None:
+            life.shut_down(now_ms, controlled=True)
         else:
+            # There is no controller, or it is one with which this broker is not registered.
             self._leave(now_ms)
 
     # ---------------------------------------------------------------- stage by stage
@@ -238,7 +238,7 @@ class ZooKeeperSide:
         """Nothing to pass on."""
 
     def _asking(self, now_ms: int) -> None:
-        life = None if self.registration is None else self.registration.life
+        life = self._life
         if life is not None and life.over is not None:
             self._leave(now_ms, life.over[1])
         elif self._farewell.done:
@@ -255,6 +255,11 @@ class ZooKeeperSide:
     def _end(self, exit_code: int, why: str) -> None:
         if self.over is None:
             self.over = (exit_code, why)
+
+    @property
+    def _life(self) -> LifecycleManager | None:
+        """The registration with the quorum; None before it begins, and without migration."""
+        return None if self.registration is None else self.registration.life
 
     @property
     def _under_kraft(self) -> bool:

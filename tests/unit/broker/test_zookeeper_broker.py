@@ -154,6 +154,17 @@ def test_it_ends_by_leaving_zookeeper() -> None:
     assert PATH not in stage.zookeeper.nodes
 
 
+def test_it_does_not_wait_for_a_controller_with_which_it_is_not_registered() -> None:
+    stage = ZooKeeperStage()
+    stage.had_a_cluster()
+    (broker,) = stage.running(1)
+    told = stage.tell(1, update(kraft=True, controller=3000), 8)
+    assert told.error_code == 0, "no epoch is named, so none is compared"
+    stage.joined.perform(stage.parties[1], broker.shutdown(stage.joined.now_ms))
+    stage.joined.until(lambda: stage.parties[1].halt is not None)
+    assert PATH not in stage.zookeeper.nodes
+
+
 def test_a_silent_follower_is_dropped_after_the_configured_time() -> None:
     stage = ZooKeeperStage()
     stage.had_a_cluster()
