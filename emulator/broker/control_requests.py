@@ -85,9 +85,12 @@ class ControlRequests:
     def _update_metadata(
         self, request: m.UpdateMetadataRequest, now_ms: int
     ) -> m.UpdateMetadataResponse:
+        before = self._cache.live
         self._cache.update(request, full=request.type == TYPE_FULL)
         live = self._cache.live
-        self._replicas.take_members(lambda one: NO_EPOCH if one in live else None, now_ms)
+        # Every request names all live brokers: only those that came or went are of interest.
+        changed = sorted(before.keys() ^ live.keys())
+        self._replicas.take_members(lambda one: NO_EPOCH if one in live else None, changed, now_ms)
         return m.UpdateMetadataResponse()
 
     # ---------------------------------------------------------------- LeaderAndIsr

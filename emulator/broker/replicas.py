@@ -130,7 +130,7 @@ class HostedReplicas:
 
     def take_image(self, image: Image, now_ms: int) -> None:
         """Host exactly what an image says: after a snapshot, and at the start."""
-        self._take_members(active_in(image), list(self._led_with), now_ms)
+        self.take_members(active_in(image), list(self._led_with), now_ms)
         for key, known in list(self._hosted.items()):
             partition = image.partition(known.topic_id, key[1])
             if partition is None or self.broker_id not in partition.replicas:
@@ -140,7 +140,7 @@ class HostedReplicas:
 
     def take_delta(self, delta: Delta, now_ms: int) -> None:
         """Take what committed records changed (KRaft mode)."""
-        self._take_members(active_in(delta.after), delta.touched.brokers, now_ms)
+        self.take_members(active_in(delta.after), delta.touched.brokers, now_ms)
         for topic_id, index in sorted(delta.touched.partitions):
             key = delta.touched.topics[topic_id], index
             partition = delta.after.partition(topic_id, index)
@@ -151,9 +151,16 @@ class HostedReplicas:
             if known is not None and known.topic_id == topic_id:
                 self.drop(key)
 
-    def take_members(self, epoch_of: EpochOf, now_ms: int) -> None:
-        """Learn which brokers are active (ZooKeeper mode)."""
-        self._take_members(epoch_of, list(self._led_with), now_ms)
+    def take_members(self, epoch_of: EpochOf, changed: Iterable[int], now_ms: int) -> None:
+        """Learn which brokers are active; ``changed``: those of which it may have changed."""
+        self.epoch_of = epoch_of
+        for follower in changed:
+            keys = self._led_with.get(follower)
+            if keys is None:
+                continue
+            self._learn(follower, now_ms)
+            for key in keys:
+                self.look_at(key, now_ms)
 
     # ---------------------------------------------------------------- scripts
     def hold_back(self, key: Key, follower: int, now_ms: int) -> bool:
@@ -250,16 +257,6 @@ class HostedReplicas:
             keys.pop(hosted.key, None)
             if not keys:
                 self._led_with.pop(follower, None)
-
-    def _take_members(self, epoch_of: EpochOf, changed: Iterable[int], now_ms: int) -> None:
-        self.epoch_of = epoch_of
-        for follower in changed:
-            keys = self._led_with.get(follower)
-            if keys is None:
-                continue
-            self._learn(follower, now_ms)
-            for key in keys:
-                self.look_at(key, now_ms)
 
     def _learn(self, follower: int, now_ms: int) -> None:
         if self.epoch_of(follower) is None:

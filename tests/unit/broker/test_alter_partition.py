@@ -41,8 +41,9 @@ class Leader(ControllerEnd):
         self.run()
 
     def active(self, members: Mapping[int, int]) -> None:
+        changed = {*self.members, *members}
         self.members = members
-        self.replicas.take_members(members.get, self.now_ms)
+        self.replicas.take_members(members.get, changed, self.now_ms)
         self.run()
 
     def told(self, partition: Partition) -> bool:

@@ -210,3 +210,15 @@ def test_the_epoch_to_name_is_the_one_that_the_controller_knows() -> None:
     epochs = BrokerEpochs(lambda: 40, lambda: 90)
     assert (epochs.to_name(kraft=False), epochs.to_name(kraft=True)) == (40, 90)
     assert BrokerEpochs(lambda: 40).to_name(kraft=True) == 40
+
+
+def test_partitions_are_judged_again_only_when_brokers_came_or_went() -> None:
+    told = Told()
+    both = [live(ME), live(2)]
+    told.take(update(brokers=both))
+    told.take(lead(indexes=range(3)))
+    assert told.replicas.judge(0) == []
+    told.take(update(("u", U, {0: 2}), brokers=both))
+    assert told.replicas.deadline_ms is None
+    told.take(update(brokers=[live(ME)]))
+    assert told.replicas.deadline_ms == 0
