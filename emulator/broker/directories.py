@@ -10,10 +10,12 @@ Source: AssignmentsManager, Kafka 3.9; KIP-858.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from itertools import islice
 from typing import Final
 
 from emulator.broker.controller_channel import ControllerChannel, Outcome
+from emulator.broker.isr import Key
 from emulator.broker.replicas import HostedReplicas
 from emulator.net.outcomes import Answered
 from emulator.seam import Effect, Event
@@ -53,9 +55,8 @@ class DirectoryAssigner:
         self._directory = directory
         self._broker_epoch = broker_epoch
         self._supported = supported
-        self._unread = False
-        self._settled: set[Placed] = set()
-        """Reported since the last change of what is hosted."""
+        self._elsewhere: dict[Placed, None] = {}
+        """Replicas that the metadata last placed in no or another directory, not reported since."""
         self._in_flight = False
         self._due_ms: int | None = None
         self._failures = 0
@@ -66,10 +67,31 @@ class DirectoryAssigner:
         deadlines = [None if self._in_flight else self._due_ms, self.channel.deadline_ms]
         return min((one for one in deadlines if one is not None), default=None)
 
-    def hosted_changed(self, now_ms: int) -> None:
-        """What is hosted, or the metadata.version, has changed: look at it again."""
-        self._settled.clear()
-        if self._due_ms is None:
+    def all_changed(self, now_ms: int) -> None:
+        """All that is hosted, or the metadata.version, has changed: look at everything again."""
+        self._elsewhere.clear()
+        for hosted in self._replicas:
+            self._look_at(hosted.key, hosted.topic_id)
+        self._hurry(now_ms)
+
+    def changed(self, key: Key, topic_id: bytes, now_ms: int) -> None:
+        """One partition, hosted or not, has changed."""
+        self._look_at(key, topic_id)
+        self._hurry(now_ms)
+
+    def _look_at(self, key: Key, topic_id: bytes) -> None:
+        hosted, placed = self._replicas.get(key), (topic_id, key[1])
+        if (
+            hosted is not None
+            and hosted.topic_id == topic_id
+            and hosted.partition.directory(self._replicas.broker_id) != self._directory
+        ):
+            self._elsewhere[placed] = None
+        else:
+            self._elsewhere.pop(placed, None)
+
+    def _hurry(self, now_ms: int) -> None:
+        if self._due_ms is None and self._elsewhere:
             self._due_ms = now_ms
 
     def start(self, now_ms: int) -> None:
@@ -96,25 +118,14 @@ class DirectoryAssigner:
         self.channel.close()
 
     # ---------------------------------------------------------------- the request
-    def _elsewhere(self) -> Iterator[Placed]:
-        for hosted in self._replicas:
-            placed = hosted.topic_id, hosted.key[1]
-            known = hosted.partition.directory(self._replicas.broker_id)
-            if known != self._directory and placed not in self._settled:
-                yield placed
-
     def _send(self, now_ms: int) -> None:
-        if not self._supported():
+        if not self._elsewhere or not self._supported():
             return
         kind = m.AssignReplicasToDirsRequest
         topics: dict[bytes, m.AssignReplicasToDirsRequest.TopicData] = {}
-        for count, (topic_id, index) in enumerate(self._elsewhere()):
-            if count == ASSIGNMENTS_MAX:
-                break
+        for topic_id, index in islice(self._elsewhere, ASSIGNMENTS_MAX):
             topic = topics.setdefault(topic_id, kind.TopicData(topic_id=topic_id))
             topic.partitions.append(kind.PartitionData(partition_index=index))
-        if not topics:
-            return
         request = kind(
             broker_id=self._replicas.broker_id,
             broker_epoch=self._broker_epoch(),
@@ -145,7 +156,9 @@ class DirectoryAssigner:
             for partition in topic.partitions
         ]
         done = {ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER}
-        self._settled.update(placed for placed, code in codes if code in done)
+        for placed, code in codes:
+            if code in done:
+                self._elsewhere.pop(placed, None)
         return not codes or any(code not in done for _, code in codes)
 
     def _pause_ms(self) -> int:

@@ -56,15 +56,20 @@ class Hosting:
         self._image = image
         self.replicas.take_image(image, now_ms)
         if self.directories is not None:
-            self.directories.hosted_changed(now_ms)
+            self.directories.all_changed(now_ms)
 
     def take_delta(self, delta: Delta, now_ms: int) -> None:
         """One change, in order."""
         self._image = delta.after
         self.replicas.take_delta(delta, now_ms)
+        if self.directories is None:
+            return
         touched = delta.touched
-        if self.directories is not None and (touched.partitions or touched.features):
-            self.directories.hosted_changed(now_ms)
+        if touched.features:
+            self.directories.all_changed(now_ms)
+            return
+        for topic_id, index in sorted(touched.partitions):
+            self.directories.changed((touched.topics[topic_id], index), topic_id, now_ms)
 
     def _has_directories(self) -> bool:
         return self._image.metadata_version.supports(Feature.DIRECTORIES)

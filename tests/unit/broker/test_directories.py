@@ -42,7 +42,7 @@ class Assigning(ControllerEnd):
 
     def host(self, index: int, directory: bytes) -> None:
         self.replicas.assign(("t", index), T, placed(directory), self.now_ms)
-        self.part.hosted_changed(self.now_ms)
+        self.part.changed(("t", index), T, self.now_ms)
         self.run()
 
     def reply(self, code: int = 0, **codes: int) -> None:
@@ -114,6 +114,27 @@ def test_a_replica_that_moved_away_is_not_reported_again():
     assert assigning.indexes() == [1]
 
 
+def test_what_changes_leaves_reported_replicas_alone_and_has_itself_reported_again():
+    assigning = Assigning(MIGRATING, MIGRATING)
+    assigning.reply()
+    assert assigning.indexes() == [1]
+    assigning.reply()
+    assigning.host(1, UNASSIGNED)
+    assert assigning.indexes() == [1]
+
+
+def test_a_replica_that_is_hosted_no_more_is_not_reported():
+    assigning = Assigning()
+    assigning.supported = False
+    assigning.host(0, MIGRATING)
+    assigning.host(1, MIGRATING)
+    assigning.replicas.drop(("t", 0))
+    assigning.supported = True
+    assigning.part.changed(("t", 0), T, assigning.now_ms)
+    assigning.run()
+    assert assigning.indexes() == [1]
+
+
 def test_an_empty_answer_does_not_make_it_ask_without_a_pause():
     assigning = Assigning(MIGRATING)
     assigning.answer(m.AssignReplicasToDirsResponse())
@@ -128,7 +149,7 @@ def test_nothing_is_reported_below_the_metadata_version_of_directories():
     assigning.host(0, MIGRATING)
     assert assigning.asked == []
     assigning.supported = True
-    assigning.part.hosted_changed(assigning.now_ms)
+    assigning.part.all_changed(assigning.now_ms)
     assigning.run()
     assert assigning.indexes() == [0]
 
@@ -153,7 +174,7 @@ def test_a_controller_that_was_upgraded_learns_where_old_replicas_are():
         replicas, uuid(5_001), channel(), lambda: world.tip.brokers[1].epoch, lambda: True
     )
     end = ControllerEnd(part, answer)
-    part.hosted_changed(0)
+    part.all_changed(0)
     end.run()
     partition = world.tip.partition(hosted.topic_id, 0)
     assert partition is not None
