@@ -75,6 +75,8 @@ class ZooKeeperMirror:
         """Reads everything, or everything but topics."""
         self._stale = False
         """Whether something changed after that one began: then another one follows."""
+        self._since: dict[str, bytes | None] = {}
+        """Topics read by themselves, or gone (None), since that one began: newer than its own."""
         self._last: dict[str, str] = {}
         """Folder -> the newest notification seen."""
         self._effects: list[Effect] = []
@@ -100,6 +102,8 @@ class ZooKeeperMirror:
         """Topics were deleted, then others created: read the configs that are not known."""
         for name in gone:
             self.topic_configs.pop(name, None)
+            if self._reader is not None:
+                self._since[name] = None
         self._read_topics([name for name in new if name not in self.topic_configs])
 
     def _read_topics(self, names: Iterable[str]) -> None:
@@ -155,6 +159,8 @@ class ZooKeeperMirror:
         data: bytes | None = None
         if isinstance(outcome, ZkResult) and isinstance(outcome.value, NodeData):
             data = outcome.value.data
+        if self._reader is not None and data is not None:
+            self._since[name] = data
         if self.topic_configs.get(name) != data:
             self.topic_configs[name] = data
             self.version += 1
@@ -168,6 +174,7 @@ class ZooKeeperMirror:
 
     def _begin(self, paths: tuple[str, ...]) -> None:
         self._stale = False
+        self._since.clear()
         self._reader = TreeReader(only=paths)
         self._ask(self._reader)
 
@@ -191,8 +198,10 @@ class ZooKeeperMirror:
         for path, code in tree.unreadable.items():
             self._warn(f"{path}: ZooKeeper answers {code_name(code)}")
         if TOPICS in tree.lists:
-            names = tree.children(TOPICS)
-            self.topic_configs = {name: tree.data(f"{TOPICS}/{name}") for name in names}
+            read = {name: tree.data(f"{TOPICS}/{name}") for name in tree.children(TOPICS)}
+            newest = (read | self._since).items()
+            self.topic_configs = {name: data for name, data in newest if data is not None}
+        self._since.clear()
         self.tree = tree
         self.loaded = True
         self.version += 1

@@ -270,6 +270,38 @@ def test_what_changes_while_it_is_read_is_read_again() -> None:
     assert not asked
 
 
+def test_a_topic_read_by_itself_meanwhile_is_newer_than_what_everything_says() -> None:
+    asked: deque[tuple[Then, Any]] = deque()
+    mirror = ZooKeeperMirror(lambda then, request: asked.append((then, request)))
+    mirror.look()
+    mirror.topics_changed([], ["t"])
+    then, request = asked.pop()
+    assert request == GetData("/config/topics/t")
+    then(ZkResult(then, NodeData(config(retention_ms="7"), Stat(*(0,) * 11))), 0)
+    answer_all(asked)
+    assert mirror.topic_configs == {"t": config(retention_ms="7")}
+
+
+def test_a_topic_deleted_while_everything_is_read_is_read_anew_when_it_comes_back() -> None:
+    asked: deque[tuple[Then, Any]] = deque()
+    mirror = ZooKeeperMirror(lambda then, request: asked.append((then, request)))
+    mirror.look()
+    data = NodeData(config(retention_ms="7"), Stat(*(0,) * 11))
+    while asked:
+        then, request = asked.popleft()
+        value: Any = ()
+        if isinstance(request, MultiRead):
+            mirror.topics_changed(["t"], [])
+            value = [
+                data if isinstance(one, GetData) else ("t",) if one.path == "/config/topics" else ()
+                for one in request.reads
+            ]
+        then(ZkResult(then, value), 0)
+    assert mirror.loaded
+    mirror.topics_changed([], ["t"])
+    assert [request for _, request in asked] == [GetData("/config/topics/t")]
+
+
 def answer_all(asked: deque[tuple[Then, Any]]) -> None:
     """Everything is empty."""
     while asked:
