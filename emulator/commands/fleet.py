@@ -8,7 +8,7 @@ import json
 import math
 import socket
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -22,6 +22,7 @@ CALL_S: Final = 60.0
 if TYPE_CHECKING:
     from emulator.io.fleet.fleet import FleetPlan
     from emulator.io.fleet.settings import FleetSettings
+    from emulator.trace.rows import Row
 
 DESCRIPTORS_EACH: Final = 8
 """Connections, and a listener, of one broker."""
@@ -106,8 +107,7 @@ def _run(plan: FleetPlan, settings: FleetSettings, trace: Path | None, *, as_jso
         _create_topics((settings.host, port), names, partitions, replicas)
 
     problem, interrupted = None, False
-    with contextlib.ExitStack() as closing:
-        row, flush = _trace(trace, closing)
+    with _trace(trace) as (row, flush):
         results = FleetResults(row, flush)
 
         async def run() -> None:
@@ -258,22 +258,32 @@ def _cluster_of(controller: str) -> str:
     return found
 
 
+@contextlib.contextmanager
 def _trace(
-    folder: Path | None, closing: contextlib.ExitStack
-) -> tuple[Callable[[object], None], Callable[[], None]]:
+    folder: Path | None,
+) -> Iterator[tuple[Callable[[Row], None], Callable[[], None]]]:
+    """What takes a row, and what hands the rows over; None: nothing is recorded."""
     from importlib import metadata
 
-    from emulator.io.trace_file import TraceFile, TraceUnavailableError
+    from emulator.io.trace_file import TraceFailedError, TraceFile, TraceUnavailableError
     from emulator.trace.rows import SCHEMA_VERSION, RunRow
 
     if folder is None:
-        return (lambda _row: None), (lambda: None)
+        yield (lambda _row: None), (lambda: None)
+        return
     run_id = time.strftime("%Y%m%d-%H%M%S")
     try:
-        file = closing.enter_context(contextlib.closing(TraceFile(folder, run_id, "fleet")))
+        folder.mkdir(parents=True, exist_ok=True)
+        file = TraceFile(folder, run_id, "fleet")
     except (TraceUnavailableError, OSError) as error:
         raise fail(f"--trace {folder}: {error}", 2) from error
-    file.append(
+
+    def append(row: Row) -> None:
+        # A broker must not end because of the trace; the next flush ends the run.
+        with contextlib.suppress(TraceFailedError):
+            file.append(row)
+
+    append(
         RunRow(
             schema_version=SCHEMA_VERSION,
             monotonic_ns=time.monotonic_ns(),
@@ -284,4 +294,10 @@ def _trace(
             parameters="{}",
         )
     )
-    return file.append, file.flush  # type: ignore[return-value]
+    try:
+        yield append, file.flush
+    finally:
+        try:
+            file.close()
+        except TraceFailedError as error:
+            raise fail(f"--trace {folder}: {error}") from error

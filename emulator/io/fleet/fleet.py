@@ -105,21 +105,30 @@ class BrokerFleet:
         Raises:
             FleetError: not every broker came up, or no topic could be created.
             ConfigError: the settings of the brokers are wrong.
+            Exception: of ``flush``; the plan ends then, because the trace would be incomplete.
         """
         asyncio.get_running_loop().set_exception_handler(self._unhandled)
-        watch = asyncio.ensure_future(self._watch())
+        tasks = [asyncio.ensure_future(one) for one in (self._watch(), self._phases())]
         try:
-            await self._storm()
-            if self._plan.topics:
-                await self._create_topics()
-            await self._waves()
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            watch.cancel()
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
             await self._end()
+        for task in tasks:
+            if not task.cancelled():
+                task.result()
         if self._failure is not None:
             raise self._failure
 
     # ---------------------------------------------------------------- phases
+    async def _phases(self) -> None:
+        await self._storm()
+        if self._plan.topics:
+            await self._create_topics()
+        await self._waves()
+
     async def _storm(self) -> None:
         begin_ns, rate = self._clock.now_ns(), self._plan.start_rate
         for number, member in enumerate(self.members):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,6 +55,22 @@ def test_a_property_that_is_wrong_is_named() -> None:
         )
     assert result.exit_code == 2
     assert "num.partitions" in result.output
+
+
+@pytest.mark.parametrize(("in_the_way", "code"), [("trace", 2), ("trace/requests", 1)])
+def test_a_trace_that_cannot_be_written_is_one_sentence(
+    tmp_path: Path, in_the_way: str, code: int
+) -> None:
+    taken = tmp_path / in_the_way
+    taken.parent.mkdir(exist_ok=True)
+    taken.touch()
+    with Cluster(fsync=False) as cluster:
+        result = fleet(
+            *("--brokers", "1", "--controller", cluster.controllers, "--seconds", "0"),
+            *("--trace", str(tmp_path / "trace")),
+        )
+    assert result.exit_code == code
+    assert f"--trace {tmp_path / 'trace'}: " in result.output
 
 
 def test_the_figures_are_json_and_the_cluster_is_asked_for_its_id() -> None:

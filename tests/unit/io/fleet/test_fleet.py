@@ -16,6 +16,7 @@ from emulator.io.fleet.fleet import BrokerFleet, FleetError, FleetPlan
 from emulator.io.fleet.results import FleetResults, text
 from emulator.io.fleet.settings import FleetSettings
 from emulator.io.fleet.waves import parse_wave
+from emulator.io.trace_file import TraceFailedError
 from emulator.testing import Cluster, Fault
 from emulator.trace.rows import FleetRow, RequestRow, Row
 from wire.batch import BatchHeader
@@ -148,3 +149,24 @@ def test_topics_wait_for_a_controller() -> None:
         cluster_id = cluster.status()["cluster_id"]
         found = Ran(replace(PLAN, seconds=0.0), cluster.controllers, cluster_id, "3.9")
     assert not found.results.failed
+
+
+def test_a_trace_that_cannot_be_written_ends_the_fleet() -> None:
+    def flush() -> None:
+        raise TraceFailedError("no space")
+
+    with Cluster(fsync=False) as cluster:
+        settings = FleetSettings(
+            "127.0.0.1", cluster.controllers, None, cluster.cluster_id, "3.9", FAST
+        )
+        fleet = BrokerFleet(
+            replace(PLAN, topics=0, seconds=60.0),
+            settings,
+            clock=Clock(),
+            say=lambda _line: None,
+            results=FleetResults(lambda _row: None, flush),
+            create=Ran._create,
+        )
+        with pytest.raises(TraceFailedError, match="no space"):
+            asyncio.run(asyncio.wait_for(fleet.run(), 30))
+    assert [member.life.problem for member in fleet.members] == [None] * 4
