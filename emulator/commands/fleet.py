@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import math
 import socket
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -26,6 +25,11 @@ if TYPE_CHECKING:
 
 DESCRIPTORS_EACH: Final = 8
 """Connections, and a listener, of one broker."""
+SECONDS_MAX: Final = 10_000_000.0
+RATE_MIN: Final = 0.000_001
+RATE_MAX: Final = 1_000_000.0
+"""Each second. Beyond it there is no time between two changes, and they would never end."""
+COUNT_MAX: Final = 1_000_000
 
 
 def fleet(  # noqa: PLR0917  # one option each
@@ -45,22 +49,34 @@ def fleet(  # noqa: PLR0917  # one option each
     first_id: Annotated[int, typer.Option(min=0, help="Id of the first broker.")] = 0,
     host: Annotated[str, typer.Option(help="Where the brokers listen.")] = "127.0.0.1",
     start_rate: Annotated[
-        float | None, typer.Option(help="Brokers started each second; all at once if not given.")
+        float | None,
+        typer.Option(
+            min=RATE_MIN,
+            max=RATE_MAX,
+            help="Brokers started each second; all at once if not given.",
+        ),
     ] = None,
-    topics: Annotated[int, typer.Option(min=0, help="Topics to create.")] = 0,
-    partitions: Annotated[int, typer.Option(min=1, help="Partitions of each topic.")] = 1,
+    topics: Annotated[int, typer.Option(min=0, max=COUNT_MAX, help="Topics to create.")] = 0,
+    partitions: Annotated[
+        int, typer.Option(min=1, max=COUNT_MAX, help="Partitions of each topic.")
+    ] = 1,
     replication: Annotated[int, typer.Option(min=1, help="Replicas of each partition.")] = 3,
     isr_churn: Annotated[
-        float, typer.Option(min=0, help="Changes of ISRs each second, by all brokers together.")
+        float,
+        typer.Option(
+            min=0, max=RATE_MAX, help="Changes of ISRs each second, by all brokers together."
+        ),
     ] = 0.0,
-    seconds: Annotated[float, typer.Option(min=0, help="How long, after the topics.")] = 10.0,
+    seconds: Annotated[
+        float, typer.Option(min=0, max=SECONDS_MAX, help="How long, after the topics.")
+    ] = 10.0,
     wave: Annotated[
         list[str] | None,
         typer.Option(help="KIND@SECOND[:COUNT][/RATE]; KIND: restart, roll, die, revive."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Chooses who dies.")] = 0,
     patience: Annotated[
-        float, typer.Option(min=0, help="Seconds until all brokers must run.")
+        float, typer.Option(min=0, max=SECONDS_MAX, help="Seconds until all brokers must run.")
     ] = 120.0,
     trace: Annotated[
         Path | None, typer.Option(help="Folder for a trace of requests and events (Parquet).")
@@ -77,7 +93,7 @@ def fleet(  # noqa: PLR0917  # one option each
     from emulator.io.fleet.settings import FleetSettings
 
     waves = _waves(wave or [])
-    _check(controller, zookeeper, release, waves, start_rate)
+    _check(controller, zookeeper, release, waves)
     _descriptors(brokers)
     extra = _extra(overrides or [])
     if zookeeper is None:
@@ -200,7 +216,6 @@ def _check(
     zookeeper: str | None,
     release: str,
     waves: tuple[Wave, ...],
-    start_rate: float | None,
 ) -> None:
     from emulator.io.fleet.waves import WaveKind
 
@@ -208,8 +223,6 @@ def _check(
         raise fail("--controller (KRaft mode), --zookeeper (ZooKeeper mode) or both (migration)", 2)
     if release not in RELEASES:
         raise fail(f"--release is one of {', '.join(RELEASES)}, not {release}", 2)
-    if start_rate is not None and not 0 < start_rate < math.inf:
-        raise fail("--start-rate must be above 0", 2)
     if controller is None and any(one.kind is WaveKind.ROLL for one in waves):
         raise fail("a roll to KRaft mode needs --controller", 2)
 

@@ -14,8 +14,11 @@ from random import Random
 from typing import Final
 
 _WAVE: Final = re.compile(
-    r"(?P<kind>[a-z]+)@(?P<at>\d+(?:\.\d+)?)(?::(?P<count>\d+|all))?(?:/(?P<rate>\d+(?:\.\d+)?))?"
+    r"(?P<kind>[a-z]+)@(?P<at>NUMBER)(?::(?P<count>[0-9]{1,7}|all))?(?:/(?P<rate>NUMBER))?".replace(
+        "NUMBER", r"[0-9]{1,7}(?:\.[0-9]{1,6})?"
+    )
 )
+"""Numbers are short, so that every turn has a time."""
 
 
 class WaveKind(Enum):
@@ -64,7 +67,7 @@ def parse_wave(text: str) -> Wave:
     if match is None or match["kind"] not in kinds:
         raise ValueError(
             f"{text}: a wave is KIND@SECOND, KIND@SECOND:COUNT or KIND@SECOND:COUNT/RATE, and KIND "
-            f"is {', '.join(kinds)}"
+            f"is {', '.join(kinds)}; numbers have at most 7 digits, and 6 behind the point"
         )
     count = None if match["count"] in {None, "all"} else int(match["count"])
     rate = None if match["rate"] is None else float(match["rate"])

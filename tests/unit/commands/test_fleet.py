@@ -28,6 +28,12 @@ def fleet(*arguments: str) -> Any:
         (["--brokers", "2", "--controller", "127.0.0.1:1"], "--controller 127.0.0.1:1:"),
         (["--brokers", "2", "--controller", "h:1", "--start-rate", "0"], "--start-rate"),
         (["--brokers", "2", "--controller", "h:1", "--start-rate", "nan"], "--start-rate"),
+        (["--brokers", "2", "--controller", "h:1", "--start-rate", "1e-300"], "--start-rate"),
+        (["--brokers", "2", "--controller", "h:1", "--seconds", "inf"], "--seconds"),
+        (["--brokers", "2", "--controller", "h:1", "--patience", "inf"], "--patience"),
+        (["--brokers", "2", "--controller", "h:1", "--isr-churn", "1e300"], "--isr-churn"),
+        (["--brokers", "2", "--controller", "h:1", "--topics", "99999999999"], "--topics"),
+        (["--brokers", "2", "--controller", "h:1", "--partitions", "99999999999"], "--partitions"),
         (["--brokers", "2", "--controller", "h:1", "-X", "nothing"], "key=value"),
         (
             ["--brokers", "2", "--zookeeper", "127.0.0.1:1", "--wave", "roll@1"],

@@ -37,6 +37,9 @@ def test_a_wave_is_read(text: str, wave: Wave) -> None:
         "die@3/0",
         "die@3:1:2",
         "die@1e9",
+        "die@" + "9" * 400,
+        "die@1:" + "9" * 5000,
+        "die@1/0.0000001",
         "die@3\x00",
     ],
 )
