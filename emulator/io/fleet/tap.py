@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from emulator.io.clock import Clock
 from emulator.node.tracing import first_error
 from emulator.seam import Close, Closed, Connect, Effect, Event, Halt, Log, Machine, Received, Send
+from wire.errors import DecodeError
 from wire.frame import FrameReader, decode_response
 
 FETCH: Final = 1
@@ -23,7 +24,6 @@ HEARTBEAT: Final = 63
 _TIMED: Final = frozenset({ALTER_PARTITION, REGISTRATION, HEARTBEAT})
 _HEAD: Final = struct.Struct(">ihhi")
 """Length of the frame, API key, API version, correlation id."""
-_CORRELATION: Final = struct.Struct(">i")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,11 @@ class Tapped:
         for event in events:
             match event:
                 case Received(conn, data) if conn in self._conversations:
-                    self._received(self._conversations[conn], data)
+                    try:
+                        self._received(self._conversations[conn], data)
+                    except DecodeError:
+                        # The broker reads the same bytes and does what it does with them.
+                        del self._conversations[conn]
                 case Closed(conn):
                     self._conversations.pop(conn, None)
                 case _:
@@ -157,7 +161,7 @@ class Tapped:
     def _received(self, conversation: _Conversation, data: bytes) -> None:
         now_ns = self._now_ns()
         for frame in conversation.reader.feed(data):
-            (correlation_id,) = _CORRELATION.unpack_from(frame)
+            correlation_id = int.from_bytes(frame[:4], "big", signed=True)
             asked = conversation.asked.pop(correlation_id, None)
             if asked is None:
                 continue
