@@ -174,11 +174,13 @@ class BrokerFleet:
             for member in self.members:
                 member.churn(plan.isr_churn / len(self.members))
         due = schedule(plan.waves, len(self.members), self._rng)
-        for one in due:
-            await self._until(begin_ns + one.at_ms * 1_000_000)
-            self._start(self._turn(one, begin_ns + one.at_ms * 1_000_000))
-        await self._until(begin_ns + int(plan.seconds * 1e9))
-        self._results.churn_ns = self._clock.now_ns() - begin_ns
+        try:
+            for one in due:
+                await self._until(begin_ns + one.at_ms * 1_000_000)
+                self._start(self._turn(one, begin_ns + one.at_ms * 1_000_000))
+            await self._until(begin_ns + int(plan.seconds * 1e9))
+        finally:
+            self._results.churn_ns = self._clock.now_ns() - begin_ns
         while self._tasks:
             await asyncio.wait(self._tasks)
         if plan.isr_churn:

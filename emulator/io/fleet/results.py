@@ -183,8 +183,9 @@ class FleetResults:
 def text(figures: Mapping[str, Any], mode: str) -> str:
     """The figures as lines for people."""
     waits, isr = figures["waits"], figures["isr"]
+    ran = f"all ran after {figures['storm_s']} s" if figures["storm_s"] else "not all ran"
     lines = [
-        f"{figures['brokers']} brokers, {mode}: all ran after {figures['storm_s']} s",
+        f"{figures['brokers']} brokers, {mode}: {ran}",
         *(_line(name, waits[name]) for name in waits),
     ]
     if isr["asked"]:

@@ -151,6 +151,42 @@ def test_topics_wait_for_a_controller() -> None:
     assert not found.results.failed
 
 
+async def interrupted(fleet: BrokerFleet, enough: asyncio.Event) -> None:
+    """Run, and interrupt as Ctrl-C does."""
+    running = asyncio.ensure_future(fleet.run())
+    await asyncio.sleep(0)
+    await enough.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+@pytest.mark.parametrize("ran", [True, False])
+def test_the_figures_of_an_interrupted_fleet_say_how_far_it_came(ran: bool) -> None:
+    enough = asyncio.Event()
+
+    def row(row: Row) -> None:
+        if isinstance(row, FleetRow) and row.event == "isr_shrink":
+            enough.set()
+
+    if not ran:
+        enough.set()
+    results = FleetResults(row, lambda: None)
+    with Cluster(fsync=False) as cluster:
+        fleet = BrokerFleet(
+            replace(PLAN, isr_churn=40.0, seconds=60.0),
+            FleetSettings("127.0.0.1", cluster.controllers, None, cluster.cluster_id, "3.9", FAST),
+            clock=Clock(),
+            say=lambda _line: None,
+            results=results,
+            create=Ran._create,
+        )
+        asyncio.run(interrupted(fleet, enough))
+    figures = results.figures(1.0, 0.0)
+    assert (figures["isr"]["per_s"] > 0) is ran
+    assert ("not all ran" in text(figures, "KRaft mode")) is not ran
+
+
 def test_a_trace_that_cannot_be_written_ends_the_fleet() -> None:
     def flush() -> None:
         raise TraceFailedError("no space")
