@@ -31,6 +31,17 @@ RATE_MAX: Final = 1_000_000.0
 """Each second. Beyond it there is no time between two changes, and they would never end."""
 COUNT_MAX: Final = 1_000_000
 
+StartRate = Annotated[
+    float | None,
+    typer.Option(
+        min=RATE_MIN, max=RATE_MAX, help="Brokers started each second; all at once if not given."
+    ),
+]
+IsrChurnRate = Annotated[
+    float,
+    typer.Option(min=0, max=RATE_MAX, help="Changes of ISRs each second, by all brokers together."),
+]
+
 
 def fleet(  # noqa: PLR0917  # one option each
     brokers: Annotated[int, typer.Option(min=1, max=10_000, help="How many brokers.")],
@@ -48,25 +59,13 @@ def fleet(  # noqa: PLR0917  # one option each
     release: Annotated[str, typer.Option(help="Emulated Kafka release.")] = RELEASES[-1],
     first_id: Annotated[int, typer.Option(min=0, help="Id of the first broker.")] = 0,
     host: Annotated[str, typer.Option(help="Where the brokers listen.")] = "127.0.0.1",
-    start_rate: Annotated[
-        float | None,
-        typer.Option(
-            min=RATE_MIN,
-            max=RATE_MAX,
-            help="Brokers started each second; all at once if not given.",
-        ),
-    ] = None,
+    start_rate: StartRate = None,
     topics: Annotated[int, typer.Option(min=0, max=COUNT_MAX, help="Topics to create.")] = 0,
     partitions: Annotated[
         int, typer.Option(min=1, max=COUNT_MAX, help="Partitions of each topic.")
     ] = 1,
     replication: Annotated[int, typer.Option(min=1, help="Replicas of each partition.")] = 3,
-    isr_churn: Annotated[
-        float,
-        typer.Option(
-            min=0, max=RATE_MAX, help="Changes of ISRs each second, by all brokers together."
-        ),
-    ] = 0.0,
+    isr_churn: IsrChurnRate = 0.0,
     seconds: Annotated[
         float, typer.Option(min=0, max=SECONDS_MAX, help="How long, after the topics.")
     ] = 10.0,

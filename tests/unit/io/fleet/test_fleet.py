@@ -151,10 +151,11 @@ def test_topics_wait_for_a_controller() -> None:
     assert not found.results.failed
 
 
-async def interrupted(fleet: BrokerFleet, enough: asyncio.Event) -> None:
+async def interrupted(fleet: BrokerFleet, enough: asyncio.Event, *, at_once: bool) -> None:
     """Run, and interrupt as Ctrl-C does."""
     running = asyncio.ensure_future(fleet.run())
-    await asyncio.sleep(0)
+    if at_once:
+        asyncio.get_running_loop().call_soon(enough.set)
     await enough.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -169,8 +170,6 @@ def test_the_figures_of_an_interrupted_fleet_say_how_far_it_came(ran: bool) -> N
         if isinstance(row, FleetRow) and row.event == "isr_shrink":
             enough.set()
 
-    if not ran:
-        enough.set()
     results = FleetResults(row, lambda: None)
     with Cluster(fsync=False) as cluster:
         fleet = BrokerFleet(
@@ -181,7 +180,7 @@ def test_the_figures_of_an_interrupted_fleet_say_how_far_it_came(ran: bool) -> N
             results=results,
             create=Ran._create,
         )
-        asyncio.run(interrupted(fleet, enough))
+        asyncio.run(interrupted(fleet, enough, at_once=not ran))
     figures = results.figures(1.0, 0.0)
     assert (figures["isr"]["per_s"] > 0) is ran
     assert ("not all ran" in text(figures, "KRaft mode")) is not ran
