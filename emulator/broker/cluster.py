@@ -102,9 +102,6 @@ class KnownCluster(Protocol):
     def features(self) -> tuple[int, Mapping[str, int]]:
         """Epoch of the finalised features, -1 if there are none, and level by name."""
 
-    def config(self, resource_type: int, name: str) -> Mapping[str, str]:
-        """The dynamic config of a resource."""
-
 
 @dataclass(slots=True)
 class ImageCluster:
@@ -159,10 +156,6 @@ class ImageCluster:
     def features(self) -> tuple[int, Mapping[str, int]]:
         """See KnownCluster; the epoch is the offset of the image."""
         return self.image.offset, self.image.finalised_features
-
-    def config(self, resource_type: int, name: str) -> Mapping[str, str]:
-        """See KnownCluster."""
-        return self.image.config(resource_type, name)
 
 
 def _node(broker: Broker, listener: str) -> KnownNode | None:

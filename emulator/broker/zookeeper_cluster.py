@@ -89,7 +89,3 @@ class ZooKeeperCluster:
         """See KnownCluster; those of ``/feature``."""
         found = self.zookeeper.features
         return found.epoch, found.levels
-
-    def config(self, resource_type: int, name: str) -> Mapping[str, str]:
-        """See KnownCluster."""
-        return self.image.config(resource_type, name)
