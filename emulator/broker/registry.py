@@ -122,6 +122,26 @@ def serves(request: type, *, refused: Refuse) -> Callable[[ServeT], ServeT]:
     return register
 
 
+def whole(response: Callable[..., Any]) -> Refuse:
+    """One error for the whole request, in a response that has no field for a text."""
+    return lambda _request, code, _text: response(error_code=code)
+
+
+def serves_refused(
+    request: type, refused: Refuse, code: ErrorCode, text: str | None = None
+) -> None:
+    """Register an API whose every request is answered with the same error.
+
+    Raises:
+        ValueError: two functions for one key.
+    """
+
+    def serve(_cluster: KnownCluster, message: Any, _asked: Asked) -> Any:
+        return refused(message, code, text)
+
+    serves(request, refused=refused)(serve)
+
+
 @cache
 def served() -> Mapping[int, ServedApi]:
     """Every API by key; imports ``emulator.broker.api`` whole on first use."""

@@ -11,18 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from emulator.broker.cluster import KnownCluster
-from emulator.broker.registry import Asked, Refuse, Serve, serves
+from emulator.broker.registry import Refuse, serves_refused, whole
 from wire import messages as m
 from wire.errors import ErrorCode
 
 CODE: Final = ErrorCode.INVALID_REQUEST
 WHY: Final = "This broker stores no records: it emulates the metadata of a cluster only."
-
-
-def _whole(response: Callable[..., Any]) -> Refuse:
-    """One error for the whole request."""
-    return lambda _request, code, _text: response(error_code=code)
 
 
 def _texted(response: Callable[..., Any]) -> Refuse:
@@ -257,14 +251,14 @@ REFUSALS: Final[Mapping[type, Refuse]] = MappingProxyType(
             _Committed.OffsetCommitResponsePartition,
         ),
         m.OffsetFetchRequest: _offset_fetch,
-        m.JoinGroupRequest: _whole(m.JoinGroupResponse),
-        m.HeartbeatRequest: _whole(m.HeartbeatResponse),
-        m.LeaveGroupRequest: _whole(m.LeaveGroupResponse),
-        m.SyncGroupRequest: _whole(m.SyncGroupResponse),
+        m.JoinGroupRequest: whole(m.JoinGroupResponse),
+        m.HeartbeatRequest: whole(m.HeartbeatResponse),
+        m.LeaveGroupRequest: whole(m.LeaveGroupResponse),
+        m.SyncGroupRequest: whole(m.SyncGroupResponse),
         m.DescribeGroupsRequest: _groups(
             "groups", _Described, _Described.DescribedGroup, "groups", "group_id"
         ),
-        m.ListGroupsRequest: _whole(m.ListGroupsResponse),
+        m.ListGroupsRequest: whole(m.ListGroupsResponse),
         m.DeleteRecordsRequest: _parts(
             _Truncated,
             _Truncated.DeleteRecordsTopicResult,
@@ -279,8 +273,8 @@ REFUSALS: Final[Mapping[type, Refuse]] = MappingProxyType(
             index="partition",
         ),
         m.AddPartitionsToTxnRequest: _add_partitions,
-        m.AddOffsetsToTxnRequest: _whole(m.AddOffsetsToTxnResponse),
-        m.EndTxnRequest: _whole(m.EndTxnResponse),
+        m.AddOffsetsToTxnRequest: whole(m.AddOffsetsToTxnResponse),
+        m.EndTxnRequest: whole(m.EndTxnResponse),
         m.WriteTxnMarkersRequest: _markers,
         m.TxnOffsetCommitRequest: _parts(
             _InTransaction,
@@ -291,7 +285,7 @@ REFUSALS: Final[Mapping[type, Refuse]] = MappingProxyType(
         m.DeleteGroupsRequest: _groups(
             "groups_names", _Deleted, _Deleted.DeletableGroupResult, "results", "group_id"
         ),
-        m.OffsetDeleteRequest: _whole(m.OffsetDeleteResponse),
+        m.OffsetDeleteRequest: whole(m.OffsetDeleteResponse),
         m.DescribeProducersRequest: _producers,
         m.DescribeTransactionsRequest: _groups(
             "transactional_ids",
@@ -300,7 +294,7 @@ REFUSALS: Final[Mapping[type, Refuse]] = MappingProxyType(
             "transaction_states",
             "transactional_id",
         ),
-        m.ListTransactionsRequest: _whole(m.ListTransactionsResponse),
+        m.ListTransactionsRequest: whole(m.ListTransactionsResponse),
         m.ConsumerGroupHeartbeatRequest: _texted(m.ConsumerGroupHeartbeatResponse),
         m.ConsumerGroupDescribeRequest: _groups(
             "group_ids", _Consumers, _Consumers.DescribedGroup, "groups", "group_id"
@@ -310,12 +304,5 @@ REFUSALS: Final[Mapping[type, Refuse]] = MappingProxyType(
 """Request -> how it is refused."""
 
 
-def _refusing(refused: Refuse) -> Serve:
-    def serve(_cluster: KnownCluster, request: Any, _asked: Asked) -> Any:
-        return refused(request, CODE, WHY)
-
-    return serve
-
-
 for _request, _refused in REFUSALS.items():
-    serves(_request, refused=_refused)(_refusing(_refused))
+    serves_refused(_request, _refused, CODE, WHY)

@@ -9,24 +9,9 @@ KafkaController.{doControlledShutdown,processAllocateProducerIds}, Kafka 3.9.
 
 from __future__ import annotations
 
-from emulator.broker.cluster import KnownCluster
-from emulator.broker.registry import Asked, serves
+from emulator.broker.registry import serves_refused, whole
 from wire import messages as m
 from wire.errors import ErrorCode
-
-
-def refused_shutdown(
-    _request: m.ControlledShutdownRequest, code: ErrorCode, _text: str | None
-) -> m.ControlledShutdownResponse:
-    """The response with one error."""
-    return m.ControlledShutdownResponse(error_code=code)
-
-
-def refused_isrs(
-    _request: m.AlterPartitionRequest, code: ErrorCode, _text: str | None
-) -> m.AlterPartitionResponse:
-    """The response with one error for the whole request."""
-    return m.AlterPartitionResponse(error_code=code)
 
 
 def refused_envelope(
@@ -36,40 +21,14 @@ def refused_envelope(
     return m.EnvelopeResponse(response_data=None, error_code=code)
 
 
-def refused_producer_ids(
-    _request: m.AllocateProducerIdsRequest, code: ErrorCode, _text: str | None
-) -> m.AllocateProducerIdsResponse:
-    """The response with one error."""
-    return m.AllocateProducerIdsResponse(error_code=code)
-
-
-@serves(m.ControlledShutdownRequest, refused=refused_shutdown)
-def controlled_shutdown(
-    _cluster: KnownCluster, request: m.ControlledShutdownRequest, _asked: Asked
-) -> m.ControlledShutdownResponse:
-    """See the module's docstring."""
-    return refused_shutdown(request, ErrorCode.STALE_CONTROLLER_EPOCH, None)
-
-
-@serves(m.AlterPartitionRequest, refused=refused_isrs)
-def alter_partition(
-    _cluster: KnownCluster, request: m.AlterPartitionRequest, _asked: Asked
-) -> m.AlterPartitionResponse:
-    """See the module's docstring."""
-    return refused_isrs(request, ErrorCode.NOT_CONTROLLER, None)
-
-
-@serves(m.EnvelopeRequest, refused=refused_envelope)
-def envelope(
-    _cluster: KnownCluster, request: m.EnvelopeRequest, _asked: Asked
-) -> m.EnvelopeResponse:
-    """See the module's docstring."""
-    return refused_envelope(request, ErrorCode.NOT_CONTROLLER, None)
-
-
-@serves(m.AllocateProducerIdsRequest, refused=refused_producer_ids)
-def allocate_producer_ids(
-    _cluster: KnownCluster, request: m.AllocateProducerIdsRequest, _asked: Asked
-) -> m.AllocateProducerIdsResponse:
-    """See the module's docstring."""
-    return refused_producer_ids(request, ErrorCode.NOT_CONTROLLER, None)
+serves_refused(
+    m.ControlledShutdownRequest,
+    whole(m.ControlledShutdownResponse),
+    ErrorCode.STALE_CONTROLLER_EPOCH,
+)
+for _request, _refused in (
+    (m.AlterPartitionRequest, whole(m.AlterPartitionResponse)),
+    (m.EnvelopeRequest, refused_envelope),
+    (m.AllocateProducerIdsRequest, whole(m.AllocateProducerIdsResponse)),
+):
+    serves_refused(_request, _refused, ErrorCode.NOT_CONTROLLER)
