@@ -65,11 +65,8 @@ def identify(
         )
     cluster_id = one_cluster(read)
     assert cluster_id is not None, "one of them is formatted"
-    whole = {
-        folder: read.get(folder)
-        or {"cluster.id": cluster_id, "node.id": str(node_id), "version": "1"}
-        for folder in found
-    }
+    own = {"node.id": str(node_id), "version": "1"}
+    whole = {folder: dict(read.get(folder, {"cluster.id": cluster_id, **own})) for folder in found}
     directories: dict[str, bytes] = {}
     if RELEASES.index(release) >= RELEASES.index("3.7"):
         directories = directories_of(whole, random_id)
@@ -77,9 +74,8 @@ def identify(
     for folder, values in whole.items():
         if folder in directories:
             values[DIRECTORY] = uuid_text(directories[folder])
-        data = rendered(values)
-        if folder not in read or values != _values(folder, found[folder] or b""):
-            to_write[folder] = data
+        if values != read.get(folder):
+            to_write[folder] = rendered(values)
     return FolderIdentity(cluster_id, directories, to_write)
 
 
