@@ -40,8 +40,7 @@ def rows(
         for name, kind, number in (("ours", BridgeBroker, OURS), ("kafka", Broker, KAFKAS)):
             made = kind(RELEASE, number, folder, None, controller_port=controller.port)
             stack.callback(made.kill)
-            _format(made, controller)
-            brokers[name] = made.start().wait_started()
+            brokers[name] = made.identify(CLUSTER).start().wait_started()
         for what, work in (("CreateTopics", _creations), ("Metadata", _reads)):
             if what == "Metadata":
                 asyncio.run(_fill(brokers["ours"]))
@@ -73,13 +72,6 @@ def summary(found: list[dict[str, Any]], say: Callable[[dict[str, Any]], None]) 
             }
         )
     return p50["CreateTopics", "ours"] > RATIO_MAX * p50["CreateTopics", "kafka"]
-
-
-def _format(broker: Broker, controller: KraftController) -> None:
-    """``meta.properties`` as ``kafka-storage format`` writes it."""
-    broker.data.mkdir(parents=True, exist_ok=True)
-    text = f"version=1\ncluster.id={controller.cluster_id}\nnode.id={broker.id}\n"
-    (broker.data / "meta.properties").write_text(text)
 
 
 def _row(work: Any, what: str, name: str, turn: int, broker: Broker) -> dict[str, Any]:

@@ -276,6 +276,13 @@ class Broker(_Server):
         self.controller_port, self.migration = controller_port, True
         return self
 
+    def identify(self, cluster_id: str) -> Self:
+        """Write ``meta.properties`` of a KRaft broker, as ``kafka-storage format`` does."""
+        self.data.mkdir(parents=True, exist_ok=True)
+        text = f"version=1\ncluster.id={cluster_id}\nnode.id={self.id}\n"
+        (self.data / "meta.properties").write_text(text)
+        return self
+
     def new_ports(self) -> Self:
         """Choose other ports, after a `PortTakenError`."""
         self.internal_port, self.client_port, sasl = free_ports(3)

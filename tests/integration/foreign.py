@@ -244,11 +244,8 @@ def _twin(run: Foreign, folder: Path, stack: ExitStack) -> None:
     broker = run.cluster.brokers[NO_FLAG]
     twin = Broker(NEWEST, broker.id, folder / "twin", None, controller_port=run.bridge.port)
     twin.extra["initial.broker.registration.timeout.ms"] = GIVE_UP_MS
-    twin.data.mkdir(parents=True)
-    identity = f"version=1\nnode.id={broker.id}\ncluster.id={run.seen['cluster id']}\n"
-    (twin.data / "meta.properties").write_text(identity)
     stack.callback(twin.kill)
-    twin.start()
+    twin.identify(run.seen["cluster id"]).start()
     wait_for("end of the twin", lambda: not twin.alive, 60)
     run.seen["twin"] = (twin.exit_code, _refusals(twin), run.shape(0).brokers[broker.id])
     broker.stop()

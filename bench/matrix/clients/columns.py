@@ -102,11 +102,8 @@ class Column:
             for number in range(COUNT)
         ]
         for broker in self.servers:
-            broker.data.mkdir(parents=True)
-            identity = f"version=1\ncluster.id={CLUSTER_ID}\nnode.id={broker.id}\n"
-            (broker.data / "meta.properties").write_text(identity)
             self._stack.callback(broker.kill)
-            broker.start()
+            broker.identify(CLUSTER_ID).start()
         for broker in self.servers:
             broker.wait_started()
         for broker in self.servers:

@@ -118,18 +118,16 @@ def summary(judged: Judged) -> str:
     names = list(judged.rows[0].texts) if judged.rows else []
     others = [name for name in names if name != REFERENCE]
     calls = Counter(row.client for row in judged.rows)
+    known = Counter((client, column) for client, _, column in judged.known)
+    wrong = Counter((row.client, column) for row, column in judged.wrong)
     lines = [f"| client | calls | {' | '.join(others)} |", "|---" * (len(others) + 2) + "|"]
-    for client, count in calls.items():
+    for client, made in calls.items():
         cells = []
         for name in others:
-            known = sum(
-                (client, column) == (one[0], one[2]) for one in judged.known for column in [name]
-            )
-            wrong = sum(row.client == client and column == name for row, column in judged.wrong)
-            cells.append(
-                f"{known + wrong} differ, {wrong} unexplained" if known + wrong else "same"
-            )
-        lines.append(f"| {client} | {count} | {' | '.join(cells)} |")
+            bad = wrong[client, name]
+            count = known[client, name] + bad
+            cells.append(f"{count} differ, {bad} unexplained" if count else "same")
+        lines.append(f"| {client} | {made} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
