@@ -58,7 +58,7 @@ log_app = typer.Typer(help="The metadata log.")
 log_app.command(name="dump")(log_dump.dump)
 app.add_typer(log_app, name="log")
 wire_app.command()(record)
-app.add_typer(wire_app, name="wire", help="Kafka's messages: show one, check recorded frames.")
+app.add_typer(wire_app, name="wire", help="Kafka's messages: show one, record and check frames.")
 
 
 def main() -> None:

@@ -2,8 +2,8 @@
 
 ``forwarded``: CreateTopics through our broker and through Kafka's, under one Kafka controller, in
 turns; then Metadata of 1,000 topics of 10 partitions from both. ``fleets``: the highest rate of ISR
-changes at which the 99th percentile of heartbeats stays below 50 ms, for 50, 200 and 500 brokers,
-on our controller and on Kafka's.
+changes at which the 99th percentile of heartbeats stays at 50 ms or below, for 50, 200 and 500
+brokers, on our controller and on Kafka's.
 """
 
 from __future__ import annotations
