@@ -315,10 +315,11 @@ class Channels:
             again.clear()
         for owed in reversed(again):
             self._queue(line, owed, first=True)
-        if line.debt.cut and not line.channel.outstanding:
-            self._caught_up.add(line.peer.broker_id)
+        broker_id = line.peer.broker_id
+        if line.debt.cut and not line.channel.outstanding and broker_id not in self._caught_up:
+            self._caught_up.add(broker_id)
             text = "broker answers control requests again; it gets FULL requests"
-            said.append(Log("info", text, {"broker": line.peer.broker_id}))
+            said.append(Log("info", text, {"broker": broker_id}))
         return [*said, *self._effects(line, now_ms)]
 
     def _count(self, owed: Owed, outcome: str) -> None:

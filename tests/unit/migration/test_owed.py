@@ -104,6 +104,7 @@ def test_it_is_told_everything_once_it_answers() -> None:
     assert same_view(world)
     world.append(change(0, 2), change(1, 1))
     assert same_view(world), "and hears of changes again"
+    assert len([line for line in world.logs if "answers control requests again" in line.event]) == 1
     assert world.driver.channels.queued == 0
 
 
