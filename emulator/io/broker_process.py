@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import random
 import socket
@@ -23,7 +22,7 @@ from emulator.broker.shared_log import LogImages
 from emulator.broker.zookeeper_folders import ZooKeeperFolders, identify_in_zookeeper_mode
 from emulator.config.broker import BrokerConfig
 from emulator.faults.script import FaultScript
-from emulator.io import descriptors, http, serving
+from emulator.io import descriptors, serving
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk, FolderLockedError
 from emulator.io.logging import logger
@@ -189,29 +188,17 @@ class BrokerProcess:
             return await self.shell.run(ready)
 
     def _endpoint(self) -> serving.HttpEndpoint:
+        def metrics() -> str:
+            values = introspection.metrics(self.node, self.clock.now_ms())
+            return exposition(values, active=True)
+
         config = self.config
         faults = self.faults if config.faults_enabled else None
         host, folder = config.listeners[0].host, Path(config.metadata_log_dir)
-        return serving.HttpEndpoint(host, config.metrics_port, self._routes(), faults, folder)
-
-    def _routes(self) -> http.Routes:
-        def metrics() -> http.Page:
-            values = introspection.metrics(self.node, self.clock.now_ms())
-            text = exposition(values, active=True)
-            return http.Page(200, "text/plain; version=0.0.4", text.encode())
-
-        def status() -> http.Page:
-            body = json.dumps(self.status(), indent=1).encode()
-            return http.Page(200, "application/json", body + b"\n")
-
-        def live() -> http.Page:
-            return http.Page(200, "text/plain", b"alive\n")
-
-        def ready() -> http.Page:
-            why = introspection.not_ready_because(self.node)
-            return http.Page(503 if why else 200, "text/plain", (why or "ready").encode() + b"\n")
-
-        return {"/metrics": metrics, "/status": status, "/livez": live, "/readyz": ready}
+        routes = serving.pages(
+            metrics, self.status, lambda: introspection.not_ready_because(self.node)
+        )
+        return serving.HttpEndpoint(host, config.metrics_port, routes, faults, folder)
 
 
 def _no_row(_row: object) -> None:

@@ -19,7 +19,7 @@ from emulator.config.load import Config
 from emulator.config.properties import redacted
 from emulator.controller.activation import ActivationRefusedError
 from emulator.faults.script import FaultScript
-from emulator.io import descriptors, http, serving
+from emulator.io import descriptors, serving
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk, FolderLockedError
 from emulator.io.logging import logger
@@ -152,29 +152,15 @@ class NodeProcess:
                     await asyncio.wait([housekeeping])
 
     def _endpoint(self) -> serving.HttpEndpoint:
+        def metrics() -> str:
+            values = introspection.metrics(self.node, self.clock.now_ms())
+            return exposition(values, active=self.node.active)
+
         config = self.config
         faults = self.faults if config.faults_enabled else None
         host, folder = config.controller_listener.host, Path(config.log_dir)
-        return serving.HttpEndpoint(host, config.metrics_port, self._routes(), faults, folder)
-
-    def _routes(self) -> http.Routes:
-        def metrics() -> http.Page:
-            values = introspection.metrics(self.node, self.clock.now_ms())
-            text = exposition(values, active=self.node.active)
-            return http.Page(200, "text/plain; version=0.0.4", text.encode())
-
-        def status() -> http.Page:
-            body = json.dumps(self.status(), indent=1).encode()
-            return http.Page(200, "application/json", body + b"\n")
-
-        def live() -> http.Page:
-            return http.Page(200, "text/plain", b"alive\n")
-
-        def ready() -> http.Page:
-            why = self.node.not_ready_because()
-            return http.Page(503 if why else 200, "text/plain", (why or "ready").encode() + b"\n")
-
-        return {"/metrics": metrics, "/status": status, "/livez": live, "/readyz": ready}
+        routes = serving.pages(metrics, self.status, self.node.not_ready_because)
+        return serving.HttpEndpoint(host, config.metrics_port, routes, faults, folder)
 
     async def _housekeeping(self) -> None:
         """Sample gauges into the trace, flush it, record stalls of the event loop."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import json
 import signal
 import socket
 import sys
@@ -12,7 +13,7 @@ import traceback
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from emulator.config.listeners import Listener
 from emulator.faults.script import FaultScript
@@ -55,6 +56,35 @@ async def listen(
     for one in listeners:
         with named(f"listeners: {one.name}://{one.host}:{one.port}"):
             await shell.listen(one.name, one.host, one.port, bound.get(one.name))
+
+
+def pages(
+    metrics: Callable[[], str],
+    status: Callable[[], Mapping[str, Any]],
+    not_ready_because: Callable[[], str],
+) -> http.Routes:
+    """``/metrics``, ``/status``, ``/livez`` and ``/readyz`` of a node.
+
+    Args:
+        metrics: the text format of Prometheus.
+        status: a JSON object.
+        not_ready_because: why it is not ready for traffic; empty if it is.
+    """
+
+    def ready() -> http.Page:
+        why = not_ready_because()
+        return http.Page(503 if why else 200, "text/plain", (why or "ready").encode() + b"\n")
+
+    def shown() -> http.Page:
+        body = json.dumps(status(), indent=1).encode()
+        return http.Page(200, "application/json", body + b"\n")
+
+    return {
+        "/metrics": lambda: http.Page(200, "text/plain; version=0.0.4", metrics().encode()),
+        "/status": shown,
+        "/livez": lambda: http.Page(200, "text/plain", b"alive\n"),
+        "/readyz": ready,
+    }
 
 
 async def serve_http(
