@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from emulator.commands.common import Override, fail
+from emulator.config import properties
 from emulator.io.fleet.waves import Wave, parse_wave
 from wire.releases import RELEASES
 
@@ -234,11 +235,10 @@ def _waves(texts: list[str]) -> tuple[Wave, ...]:
 
 
 def _extra(overrides: list[str]) -> dict[str, str]:
-    pairs = [one.partition("=") for one in overrides]
-    wrong = [key for key, sign, _value in pairs if not sign]
-    if wrong:
-        raise fail(f"-X {wrong[0]}: key=value is needed", 2)
-    return {key.strip(): value.strip() for key, _, value in pairs}
+    try:
+        return properties.parse("", overrides)
+    except ValueError as error:
+        raise fail(f"-X {error}", 2) from error
 
 
 def _descriptors(brokers: int) -> None:

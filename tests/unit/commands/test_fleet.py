@@ -35,6 +35,7 @@ def fleet(*arguments: str) -> Any:
         (["--brokers", "2", "--controller", "h:1", "--topics", "99999999999"], "--topics"),
         (["--brokers", "2", "--controller", "h:1", "--partitions", "99999999999"], "--partitions"),
         (["--brokers", "2", "--controller", "h:1", "-X", "nothing"], "key=value"),
+        (["--brokers", "2", "--controller", "h:1", "-X", "=value"], "key=value"),
         (
             ["--brokers", "2", "--zookeeper", "127.0.0.1:1", "--wave", "roll@1"],
             "needs --controller",
