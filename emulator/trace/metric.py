@@ -47,7 +47,10 @@ def jmx_exporter_name(bean: str) -> str:
 
     >>> jmx_exporter_name("kafka.controller:type=KafkaController,name=ZkWriteBehindLag")
     'kafka_controller_kafkacontroller_zkwritebehindlag'
+    >>> jmx_exporter_name("kafka.server:type=broker-metadata-metrics,name=a-b")
+    'kafka_server_broker_metadata_metrics_a_b'
     """
     domain, _, properties = bean.partition(":")
     values = dict(part.split("=", 1) for part in properties.split(","))
-    return "_".join((domain.replace(".", "_"), values["type"], values["name"])).lower()
+    name = "_".join((domain, values["type"], values["name"]))
+    return name.replace(".", "_").replace("-", "_").lower()

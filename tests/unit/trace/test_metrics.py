@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from emulator.trace import metrics as m
+from emulator.trace.broker_metrics import BROKER_METRICS
 from emulator.trace.distribution import Distribution
 from emulator.trace.exposition import exposition
 from emulator.trace.metric import MetricKind
@@ -26,6 +29,12 @@ def test_every_name_is_declared_once_and_carries_its_unit() -> None:
         assert each.name.startswith("kraft_bridge_")
         if each.unit in {"ms", "bytes"}:
             assert each.name.endswith(f"_{each.unit}")
+
+
+def test_no_name_has_what_prometheus_would_replace() -> None:
+    for each in (*m.METRICS, *BROKER_METRICS):
+        for name in (each.name, *each.compatible_names):
+            assert re.fullmatch(r"[a-z_][a-z0-9_]*", name), name
 
 
 @pytest.mark.parametrize(
