@@ -22,7 +22,16 @@ from emulator.broker.forwarding import Forwarded, Forwardee, Forwarding
 from emulator.broker.kraft import spoken
 from emulator.broker.part import Part
 from emulator.broker.producer_ids import ProducerIdSource
-from emulator.broker.registry import ANONYMOUS, Answer, Asked, PassOn, offered, refused, served
+from emulator.broker.registry import (
+    ANONYMOUS,
+    Answer,
+    Asked,
+    NoAnswer,
+    PassOn,
+    offered,
+    refused,
+    served,
+)
 from emulator.broker.shared_answers import payload_of
 from emulator.broker.side import BrokerSide
 from emulator.broker.strict_versions import for_the_controller_alone
@@ -200,6 +209,8 @@ class BrokerNode:
             case PassOn():
                 data = encode_request(header, answer.message)
                 return self._to_controller(request, data, answer, now_ms)
+            case NoAnswer():
+                return self._close(request.ticket.conn)
             case Answer(shared=True, response=response):
                 return self._send(request.ticket, payload_of(header, response), now_ms)
             case Answer():

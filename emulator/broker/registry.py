@@ -84,8 +84,13 @@ class PassOn:
     join: Callable[[Any], Any] = field(default=_as_it_is)
 
 
+@dataclass(frozen=True, slots=True)
+class NoAnswer:
+    """The client reads no answer, and cannot be told of the error: its connection is closed."""
+
+
 Served: TypeAlias = Any
-"""A response message, an :class:`Answer`, or a :class:`PassOn`."""
+"""A response message, an :class:`Answer`, a :class:`PassOn`, or :class:`NoAnswer`."""
 Serve = Callable[[KnownCluster, Any, Asked], Served]
 Refuse = Callable[[Any, ErrorCode, str | None], Any]
 ServeT = TypeVar("ServeT", bound=Serve)

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from emulator.broker.registry import Refuse, serves_refused, whole
+from emulator.broker.cluster import KnownCluster
+from emulator.broker.registry import Asked, NoAnswer, Refuse, serves, serves_refused, whole
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -304,5 +305,14 @@ REFUSALS: Final[Mapping[type, Refuse]] = MappingProxyType(
 """Request -> how it is refused."""
 
 
+@serves(m.ProduceRequest, refused=_produce)
+def produce(
+    _cluster: KnownCluster, request: m.ProduceRequest, _asked: Asked
+) -> m.ProduceResponse | NoAnswer:
+    """Refuse it; who wants no answer has its connection closed, as Kafka's broker does."""
+    return NoAnswer() if request.acks == 0 else _produce(request, CODE, WHY)
+
+
 for _request, _refused in REFUSALS.items():
-    serves_refused(_request, _refused, CODE, WHY)
+    if _request is not m.ProduceRequest:
+        serves_refused(_request, _refused, CODE, WHY)

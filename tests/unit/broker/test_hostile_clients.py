@@ -16,6 +16,20 @@ from wire.frame import RequestHeader, decode_response, encode_request, framed
 from wire.schema import layout, lookup, spec
 
 
+def test_a_producer_that_wants_no_answer_gets_none() -> None:
+    stage = Stage()
+    stage.running(1)
+    data, part = m.ProduceRequest.TopicProduceData, m.ProduceRequest.PartitionProduceData
+    topic = data(name="a", partition_data=[part(index=0, records=b"")])
+    for version in (3, 9, 11):
+        client = stage.client(1)
+        client.send(m.ProduceRequest(acks=0, topic_data=[topic]), version)
+        stage.joined.wait(100)
+        assert (client.open, client.frames) == (False, []), "an answer would be taken for another's"
+        told = stage.client(1).ask(m.ProduceRequest(acks=1, topic_data=[topic]), version)
+        assert told.responses[0].partition_responses[0].error_code == 42
+
+
 def settled(stage: Stage, client: Asker) -> list[bytes]:
     """The answers; a request that waits for the controller gets one in time."""
     stage.joined.until(lambda: bool(client.frames) or not client.open, 40_000)
