@@ -148,7 +148,7 @@ class BrokerFleet:
         for first in range(0, len(names), each):
             some = names[first : first + each]
             await self._created(port, some, replicas, begin_ns + int(plan.patience_s * 1e9))
-        self._say(f"{plan.topics} topics of {plan.partitions} created")
+        self._say(f"created {plan.topics} topics with {plan.partitions} partitions each")
         await self._all(
             lambda member: not member.running or _knows(member, names[-1]),
             f"know {names[-1]}",
