@@ -86,6 +86,8 @@ class Config:
     write_behind_max_records: int = 10_000
     write_behind_hard_max_records: int = -1
     """-1: twice the first bound."""
+    write_behind_max_bytes: int = 64 * 1024 * 1024
+    write_behind_max_age_ms: int = 0
     write_behind_poison: str = "block"
     write_behind_multi_ops: int = 400
     metrics_port: int = -1
@@ -141,6 +143,8 @@ _PLAIN: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "release": ("kraftbridge.release", one_of(*RELEASES)),
     "write_behind_max_records": ("kraftbridge.zk.write.behind.max.records", integer(0)),
     "write_behind_hard_max_records": ("kraftbridge.zk.write.behind.hard.max.records", integer(0)),
+    "write_behind_max_bytes": ("kraftbridge.zk.write.behind.max.bytes", integer(0, LONG_MAX)),
+    "write_behind_max_age_ms": ("kraftbridge.zk.write.behind.max.age.ms", integer(0, LONG_MAX)),
     "write_behind_poison": ("kraftbridge.zk.write.behind.poison", one_of("block", "skip")),
     "write_behind_multi_ops": ("kraftbridge.zk.write.behind.multi.ops", integer(1, 1000)),
     "metrics_port": ("kraftbridge.metrics.port", integer(0, 65_535)),

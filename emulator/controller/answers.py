@@ -13,15 +13,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from emulator.controller.context import Call
 from emulator.controller.failures import RequestFailures
 from emulator.controller.forwarding import sealed
 from emulator.controller.journal import DivergedError
-from emulator.controller.registry import advertised, refused
+from emulator.controller.registry import advertised, handlers, refused
+from emulator.controller.urgency import Urgency
 from emulator.net.reply import API_VERSIONS, Reply, Ticket, encoded
 from wire.errors import UNEXPECTED, ErrorCode
 from wire.frame import RequestHeader
+
+BLOCKED: Final = (
+    "The request waited for ZooKeeper until its timeout. Nothing was changed; send it again later."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,22 @@ class Answers:
             self.give(self.made(call, refused(call.header.api_key, call.message, code, text)))
         except Exception as error:  # noqa: BLE001 - as whatever else cannot be answered
             self.fail(call, error)
+
+    def refuse_blocked(self, call: Call, retry_ms: int) -> None:
+        """Answer REQUEST_TIMED_OUT to a call that waited for ZooKeeper until its deadline.
+
+        Args:
+            call: nothing of it was appended.
+            retry_ms: when room is expected; clients and forwarding brokers wait that long, as for
+                a quota. Calls of brokers have no such advice: their other requests must not wait.
+        """
+        code, api_key = ErrorCode.REQUEST_TIMED_OUT, call.header.api_key
+        ordinary = handlers()[api_key].urgency is Urgency.ORDINARY
+        with self.to(call):
+            refusal = refused(api_key, call.message, code, BLOCKED)
+            if ordinary and isinstance(refusal, Struct) and hasattr(refusal, "throttle_time_ms"):
+                refusal = replace(refusal, throttle_time_ms=retry_ms)
+            self.give(self.made(call, refusal))
 
     def fail(self, call: Call, error: Exception) -> None:
         """Answer UNKNOWN_SERVER_ERROR and record the failure; never raises.

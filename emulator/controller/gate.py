@@ -14,10 +14,28 @@ import heapq
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from emulator.controller.context import Call
 from emulator.controller.urgency import Urgency
 from emulator.net.reply import Ticket
+from emulator.trace.rows import BlockCause
+
+
+class OtherLimits(NamedTuple):
+    """What limits appending besides the number of records."""
+
+    byte_room: int | None = None
+    """Bytes that ordinary calls may append; None for no limit."""
+    hard_byte_room: int | None = None
+    """Bytes that urgent calls may append; None for no limit."""
+    aged: bool = False
+    """A change has waited too long for ZooKeeper: ordinary calls append nothing."""
+    retry_ms: int = 0
+    """After which time a call that waited in vain may be sent again."""
+
+
+NO_OTHERS: Final = OtherLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +47,8 @@ class Blocked:
     begin_ms: int
     end_ms: int
     admitted: bool
+    cause: BlockCause = BlockCause.LAG_RECORDS
+    """The bound that was reached when the wait began."""
 
 
 @dataclass(slots=True, eq=False)
@@ -37,6 +57,7 @@ class _Waiter:
     urgency: Urgency
     deadline_ms: int | None
     begin_ms: int
+    cause: BlockCause
     over: bool = False
 
 
@@ -56,6 +77,8 @@ class Gate:
         self._deadlines: list[tuple[int, int, _Waiter]] = []
         self._count = 0
         self._room: dict[Urgency, int | None] = {}
+        self._byte_room: dict[Urgency, int | None] = {}
+        self.others = NO_OTHERS
         self._blocked: list[Blocked] = []
         self._total_ms = 0
         self._union_ms = 0
@@ -75,17 +98,28 @@ class Gate:
 
     def room(self, urgency: Urgency) -> int | None:
         """Records that may still be admitted; None for no limit."""
+        size = self._byte_room.get(urgency)
+        aged = self.others.aged and urgency is Urgency.ORDINARY
+        if aged or (size is not None and size <= 0):
+            return 0
         return self._room.get(urgency)
 
-    def hold(self, room: int | None, hard_room: int | None) -> None:
-        """Set how many records may be admitted from now on, for each of the two bounds."""
+    def hold(
+        self, room: int | None, hard_room: int | None, others: OtherLimits = NO_OTHERS
+    ) -> None:
+        """Set what may be admitted from now on, for each of the two bounds."""
         self._room = {Urgency.ORDINARY: room, Urgency.URGENT: hard_room}
+        self._byte_room = {
+            Urgency.ORDINARY: others.byte_room,
+            Urgency.URGENT: others.hard_byte_room,
+        }
+        self.others = others
 
     def wait(self, call: Call, urgency: Urgency, deadline_ms: int | None, now_ms: int) -> None:
         """Add a call at the end of the queue of its urgency."""
         if not len(self):
             self._union_begin_ms = now_ms
-        waiter = _Waiter(call, urgency, deadline_ms, now_ms)
+        waiter = _Waiter(call, urgency, deadline_ms, now_ms, self._cause(urgency))
         self._lines[urgency][waiter] = None
         if deadline_ms is not None:
             if len(self._deadlines) > 2 * len(self) + 100:
@@ -95,11 +129,18 @@ class Gate:
             self._count += 1
             heapq.heappush(self._deadlines, (deadline_ms, self._count, waiter))
 
-    def passed(self, record_count: int) -> None:
-        """Subtract admitted records from the room."""
-        for urgency, room in self._room.items():
-            if room is not None:
-                self._room[urgency] = room - record_count
+    def passed(self, record_count: int, size: int = 0) -> None:
+        """Subtract admitted records and their bytes from the room."""
+        for rooms, used in ((self._room, record_count), (self._byte_room, size)):
+            for urgency, room in rooms.items():
+                if room is not None:
+                    rooms[urgency] = room - used
+
+    def _cause(self, urgency: Urgency) -> BlockCause:
+        room, size = self._room.get(urgency), self._byte_room.get(urgency)
+        if room is not None and room <= 0:
+            return BlockCause.LAG_RECORDS
+        return BlockCause.LAG_BYTES if size is not None and size <= 0 else BlockCause.LAG_MS
 
     def next(self, now_ms: int) -> tuple[Call, int | None] | None:
         """The first waiting call that may be admitted now, and its deadline; urgent first."""
@@ -163,5 +204,12 @@ class Gate:
             self._union_ms += now_ms - self._union_begin_ms
         call = waiter.call
         self._blocked.append(
-            Blocked(call.ticket, call.header.api_key, waiter.begin_ms, now_ms, admitted)
+            Blocked(
+                call.ticket,
+                call.header.api_key,
+                waiter.begin_ms,
+                now_ms,
+                admitted,
+                waiter.cause,
+            )
         )

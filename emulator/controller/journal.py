@@ -75,6 +75,8 @@ class Journal:
         self.index = TipIndex(history.tip)
         self.features_epoch = history.stable.offset
         self.last_append_ms = 0
+        self.appended_bytes = 0
+        """Bytes of the records appended, without NoOps; never falls."""
         self._log = log
         self._history = history
         self._heartbeats = heartbeats
@@ -176,6 +178,8 @@ class Journal:
             got = self._log.append(values, now_ms)
             assert got == base_offset, f"log appended at {got}, expected {base_offset}"
             self._history.accept(replayed)
+            if not replayed.idle:
+                self.appended_bytes += sum(map(len, values))
             self._follow(before, records, now_ms)
         except Exception as error:
             if self._log.log_end_offset == base_offset:

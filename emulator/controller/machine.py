@@ -19,7 +19,7 @@ from emulator.controller.activation import activation, registration
 from emulator.controller.answers import Answers, EncodedReply
 from emulator.controller.batches import BatchTooLargeError
 from emulator.controller.context import Call, Context, ControllerConfig
-from emulator.controller.gate import Blocked, Gate
+from emulator.controller.gate import NO_OTHERS, Gate, OtherLimits
 from emulator.controller.heartbeats import Heartbeats
 from emulator.controller.journal import Appended, Journal, ReplicatedLog
 from emulator.controller.periodic import Periodic
@@ -47,7 +47,7 @@ class Controller:
 
     ``history`` holds the log up to its end when the controller is activated. ``rng`` decides
     placement and topic ids. ``answers`` holds the responses to send and the calls that the Raft
-    machine answers.
+    machine answers, ``gate`` the operations that wait for ZooKeeper.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Controller:
         self._periodic = Periodic(config, SWEEPS)
         self._surroundings = Surroundings(config, self._journal, self.heartbeats, rng)
         self._purgatory = Purgatory()
-        self._gate = Gate()
+        self.gate = Gate()
         self.answers = Answers(config.release)
         self._ending = False
 
@@ -78,26 +78,14 @@ class Controller:
         """The image of everything that may be shown."""
         return self._journal.stable
 
+    @property
+    def appended_bytes(self) -> int:
+        """Bytes of all records appended by this process, without NoOps; never falls."""
+        return self._journal.appended_bytes
+
     def changes_after(self, offset: int) -> ChangeCount:
         """Number of records appended above an offset, without those known to change nothing."""
         return self._journal.changes_after(offset)
-
-    @property
-    def blocked_count(self) -> int:
-        """Number of operations that wait at the gate now."""
-        return len(self._gate)
-
-    def blocked_union_ms(self, now_ms: int) -> int:
-        """Wall-clock ms in which an operation waited for ZooKeeper, since activation."""
-        return self._gate.union_ms(now_ms)
-
-    def blocked_total_ms(self, now_ms: int) -> int:
-        """Sum of all operations' waits for ZooKeeper, since activation."""
-        return self._gate.total_ms(now_ms)
-
-    def take_blocked(self) -> list[Blocked]:
-        """Operations whose wait ended since the last call."""
-        return self._gate.take_blocked()
 
     def take_appended(self) -> list[Appended]:
         """Records appended since the last call."""
@@ -126,7 +114,7 @@ class Controller:
             empty=replace(before, offset=-1, epoch=-1) == EMPTY,
             in_transaction=self._journal.in_transaction,
         )
-        self._gate = Gate()
+        self.gate = Gate()
         self._journal.reindex()
         for batch in began.batches:
             self._append(batch, now_ms)
@@ -140,7 +128,7 @@ class Controller:
         """Answer NOT_CONTROLLER to all callers, and append nothing that nobody asks for."""
         self.active = False
         self.leader_id = leader_id
-        for call in (*self._purgatory.drain(), *self._gate.drain(now_ms)):
+        for call in (*self._purgatory.drain(), *self.gate.drain(now_ms)):
             self._refuse(call, ErrorCode.NOT_CONTROLLER, self._who_leads())
 
     def resume(self, now_ms: int) -> None:
@@ -200,18 +188,25 @@ class Controller:
 
     def left(self, gone: Callable[[Ticket], bool], now_ms: int) -> None:
         """Connections with these tickets are closed: drop their calls that wait for ZooKeeper."""
-        for call in self._gate.drop(lambda call: gone(call.ticket), now_ms):
+        for call in self.gate.drop(lambda call: gone(call.ticket), now_ms):
             self._refuse(call, ErrorCode.NETWORK_EXCEPTION, "The caller has hung up.")
 
-    def hold(self, *, now_ms: int, room: int | None = None, hard_room: int | None = None) -> None:
+    def hold(
+        self,
+        *,
+        now_ms: int,
+        room: int | None = None,
+        hard_room: int | None = None,
+        others: OtherLimits = NO_OTHERS,
+    ) -> None:
         """Bound what may be appended while ZooKeeper is behind, until the next call of this.
 
         ``room`` is how many records ordinary calls may append, ``hard_room`` urgent ones; the last
         admitted call may exceed it. None for no limit. The other calls wait in order until their
         deadline.
         """
-        self._gate.hold(room, hard_room)
-        while (released := self._gate.next(now_ms)) is not None:
+        self.gate.hold(room, hard_room, others)
+        while (released := self.gate.next(now_ms)) is not None:
             with self.answers.to(released[0]):
                 self._released(*released, now_ms)
 
@@ -265,7 +260,7 @@ class Controller:
         """When ``tick`` has something to do next; None while not active."""
         if not self.active:
             return None
-        deadlines = [self._purgatory.deadline_ms, self._gate.deadline_ms]
+        deadlines = [self._purgatory.deadline_ms, self.gate.deadline_ms]
         if not self._ending:
             deadlines += [self._sessions.deadline_ms, self._sweep_ms]
         deadlines.append(self._no_op_ms)
@@ -280,9 +275,11 @@ class Controller:
         """
         if not self.active:
             return
-        for call in (*self._purgatory.expired(now_ms), *self._gate.expired(now_ms)):
+        for call in self._purgatory.expired(now_ms):
             text = "The request timed out before it was complete."
             self._refuse(call, ErrorCode.REQUEST_TIMED_OUT, text)
+        for call in self.gate.expired(now_ms):
+            self.answers.refuse_blocked(call, self.gate.others.retry_ms)
         if not self._ending:
             self._sessions.tick(now_ms)
             self._sweep(now_ms)
@@ -305,17 +302,18 @@ class Controller:
         if self._in_pre_migration:
             return None
         at = self._journal
-        return self._periodic.deadline_ms(at.tip, at.index, at.last_append_ms, self._gate.room)
+        return self._periodic.deadline_ms(at.tip, at.index, at.last_append_ms, self.gate.room)
 
     def _sweep(self, now_ms: int) -> None:
         due_ms = self._sweep_ms
         if due_ms is None or due_ms > now_ms:
             return
         journal = self._journal
-        records = self._periodic.next(journal.tip, journal.index, now_ms, self._gate.room)
+        records = self._periodic.next(journal.tip, journal.index, now_ms, self.gate.room)
         if records:
+            before = journal.appended_bytes
             journal.append(records, now_ms)
-            self._gate.passed(len(records))
+            self.gate.passed(len(records), journal.appended_bytes - before)
 
     @property
     def _in_pre_migration(self) -> bool:
@@ -340,8 +338,8 @@ class Controller:
         deadline_ms = deadline_of(call)
         result = handler.function(self.tip, call.message, self._context(call, now_ms))
         urgency = urgency_of(handler.urgency, result.records, self.tip)
-        if result.records and self._gate.closed(urgency):
-            self._gate.wait(call, urgency, deadline_ms, now_ms)
+        if result.records and self.gate.closed(urgency):
+            self.gate.wait(call, urgency, deadline_ms, now_ms)
         else:
             self._perform(handler, call, result, deadline_ms, now_ms)
 
@@ -357,6 +355,7 @@ class Controller:
         until = Until.COMMITTED if handler.pre_migration else Until.STABLE
         offset: int | None
         self._surroundings.performed(result)
+        before = self._journal.appended_bytes
         if result.records:
             try:
                 offset = self._journal.append(
@@ -366,7 +365,7 @@ class Controller:
                 text = "Unable to perform excessively large batch operation."
                 self._refuse(call, ErrorCode.POLICY_VIOLATION, text)
                 return
-            self._gate.passed(len(result.records))
+            self.gate.passed(len(result.records), self._journal.appended_bytes - before)
         else:
             # The response may show records that are not committed yet, so it waits for those.
             offset = self._purgatory.highest_pending_offset(until)

@@ -110,9 +110,7 @@ class MigrationDriver:
         self._task: Task | None = None
         self._zk_epoch = self._epoch_version = -1
         self.teller = Teller(self.propagator)
-        self.bound = Bound(
-            controller, settings.write_behind_max_records, settings.write_behind_hard_max_records
-        )
+        self.bound = Bound(controller, settings.bounds)
         self._waits = Waits()
 
     @property
@@ -125,6 +123,7 @@ class MigrationDriver:
             self.write_behind.deadline_ms(self._now_ms),
             self.channels.deadline_ms,
             self.teller.ahead_ms(self.write_behind.poison.since_ms),
+            self.bound.deadline_ms(self.write_behind.lag.oldest_ms),
         )
         return min((t for t in times if t is not None), default=None)
 
@@ -152,11 +151,8 @@ class MigrationDriver:
             lag_records=lag.records,
             lag_changed_records=lag.changed_records,
             lag_ms=lag.age_ms(now_ms),
-            bound_records=self._settings.write_behind_max_records,
-            hard_bound_records=self._settings.write_behind_hard_max_records,
-            counted_records=self.bound.ahead,
-            blocked=self.bound.blocked,
-            hard_blocked=self.bound.hard_blocked,
+            bounds=self.bound.bounds,
+            bound=self.bound.status,
             committed_offset=image.offset,
             confirmed_offset=lag.confirmed,
             zk_epoch=self._zk_epoch,
@@ -235,7 +231,7 @@ class MigrationDriver:
             effects += self._give_up(now_ms)
         stopped = self.write_behind.mode is Mode.STOPPED
         confirmed = self._needed_offset if stopped else self.write_behind.lag.confirmed
-        return effects + self.bound.apply(confirmed, now_ms)
+        return effects + self.bound.apply(confirmed, self.write_behind.lag, now_ms)
 
     def _work(self, now_ms: int) -> list[Effect]:
         """Run the task of the state, if it has one; else wait for the write-behind."""

@@ -7,6 +7,7 @@ from typing import Final
 
 from emulator.config.load import Config
 from emulator.config.passwords import PasswordSettings
+from emulator.migration.dual_write.bound import Bounds
 from emulator.migration.position import Claimer
 from wire.text import uuid_text
 
@@ -24,7 +25,12 @@ class Settings:
     Kafka.
 
     ``write_behind_hard_max_records``: the bound at which deletions and operations that brokers need
-    wait too. At twice the first bound they have as much room as all others; 0 is no bound.
+    wait too. At twice the first bound they have as much room as all others; 0 is no bound, of bytes
+    neither.
+
+    ``write_behind_max_bytes``: 64 MiB is eight metadata batches of the largest size; with small
+    records the bound of records is reached first. ``write_behind_max_age_ms``: 0, as a pause of
+    ZooKeeper alone does no harm.
 
     ``incarnation``: random id of the process.
     """
@@ -36,10 +42,24 @@ class Settings:
     migration_min_batch_size: int = 200
     write_behind_max_records: int = 10_000
     write_behind_hard_max_records: int = 20_000
+    write_behind_max_bytes: int = 0
+    write_behind_max_age_ms: int = 0
     write_behind_poison: str = "block"
     write_behind_multi_ops: int = 400
     passwords: PasswordSettings = PasswordSettings()  # noqa: RUF009  # frozen
     incarnation: str = field(kw_only=True)
+
+    @property
+    def bounds(self) -> Bounds:
+        """The bounds on how far the log may be ahead of ZooKeeper."""
+        hard = self.write_behind_hard_max_records or not self.write_behind_max_records
+        return Bounds(
+            records=self.write_behind_max_records,
+            hard_records=self.write_behind_hard_max_records,
+            bytes=self.write_behind_max_bytes,
+            hard_bytes=HARD_FACTOR * self.write_behind_max_bytes if hard else 0,
+            age_ms=self.write_behind_max_age_ms,
+        )
 
     def claimer(self, kraft_epoch: int) -> Claimer:
         """The claimer for a leader epoch."""
@@ -57,6 +77,8 @@ class Settings:
             migration_min_batch_size=config.migration_min_batch_size,
             write_behind_max_records=bound,
             write_behind_hard_max_records=HARD_FACTOR * bound if hard < 0 else hard,
+            write_behind_max_bytes=config.write_behind_max_bytes,
+            write_behind_max_age_ms=config.write_behind_max_age_ms,
             write_behind_poison=config.write_behind_poison,
             write_behind_multi_ops=config.write_behind_multi_ops,
             passwords=config.passwords,

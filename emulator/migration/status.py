@@ -9,6 +9,7 @@ from typing import Final
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.authority import Authority
+from emulator.migration.dual_write.bound import Bounds, BoundStatus
 from emulator.migration.dual_write.poison import Poisoned
 from emulator.migration.states import State
 from emulator.migration.taking_over.preconditions import Reason, Why
@@ -68,14 +69,9 @@ class Status:
     lag_changed_records: int
     """Without NoOp records: 0 means that the two stores agree."""
     lag_ms: int
-    counted_records: int
-    """Records appended and not confirmed, without NoOps: compared with the bounds."""
-    bound_records: int
-    hard_bound_records: int
-    blocked: bool
-    """Whether callers wait because the counted records have reached the first bound."""
-    hard_blocked: bool
-    """Whether they have reached the second bound: ISR changes and deletions wait too."""
+    bounds: Bounds
+    bound: BoundStatus
+    """What counts for the bounds, and which of them are reached."""
     committed_offset: int
     confirmed_offset: int
     """The offset that ``/migration`` is known to hold."""

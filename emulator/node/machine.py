@@ -334,7 +334,7 @@ class Node:
         for appended in self.controller.take_appended():
             if appended.ticket is not None:
                 appended.ticket.offsets = (appended.first_offset, appended.last_offset)
-        for blocked in self.controller.take_blocked():
+        for blocked in self.controller.gate.take_blocked():
             self.blocking_ms.observe(blocked.end_ms - blocked.begin_ms)
             if self._tracing:
                 effects.append(Row(block_row(blocked, self._causes, self._stamp())))

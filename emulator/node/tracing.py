@@ -42,18 +42,19 @@ class Causes:
     """Why ZooKeeper was behind, over time; a blocked operation gets the cause at its beginning."""
 
     def __init__(self) -> None:
-        self._since: deque[tuple[int, BlockCause]] = deque([(0, BlockCause.LAG_RECORDS)], 1000)
+        self._since: deque[tuple[int, BlockCause | None]] = deque([(0, None)], 1000)
 
     def note(self, mode: Mode | None, now_ms: int) -> None:
         """Record the cause from now on."""
-        cause = (
-            BlockCause.LAG_RECORDS if mode is None else _CAUSES.get(mode, BlockCause.LAG_RECORDS)
-        )
+        cause = None if mode is None else _CAUSES.get(mode)
         if cause is not self._since[-1][1]:
             self._since.append((now_ms, cause))
 
-    def at(self, time_ms: int) -> BlockCause:
-        """The cause at a time; the oldest known one for earlier times."""
+    def at(self, time_ms: int) -> BlockCause | None:
+        """The cause at a time; the oldest known one for earlier times.
+
+        None: writing went on, and a bound was reached all the same.
+        """
         held = (cause for since, cause in reversed(self._since) if since <= time_ms)
         return next(held, self._since[0][1])
 
@@ -63,7 +64,7 @@ def block_row(blocked: Blocked, causes: Causes, end_ns: int) -> BlockRow:
     return BlockRow(
         begin_ns=end_ns - (blocked.end_ms - blocked.begin_ms) * 1_000_000,
         end_ns=end_ns,
-        cause=causes.at(blocked.begin_ms),
+        cause=causes.at(blocked.begin_ms) or blocked.cause,
         api=api_name(blocked.api_key),
         request_id=blocked.ticket.request_id,
         end=BlockEnd.RELEASED if blocked.admitted else BlockEnd.TIMED_OUT,

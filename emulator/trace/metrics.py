@@ -136,6 +136,13 @@ ZK_WRITE_BEHIND_HARD_BOUND = _records(
     "kraft_bridge_zk_write_behind_hard_bound_records",
     "The second bound, where ISR changes and deletions wait too; 0: no bound.",
 )
+ZK_WRITE_BEHIND_BYTES = Metric(
+    "kraft_bridge_zk_write_behind_counted_bytes",
+    "Bytes of the records counted for the bounds, from the start of the term; 0 without a bound of "
+    "bytes.",
+    unit="bytes",
+    active_only=True,
+)
 ZK_WRITE_SNAPSHOT_TIME_MS = Metric(
     "kraft_bridge_zk_write_snapshot_time_ms",
     "Time to reconcile the whole image into ZooKeeper, per reconcile.",

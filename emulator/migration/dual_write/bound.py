@@ -1,10 +1,14 @@
-"""The two bounds on the number of records by which the log may be ahead of ZooKeeper.
+"""The bounds on how far the log may be ahead of ZooKeeper: in records, in bytes, in time.
 
-At the first bound most calls that append records wait. At the second bound deletions and operations
+At a first bound most calls that append records wait. At a second bound deletions and operations
 that brokers need wait too. ``controller/urgency.py`` says which operation waits at which bound.
+Waiting begins at a bound and ends below :data:`RESUME_PERCENT` of it, so that callers do not wait
+and continue for each multi that ZooKeeper confirms.
 
-What counts: the records appended and not confirmed in ``/migration``, committed or not. NoOps and
-control records do not count, so an idle log never reaches a bound.
+What counts: the records appended and not confirmed in ``/migration``, committed or not, and their
+encoded bytes; and the time since the oldest of them was committed. NoOps and control records do not
+count, so an idle log never reaches a bound. Bytes count from the start of the term. Age has no
+second bound: operations that brokers need do not wait because of a pause of ZooKeeper.
 
 When the bounds apply: from the end of the copy, and from the start of a term whose log says
 MIGRATION. Until the claim has read ``/migration``, only records of this term count.
@@ -18,11 +22,21 @@ Source: KIP-866 "Unavailable ZooKeeper" and "Dual Metadata Writes"; no Kafka rel
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections import deque
+from dataclasses import dataclass
+from typing import Final, Protocol
 
+from emulator.controller.gate import NO_OTHERS, OtherLimits
 from emulator.metadata.idle import ChangeCount
 from emulator.metadata.image import Image
+from emulator.migration.dual_write.lag import Lag
 from emulator.seam import Effect, Log
+
+RESUME_PERCENT: Final = 75
+"""Waiting ends when the count is below this share of the bound."""
+RETRY_MS_MIN: Final = 100
+RETRY_MS_MAX: Final = 5_000
+"""Range of the advice to a caller that waited in vain; the maximum while nothing is confirmed."""
 
 
 class Holder(Protocol):
@@ -32,32 +46,87 @@ class Holder(Protocol):
     def tip(self) -> Image:
         """The image through the last appended record."""
 
+    @property
+    def appended_bytes(self) -> int:
+        """Bytes of all records appended by this process, without NoOps; never falls."""
+
     def changes_after(self, offset: int) -> ChangeCount:
         """Number of records appended above an offset, without those known to change nothing."""
 
-    def hold(self, *, now_ms: int, room: int | None = None, hard_room: int | None = None) -> None:
+    def hold(
+        self,
+        *,
+        now_ms: int,
+        room: int | None = None,
+        hard_room: int | None = None,
+        others: OtherLimits = NO_OTHERS,
+    ) -> None:
         """Bound what is appended for callers until the next call of this method."""
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The configured bounds; 0: none. A second bound is not below the first of its kind."""
+
+    records: int = 10_000
+    hard_records: int = 20_000
+    bytes: int = 0
+    hard_bytes: int = 0
+    age_ms: int = 0
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is bounded. The second bounds do not apply without the first."""
+        return bool(self.records or self.bytes or self.age_ms)
+
+
+@dataclass(slots=True)
+class _Limit:
+    """One bound, with its hysteresis: ``reached`` from the bound on, until well below it."""
+
+    bound: int
+    count: int = 0
+    reached: bool = False
+
+    def room(self, count: int) -> int | None:
+        """What may still be added; 0 while the bound is reached, None without a bound."""
+        self.count = count
+        if not self.bound:
+            return None
+        self.reached = count * 100 >= self.bound * (RESUME_PERCENT if self.reached else 100)
+        return 0 if self.reached else self.bound - count
+
+
+@dataclass(frozen=True, slots=True)
+class BoundStatus:
+    """What counts for the bounds now, for operators."""
+
+    counted_records: int
+    """Records appended and not confirmed, without NoOps: compared with the bounds."""
+    counted_bytes: int
+    blocked: bool
+    """Whether callers wait because a first bound is reached."""
+    hard_blocked: bool
+    """Whether a second bound is reached: ISR changes and deletions wait too."""
+    reached: tuple[str, ...]
+    """Of records, bytes, age: those whose first bound is reached."""
+
+
 class Bound:
-    """Tells the controller how many records it may append, after every step.
+    """Tells the controller how much it may append, after every step.
 
     Args:
         controller: gets the limits.
-        records: the first bound; 0 for none, then the second does not apply either.
-        hard_records: the second bound, not below the first; 0 for none.
+        bounds: what is bounded.
     """
 
-    def __init__(self, controller: Holder, records: int, hard_records: int) -> None:
+    def __init__(self, controller: Holder, bounds: Bounds) -> None:
         self._controller = controller
-        self._records = records
-        self._hard_records = hard_records
+        self.bounds = bounds
         self._told = False
         self._active = False
         self._after = -1
-        self.blocked = self.hard_blocked = False
-        self.ahead = 0
-        """Records that count for the first bound."""
+        self._reset()
 
     def bind(self, active: bool, after: int = -1) -> None:  # the state itself
         """Apply the bounds, or no longer.
@@ -68,34 +137,114 @@ class Bound:
         """
         self._active, self._after = active, after
 
-    def apply(self, confirmed: int, now_ms: int) -> list[Effect]:
-        """Tell the controller how much it may append; ``confirmed`` is the offset in ZooKeeper."""
-        if not self._active or not self._records:
+    @property
+    def status(self) -> BoundStatus:
+        """What counts now."""
+        first = (self._records, self._bytes, self._age)
+        named = zip(("records", "bytes", "age"), first, strict=True)
+        return BoundStatus(
+            counted_records=self._records.count,
+            counted_bytes=self._bytes.count,
+            blocked=any(limit.reached for limit in first),
+            hard_blocked=self._hard_records.reached or self._hard_bytes.reached,
+            reached=tuple(name for name, limit in named if limit.reached),
+        )
+
+    def deadline_ms(self, oldest_ms: int | None) -> int | None:
+        """When :meth:`apply` must be called because time passes.
+
+        Args:
+            oldest_ms: when the oldest change not confirmed was committed; None: there is none.
+        """
+        if not self._active or not self.bounds.age_ms or self._age.reached or oldest_ms is None:
+            return None
+        return oldest_ms + self.bounds.age_ms
+
+    def apply(self, confirmed: int, lag: Lag, now_ms: int) -> list[Effect]:
+        """Tell the controller how much it may append.
+
+        Args:
+            confirmed: the offset in ZooKeeper.
+            lag: how old the oldest change not in ZooKeeper is.
+            now_ms: the clock.
+        """
+        if not self._active or not self.bounds.any:
             if self._told:
-                self._told = self.blocked = self.hard_blocked = False
-                self.ahead = 0
+                self._told = False
+                self._reset()
                 self._controller.hold(now_ms=now_ms)
             return []
         self._told = True
-        known, unknown = self._controller.changes_after(max(confirmed, self._after))
-        self.ahead = known + unknown
-        room = max(0, self._records - self.ahead)
-        hard_room = None
-        if self._hard_records:
-            hard_room = max(0, self._hard_records - known - min(unknown, self._records))
-        self._controller.hold(now_ms=now_ms, room=room, hard_room=hard_room)
-        return self._tell(blocked=room == 0, hard_blocked=hard_room == 0)
+        before = self.status
+        confirmed = max(confirmed, self._after)
+        known, unknown = self._controller.changes_after(confirmed)
+        size = self._bytes_after(confirmed)
+        room = self._records.room(known + unknown)
+        hard = known + min(unknown, self.bounds.records)
+        hard_room = self._hard_records.room(hard)
+        byte_room, hard_byte_room = self._bytes.room(size), self._hard_bytes.room(size)
+        self._age.room(lag.age_ms(now_ms))
+        after = self.status
+        if after.blocked and not before.blocked:
+            self._blocked_since = now_ms, confirmed
+        retry_ms = self._retry_ms(confirmed, now_ms) if after.blocked else 0
+        others = OtherLimits(byte_room, hard_byte_room, self._age.reached, retry_ms)
+        self._controller.hold(now_ms=now_ms, room=room, hard_room=hard_room, others=others)
+        return self._tell(before, after)
 
-    def _tell(self, *, blocked: bool, hard_blocked: bool) -> list[Effect]:
-        before = self.blocked, self.hard_blocked
-        self.blocked, self.hard_blocked = blocked, hard_blocked
-        if before == (blocked, hard_blocked):
+    def _reset(self) -> None:
+        bounds = self.bounds
+        self._records, self._hard_records = _Limit(bounds.records), _Limit(bounds.hard_records)
+        self._bytes, self._hard_bytes = _Limit(bounds.bytes), _Limit(bounds.hard_bytes)
+        self._age = _Limit(bounds.age_ms)
+        self._samples: deque[tuple[int, int]] = deque()
+        self._confirmed_bytes: int | None = None
+        self._blocked_since = 0, -1
+
+    def _bytes_after(self, confirmed: int) -> int:
+        """Bytes appended and not confirmed; each step leaves the end of the log as a sample."""
+        if not self.bounds.bytes:
+            return 0
+        total, end = self._controller.appended_bytes, self._controller.tip.offset
+        if self._confirmed_bytes is None:
+            self._confirmed_bytes = total
+        samples = self._samples
+        if not samples or samples[-1][0] < end:
+            samples.append((end, total))
+        while samples and samples[0][0] <= confirmed:
+            self._confirmed_bytes = samples.popleft()[1]
+        return total - self._confirmed_bytes
+
+    def _retry_ms(self, confirmed: int, now_ms: int) -> int:
+        """After which time a caller may expect room, at the rate of confirmations since then."""
+        since_ms, offset = self._blocked_since
+        done, waited_ms = confirmed - offset, now_ms - since_ms
+        if done <= 0 or waited_ms <= 0:
+            return RETRY_MS_MAX
+        limits = [one for one in (self._records, self._bytes, self._age) if one.reached]
+        # Of what was counted at the beginning, the share that must still go decides.
+        share = max(
+            max(0.0, one.count - one.bound * RESUME_PERCENT / 100) / max(one.count, 1)
+            for one in limits
+        )
+        left = share * max(self._records.count, 1)
+        return min(max(round(left * waited_ms / done), RETRY_MS_MIN), RETRY_MS_MAX)
+
+    def _tell(self, before: BoundStatus, after: BoundStatus) -> list[Effect]:
+        if (before.blocked, before.hard_blocked) == (after.blocked, after.hard_blocked):
             return []
-        fields: dict[str, object] = {"lag_records": self.ahead, "bound_records": self._records}
-        if hard_blocked:
-            fields["bound_records"] = self._hard_records
+        fields: dict[str, object] = {
+            "lag_records": after.counted_records,
+            "bound_records": self.bounds.records,
+        }
+        if self.bounds.bytes:
+            fields |= {"lag_bytes": after.counted_bytes, "bound_bytes": self.bounds.bytes}
+        if after.reached:
+            fields["reached"] = ", ".join(after.reached)
+        if after.hard_blocked:
+            fields["bound_records"] = self.bounds.hard_records
             text = "zookeeper lag is at the second bound: ISR changes and deletions wait too"
             return [Log("error", text, fields)]
-        if blocked:
+        if after.blocked:
             return [Log("warning", "zookeeper lag is at the first bound: requests wait", fields)]
         return [Log("info", "zookeeper lag is below the bound: requests no longer wait", fields)]

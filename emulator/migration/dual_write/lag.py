@@ -39,6 +39,11 @@ class Lag:
         """Records of batches that change something, not confirmed; 0: the stores agree."""
         return sum(entry.records for entry in self._changes)
 
+    @property
+    def oldest_ms(self) -> int | None:
+        """When the oldest change not confirmed was committed; None: there is none."""
+        return self._changes[0].commit_ms if self._changes else None
+
     def age_ms(self, now_ms: int) -> int:
         """Age of the oldest change not confirmed; 0 when there is none."""
         return max(0, now_ms - self._changes[0].commit_ms) if self._changes else 0

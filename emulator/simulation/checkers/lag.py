@@ -67,7 +67,7 @@ class LagBounded(Checker):
             return
         if process.name != self._life:
             self._begin_life(process)
-        self.blocked_steps += bool(process.node.controller.blocked_count)
+        self.blocked_steps += bool(len(process.node.controller.gate))
         if not bound or world.facts.migration_state != COPIED or not world.traffic.begun:
             return
         for data in _appended(effects):

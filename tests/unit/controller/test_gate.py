@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.controller.gate import Gate
+from emulator.controller.gate import Gate, OtherLimits
 from emulator.controller.urgency import Urgency
+from emulator.trace.rows import BlockCause
 from tests.unit.controller.world import World, call, create
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -25,7 +26,7 @@ def test_held_calls_wait_in_order_and_go_in_order() -> None:
     offset = world.log.log_end_offset
     for name in ("a", "b", "c"):
         assert world.send(create(name, timeout_ms=60_000), ticket=name) == []
-    assert world.controller.blocked_count == 3
+    assert len(world.controller.gate) == 3
     assert world.log.log_end_offset == offset
     world.controller.hold(now_ms=world.now_ms)
     world.commit()
@@ -41,7 +42,7 @@ def test_reads_heartbeats_and_registrations_go_on() -> None:
     assert world.heartbeat(1, want_fence=True).is_fenced is True
     assert world.heartbeat(1).is_fenced is False
     assert world.register(7).error_code == 0
-    assert world.controller.blocked_count == 1
+    assert len(world.controller.gate) == 1
 
 
 def test_calls_that_would_append_nothing_are_answered() -> None:
@@ -62,7 +63,7 @@ def test_what_a_caller_asked_for_before_he_hung_up_is_not_done() -> None:
     world.controller.left(lambda ticket: ticket == "leaves", world.now_ms)
     (refused,) = world.answers()
     assert refused.topics[0].error_code == ErrorCode.NETWORK_EXCEPTION
-    assert world.controller.blocked_count == 1
+    assert len(world.controller.gate) == 1
     world.controller.hold(now_ms=world.now_ms)
     assert world.tip.topic("stays") is not None
     assert world.tip.topic("leaves") is None
@@ -93,7 +94,7 @@ def test_room_bounds_what_is_appended_to_one_operation_more() -> None:
     for number in range(10):
         world.send(create(f"t{number}", 3, timeout_ms=60_000))
     assert world.log.log_end_offset - offset == 8
-    assert world.controller.blocked_count == 8
+    assert len(world.controller.gate) == 8
 
 
 def test_a_call_whose_deadline_passes_is_refused_and_counted() -> None:
@@ -103,35 +104,35 @@ def test_a_call_whose_deadline_passes_is_refused_and_counted() -> None:
     (answer,) = world.later(1_500)
     assert answer.topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
     assert world.tip.topic("t") is None
-    (blocked,) = world.controller.take_blocked()
+    (blocked,) = world.controller.gate.take_blocked()
     assert (blocked.api_key, blocked.end_ms - blocked.begin_ms, blocked.admitted) == (
         19,
         1_500,
         False,
     )
-    assert world.controller.blocked_union_ms(world.now_ms) == 1_500
+    assert world.controller.gate.union_ms(world.now_ms) == 1_500
 
 
 @pytest.mark.requirement("M09")
 def test_a_stall_of_known_length_is_measured_three_ways() -> None:
     """Per operation, their sum, and the wall-clock union; zero without a block."""
     world = joined()
-    assert world.controller.blocked_union_ms(world.now_ms) == 0
+    assert world.controller.gate.union_ms(world.now_ms) == 0
     world.ask(create("free"))
-    assert world.controller.blocked_total_ms(world.now_ms) == 0
+    assert world.controller.gate.total_ms(world.now_ms) == 0
     world.controller.hold(room=0, now_ms=world.now_ms)
     for number in range(10):
         world.send(create(f"t{number}", timeout_ms=60_000))
         world.later(100)
-    assert world.controller.blocked_union_ms(world.now_ms) == 1_000
-    assert world.controller.blocked_total_ms(world.now_ms) == 5_500
+    assert world.controller.gate.union_ms(world.now_ms) == 1_000
+    assert world.controller.gate.total_ms(world.now_ms) == 5_500
     world.controller.hold(now_ms=world.now_ms)
     world.later(5_000)
-    assert world.controller.blocked_union_ms(world.now_ms) == 1_000
-    assert world.controller.blocked_total_ms(world.now_ms) == 5_500
-    spans = [one.end_ms - one.begin_ms for one in world.controller.take_blocked()]
+    assert world.controller.gate.union_ms(world.now_ms) == 1_000
+    assert world.controller.gate.total_ms(world.now_ms) == 5_500
+    spans = [one.end_ms - one.begin_ms for one in world.controller.gate.take_blocked()]
     assert spans == list(range(1_000, 0, -100))
-    assert world.controller.take_blocked() == []
+    assert world.controller.gate.take_blocked() == []
 
 
 def test_counts_begin_anew_with_a_new_leader() -> None:
@@ -142,7 +143,7 @@ def test_counts_begin_anew_with_a_new_leader() -> None:
     world.controller.resign(world.now_ms)
     assert world.answers()[0].topics[0].error_code == ErrorCode.NOT_CONTROLLER
     world.controller.activate(world.now_ms)
-    assert world.controller.blocked_union_ms(world.now_ms) == 0
+    assert world.controller.gate.union_ms(world.now_ms) == 0
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["wait", "next", "expire"]))))
@@ -183,3 +184,55 @@ def test_those_who_hung_up_are_not_kept_until_their_deadline() -> None:
     assert (len(gate), gate.deadline_ms) == (1, 1_000)
     assert len(gate._deadlines) < 200
     assert gate.expired(1_000) == [first]
+
+
+def test_room_in_bytes_bounds_what_one_step_admits() -> None:
+    """Calls that waited are admitted in one step: their bytes count one by one."""
+    world = joined()
+    world.controller.hold(room=0, now_ms=world.now_ms)
+    for number in range(6):
+        world.send(create(f"t{number}", timeout_ms=60_000))
+    before = world.controller.appended_bytes
+    world.controller.hold(now_ms=world.now_ms, others=OtherLimits(byte_room=200))
+    appended = world.controller.appended_bytes - before
+    admitted = 6 - len(world.controller.gate)
+    assert 0 < admitted < 6
+    assert appended - appended // admitted < 200 <= appended, "at most one operation beyond"
+    world.send(create("later", timeout_ms=1_000))
+    world.controller.gate.take_blocked()
+    world.later(1_000)
+    (blocked,) = world.controller.gate.take_blocked()
+    assert (blocked.admitted, blocked.cause) == (False, BlockCause.LAG_BYTES)
+
+
+def test_an_old_change_holds_ordinary_calls_only() -> None:
+    world = joined()
+    world.ask(create("t"))
+    world.controller.hold(now_ms=world.now_ms, room=9, hard_room=9, others=OtherLimits(aged=True))
+    world.send(create("waits", timeout_ms=500))
+    removal = m.DeleteTopicsRequest.DeleteTopicState(name="t")
+    gone = world.ask(m.DeleteTopicsRequest(topics=[removal], timeout_ms=500))
+    assert gone.responses[0].error_code == 0
+    world.later(500)
+    (blocked,) = world.controller.gate.take_blocked()
+    assert blocked.cause is BlockCause.LAG_MS
+
+
+def test_who_waited_in_vain_is_told_when_to_come_back_and_brokers_are_not() -> None:
+    """What a client's connection is throttled by would also keep back a broker's next request."""
+    world = joined()
+    others = OtherLimits(retry_ms=1_234)
+    world.controller.hold(now_ms=world.now_ms, room=0, hard_room=0, others=others)
+    world.send(create("t", timeout_ms=100))
+    world.send(m.AllocateProducerIdsRequest(broker_id=0, broker_epoch=world.tip.brokers[0].epoch))
+    assert len(world.controller.gate) == 2
+    (refused,) = world.later(100)
+    assert (refused.topics[0].error_code, refused.throttle_time_ms) == (
+        ErrorCode.REQUEST_TIMED_OUT,
+        1_234,
+    )
+    assert "Nothing was changed" in str(refused.topics[0].error_message)
+    request = call(m.AllocateProducerIdsRequest())
+    world.controller.answers.refuse_blocked(request, 1_234)
+    (without,) = world.answers()
+    assert without.throttle_time_ms == 0

@@ -119,7 +119,7 @@ def test_it_waits_at_its_bound_and_not_before(build: Any, urgency: Urgency) -> N
     for world in (first_bound, second_bound):
         offset = world.log.log_end_offset
         world.send(build(world))
-        waits = world.controller.blocked_count == 1
+        waits = len(world.controller.gate) == 1
         assert waits == (world.log.log_end_offset == offset), "appended, or waiting"
         found.append(waits)
     assert found == [urgency is Urgency.ORDINARY, urgency is not Urgency.VITAL]
@@ -132,7 +132,7 @@ def test_a_deletion_does_not_wait_behind_those_who_wait_at_the_first_bound() -> 
     world.send(create("v", timeout_ms=60_000))
     assert world.ask(deletion("u")).responses[0].error_code == 0
     assert world.tip.topic("u") is None
-    assert world.controller.blocked_count == 1
+    assert len(world.controller.gate) == 1
 
 
 def test_at_the_second_bound_a_session_still_ends_and_a_leader_is_still_found() -> None:
@@ -199,4 +199,4 @@ def test_who_unsets_what_is_not_set_waits_at_the_first_bound() -> None:
     assert world.ask(config_change(1, None)).responses[0].error_code == 0
     world.controller.hold(room=0, hard_room=9, now_ms=world.now_ms)
     assert world.send(config_change(1, None)) == []
-    assert world.controller.blocked_count == 1
+    assert len(world.controller.gate) == 1

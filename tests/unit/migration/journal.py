@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import deepcopy
 
+import msgspec
+
+from emulator.controller.gate import NO_OTHERS, OtherLimits
 from emulator.metadata.history import History
 from emulator.metadata.idle import ChangeCount
 from emulator.metadata.image import Image
 from emulator.raft.digest import batch_digest
+from wire import records as r
 
 
 class Journal:
@@ -22,6 +26,8 @@ class Journal:
         self.committing = True
         self.log_start_offset = 0
         self.holds: list[tuple[int | None, int | None]] = []
+        self.other_limits = NO_OTHERS
+        self.appended_bytes = 0
         self.batches: list[tuple[int, list[object]]] = []
         self._epochs: list[tuple[int, int]] = []
         self._times: list[int] = []
@@ -55,6 +61,8 @@ class Journal:
             self._epochs.append((self.end, self.epoch))
         self.history.append(records, self.end, self.epoch)
         self.batches.append((self.end, list(records)))
+        if not all(isinstance(record, r.NoOpRecord) for record in records):
+            self.appended_bytes += sum(len(msgspec.msgpack.encode(record)) for record in records)
         self._times.append(now_ms)
         self.end += len(records)
         return self.end - 1
@@ -62,8 +70,16 @@ class Journal:
     def changes_after(self, offset: int) -> ChangeCount:
         return self.history.changes_after(offset)
 
-    def hold(self, *, now_ms: int, room: int | None = None, hard_room: int | None = None) -> None:
+    def hold(
+        self,
+        *,
+        now_ms: int,
+        room: int | None = None,
+        hard_room: int | None = None,
+        others: OtherLimits = NO_OTHERS,
+    ) -> None:
         self.holds.append((room, hard_room))
+        self.other_limits = others
 
     @property
     def blocked(self) -> bool:

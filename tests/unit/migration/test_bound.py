@@ -6,11 +6,14 @@ import base64
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
+from emulator.controller.gate import NO_OTHERS, OtherLimits
 from emulator.metadata.idle import ChangeCount
 from emulator.metadata.image import EMPTY, Image
 from emulator.migration.authority import Authority
-from emulator.migration.dual_write.bound import Bound
+from emulator.migration.dual_write.bound import Bound, Bounds
+from emulator.migration.dual_write.lag import Lag
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.states import State
 from tests.unit.migration.stories import TOPIC_A, put_topic, restart
@@ -39,16 +42,20 @@ def test_callers_wait_at_the_bound_and_go_on_below_it() -> None:
     world.append(config(BROKER, "", "k", "last"))
     assert world.journal.holds[-1] == (0, 50)
     status = world.driver.status(world.now_ms)
-    assert (status.blocked, status.hard_blocked, status.counted_records) == (True, False, 100)
+    assert (status.bound.blocked, status.bound.hard_blocked, status.bound.counted_records) == (
+        True,
+        False,
+        100,
+    )
     for value in range(50):
         world.append(config(BROKER, "", "k", str(value)))
     assert world.journal.holds[-1] == (0, 0)
-    assert world.driver.status(world.now_ms).hard_blocked
+    assert world.driver.status(world.now_ms).bound.hard_blocked
     assert world.logs[-1].level == "error"
     world.zk_up = True
     world.advance(5_000)
     assert world.journal.holds[-1] == (100, 150)
-    assert not world.driver.status(world.now_ms).hard_blocked
+    assert not world.driver.status(world.now_ms).bound.hard_blocked
     assert differences(world) == {}
 
 
@@ -107,7 +114,7 @@ def test_the_bound_applies_from_the_end_of_the_copy_without_what_was_copied() ->
     for value in range(100):
         world.append(config(BROKER, "", "k", str(value)))
     assert world.journal.holds[-1][0] == 0
-    assert world.driver.status(world.now_ms).blocked
+    assert world.driver.status(world.now_ms).bound.blocked
     world.zk_up = True
     world.advance(10_000)
     assert world.driver.state is State.DUAL_WRITE
@@ -123,7 +130,11 @@ def test_an_idle_log_never_comes_near_the_bound() -> None:
         world.append(r.NoOpRecord())
     assert world.journal.holds[-1] == (99, 199)
     status = world.driver.status(world.now_ms)
-    assert (status.lag_records, status.counted_records, status.blocked) == (1_001, 1, False)
+    assert (status.lag_records, status.bound.counted_records, status.bound.blocked) == (
+        1_001,
+        1,
+        False,
+    )
 
 
 @pytest.mark.requirement("U03")
@@ -144,34 +155,118 @@ def test_behind_a_znode_that_zookeeper_refuses_the_deletion_has_room_after_hours
 class Told:
     """A controller whose log begins with a snapshot up to offset 9,999."""
 
-    tip: Image = EMPTY
+    appended = 7
+    appended_bytes = 0
+    end = -1
+    others = NO_OTHERS
 
     def __init__(self) -> None:
         self.rooms: list[tuple[int | None, int | None]] = []
 
     def changes_after(self, offset: int) -> ChangeCount:
-        return ChangeCount(7, 9_999 - offset)
+        known = self.appended - max(0, offset - 9_999)
+        return ChangeCount(known, max(0, 9_999 - offset))
 
-    def hold(self, *, now_ms: int, room: int | None = None, hard_room: int | None = None) -> None:
+    @property
+    def tip(self) -> Image:
+        return replace(EMPTY, offset=self.end)
+
+    def hold(
+        self,
+        *,
+        now_ms: int,
+        room: int | None = None,
+        hard_room: int | None = None,
+        others: OtherLimits = NO_OTHERS,
+    ) -> None:
         del now_ms
+        self.others = others
         self.rooms.append((room, hard_room))
 
 
 def test_records_of_a_snapshot_count_for_the_first_bound_and_leave_room_below_the_second() -> None:
     """Nobody knows which of them are NoOps: what heals must have room after a restart too."""
     told = Told()
-    bound = Bound(told, 100, 200)
+    bound = Bound(told, Bounds(100, 200))
     bound.bind(True)
-    bound.apply(-1, 0)
+    bound.apply(-1, Lag(), 0)
     assert told.rooms[-1] == (0, 93)
-    bound.apply(9_989, 0)
+    bound.apply(9_989, Lag(), 0)
     assert told.rooms[-1] == (83, 183)
 
 
 @pytest.mark.parametrize(("bounds", "rooms"), [((0, 0), None), ((100, 0), (93, None))])
 def test_zero_is_no_bound(bounds: tuple[int, int], rooms: tuple[int | None, int | None]) -> None:
     told = Told()
-    bound = Bound(told, *bounds)
+    bound = Bound(told, Bounds(*bounds))
     bound.bind(True)
-    bound.apply(9_999, 0)
+    bound.apply(9_999, Lag(), 0)
     assert told.rooms == ([] if rooms is None else [rooms])
+
+
+def test_waiting_begins_at_a_bound_and_ends_well_below_it() -> None:
+    """Otherwise each multi would let one operation through and block the next."""
+    told = Told()
+    told.appended = 100
+    bound = Bound(told, Bounds(100, 200))
+    bound.bind(True)
+    rooms = []
+    for confirmed in (0, 1, 25, 26, 1, 0):
+        bound.apply(9_999 + confirmed, Lag(), 0)
+        rooms.append(told.rooms[-1][0])
+    assert rooms == [0, 0, 0, 26, 1, 0]
+
+
+def test_bytes_have_a_bound_of_their_own() -> None:
+    told = Told()
+    bound = Bound(told, Bounds(bytes=1_000, hard_bytes=2_000))
+    bound.bind(True, after=9_999)
+    told.end = 9_999
+    told.appended_bytes = 50_000
+    bound.apply(9_999, Lag(), 0)
+    for step in range(1, 5):
+        told.end, told.appended_bytes = 9_999 + step, 50_000 + 300 * step
+        bound.apply(9_999, Lag(), 0)
+    assert told.others.byte_room == 0
+    assert told.others.hard_byte_room == 800
+    assert bound.status.reached == ("bytes",)
+    assert bound.status.counted_bytes == 1_200
+    bound.apply(10_000, Lag(), 0)
+    assert (told.others.byte_room, bound.status.counted_bytes) == (0, 900)
+    bound.apply(10_001, Lag(), 0)
+    assert (told.others.byte_room, bound.status.counted_bytes) == (400, 600)
+    assert not bound.status.blocked
+
+
+def test_age_has_a_bound_for_ordinary_calls_only_and_comes_by_itself() -> None:
+    world = World(write_behind_max_age_ms=5_000).dual_write()
+    world.zk_up = False
+    world.cut()
+    world.append(config(BROKER, "", "k", "1"))
+    began_ms = world.now_ms
+    world.advance(4_999)
+    assert not world.driver.status(world.now_ms).bound.blocked
+    world.advance(1)
+    assert world.driver.status(world.now_ms).bound.reached == ("age",)
+    assert world.journal.other_limits.aged
+    assert world.journal.holds[-1] == (9_999, 19_999), "what brokers need goes on"
+    world.zk_up = True
+    world.advance(10_000)
+    assert not world.journal.other_limits.aged
+    assert world.now_ms == began_ms + 15_000
+
+
+def test_a_caller_is_told_when_room_is_expected() -> None:
+    """100 records at the bound; 10 of them confirmed in 500 ms; 15 more until 75 are left."""
+    told = Told()
+    told.appended = 100
+    bound = Bound(told, Bounds(100, 200))
+    bound.bind(True)
+    bound.apply(9_999, Lag(), 1_000)
+    assert told.others.retry_ms == 5_000, "nothing was confirmed since"
+    bound.apply(10_009, Lag(), 1_500)
+    assert told.others.retry_ms == 750
+    bound.apply(10_024, Lag(), 1_501)
+    assert told.others.retry_ms == 100
+    bound.apply(10_030, Lag(), 1_502)
+    assert told.others.retry_ms == 0

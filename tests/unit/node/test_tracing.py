@@ -136,14 +136,14 @@ def test_a_wait_takes_the_cause_that_held_when_it_began() -> None:
     causes.note(Mode.RUNNING, 500)
     found = {at: causes.at(at) for at in (0, 150, 200, 299, 300, 450, 500, 9_999)}
     assert found == {
-        0: BlockCause.LAG_RECORDS,
-        150: BlockCause.LAG_RECORDS,
+        0: None,
+        150: None,
         200: BlockCause.SESSION_LOST,
         299: BlockCause.SESSION_LOST,
         300: BlockCause.FENCING,
         450: BlockCause.POISONED,
-        500: BlockCause.LAG_RECORDS,
-        9_999: BlockCause.LAG_RECORDS,
+        500: None,
+        9_999: None,
     }
 
 

@@ -1,0 +1,154 @@
+"""The example of docs/blocking.md, run on a node and a model of ZooKeeper that does not answer."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from emulator.seam import Accepted, Effect, Event, Received, Row, Send
+from emulator.trace.rows import BlockCause, BlockRow
+from tests.unit.node.test_machine import CALLER, World, dual_writing
+from wire import messages as m
+from wire import records as r
+from wire.errors import ErrorCode
+from wire.frame import RequestHeader, decode_response, encode_request, framed
+
+PAGE: Final = Path(__file__).parents[3] / "docs/blocking.md"
+BROKER: Final = 1
+CREATE: Final = (19, 7)
+DELETE: Final = (20, 6)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of the table; times in ms from the beginning of the example."""
+
+    at: int
+    request: str
+    timeout: int
+    counted: int
+    waits: int
+    answered: int
+    answer: str
+
+
+def example() -> tuple[str, list[Line]]:
+    text = PAGE.read_text().partition("## An example")[2]
+    rows = [re.split(r" *\| *", line.strip("| ")) for line in text.splitlines() if line[:1] == "|"]
+    lines = [
+        Line(*map(int, (a,)), b, *map(int, (c, d, e, f)), g) for a, b, c, d, e, f, g in rows[2:]
+    ]
+    return text, lines
+
+
+class Example:
+    """A node in dual write, callers on connections of their own, and what they were answered."""
+
+    def __init__(self, bound: int) -> None:
+        more = {"kraftbridge_zk_write_behind_max_records": str(bound)}
+        self.world: World = dual_writing(kraftbridge_trace_dir="trace", **more)
+        self.answers: dict[int, tuple[int, bytes]] = {}
+        self.waits: list[BlockRow] = []
+        node = self.world.node
+        step = node.step
+
+        def watched(events: list[Event], now_ms: int) -> list[Effect]:
+            effects = step(events, now_ms)
+            for effect in effects:
+                if isinstance(effect, Send) and effect.conn > CALLER:
+                    self.answers[effect.conn] = (now_ms, effect.data)
+                if isinstance(effect, Row) and isinstance(effect.row, BlockRow):
+                    self.waits.append(effect.row)
+            return [e for e in effects if not (isinstance(e, Send) and e.conn > CALLER)]
+
+        node.step = watched  # type: ignore[method-assign]
+        known = r.RegisterBrokerRecord(
+            broker_id=BROKER, broker_epoch=5, fenced=False, is_migrating_zk_broker=False
+        )
+        node.controller.append([known], self.world.now_ms)
+        node.controller.heartbeats.register(BROKER, self.world.now_ms)
+        self.world.perform(node.step([], self.world.now_ms))
+        self.world.advance(1_000)
+        self.begin_ms = self.world.now_ms
+
+    def until(self, at: int) -> None:
+        self.world.advance(self.begin_ms + at - self.world.now_ms)
+        self.world.perform(self.world.node.step([], self.world.now_ms))
+
+    @property
+    def counted(self) -> int:
+        driver = self.world.node.driver
+        assert driver is not None
+        return driver.status(self.world.now_ms).bound.counted_records
+
+    def send(self, number: int, line: Line) -> None:
+        verb, name = line.request.split()
+        message: object
+        if verb == "create":
+            kinds = m.CreateTopicsRequest
+            placed = kinds.CreatableReplicaAssignment(partition_index=0, broker_ids=[BROKER])
+            topic = kinds.CreatableTopic(
+                name=name, num_partitions=-1, replication_factor=-1, assignments=[placed]
+            )
+            message = kinds(topics=[topic], timeout_ms=line.timeout)
+        else:
+            state = m.DeleteTopicsRequest.DeleteTopicState(name=name)
+            message = m.DeleteTopicsRequest(topics=[state], timeout_ms=line.timeout)
+        key, version = CREATE if verb == "create" else DELETE
+        header = RequestHeader(
+            api_key=key, api_version=version, correlation_id=1, client_id="example"
+        )
+        conn = CALLER + 1 + number
+        events: list[Event] = [
+            Accepted(conn, "CONTROLLER", b"\x7f\x00\x00\x01"),
+            Received(conn, framed(encode_request(header, message))),
+        ]
+        self.world.perform(self.world.node.step(events, self.world.now_ms))
+
+    def answer(self, number: int, line: Line) -> tuple[int, Any]:
+        """When it came, from the beginning of the example, and the response."""
+        at_ms, data = self.answers[CALLER + 1 + number]
+        key, version = CREATE if line.request.startswith("create") else DELETE
+        return at_ms - self.begin_ms, decode_response(key, version, data[4:])[1]
+
+
+@pytest.mark.requirement("M09", "W02")
+def test_the_example_of_the_page_is_what_happens() -> None:
+    text, lines = example()
+    found = re.search(r"max\.records=(\d+)", text)
+    quiet = re.search(r"ZooKeeper answers nothing until (\d+) ms", text)
+    assert found
+    assert quiet
+    run = Example(int(found[1]))
+    run.world.held = []
+    answers_again = int(quiet[1])
+    for number, line in enumerate(lines):
+        if run.world.held is not None and line.at >= answers_again:
+            run.until(answers_again)
+            run.world.release()
+        run.until(line.at)
+        assert run.counted == line.counted, line
+        run.send(number, line)
+    run.until(3_000)
+    hints = set()
+    for number, line in enumerate(lines):
+        at, response = run.answer(number, line)
+        results = getattr(response, "topics", None) or response.responses
+        assert (at, ErrorCode(results[0].error_code).name) == (line.answered, line.answer), line
+        hints.add((line.answer, response.throttle_time_ms))
+    assert hints == {("NONE", 0), ("REQUEST_TIMED_OUT", 5_000)}
+    assert "come back after 5000 ms" in text
+
+    waits = [line.waits for line in lines if line.waits]
+    rows = {(row.begin_ns // 10**6 - run.begin_ms, (row.end_ns - row.begin_ns) // 10**6): row.cause
+            for row in run.waits}  # fmt: skip
+    assert rows == {(line.at, line.waits): BlockCause.LAG_RECORDS for line in lines if line.waits}
+    gate, now_ms = run.world.node.controller.gate, run.world.now_ms
+    assert gate.total_ms(now_ms) == sum(waits)
+    assert f"their sum is {sum(waits)} ms" in text
+    assert f"the union is {gate.union_ms(now_ms)} ms" in text
+    assert run.world.node.blocking_ms.count == len(waits)
