@@ -64,21 +64,27 @@ def simulate(  # noqa: PLR0917  # one option each
     seeds = numbers(first) if hours is not None else iter(range(first, first + count))
     done, failed = 0, []
     strikes: list[tuple[Struck, ...]] = []
-    for reports in _batches(seeds, kind, jobs, end):
-        for report in reports:
-            done += 1
-            strikes.append(report.strikes)
-            if report.failure:
-                failed.append(report)
-                _show_failure(report, small=shrink)
-            elif story or (count == 1 and hours is None):
-                typer.echo("\n".join(report.lines) if story else str(report))
+    interrupted = False
+    try:
+        for reports in _batches(seeds, kind, jobs, end):
+            for report in reports:
+                done += 1
+                strikes.append(report.strikes)
+                if report.failure:
+                    failed.append(report)
+                    _show_failure(report, small=shrink)
+                elif story or (count == 1 and hours is None):
+                    typer.echo("\n".join(report.lines) if story else str(report))
+    except KeyboardInterrupt:
+        interrupted = True
     seconds = time.monotonic() - began
     rate = done / seconds * 60
     typer.echo(
         f"{done} seeds of kind {kind} from {first} in {seconds:.1f} s: {rate:.0f} seeds/min, "
-        f"{len(failed)} failed"
+        f"{len(failed)} failed{', interrupted' if interrupted else ''}"
     )
+    if interrupted:
+        raise typer.Exit(130)
     if record is not None:
         _keep(record, kind, first, strikes, failed, seconds)
     raise typer.Exit(1 if failed else 0)

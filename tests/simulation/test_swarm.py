@@ -2,6 +2,9 @@
 
 import json
 import re
+import signal
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -110,3 +113,21 @@ def test_the_verb_refuses_a_record_that_it_could_not_write_in_the_end(record):
 def test_a_fault_that_is_mistyped_is_refused(simulate, fault):
     with pytest.raises(ValueError, match=r"state|a fault is"):
         simulate(1, Scenario(faults=(fault,)))
+
+
+def test_an_interrupted_run_says_how_many_seeds_it_ran(tmp_path):
+    record = tmp_path / "record.json"
+    start = "import signal; signal.signal(2, signal.default_int_handler)\n"
+    start += "from emulator.cli import main; main()"
+    verb = ["simulate", "--kind", "quick", "--seed", "0", "--hours", "1", "--story"]
+    with subprocess.Popen(
+        [sys.executable, "-u", "-c", start, *verb, "--record", str(record)],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as running:
+        assert running.stdout.readline()  # the first line of the first seed
+        running.send_signal(signal.SIGINT)
+        last = running.stdout.read().splitlines()[-1]
+    assert running.returncode == 130
+    assert re.fullmatch(r"\d+ seeds of kind quick .* 0 failed, interrupted", last)
+    assert not record.exists()
