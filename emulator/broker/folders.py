@@ -61,7 +61,8 @@ def identify(
     unformatted = next((folder for folder in found if folder not in read), None)
     if not read or unformatted == next(iter(found)):
         raise BrokerFolderError(
-            f"{unformatted} is not formatted: run kraft-bridge format (or kafka-storage) first"
+            f"{unformatted} is not formatted: run first kraft-bridge format -c FILE -t "
+            "CLUSTER_ID (or kafka-storage), with the id of the controller's cluster"
         )
     cluster_id = one_cluster(read)
     assert cluster_id is not None, "one of them is formatted"

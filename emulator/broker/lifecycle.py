@@ -20,7 +20,7 @@ from emulator.broker.controller_channel import ControllerChannel, Outcome
 from emulator.net.outcomes import Answered, EndedBy, Unanswered
 from emulator.seam import Effect, Event, Log
 from wire import messages as m
-from wire.errors import named
+from wire.errors import ErrorCode, named
 
 CATCHING_UP_MS: Final = 10
 """Pause between heartbeats until the broker has read its own registration."""
@@ -32,6 +32,24 @@ SHUTDOWN_MS_MAX: Final = 5 * 60_000
 """How long a controlled shutdown may take."""
 MAKE_ZEROS_SINCE: Final = 4
 """Below this version of BrokerRegistration features with a minimum of 0 are left out."""
+
+
+HINTS: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        ErrorCode.DUPLICATE_BROKER_REGISTRATION: (
+            "another node has this id, or a broker that ended without a shutdown still has a "
+            "session, which ends by itself (broker.session.timeout.ms of the controller)"
+        ),
+        ErrorCode.INCONSISTENT_CLUSTER_ID: (
+            "cluster.id in meta.properties is not that of the controller's cluster"
+        ),
+        ErrorCode.UNSUPPORTED_VERSION: (
+            "the controller's metadata.version is not one of this release (kraftbridge.release), "
+            "or in a migration not that of inter.broker.protocol.version"
+        ),
+    }
+)
+"""What an operator may look at, by the error of a registration or heartbeat."""
 
 
 class LifeState(Enum):
@@ -254,7 +272,8 @@ class LifecycleManager:
                 case Unanswered(ticket=what, by=EndedBy.REFUSAL):
                     self._failed(f"{what}: the controller refuses the login", now_ms)
                 case _:
-                    self._failed(f"{outcome.ticket} was not answered", now_ms)
+                    why = f"{outcome.ticket} was not answered"
+                    self._failed(why, now_ms, event="the controller does not answer")
 
     def _registered(self, answer: m.BrokerRegistrationResponse, now_ms: int) -> None:
         if answer.error_code:
@@ -292,11 +311,14 @@ class LifecycleManager:
         self._due_ms = now_ms if self._leaving_why is not None else now_ms + pause_ms
 
     def _refused(self, what: str, code: int, now_ms: int) -> None:
-        self._failed(f"{what} refused: {named(code)}", now_ms)
+        self._failed(f"{what} refused: {named(code)}", now_ms, hint=HINTS.get(code, ""))
 
-    def _failed(self, why: str, now_ms: int) -> None:
+    def _failed(
+        self, why: str, now_ms: int, *, event: str = "the controller refuses", hint: str = ""
+    ) -> None:
         if why != self._refusal:
-            self._effects.append(Log("warning", "the controller refuses", {"why": why}))
+            fields: dict[str, object] = {"why": why, "hint": hint} if hint else {"why": why}
+            self._effects.append(Log("warning", event, fields))
         self._refusal = why
         pause_ms = min(BACKOFF_MS << min(self._failures, 20), self._settings.session_ms)
         self._failures += 1

@@ -26,6 +26,8 @@ BACKOFF_MS: Final = 20
 """Pause after an answer that gave nothing (controller.quorum.retry.backoff.ms)."""
 REFUSED_MS: Final = 1_000
 """Pause after an answer that no repetition changes soon."""
+SAID_MAX: Final = 20
+"""Different warnings without an answer in between; more are not said."""
 LOWEST: Final[Mapping[type, int]] = {m.FetchRequest: 12}
 """The first version with what a follower of the quorum needs: the epoch it has read."""
 NOT_LEADER: Final = frozenset(
@@ -71,7 +73,8 @@ class LogObserver:
         self._due_ms: int | None = None
         """When to ask; None while a request is in flight, and before the start."""
         self._effects: list[Effect] = []
-        self._said = ""
+        self._said: set[tuple[str, str]] = set()
+        """What was said since the last answer; with several nodes causes take turns."""
 
     @property
     def deadline_ms(self) -> int | None:
@@ -145,7 +148,7 @@ class LogObserver:
                 case Unanswered():
                     """Its connection is reported as broken next."""
                 case Broken(why=why):
-                    self._say("debug", "lost the leader of the metadata log", why)
+                    self._lost(why)
                     self._look_elsewhere(now_ms + BACKOFF_MS)
 
     def _look_elsewhere(self, due_ms: int) -> None:
@@ -153,10 +156,15 @@ class LogObserver:
         self._disconnect()
         self._due_ms = due_ms
 
+    def _lost(self, why: str) -> None:
+        reached = self.log.high_watermark >= 0
+        event = "lost the leader of the metadata log" if reached else "no controller is reached yet"
+        self._say("warning", event, f"{self._address}: {why}")
+
     def _say(self, level: str, event: str, why: str) -> None:
-        """One line for one cause: it may repeat many times a second."""
-        if why != self._said:
-            self._said = why
+        """One line for one cause until there is an answer: it may repeat many times a second."""
+        if (event, why) not in self._said and len(self._said) < SAID_MAX:
+            self._said.add((event, why))
             self._effects.append(Log(level, event, {"why": why}))
 
     # ---------------------------------------------------------------- requests and answers
@@ -191,6 +199,7 @@ class LogObserver:
                     self.refusal = ""
                     self.quorum.answered(self._address)
                     self.log.fetched(partition)
+                    self._said.clear()
                 case m.FetchSnapshotResponse(error_code=0, topics=[topic]) if topic.partitions:
                     piece = topic.partitions[0]
                     if not self._told(message, piece.current_leader):

@@ -7,8 +7,10 @@ without it would be open. Source: KafkaConfig and its ``validateValues``, Kafka 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
+from posixpath import normpath
 from typing import Any, Final
 
 from emulator.config import zookeeper_mode
@@ -159,6 +161,8 @@ def load_broker(raw: Mapping[str, str], host_name: str) -> tuple[BrokerConfig, t
     r.problems += _security_problems(r, in_kraft=in_kraft)
     if not config.log_dirs:
         r.problems.append("log.dirs is required")
+    times = Counter(map(normpath, config.log_dirs))
+    r.problems += [f"log.dirs: {name} is listed twice" for name in times if times[name] > 1]
     if config.faults_enabled and config.metrics_port < 0:
         r.problems.append("kraftbridge.faults.enable=true: needs kraftbridge.metrics.port")
     warnings, unknown = _unknown(r)

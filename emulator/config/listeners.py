@@ -46,9 +46,13 @@ def host_port(text: str) -> HostPort:
     HostPort(host='zk1', port=2181)
     """
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65_535:
+    if not colon or not _digits(port) or int(port) > 65_535:
         raise ValueError(f"{text!r} is not host:port")
     return HostPort(host.strip("[]"), int(port))
+
+
+def _digits(text: str) -> bool:
+    return text.isascii() and text.isdigit()
 
 
 def voters_of(text: str) -> dict[int, HostPort]:
@@ -63,7 +67,7 @@ def voters_of(text: str) -> dict[int, HostPort]:
     voters: dict[int, HostPort] = {}
     for part in name_list(text):
         node, at, address = part.partition("@")
-        if not at or not node.isdigit():
+        if not at or not _digits(node):
             raise ValueError(f"{part!r} is not id@host:port")
         if int(node) in voters:
             raise ValueError(f"voter {node} is listed twice")

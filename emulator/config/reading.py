@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
@@ -9,6 +10,8 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
+_NUMBER_MAX: Final = 100
+_WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
 
 
 @dataclass(slots=True)
@@ -40,14 +43,27 @@ class PropertyReader:
         return self.take(key, parse, default)
 
 
+def whole_number(text: str) -> int:
+    """Parse at most 100 decimal digits with an optional sign.
+
+    ``int`` also takes ``1_0``, spaces, and the digits of other scripts.
+
+    Raises:
+        ValueError: anything else.
+
+    >>> whole_number("-07")
+    -7
+    """
+    if len(text) > _NUMBER_MAX or _WHOLE_NUMBER.fullmatch(text) is None:
+        raise ValueError("not a whole number")
+    return int(text)
+
+
 def integer(low: int, high: int = INT_MAX) -> Callable[[str], int]:
     """A parser of whole numbers from ``low`` to ``high``, both included."""
 
     def parse(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            raise ValueError("not a whole number") from None
+        value = whole_number(text)
         if not low <= value <= high:
             raise ValueError(f"must be between {low} and {high}")
         return value

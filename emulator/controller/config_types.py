@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from emulator.config.reading import whole_number
+
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 
@@ -28,9 +30,7 @@ class ConfigType:
 
 def _whole(low: int, high: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        if re.fullmatch(r"[+-]?[0-9]+", text.strip()) is None:
-            raise ValueError(text)
-        value = int(text)
+        value = whole_number(text.strip())
         if not low <= value <= high:
             raise ValueError(text)
         return value

@@ -13,6 +13,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
+from emulator.config.reading import whole_number
 from emulator.controller.config_defs import (
     BROKER_SOURCE,
     CLUSTER_SOURCE,
@@ -204,9 +205,9 @@ _PRINTED: Final[Mapping[Type, Callable[[str], str]]] = MappingProxyType(
     {
         Type.UNKNOWN: str,
         Type.BOOLEAN: lambda text: text.strip().lower(),
-        Type.INT: lambda text: str(int(text)),
-        Type.SHORT: lambda text: str(int(text)),
-        Type.LONG: lambda text: str(int(text)),
+        Type.INT: lambda text: str(whole_number(text.strip())),
+        Type.SHORT: lambda text: str(whole_number(text.strip())),
+        Type.LONG: lambda text: str(whole_number(text.strip())),
         Type.LIST: lambda text: ",".join(part.strip() for part in text.split(",")),
     }
 )

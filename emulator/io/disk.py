@@ -80,7 +80,10 @@ class Disk:
     def __init__(self, root: Path, *, fsync: bool = True) -> None:
         self.root = root
         self._fsync = fsync
-        root.mkdir(parents=True, exist_ok=True)
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(root)) from None
         self._lock = (root / ".lock").open("a+b")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from emulator.config.reading import whole_number
 from emulator.raft import layout, snapshots
 from emulator.raft.errors import RecoveryError
 from emulator.raft.verify import read_back
@@ -72,7 +73,7 @@ def parse_meta_properties(data: bytes) -> MetaProperties:
         directory = found.get("directory.id")
         return MetaProperties(
             found["cluster.id"],
-            int(found["node.id"]),
+            whole_number(found["node.id"]),
             None if directory is None else uuid_from_text(directory),
         )
     except KeyError as error:

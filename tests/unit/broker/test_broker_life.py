@@ -350,3 +350,13 @@ def test_a_client_that_hangs_up_while_the_controller_works_costs_nothing() -> No
     assert broker.clients.counted(0) == {}
     told = stage.client(1).ask(m.MetadataRequest(topics=None), 12)
     assert {one.name for one in told.topics} == {"a", "b", "c"}, "as Kafka does, they are done"
+
+
+def test_a_refused_registration_says_what_to_look_at() -> None:
+    stage = Stage()
+    stage.running(1)
+    stage.broker(1)
+    stage.joined.wait(1_000)
+    (log,) = [one for one in stage.parties[1].logs if one.event == "the controller refuses"]
+    assert log.fields["why"] == "registration refused: DUPLICATE_BROKER_REGISTRATION"
+    assert "another node has this id" in str(log.fields["hint"])

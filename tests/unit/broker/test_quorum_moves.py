@@ -225,3 +225,19 @@ def test_a_node_that_cannot_be_followed_is_left_for_another() -> None:
     assert "Fetch is offered up to version 11" in said
     quorum.term.leader, quorum.term.epoch = 1002, 6
     quorum.joined.until(lambda: quorum.broker.side.running, 10_000)
+
+
+def test_that_no_controller_is_reached_is_said_with_addresses_and_reasons_once_each() -> None:
+    stage = Stage()
+    voters = "1001@a:9093,1002@b:9093"
+    stage.broker(1, controller_quorum_voters=voters)
+    stage.joined.wait(5_000)
+    said = [
+        (log.event, log.fields["why"]) for log in stage.parties[1].logs if log.level == "warning"
+    ]
+    assert {why.partition(": ")[0] for event, why in said if "reached" in event} == {
+        "a:9093",
+        "b:9093",
+    }
+    assert len(said) == len(set(said)) <= 4
+    assert ("the controller does not answer", "registration was not answered") in said

@@ -50,6 +50,8 @@ def test_bootstrap_servers_take_the_place_of_voters() -> None:
     ("more", "why"),
     [
         ({"process_roles": "controller"}, "process.roles=controller"),
+        ({"node_id": "1_0"}, "node.id=1_0: not a whole number"),
+        ({"log_dirs": "a,b,a/"}, "log.dirs: a is listed twice"),
         ({"process_roles": "broker,controller"}, "combined"),
         ({"broker_id": "2"}, "broker.id=2 differs"),
         ({"node_id": "3000"}, "must not be in controller.quorum.voters"),

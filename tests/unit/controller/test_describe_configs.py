@@ -118,3 +118,12 @@ def test_it_is_answered_before_the_copy_and_on_a_standby() -> None:
 )
 def test_values_are_printed_as_they_were_understood(text: str, kind: Type, shown: str) -> None:
     assert printed(text, kind) == shown
+
+
+@pytest.mark.parametrize(
+    "name", ["3_000", " 3000", "3000 ", "\u0663\u0660\u0660\u0660", "3" * 5_000]
+)
+def test_what_only_python_reads_as_a_number_is_no_node_id(name: str) -> None:
+    (result,) = results(ask((BROKER, name)))
+    assert result.error_code == 42
+    assert result.error_message.startswith(f"Broker id must be an integer, but it is: {name[:99]}")

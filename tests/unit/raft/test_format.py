@@ -43,7 +43,7 @@ def test_meta_properties_as_kafka_writes_them():
         (b"version=0\nbroker.id=0\n", "version 0"),
         (b"", "version is missing"),
         (b"version=1\nnode.id=1\n", "cluster.id is missing"),
-        (b"version=1\ncluster.id=x\nnode.id=one\n", "invalid literal"),
+        (b"version=1\ncluster.id=x\nnode.id=one\n", "not a whole number"),
         (b"version=1\ncluster.id=x\nnode.id=1\ndirectory.id=?\n", "no uuid"),
     ],
 )
