@@ -15,6 +15,8 @@ import typer
 
 from emulator.commands import log_dump
 from emulator.commands.analyze import analyze
+from emulator.commands.bench import compare as bench_compare
+from emulator.commands.bench import run as bench_run
 from emulator.commands.broker import broker
 from emulator.commands.controller import controller
 from emulator.commands.demo import demo
@@ -49,6 +51,10 @@ app.command(name="elect-leaders")(elect_leaders)
 app.command()(demo)
 app.command()(analyze)
 app.command()(simulate)
+bench_app = typer.Typer(help="Scenarios on several controllers, side by side.")
+bench_app.command(name="run")(bench_run.run)
+bench_app.command(name="compare")(bench_compare.compare)
+app.add_typer(bench_app, name="bench")
 zk_app = typer.Typer(help="ZooKeeper: start one, dump a tree, compare it with a controller.")
 zk_app.command(name="start")(zk_start.start)
 zk_app.command(name="dump")(zk_dump.dump)

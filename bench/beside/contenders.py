@@ -11,7 +11,7 @@ from bench.rig.bridge import Bridge
 from bench.rig.java import FULL_SPEED
 from bench.rig.kafka import KraftController
 
-_QUIET_LOG: Final = """\
+QUIET_LOG: Final = """\
 log4j.rootLogger=INFO, F
 log4j.appender.F=org.apache.log4j.FileAppender
 log4j.appender.F.File=${kraft.bridge.log}
@@ -19,7 +19,7 @@ log4j.appender.F.layout=org.apache.log4j.PatternLayout
 log4j.appender.F.layout.ConversionPattern=[%d{ISO8601}] %p %m (%c)%n
 """
 # What kafka-server-start.sh passes.
-_KAFKA_FLAGS: Final = (
+KAFKA_FLAGS: Final = (
     *FULL_SPEED,
     "-XX:MaxGCPauseMillis=20",
     "-XX:InitiatingHeapOccupancyPercent=35",
@@ -86,8 +86,8 @@ def kafkas(name: str, what: str, properties: Mapping[str, object] | None = None)
     def begin(folder: Path, zk: str, cluster_id: str) -> Controller:
         controller = _Kafkas("3.9.2", folder, zk, cluster_id, properties=properties)
         controller.heap = "1g"
-        controller.java_flags = _KAFKA_FLAGS
-        controller.log4j = _QUIET_LOG
+        controller.java_flags = KAFKA_FLAGS
+        controller.log4j = QUIET_LOG
         controller.start()
         return controller
 

@@ -1,0 +1,47 @@
+"""What happens to ZooKeeper in the middle of a load."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from bench.runs.scenario import Case
+from bench.runs.zookeepers import Servers
+
+
+class Fault:
+    """Stops ZooKeeper for a while, or kills the ensemble's leader; in a thread of its own."""
+
+    def __init__(self, case: Case, servers: Servers) -> None:
+        self._case = case
+        self._servers = servers
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="fault", daemon=True)
+
+    def start(self) -> None:
+        """The schedule of the load begins now."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Wait until it is over; one that has not begun never does."""
+        if not self._thread.is_alive():
+            return
+        self._closed.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        case = self._case
+        assert case.fault_at_s is not None
+        if self._closed.wait(case.fault_at_s):
+            return
+        leader = self._servers.leader()
+        if case.kill_leader:
+            leader.kill()
+            return
+        with leader.paused():
+            time.sleep(case.freeze_s)
+
+
+def fault_of(case: Case, servers: Servers) -> Fault | None:
+    """The fault of a case, None if it has none."""
+    return None if case.fault_at_s is None else Fault(case, servers)

@@ -1,0 +1,114 @@
+"""From what was seen during a load to the columns of its row."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final
+
+from bench.beside.machine import Meter
+from bench.runs import loads
+from bench.runs.client import OpenLoop
+from bench.runs.row import BenchRow, percentile, slope
+from bench.runs.targets import Controller
+from bench.runs.watch import Watch
+from bench.runs.zookeepers import Servers
+
+_UNION: Final = "kraft_bridge_zk_write_blocking_kraft_union_ms_total"
+_OPERATIONS: Final = "kraft_bridge_zk_write_blocking_kraft_operations_ms_total"
+_LONGEST: Final = "kraft_bridge_longest_step_ms"
+
+
+class Figures:
+    """Begins to count when made; ``fill`` ends it."""
+
+    def __init__(self, servers: Servers, controller: Controller, meter: Meter) -> None:
+        self._servers = servers
+        self._controller = controller
+        self._metrics = controller.metrics()
+        self._transactions = servers.transactions()
+        self._znodes = servers.znodes()
+        self._meter = meter
+
+    def fill(
+        self, row: BenchRow, loop: OpenLoop, watch: Watch, ended_ns: int, drained_ns: int | None
+    ) -> None:
+        """Enter everything that is known when ZooKeeper holds the load, or will not.
+
+        Args:
+            row: is changed.
+            loop: the load.
+            watch: what was seen from outside.
+            ended_ns: when the load was over.
+            drained_ns: when ZooKeeper held all of it; None: it did not.
+        """
+        self._machine(row)
+        row.begin_ns, row.end_ns = loop.begin_ns, loop.last_ns or ended_ns
+        row.drained_ns = drained_ns
+        _client(row, loop)
+        _zookeeper(row, watch)
+        row.zk_transactions = self._servers.transactions() - self._transactions
+        row.znodes = self._servers.znodes() - self._znodes
+        self._blocked(row)
+
+    def _machine(self, row: BenchRow) -> None:
+        usage = self._meter.usage()
+        row.controller_cpu_s = usage.cpu_s["controller"]
+        row.fleet_cpu_s = usage.cpu_s["fleet"]
+        row.load_cpu_s = usage.cpu_s["client"]
+        row.zookeeper_cpu_s = sum(
+            cpu_s for name, cpu_s in usage.cpu_s.items() if name.startswith("zookeeper")
+        )
+        row.others_cores = usage.others_cores
+        row.controller_rss_mib = _rss_mib(self._controller.pid)
+
+    def _blocked(self, row: BenchRow) -> None:
+        now = self._controller.metrics()
+        if not now or not self._metrics or row.begin_ns is None or row.end_ns is None:
+            return
+        row.blocked_union_ms = now[_UNION] - self._metrics[_UNION]
+        row.blocked_operations_ms = now[_OPERATIONS] - self._metrics[_OPERATIONS]
+        row.blocked_share = row.blocked_union_ms / max(1.0, (row.end_ns - row.begin_ns) / 1e6)
+        steps = [value for name, value in now.items() if name.startswith(_LONGEST)]
+        row.longest_step_ms = max(steps, default=None)
+
+
+def _client(row: BenchRow, loop: OpenLoop) -> None:
+    assert row.begin_ns is not None
+    assert row.end_ns is not None
+    done = [number for number, error in enumerate(loop.errors) if not error]
+    waits = [(loop.answered_ns[number] - loop.intended_ns(number)) / 1e6 for number in done]
+    row.intended = len(loop.errors)
+    row.answered = len(done)
+    row.refused = row.intended - row.answered
+    row.errors = json.dumps(loads.errors_of(loop.errors))
+    row.achieved_per_s = row.answered / max(1e-9, (row.end_ns - row.begin_ns) / 1e9)
+    row.commit_p50_ms = percentile(waits, 0.5)
+    row.commit_p99_ms = percentile(waits, 0.99)
+    row.commit_max_ms = max(waits, default=None)
+    row.late_p99_ms = percentile([ns / 1e6 for ns in loop.late_ns], 0.99)
+
+
+def _zookeeper(row: BenchRow, watch: Watch) -> None:
+    assert row.begin_ns is not None
+    assert row.end_ns is not None
+    during = [s for s in watch.samples if row.begin_ns <= s.time_ns <= row.end_ns]
+    lags = [float(one.lag) for one in during]
+    row.lag_p50_records = percentile(lags, 0.5)
+    row.lag_p99_records = percentile(lags, 0.99)
+    row.lag_max_records = max(lags, default=None)
+    row.lag_end_records = lags[-1] if lags else None
+    row.lag_slope_records_per_s = slope(
+        [((one.time_ns - row.begin_ns) / 1e9, float(one.lag)) for one in during]
+    )
+    if row.drained_ns is not None and row.answered:
+        row.zk_s = (row.drained_ns - row.begin_ns) / 1e9
+        each = row.partitions_per_topic if row.kind == "create" else 1
+        row.zk_changes_per_s = row.answered * each / row.zk_s
+
+
+def _rss_mib(pid: int | None) -> float | None:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return None

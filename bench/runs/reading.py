@@ -1,0 +1,303 @@
+"""Reads a scenario's TOML file, and says in sentences what is wrong with it.
+
+Keys of a case may stand at the top of the file (for all cases), in a ``[[case]]``, or as lists in
+``[sweep]``: then every combination is a case. What stands nearer to the case wins.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from bench.runs.scenario import LOADS, Case, Kind, Scenario, WarmUp
+from bench.runs.targets import TARGETS
+
+HOME: Final = Path(__file__).parents[1] / "scenarios"
+"""Where the scenarios of this package lie."""
+SECONDS_MAX: Final = 3_600.0
+"""Of one schedule."""
+CASES_MAX: Final = 1_000
+PARTITIONS_MAX: Final = 200_000
+"""In one row: created or present."""
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,60}")
+
+
+class ScenarioError(ValueError):
+    """A scenario cannot be run; ``problems`` are sentences."""
+
+    def __init__(self, path: Path, problems: list[str]) -> None:
+        super().__init__("\n".join(f"{path}: {problem}" for problem in problems))
+        self.problems = problems
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """A key whose value is a number of a range."""
+
+    low: float
+    high: float
+    whole: bool = False
+    above: bool = False
+    """Whether ``low`` itself is too small."""
+
+    def problem(self, value: object) -> str | None:
+        if isinstance(value, bool) or not isinstance(value, int if self.whole else int | float):
+            return f"must be {'a whole' if self.whole else 'a'} number, not {_shown(value)}"
+        if not value >= self.low or (self.above and value == self.low) or value > self.high:
+            least = f"above {self.low:g}" if self.above else f"at least {self.low:g}"
+            return f"must be {least} and at most {self.high:g}, not {_shown(value)}"
+        return None
+
+
+_KEYS: Final[Mapping[str, _Number]] = {
+    "rate": _Number(0, 1_000_000, above=True),
+    "count": _Number(1, 1_000_000, whole=True),
+    "seconds": _Number(0, SECONDS_MAX, above=True),
+    "partitions": _Number(1, 10_000, whole=True),
+    "topics_present": _Number(0, 200_000, whole=True),
+    "latency_ms": _Number(0, 1_000),
+    "bound_records": _Number(0, 100_000_000, whole=True),
+    "connections": _Number(1, 1_000, whole=True),
+    "fault_at_s": _Number(0, SECONDS_MAX),
+    "freeze_s": _Number(0, 300),
+    "servers": _Number(1, 5, whole=True),
+    "drain_s": _Number(0, SECONDS_MAX, above=True),
+}
+_FLAGS: Final = frozenset({"kill_leader"})
+_OF_FILE: Final = frozenset({"about", "kind", "targets", "warm_up", "case", "sweep", "quick"})
+_WARM_UP: Final[Mapping[str, _Number]] = {
+    "topics": _Number(0, 10_000, whole=True),
+    "partitions": _Number(1, 1_000, whole=True),
+}
+
+
+def find(name: str) -> Path:
+    """The file that a word of the command line means: a path, or one of our scenarios.
+
+    Raises:
+        ScenarioError: there is no such file.
+    """
+    path = Path(name)
+    if path.is_file():
+        return path
+    ours = HOME / f"{name}.toml"
+    if _NAME.fullmatch(name) and ours.is_file():
+        return ours
+    known = ", ".join(sorted(each.stem for each in HOME.glob("*.toml")))
+    raise ScenarioError(path, [f"there is no such file; the scenarios of this package: {known}"])
+
+
+def read(path: Path) -> Scenario:
+    """Read a scenario.
+
+    Raises:
+        ScenarioError: it is no TOML, or something in it is wrong: all that is.
+    """
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ScenarioError(path, [f"cannot be read: {error}"]) from error
+    reader = _Reader(document)
+    scenario = reader.scenario(path.stem)
+    if scenario is None:
+        raise ScenarioError(path, reader.problems)
+    return scenario
+
+
+class _Reader:
+    """One document; ``problems`` grows."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._document = document
+        self.problems: list[str] = []
+
+    def scenario(self, name: str) -> Scenario | None:
+        if not _NAME.fullmatch(name):
+            self.problems.append(
+                f"its name must be small letters, digits and hyphens, not {name!r}"
+            )
+        for key in self._document.keys() - _OF_FILE - _KEYS.keys() - _FLAGS:
+            self._unknown(key, "")
+        kind, warm_up = self._kind(), self._warm_up()
+        targets = self._names("targets", TARGETS)
+        cases = self._cases(kind)
+        quick = self._names("quick", [case.name for case in cases], every=True)
+        if self.problems or kind is None:
+            return None
+        about = str(self._document.get("about", ""))
+        return Scenario(name, about, kind, cases, targets, warm_up, quick)
+
+    def _kind(self) -> Kind | None:
+        value = self._document.get("kind")
+        if isinstance(value, str) and value in set(Kind):
+            return Kind(value)
+        kinds = ", ".join(Kind)
+        self.problems.append(f"kind must be one of {kinds}, not {_shown(value)}")
+        return None
+
+    def _warm_up(self) -> WarmUp:
+        table = self._table(self._document.get("warm_up", {}), "warm_up")
+        for key in table.keys() - _WARM_UP.keys():
+            self._unknown(key, "warm_up.")
+        found = {key: table[key] for key in _WARM_UP if key in table}
+        good = [self._holds(f"warm_up.{key}", _WARM_UP[key], found[key]) for key in found]
+        return WarmUp(**found) if all(good) else WarmUp()
+
+    def _names(self, key: str, allowed: Any, *, every: bool = False) -> tuple[str, ...]:
+        value = self._document.get(key)
+        if value is None:
+            return tuple(allowed) if every else ("kraft-bridge", "kafka")
+        if not isinstance(value, list) or not value or not all(isinstance(v, str) for v in value):
+            self.problems.append(f"{key} must be a list of names, not {_shown(value)}")
+            return ()
+        for one in value:
+            if one not in allowed:
+                self.problems.append(f"{key}: {one!r} is none of {', '.join(allowed)}")
+        if len({*value}) < len(value):
+            self.problems.append(f"{key}: a name stands there twice")
+        return tuple(value)
+
+    def _cases(self, kind: Kind | None) -> tuple[Case, ...]:
+        common = {k: v for k, v in self._document.items() if k in _KEYS or k in _FLAGS}
+        listed = self._document.get("case", [{}])
+        if not isinstance(listed, list) or not listed:
+            self.problems.append(f"case must be an array of tables, not {_shown(listed)}")
+            listed = [{}]
+        found: list[Case] = []
+        for number, given in enumerate(listed):
+            where = f"case {number + 1}"
+            table = self._table(given, where)
+            for key in table.keys() - _KEYS.keys() - _FLAGS - {"name"}:
+                self._unknown(key, f"{where}, ")
+            for name, point in self._sweep(str(table.get("name", ""))):
+                if len(found) == CASES_MAX:
+                    self.problems.append(f"these are more than {CASES_MAX} cases")
+                    return tuple(found)
+                values = {**common, **point, **{k: v for k, v in table.items() if k != "name"}}
+                case = self._case(kind, name or ("all" if len(listed) == 1 else ""), values)
+                if case is not None:
+                    found.append(case)
+        names = [case.name for case in found]
+        for name in sorted({name for name in names if names.count(name) > 1}):
+            self.problems.append(f"two cases have the name {name!r}")
+        return tuple(found)
+
+    def _sweep(self, base: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        table = self._table(self._document.get("sweep", {}), "sweep")
+        lists: dict[str, list[Any]] = {}
+        for key, values in table.items():
+            if key not in _KEYS:
+                self._unknown(key, "sweep.")
+            elif not isinstance(values, list) or not values:
+                self.problems.append(f"sweep.{key} must be a list, not {_shown(values)}")
+            else:
+                lists[key] = values
+        for point in itertools.product(*lists.values()):
+            chosen = dict(zip(lists, point, strict=True))
+            told = [base] if base else []
+            told += [f"{key.partition('_')[0]}{value}" for key, value in chosen.items()]
+            yield "-".join(told).replace(".", "p").lower(), chosen
+
+    def _case(self, kind: Kind | None, name: str, values: dict[str, Any]) -> Case | None:
+        where = f"case {name or '(without a name)'}, "
+        if not _NAME.fullmatch(name):
+            self.problems.append(
+                f'{where}its name must be small letters, digits and hyphens: name = "..."'
+            )
+            return None
+        good = [
+            self._holds(f"{where}{key}", _KEYS[key], value)
+            for key, value in values.items()
+            if key in _KEYS
+        ]
+        for key in _FLAGS & values.keys():
+            if not isinstance(values[key], bool):
+                self.problems.append(f"{where}{key} must be true or false")
+                good.append(False)
+        if not all(good) or kind is None:
+            return None
+        before = len(self.problems)
+        self._schedule(kind, where, values)
+        self._fits(kind, where, values)
+        if len(self.problems) > before:
+            return None
+        of_case = (_KEYS.keys() | _FLAGS) - {"seconds"}
+        return Case(name, **{key: values[key] for key in values if key in of_case})
+
+    def _schedule(self, kind: Kind, where: str, values: dict[str, Any]) -> None:
+        """Of rate, count and seconds: what is needed, and ``count`` from the others."""
+        given = [key for key in ("rate", "count", "seconds") if key in values]
+        if kind not in LOADS:
+            if given:
+                self.problems.append(f"{where}{given[0]}: there is no schedule in kind {kind}")
+            return
+        if "rate" not in values:
+            self.problems.append(f"{where}rate is missing: requests each second")
+        elif ("count" in values) == ("seconds" in values):
+            self.problems.append(
+                f"{where}it would be endless: give count or seconds"
+                if "count" not in values
+                else f"{where}give count or seconds, not both"
+            )
+        else:
+            if "seconds" in values:
+                values["count"] = max(1, int(values["rate"] * values["seconds"]))
+            if values["count"] / values["rate"] > SECONDS_MAX:
+                self.problems.append(
+                    f"{where}{values['count']} requests at {values['rate']:g} each second take "
+                    f"longer than {SECONDS_MAX:g} s"
+                )
+
+    def _fits(self, kind: Kind, where: str, values: dict[str, Any]) -> None:
+        partitions = values.get("partitions", 1)
+        made = values.get("count", 0) * partitions if kind is Kind.CREATE else 0
+        total = made + values.get("topics_present", 0) * partitions
+        if total > PARTITIONS_MAX:
+            self.problems.append(
+                f"{where}{total} partitions in one row; at most {PARTITIONS_MAX} are possible"
+            )
+        if kind in {Kind.ISR, Kind.CONFIG, Kind.COPY} and not values.get("topics_present"):
+            self.problems.append(f"{where}topics_present is missing: kind {kind} needs topics")
+        faults = [key for key in ("freeze_s", "kill_leader") if values.get(key)]
+        if len(faults) > 1:
+            self.problems.append(f"{where}freeze_s and kill_leader exclude each other")
+        if faults and kind not in LOADS:
+            self.problems.append(f"{where}{faults[0]}: kind {kind} has no faults")
+        if bool(faults) != ("fault_at_s" in values):
+            self.problems.append(
+                f"{where}fault_at_s is missing: when {faults[0]} begins"
+                if faults
+                else f"{where}fault_at_s without freeze_s or kill_leader"
+            )
+        if values.get("kill_leader") and values.get("servers", 1) < 3:
+            self.problems.append(f"{where}kill_leader needs servers = 3 or more")
+        if values.get("freeze_s") and values.get("servers", 1) > 1:
+            self.problems.append(f"{where}freeze_s is for one server")
+        if values.get("latency_ms") and values.get("servers", 1) > 1:
+            self.problems.append(f"{where}latency_ms is for one server")
+
+    def _holds(self, where: str, kind: _Number, value: object) -> bool:
+        problem = kind.problem(value)
+        if problem is not None:
+            self.problems.append(f"{where} {problem}")
+        return problem is None
+
+    def _table(self, value: object, where: str) -> dict[str, Any]:
+        if isinstance(value, dict):
+            return value
+        self.problems.append(f"{where} must be a table, not {_shown(value)}")
+        return {}
+
+    def _unknown(self, key: str, where: str) -> None:
+        known = sorted(_KEYS.keys() | _FLAGS)
+        self.problems.append(f"{where}{key!r} is no key; keys of a case: {', '.join(known)}")
+
+
+def _shown(value: object) -> str:
+    text = "nothing" if value is None else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,94 @@
+"""Runs the rows of a plan that are not there yet."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Final
+
+from bench.beside.machine import description
+from bench.rig.process import PortTakenError, ProcessError, kill_all
+from bench.runs.row import BenchRow
+from bench.runs.scenario import Planned
+from bench.runs.stage import take
+from bench.runs.store import Store
+from bench.runs.targets import KAFKA_RELEASE
+
+ATTEMPTS: Final = 2
+"""A row whose servers do not start is tried again once."""
+
+Say = Callable[[str], None]
+
+
+def dry_run(planned: Sequence[Planned], store: Store, say: Say) -> None:
+    """Say what would run, and about how long it takes."""
+    left = [one for one in planned if store.taken(one) is None]
+    for one in planned:
+        state = "" if one in left else "  (is there)"
+        case = one.case
+        schedule = f"{case.count} at {case.rate:g}/s" if case.count and case.rate else ""
+        say(f"{one.run_id}  {schedule}{state}  ~{one.seconds:.0f} s")
+    minutes = left_s(planned, store) / 60
+    say(f"{len(left)} of {len(planned)} rows to take, about {minutes:.0f} min")
+
+
+def left_s(planned: Sequence[Planned], store: Store) -> float:
+    """About how long the rows take that are not there, in seconds."""
+    return sum(one.seconds for one in planned if store.taken(one) is None)
+
+
+def say_at_once(line: str) -> None:
+    """Print a line, also into a pipe."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def run(
+    planned: Sequence[Planned], store: Store, *, patience_s: float, command: str, say: Say
+) -> list[BenchRow]:
+    """Take every row that is not there, round by round; returns the rows of the plan.
+
+    Raises:
+        ProcessError: the servers of a row did not start or broke, twice.
+    """
+    versions = f"Python {platform.python_version()}, Kafka {KAFKA_RELEASE}, ZooKeeper 3.9.5"
+    machine = description()
+    for _, group in groupby(planned, key=lambda one: one.round):
+        of_round = list(group)
+        fresh = False
+        for one in of_round:
+            if store.taken(one) is not None:
+                say(f"{one.run_id}: is there")
+                continue
+            began = time.monotonic()
+            row = _taken(one, store, patience_s, say)
+            row.command, row.versions, row.machine = command, versions, machine
+            store.keep(row)
+            store.write_parquet()
+            fresh = True
+            say(f"{row.line()} [{time.monotonic() - began:.0f} s]")
+        if fresh:
+            store.judge(of_round)
+            store.write_parquet()
+    return [found for one in planned if (found := store.taken(one)) is not None]
+
+
+def _taken(one: Planned, store: Store, patience_s: float, say: Say) -> BenchRow:
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            row = take(one, store, patience_s, say)
+        except PortTakenError:
+            kill_all()
+        except (ProcessError, RuntimeError, OSError) as error:
+            kill_all()
+            if attempt == ATTEMPTS:
+                raise ProcessError(f"{one.run_id}: {error}") from error
+            say(f"{one.run_id}: once more, because: {str(error).splitlines()[0]}")
+        else:
+            shutil.rmtree(store.servers / one.run_id, ignore_errors=True)
+            return row
+    raise ProcessError(f"{one.run_id}: its ports were taken {ATTEMPTS} times")

@@ -1,0 +1,158 @@
+"""A scenario: its cases, and the rows they make on some targets."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+
+class Kind(StrEnum):
+    """What a scenario does."""
+
+    CREATE = "create"
+    """CreateTopics, one topic in each request."""
+    ISR = "isr"
+    """AlterPartition of one partition: its ISR shrinks, then grows back."""
+    CONFIG = "config"
+    """IncrementalAlterConfigs of one topic."""
+    COPY = "copy"
+    """The migration itself: how long the first copy out of ZooKeeper takes."""
+    RESTART = "restart"
+    """The controller is killed and started again."""
+    RPC = "rpc"
+    """Requests that append nothing, as fast as they are answered."""
+
+
+LOADS: Final = frozenset({Kind.CREATE, Kind.ISR, Kind.CONFIG})
+"""Kinds with an arrival schedule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One point of a scenario. None: the key does not apply, or the target's default holds.
+
+    ``rate``: requests due each second; request n is due ``n / rate`` after the begin. ``count``:
+    requests. ``partitions``: of each topic, those created and those present. ``topics_present``:
+    topics in ZooKeeper before the migration. ``latency_ms``: added to each request to ZooKeeper.
+    ``bound_records``: our bound of the lag, 0 for none. ``connections``: of the load, each with one
+    request outstanding. ``freeze_s``: how long ZooKeeper is stopped, from ``fault_at_s`` on.
+    ``servers``: of ZooKeeper. ``kill_leader``: at ``fault_at_s`` the leader of the ensemble dies.
+    ``drain_s``: how long ZooKeeper may take after the last answer.
+    """
+
+    name: str
+    rate: float | None = None
+    count: int | None = None
+    partitions: int = 1
+    topics_present: int = 0
+    latency_ms: float = 0.0
+    bound_records: int | None = None
+    connections: int = 64
+    fault_at_s: float | None = None
+    freeze_s: float = 0.0
+    servers: int = 1
+    kill_leader: bool = False
+    drain_s: float = 120.0
+
+    @property
+    def seconds(self) -> float:
+        """Length of the schedule; 0 for kinds without one."""
+        return 0.0 if self.rate is None or self.count is None else self.count / self.rate
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUp:
+    """Topics created, one after the other on each connection, before anything is measured.
+
+    A Java server compiles what it runs often; what a cold one does shows ``restart``.
+    """
+
+    topics: int = 240
+    partitions: int = 5
+
+    def __str__(self) -> str:
+        return f"{self.topics} topics of {self.partitions} partitions created before"
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One file of ``bench/scenarios``. ``quick``: names of the cases of a quick run, in order."""
+
+    name: str
+    about: str
+    kind: Kind
+    cases: tuple[Case, ...]
+    targets: tuple[str, ...]
+    warm_up: WarmUp
+    quick: tuple[str, ...]
+
+    def shortened(self) -> Scenario:
+        """Only the cases of a quick run."""
+        return replace(self, cases=tuple(one for one in self.cases if one.name in self.quick))
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One row to take. ``position``: 0 for the first target of its round."""
+
+    scenario: Scenario
+    case: Case
+    target: str
+    repeat: int
+    position: int
+
+    @property
+    def run_id(self) -> str:
+        """Its name: of its file, and of its rows in the trace."""
+        return f"{self.group}.{self.target}.r{self.repeat}"
+
+    @property
+    def group(self) -> str:
+        """What the rows that are compared with each other have in common."""
+        return f"{self.scenario.name}.{self.case.name}"
+
+    @property
+    def round(self) -> str:
+        """What the rows of one round have in common: their trees must agree."""
+        return f"{self.group}.r{self.repeat}"
+
+    @property
+    def digest(self) -> str:
+        """Of all that decides what is measured: a row of another digest is taken again."""
+        warm_up = asdict(self.scenario.warm_up)
+        told = [self.scenario.kind, asdict(self.case), warm_up, self.target]
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def seconds(self) -> float:
+        """About how long it takes on two cores; a guess for the plan."""
+        case = self.case
+        java = 0.0 if self.target in {"kraft-bridge", "write-ahead", "sequential"} else 8.0
+        present = case.topics_present * case.partitions
+        return (
+            14.0
+            + java
+            + 3.0 * (case.servers - 1)
+            + case.seconds * (1.3 if java else 1.1)
+            + case.freeze_s
+            + present * (0.0012 if java else 0.0004)
+            + (case.count or 0) * case.partitions * (0.0006 if java else 0.0001)
+        )
+
+
+def planned(scenario: Scenario, targets: Sequence[str], repeats: int) -> list[Planned]:
+    """All rows, a round of a case after the other; who is first turns from round to round."""
+    rows = []
+    for repeat in range(1, repeats + 1):
+        for number, case in enumerate(scenario.cases):
+            turn = (repeat - 1 + number) % len(targets)
+            order = [*targets[turn:], *targets[:turn]]
+            rows += [
+                Planned(scenario, case, target, repeat, position)
+                for position, target in enumerate(order)
+            ]
+    return rows

@@ -1,0 +1,77 @@
+"""Topics that ZooKeeper holds before the migration, written by kazoo in large multis."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections import deque
+from typing import Any, Final
+
+from kazoo.client import KazooClient
+
+PREFIX: Final = "present"
+_OPS: Final = 500
+_WINDOW: Final = 4
+_NO_CONFIG: Final = b'{"version":1,"config":{}}'
+
+
+def present_name(number: int) -> str:
+    """Name of a topic that is there from the start."""
+    return f"{PREFIX}-{number:06d}"
+
+
+def present_id(number: int) -> bytes:
+    """Its id."""
+    return hashlib.sha256(present_name(number).encode()).digest()[:16]
+
+
+def topics(client: KazooClient, count: int, partitions: int) -> None:
+    """Create topics of three replicas on brokers 0, 1, 2, as a ZooKeeper-mode controller does.
+
+    Raises:
+        KazooException: ZooKeeper refuses one.
+    """
+    state = json.dumps(
+        {"controller_epoch": 1, "leader": 0, "version": 1, "leader_epoch": 0, "isr": [0, 1, 2]}
+    ).encode()
+    assignment = {str(index): [0, 1, 2] for index in range(partitions)}
+    pending: deque[Any] = deque()
+    transaction, ops = client.transaction(), 0
+
+    def create(path: str, data: bytes | None) -> None:
+        nonlocal transaction, ops
+        transaction.create(path, data or b"")
+        ops += 1
+        if ops == _OPS:
+            pending.append(transaction.commit_async())
+            transaction, ops = client.transaction(), 0
+            if len(pending) > _WINDOW:
+                _check(pending.popleft().get(timeout=60))
+
+    for number in range(count):
+        name = present_name(number)
+        topic_id = base64.urlsafe_b64encode(present_id(number)).rstrip(b"=").decode()
+        body = {
+            "removing_replicas": {},
+            "partitions": assignment,
+            "topic_id": topic_id,
+            "adding_replicas": {},
+            "version": 3,
+        }
+        create(f"/brokers/topics/{name}", json.dumps(body).encode())
+        create(f"/config/topics/{name}", _NO_CONFIG)
+        create(f"/brokers/topics/{name}/partitions", None)
+        for index in range(partitions):
+            create(f"/brokers/topics/{name}/partitions/{index}", None)
+            create(f"/brokers/topics/{name}/partitions/{index}/state", state)
+    if ops:
+        pending.append(transaction.commit_async())
+    for answer in pending:
+        _check(answer.get(timeout=60))
+
+
+def _check(results: list[Any]) -> None:
+    for result in results:
+        if isinstance(result, Exception):
+            raise result

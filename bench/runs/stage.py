@@ -1,0 +1,252 @@
+"""One row from a fresh ZooKeeper to the tree that is left."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import uvloop
+from kazoo.client import KazooClient
+
+from bench.beside import tree
+from bench.beside.machine import Meter, wait_quiet
+from bench.rig.process import ProcessError
+from bench.runs import loads, seeding, zookeepers
+from bench.runs.brokers import Brokers, seed
+from bench.runs.client import OpenLoop
+from bench.runs.faults import Fault, fault_of
+from bench.runs.measuring import Figures
+from bench.runs.row import BenchRow
+from bench.runs.scenario import LOADS, Case, Kind, Planned
+from bench.runs.store import Store
+from bench.runs.targets import TARGETS, Controller, Setting
+from bench.runs.watch import QuorumClient, Watch
+from emulator.io.trace_file import TraceFile
+from emulator.trace.rows import SCHEMA_VERSION, Row, RunRow
+
+CLUSTER_ID: Final = "YmVuY2gtc2NlbmFyaW9zLQ"
+_POLL_S: Final = 0.01
+_DUAL_WRITE_S: Final = 600.0
+_WARM_CONNECTIONS: Final = 16
+_WARM_WAIT_S: Final = 300.0
+
+Say = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Stage:
+    """What a row runs on."""
+
+    planned: Planned
+    row: BenchRow
+    servers: zookeepers.Servers
+    client: KazooClient
+    controller: Controller
+    brokers: Brokers
+
+    @property
+    def case(self) -> Case:
+        """What is measured."""
+        return self.planned.case
+
+    def pids(self) -> dict[str, int]:
+        """Name -> process id of the servers."""
+        found = self.servers.pids()
+        for name, pid in (("controller", self.controller.pid), ("fleet", self.brokers.pid)):
+            if pid is not None:
+                found[name] = pid
+        return found
+
+
+def take(planned: Planned, store: Store, patience_s: float, say: Say) -> BenchRow:
+    """Take one row; its trace and its tree are in the store afterwards.
+
+    Raises:
+        ProcessError: a server did not start or did not get there in time.
+        RuntimeError: ZooKeeper or a broker is not as it must be.
+        OSError: the controller cannot be reached, or closed a connection.
+    """
+    store.forget(planned)
+    folder = store.servers / planned.run_id
+    row = BenchRow.of(planned)
+    row.started_wall_ns = time.time_ns()
+    row.fsync_p50_ms, row.fsync_max_ms = zookeepers.fsync_ms(folder)
+    with _staged(planned, row, store, folder) as stage:
+        kind = planned.scenario.kind
+        if kind is not Kind.COPY:
+            _warm_up(stage)
+        row.zk_write_p50_ms = zookeepers.write_ms(stage.servers.hosts)
+        others = wait_quiet(patience_s, stage.pids().values())
+        if others:
+            say(f"{planned.run_id}: others used {others:.2f} cores before it")
+        doubtful: set[str] = set()
+        if kind in LOADS:
+            doubtful = _measure(stage, store)
+        if not row.void:
+            store.keep_tree(planned.run_id, tree.read(stage.client), doubtful)
+    return row
+
+
+@contextlib.contextmanager
+def _staged(planned: Planned, row: BenchRow, store: Store, folder: Path) -> Iterator[Stage]:
+    case = planned.case
+    with contextlib.ExitStack() as stack:
+        servers = stack.enter_context(zookeepers.running(case, folder))
+        client = stack.enter_context(zookeepers.connected(servers.direct))
+        seed(client, CLUSTER_ID)
+        seeding.topics(client, case.topics_present, case.partitions)
+        setting = Setting(
+            folder, servers.hosts, CLUSTER_ID, planned.run_id, store.trace, case.bound_records
+        )
+        controller = TARGETS[planned.target].controller(setting)
+        stack.callback(controller.kill)
+        controller.prepare()
+        brokers = Brokers(folder, servers.hosts, controller.port, CLUSTER_ID)
+        stack.callback(brokers.kill)
+        # The brokers are there first: the start then holds no waiting for them.
+        brokers.start().wait_announced()
+        start(row, client, controller)
+        yield Stage(planned, row, servers, client, controller, brokers)
+        controller.stop()  # the trace of ours is complete when it has ended
+
+
+def start(row: BenchRow, client: KazooClient, controller: Controller) -> None:
+    """Start the controller, and time it until changes go to ZooKeeper.
+
+    Raises:
+        ProcessError: it ended, or does not get there.
+    """
+    claimed = threading.Event()
+    claim_ns = [0]
+
+    def seen(_event: object) -> None:
+        claim_ns[0] = time.monotonic_ns()
+        claimed.set()
+
+    client.get("/controller_epoch", watch=seen)
+    began_ns = time.monotonic_ns()
+    controller.begin()
+    row.listening_s = _until(controller, controller.listening, "a listener", began_ns)
+    row.dual_write_s = _until(controller, controller.dual_writing, "dual write", began_ns)
+    if claimed.is_set():
+        row.claim_s = (claim_ns[0] - began_ns) / 1e9
+
+
+def _until(controller: Controller, reached: Callable[[], bool], what: str, began_ns: int) -> float:
+    """Wait for a state of the controller; returns the seconds since ``began_ns``."""
+    end = time.monotonic() + _DUAL_WRITE_S
+    while not reached():
+        if not controller.alive:
+            raise ProcessError(f"the controller ended before {what}:\n{controller.tail()}")
+        if time.monotonic() > end:
+            raise ProcessError(f"no {what} in {_DUAL_WRITE_S:g} s:\n{controller.tail()}")
+        time.sleep(_POLL_S)
+    return (time.monotonic_ns() - began_ns) / 1e9
+
+
+def _run(loop: OpenLoop, port: int, wait_s: float) -> None:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(loop.run(port, wait_s))
+
+
+def _warm_up(stage: Stage) -> None:
+    plan = stage.planned.scenario.warm_up
+    if not plan.topics:
+        return
+    load = loads.warm_up(plan)
+    loop = OpenLoop(load, plan.topics, None, min(_WARM_CONNECTIONS, plan.topics), loads.CLIENT_ID)
+    _run(loop, stage.controller.port, _WARM_WAIT_S)
+    if load.doubtful:
+        raise RuntimeError(f"warming up failed: {loads.errors_of(loop.errors)}")
+    watch = Watch(stage.controller.port, stage.client)
+    watch.start()
+    try:
+        if watch.drained(_last_offset(stage), _WARM_WAIT_S) is None:
+            raise RuntimeError(f"ZooKeeper does not hold the warm-up after {_WARM_WAIT_S:g} s")
+    finally:
+        watch.close()
+
+
+def _measure(stage: Stage, store: Store) -> set[str]:
+    """Run the load and wait for ZooKeeper; returns the topics whose state is not known."""
+    case, row = stage.case, stage.row
+    assert case.count is not None
+    epoch = stage.brokers.epoch(loads.LEADER) if stage.planned.scenario.kind is Kind.ISR else -1
+    load = loads.load_of(stage.planned.scenario.kind, case, epoch)
+    loop = OpenLoop(load, case.count, case.rate, min(case.connections, case.count), loads.CLIENT_ID)
+    watch = Watch(stage.controller.port, stage.client)
+    fault = fault_of(case, stage.servers)
+    # Requests are encoded by now; a collection in the middle would delay what is due.
+    gc.collect()
+    gc.freeze()
+    figures = Figures(stage.servers, stage.controller, Meter(stage.pids()))
+    watch.start()
+    try:
+        _load_under(fault, loop, stage, case)
+        ended_ns = time.monotonic_ns()
+        last = _last_offset(stage)
+        drained_ns = watch.drained(last, case.drain_s)
+    finally:
+        watch.close()
+        gc.unfreeze()
+    if watch.problem is not None:
+        raise RuntimeError(f"the watch failed: {watch.problem}")
+    figures.fill(row, loop, watch, ended_ns, drained_ns)
+    row.load_1_min = os.getloadavg()[0]
+    _trace(stage, store, loop, watch)
+    return load.doubtful
+
+
+def _load_under(fault: Fault | None, loop: OpenLoop, stage: Stage, case: Case) -> None:
+    if fault is not None:
+        fault.start()
+    try:
+        _run(loop, stage.controller.port, case.drain_s)
+    finally:
+        if fault is not None:
+            fault.close()
+
+
+def _last_offset(stage: Stage) -> int:
+    """Offset of the last committed record, of the controller itself."""
+    with contextlib.closing(QuorumClient(stage.controller.port)) as client:
+        return client.high_watermark() - 1
+
+
+def _trace(stage: Stage, store: Store, loop: OpenLoop, watch: Watch) -> None:
+    """Write what the client and the watch saw, beside the controller's own trace."""
+    planned = stage.planned
+    parameters = {
+        "scenario": planned.scenario.name,
+        "case": planned.case.name,
+        "target": planned.target,
+        "repeat": planned.repeat,
+        "phase_begin_ns": stage.row.begin_ns,
+        "phase_end_ns": stage.row.end_ns,
+    }
+    written: list[tuple[str, list[Row]]] = [("load", [*loop.rows()]), ("watch", [*watch.rows()])]
+    for process, rows in written:
+        file = TraceFile(store.trace, planned.run_id, process)
+        file.append(
+            RunRow(
+                schema_version=SCHEMA_VERSION,
+                monotonic_ns=time.monotonic_ns(),
+                wall_ns=time.time_ns(),
+                host=os.uname().nodename,
+                product_version="bench",
+                release=process,
+                parameters=json.dumps(parameters),
+            )
+        )
+        for each in rows:
+            file.append(each)
+        file.close()

@@ -1,0 +1,124 @@
+"""Rows as a table: each case, the median of each target, the first target by the others."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from bench.runs.row import BenchRow
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One figure of a row. ``more``: whether a greater value is better.
+
+    ``floor``: a difference up to it means nothing.
+    """
+
+    column: str
+    title: str
+    more: bool
+    floor: float = 0.0
+
+    def of(self, row: BenchRow) -> float | None:
+        """Its value."""
+        value: float | None = getattr(row, self.column)
+        return value
+
+
+MEASURES: Final = (
+    Measure("zk_changes_per_s", "into ZooKeeper, /s", more=True),
+    Measure("achieved_per_s", "committed, /s", more=True),
+    Measure("commit_p50_ms", "commit p50, ms", more=False, floor=0.5),
+    Measure("commit_p99_ms", "commit p99, ms", more=False, floor=5.0),
+    Measure("lag_p99_records", "lag p99, records", more=False, floor=20.0),
+    Measure("blocked_union_ms", "blocked, ms", more=False, floor=10.0),
+    Measure("zk_transactions", "ZooKeeper transactions", more=False, floor=5.0),
+    Measure("controller_cpu_s", "controller CPU, s", more=False, floor=0.1),
+    Measure("listening_s", "start to listening, s", more=False, floor=0.1),
+    Measure("dual_write_s", "start to dual write, s", more=False, floor=0.1),
+    Measure("first_commit_s", "start to first commit, s", more=False, floor=0.1),
+    Measure("first_in_zk_s", "start to first change in ZooKeeper, s", more=False, floor=0.1),
+)
+_STARTS: Final = frozenset({"listening_s", "dual_write_s", "first_commit_s", "first_in_zk_s"})
+
+Rows = Mapping[tuple[str, str], Sequence[BenchRow]]
+"""(scenario.case, target) -> its rows that are not void."""
+
+
+def measures_of(kind: str) -> list[Measure]:
+    """What is of interest in rows of a kind: of a load its speed, else the starts."""
+    starts = kind in {"copy", "restart"}
+    return [one for one in MEASURES if (one.column in _STARTS) == starts]
+
+
+def grouped(rows: Sequence[BenchRow]) -> dict[tuple[str, str], list[BenchRow]]:
+    """Rows by case and target, void ones left out, in the order of the rows."""
+    found: dict[tuple[str, str], list[BenchRow]] = {}
+    for row in rows:
+        if not row.void:
+            found.setdefault((f"{row.scenario}.{row.case}", row.target), []).append(row)
+    return found
+
+
+def middle(rows: Sequence[BenchRow], measure: Measure) -> float | None:
+    """Median of a measure; None if no row has it."""
+    values = [value for row in rows if (value := measure.of(row)) is not None]
+    return statistics.median(values) if values else None
+
+
+def by_round(ones: Sequence[BenchRow], others: Sequence[BenchRow], measure: Measure) -> list[float]:
+    """One target's value by another's in the same round: the machine's speed varies."""
+    found = {row.repeat: measure.of(row) for row in others}
+    quotients = []
+    for row in ones:
+        above, below = measure.of(row), found.get(row.repeat)
+        if above is not None and below:
+            quotients.append(above / below)
+    return quotients
+
+
+def text(rows: Sequence[BenchRow], targets: Sequence[str]) -> str:
+    """Markdown: a table for each case, then what was void, and how busy the machine was."""
+    first, *rest = targets
+    lines = []
+    cases = dict.fromkeys((f"{row.scenario}.{row.case}", row.kind) for row in rows)
+    found = grouped(rows)
+    for case, kind in cases:
+        lines += ["", f"### {case}", "", f"| median | {' | '.join(targets)} |"]
+        lines[-1] += "".join(f" {first} / {one} |" for one in rest)
+        lines.append(f"|---|{'---:|' * (len(targets) + len(rest))}")
+        for measure in measures_of(kind):
+            middles = [middle(found.get((case, one), []), measure) for one in targets]
+            if all(value is None for value in middles):
+                continue
+            cells = [measure.title, *(_number(value) for value in middles)]
+            for one in rest:
+                ours, theirs = found.get((case, first), []), found.get((case, one), [])
+                cells.append(_ratio(by_round(ours, theirs, measure)))
+            lines.append(f"| {' | '.join(cells)} |")
+    void = [f"void: {row.run_id}: {row.void}" for row in rows if row.void]
+    busy = [row.others_cores for row in rows if row.others_cores is not None]
+    told = f"{len(rows)} rows, {len(void)} void, {sum(row.quiet for row in rows)} quiet"
+    if busy:
+        told += f"; other processes used {min(busy):.2f} to {max(busy):.2f} cores"
+    return "\n".join([*lines, "", told, *void]).strip()
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    if abs(value) >= 100 or value == int(value):
+        return f"{value:,.0f}"
+    return f"{value:.2f}" if abs(value) >= 0.1 else f"{value:.2g}"
+
+
+def _ratio(quotients: Sequence[float]) -> str:
+    if not quotients:
+        return "-"
+    shown = _number(statistics.median(quotients))
+    if len(quotients) == 1:
+        return shown
+    return f"{shown} ({_number(min(quotients))} - {_number(max(quotients))})"

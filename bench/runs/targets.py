@@ -1,0 +1,167 @@
+"""What a row measures: a controller, configured in one way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from bench.beside.contenders import KAFKA_FLAGS, QUIET_LOG
+from bench.rig.bridge import Bridge
+from bench.rig.kafka import KraftController
+from bench.rig.ports import is_open
+
+KAFKA_RELEASE: Final = "3.9.2"
+START_S: Final = 180.0
+
+
+class Controller(Protocol):
+    """A controller as a child process."""
+
+    port: int
+
+    @property
+    def pid(self) -> int | None: ...  # noqa: D102
+
+    @property
+    def alive(self) -> bool: ...  # noqa: D102
+
+    def prepare(self) -> None:
+        """Format its folder."""
+
+    def begin(self) -> None:
+        """Start it, and do not wait."""
+
+    def listening(self) -> bool:
+        """Whether it accepts connections."""
+
+    def dual_writing(self) -> bool:
+        """Whether it logged or tells that changes go to ZooKeeper, since its last start."""
+
+    def metrics(self) -> dict[str, float]:
+        """Its own figures; empty if it has none for us."""
+
+    def tail(self) -> str: ...  # noqa: D102
+
+    def stop(self, timeout_s: float = 30) -> int | None: ...  # noqa: D102
+
+    def kill(self) -> int | None: ...  # noqa: D102
+
+
+class _Ours(Bridge):
+    """kraft-bridge."""
+
+    cluster_id = ""
+
+    def prepare(self) -> None:
+        self.format(self.cluster_id)
+
+    def begin(self) -> None:
+        self.start()
+
+    def listening(self) -> bool:
+        return is_open(self.port)
+
+    def dual_writing(self) -> bool:
+        status = self.status()
+        return status is not None and status["migration"]["driver_state"] == "DUAL_WRITE"
+
+    def metrics(self) -> dict[str, float]:
+        page = self.page("/metrics")
+        if page is None:
+            return {}
+        found: dict[str, float] = {}
+        for line in page.splitlines():
+            if line and not line.startswith("#"):
+                name, _, value = line.rpartition(" ")
+                found[name] = float(value)
+        return found
+
+
+class _Kafkas(KraftController):
+    """Kafka's controller as its scripts start it: 1 GiB of heap, G1, both compilers."""
+
+    def prepare(self) -> None:
+        self.heap = "1g"
+        self.java_flags = KAFKA_FLAGS
+        self.log4j = QUIET_LOG
+        self.format()
+
+    def begin(self) -> None:
+        self.start()
+
+    def listening(self) -> bool:
+        return is_open(self.port)
+
+    def dual_writing(self) -> bool:
+        return any("to DUAL_WRITE state" in line for line in self.lines())
+
+    def metrics(self) -> dict[str, float]:
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a row gives its controller.
+
+    ``trace``: folder of the trace. ``bound_records``: our bound of the lag; None: the default.
+    """
+
+    folder: Path
+    zk: str
+    cluster_id: str
+    run_id: str
+    trace: Path
+    bound_records: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One column of a comparison. ``ours``: it has our metrics and our trace."""
+
+    name: str
+    what: str
+    ours: bool
+    properties: Mapping[str, object]
+
+    def controller(self, setting: Setting) -> Controller:
+        """Its process, not started."""
+        if not self.ours:
+            return _Kafkas(
+                KAFKA_RELEASE,
+                setting.folder,
+                setting.zk,
+                setting.cluster_id,
+                properties=self.properties,
+            )
+        properties: dict[str, object] = {
+            "kraftbridge.trace.dir": setting.trace.absolute(),
+            "kraftbridge.trace.run.id": setting.run_id,
+            **self.properties,
+        }
+        if setting.bound_records is not None:
+            properties["kraftbridge.zk.write.behind.max.records"] = setting.bound_records
+        made = _Ours(setting.folder, setting.zk, properties=properties)
+        made.cluster_id = setting.cluster_id
+        return made
+
+
+TARGETS: Final[Mapping[str, Target]] = {
+    one.name: one
+    for one in (
+        Target("kraft-bridge", "kraft-bridge, defaults", ours=True, properties={}),
+        Target("kafka", f"Kafka {KAFKA_RELEASE}'s controller, defaults", ours=False, properties={}),
+        Target(
+            "kafka-tuned",
+            f"Kafka {KAFKA_RELEASE}'s controller, controller.quorum.append.linger.ms=0, "
+            "zookeeper.max.in.flight.requests=1000",
+            ours=False,
+            properties={
+                "controller.quorum.append.linger.ms": 0,
+                "zookeeper.max.in.flight.requests": 1000,
+            },
+        ),
+    )
+}
+"""Name -> target."""

@@ -1,0 +1,164 @@
+"""Looks at a row from outside, 20 times a second: how far the log is, and how far ZooKeeper.
+
+The same for every controller: DescribeQuorum tells the high watermark, ``/migration`` the offset
+up to which ZooKeeper holds everything.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kazoo.client import KazooClient
+
+from bench.rig.ports import HOST
+from bench.runs.client import request_frame
+from emulator.trace.rows import GaugeRow
+from wire import messages as m
+from wire.errors import ErrorCode
+from wire.frame import decode_response
+
+COMMITTED: Final = "bench_committed_offset"
+IN_ZOOKEEPER: Final = "bench_zk_offset"
+PERIOD_S: Final = 0.05
+LOOK_S: Final = 0.005
+"""Between two looks at ``/migration``: how exactly it is known when ZooKeeper held all."""
+_DESCRIBE_QUORUM: Final = 55
+_VERSION: Final = 0
+_TIMEOUT_S: Final = 30.0
+_METADATA_TOPIC: Final = "__cluster_metadata"
+_LENGTH: Final = struct.Struct(">I")
+
+
+class QuorumClient:
+    """Asks one controller for its high watermark, over a blocking connection."""
+
+    def __init__(self, port: int) -> None:
+        kinds = m.DescribeQuorumRequest
+        topic = kinds.TopicData(topic_name=_METADATA_TOPIC, partitions=[kinds.PartitionData()])
+        self._request = request_frame(kinds(topics=[topic]), _DESCRIBE_QUORUM, _VERSION, "watch")
+        self._socket = socket.create_connection((HOST, port), _TIMEOUT_S)
+        self._file = self._socket.makefile("rb")
+
+    def high_watermark(self) -> int:
+        """Offset of the first record that is not committed.
+
+        Raises:
+            OSError: the controller does not answer, or refuses.
+        """
+        self._socket.sendall(self._request)
+        head = self._file.read(4)
+        if len(head) < 4:
+            raise ConnectionResetError("the controller closed the connection")
+        frame = self._file.read(_LENGTH.unpack(head)[0])
+        answer: Any = decode_response(_DESCRIBE_QUORUM, _VERSION, frame)[1]
+        if answer.error_code:
+            raise OSError(f"DescribeQuorum: {ErrorCode(answer.error_code).name}")
+        return int(answer.topics[0].partitions[0].high_watermark)
+
+    def close(self) -> None:
+        """End the connection."""
+        self._file.close()
+        self._socket.close()
+
+
+def offset_of(data: bytes) -> int:
+    """The offset that ``/migration`` holds."""
+    return int(json.loads(data)["kraft_metadata_offset"])
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One look. Offsets of the last committed record and of the last one in ZooKeeper."""
+
+    time_ns: int
+    committed: int
+    in_zookeeper: int
+
+    @property
+    def lag(self) -> int:
+        """Records by which ZooKeeper is behind."""
+        return max(0, self.committed - self.in_zookeeper)
+
+
+class Watch:
+    """Samples in a thread until ``close``.
+
+    While ZooKeeper does not answer, the last offset it told counts.
+    """
+
+    def __init__(self, port: int, client: KazooClient) -> None:
+        self.samples: list[Sample] = []
+        self.problem: Exception | None = None
+        """Why it ended early; None while all is well."""
+        self._quorum = QuorumClient(port)
+        self._client = client
+        self._pending: Any = None
+        self._steps: list[tuple[int, int]] = []
+        """When ``/migration`` was seen to hold another offset, and which."""
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End; samples stay."""
+        self._over.set()
+        self._thread.join()
+        self._quorum.close()
+
+    def drained(self, offset: int, timeout_s: float) -> int | None:
+        """Wait until ZooKeeper holds an offset; returns when it did, None if it does not."""
+        end = time.monotonic() + timeout_s
+        while self.problem is None:
+            for time_ns, reached in self._steps:
+                if reached >= offset:
+                    return time_ns
+            if time.monotonic() > end:
+                break
+            time.sleep(LOOK_S)
+        return None
+
+    def rows(self) -> list[GaugeRow]:
+        """Rows of the trace."""
+        return [
+            row
+            for one in self.samples
+            for row in (
+                GaugeRow(one.time_ns, COMMITTED, float(one.committed)),
+                GaugeRow(one.time_ns, IN_ZOOKEEPER, float(one.in_zookeeper)),
+            )
+        ]
+
+    def _run(self) -> None:
+        sampled_s = 0.0
+        try:
+            while not self._over.wait(LOOK_S):
+                self._look_at_zookeeper()
+                if time.monotonic() - sampled_s >= PERIOD_S and self._steps:
+                    sampled_s = time.monotonic()
+                    # ZooKeeper first: what it holds then was committed before.
+                    in_zookeeper = self._steps[-1][1]
+                    committed = self._quorum.high_watermark() - 1
+                    self.samples.append(Sample(time.monotonic_ns(), committed, in_zookeeper))
+        except OSError as error:
+            self.problem = error
+
+    def _look_at_zookeeper(self) -> None:
+        if self._pending is None:
+            self._pending = self._client.get_async("/migration")
+        self._pending.wait(LOOK_S)
+        if not self._pending.ready():
+            return
+        pending, self._pending = self._pending, None
+        if pending.successful():
+            offset = offset_of(pending.value[0])
+            if not self._steps or self._steps[-1][1] != offset:
+                self._steps.append((time.monotonic_ns(), offset))

@@ -1,0 +1,178 @@
+"""The ZooKeeper of a row: fresh, warmed up, behind a proxy that delays if the case says so."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Self
+
+from kazoo.client import KazooClient
+
+from bench.rig.java import FULL_SPEED
+from bench.rig.ports import free_port, is_open
+from bench.rig.process import Process
+from bench.rig.zookeeper import ZooKeeper
+from bench.runs.scenario import Case
+
+HEAP: Final = "1g"
+_WARM_SINGLE: Final = 2_000
+_WARM_MULTIS: Final = 40
+_WARM_MULTI_OPS: Final = 250
+_PROBES: Final = 50
+_FSYNC_BYTES: Final = 4_096
+
+
+class Delay(Process):
+    """A proxy in a process of its own: its work must not slow down the client of the load."""
+
+    def __init__(self, folder: Path, target_port: int, latency_ms: float) -> None:
+        super().__init__("delay", folder.absolute())
+        self.port = free_port()
+        self._target_port = target_port
+        self._latency_ms = latency_ms
+
+    def start(self) -> Self:
+        """Start it and wait until it listens."""
+        arguments = [str(self.port), str(self._target_port), str(self._latency_ms)]
+        self.launch([sys.executable, "-m", "bench.runs.delay", *arguments])
+        self.wait_until(f"port {self.port}", lambda: is_open(self.port), 30)
+        return self
+
+
+class Servers:
+    """The ZooKeeper servers of a row.
+
+    ``hosts`` is what the controller and the brokers connect to, ``direct`` what the bench does.
+    """
+
+    def __init__(self, servers: list[ZooKeeper], delay: Delay | None) -> None:
+        self.servers = servers
+        self.delay = delay
+        self.direct = ",".join(one.hosts for one in servers)
+        self.hosts = self.direct if delay is None else f"127.0.0.1:{delay.port}"
+
+    def pids(self) -> dict[str, int]:
+        """Name -> process id."""
+        processes: list[tuple[str, Process]] = [
+            (f"zookeeper-{number}", one) for number, one in enumerate(self.servers)
+        ]
+        if self.delay is not None:
+            processes.append(("delay", self.delay))
+        return {name: one.pid for name, one in processes if one.pid is not None and one.alive}
+
+    def leader(self) -> ZooKeeper:
+        """The server that leads; the only one, if there is one."""
+        for one in self.servers:
+            if len(self.servers) == 1 or "Mode: leader" in one.four_letters("srvr"):
+                return one
+        raise RuntimeError("no server of the ensemble leads")
+
+    def alive(self) -> ZooKeeper:
+        """A server that answers.
+
+        Raises:
+            RuntimeError: none does.
+        """
+        for one in self.servers:
+            if one.alive and one.answers():
+                return one
+        raise RuntimeError("no ZooKeeper server answers")
+
+    def transactions(self) -> int:
+        """Counter half of the last transaction's id; each write that was tried takes one."""
+        for line in self.alive().four_letters("srvr").splitlines():
+            if line.startswith("Zxid:"):
+                return int(line.split()[1], 16) & 0xFFFFFFFF
+        return 0
+
+    def znodes(self) -> int:
+        """Persistent znodes."""
+        told = dict(
+            line.split("\t", 1)
+            for line in self.alive().four_letters("mntr").splitlines()
+            if "\t" in line
+        )
+        return int(told["zk_znode_count"]) - int(told["zk_ephemerals_count"])
+
+
+@contextlib.contextmanager
+def running(case: Case, folder: Path) -> Iterator[Servers]:
+    """Start the servers of a case, warm up their compiler; end them afterwards.
+
+    Raises:
+        ProcessError: one did not start.
+    """
+    with contextlib.ExitStack() as stack:
+        zk = ZooKeeper(folder / "zookeeper", tick_ms=2_000)
+        zk.heap, zk.java_flags = HEAP, FULL_SPEED
+        stack.enter_context(zk)
+        servers = [zk]
+        delay = None
+        with connected(zk.hosts) as client:
+            _warm(client)
+        if case.latency_ms:
+            delay = Delay(folder, servers[0].port, case.latency_ms)
+            stack.callback(delay.kill)
+            delay.start()
+        yield Servers(servers, delay)
+
+
+@contextlib.contextmanager
+def connected(hosts: str) -> Iterator[KazooClient]:
+    """A client of ours."""
+    client = KazooClient(hosts=hosts, timeout=60)
+    client.start()
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
+
+
+def _warm(client: KazooClient) -> None:
+    client.create("/warm-up", b"")
+    for pending in [
+        client.create_async(f"/warm-up/s{number}", b"x" * 100) for number in range(_WARM_SINGLE)
+    ]:
+        pending.get(timeout=60)
+    for multi in range(_WARM_MULTIS):
+        transaction = client.transaction()
+        for number in range(_WARM_MULTI_OPS):
+            transaction.create(f"/warm-up/m{multi}-{number}", b"x" * 100)
+        transaction.commit()
+
+
+def write_ms(hosts: str) -> float:
+    """Median time of one small write on this way, in ms, connected anew."""
+    with connected(hosts) as client:
+        return _middle([_timed(lambda: client.set("/warm-up", b"x")) for _ in range(_PROBES)])
+
+
+def fsync_ms(folder: Path) -> tuple[float, float]:
+    """Median and longest time in ms of one ``fdatasync`` after 4 KiB were written there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "fsync"
+    with path.open("wb", buffering=0) as file:
+
+        def once() -> None:
+            file.write(b"x" * _FSYNC_BYTES)
+            os.fdatasync(file.fileno())
+
+        times = [_timed(once) for _ in range(_PROBES)]
+    path.unlink()
+    return _middle(times), max(times)
+
+
+def _timed(work: object) -> float:
+    assert callable(work)
+    began = time.perf_counter()
+    work()
+    return (time.perf_counter() - began) * 1_000
+
+
+def _middle(values: list[float]) -> float:
+    return sorted(values)[len(values) // 2]

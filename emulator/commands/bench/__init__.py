@@ -1,0 +1,1 @@
+"""``kraft-bridge bench``: scenarios on several controllers, and runs beside each other."""

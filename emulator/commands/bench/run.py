@@ -1,0 +1,116 @@
+"""``kraft-bridge bench run``: options, and what is printed."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from emulator.commands.common import fail
+
+if TYPE_CHECKING:
+    from bench.runs.scenario import Planned, Scenario
+    from bench.runs.store import Store
+
+
+def run(
+    scenarios: Annotated[
+        list[str], typer.Argument(help="TOML files, or names of scenarios of this package.")
+    ],
+    targets: Annotated[
+        str | None, typer.Option(help="Names, comma separated; else those of the scenario.")
+    ] = None,
+    repeat: Annotated[int, typer.Option(min=1, max=1_000, help="Rounds of each case.")] = 5,
+    out: Annotated[
+        Path, typer.Option(help="Rows go to a folder of the scenario's name in this one.")
+    ] = Path("out/bench"),
+    patience: Annotated[
+        float,
+        typer.Option(min=0, max=3_600, help="Seconds to wait for a quiet machine before a row."),
+    ] = 15.0,
+    *,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Only the cases that the scenario names as quick.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would run, and about how long.")
+    ] = False,
+) -> None:
+    """Run scenarios, each row on a ZooKeeper of its own; rows that are there are not run again.
+
+    Exit code 1: a row is void, or its servers did not start. 2: a scenario is wrong.
+    """
+    try:
+        from bench.runs import run as runner
+        from bench.runs.reading import ScenarioError, find, read
+        from bench.runs.scenario import planned
+        from bench.runs.store import Store
+    except ImportError as error:
+        raise fail(f"{error}; the bench needs: pip install 'kraft-bridge[spark,java]'") from error
+    if len({*scenarios}) < len(scenarios):
+        raise fail("a scenario is named twice", 2)
+    try:
+        chosen = [read(find(name)) for name in scenarios]
+    except ScenarioError as error:
+        raise fail(str(error), 2) from error
+    plans: list[tuple[Scenario, list[str], list[Planned], Store]] = []
+    for one in chosen:
+        scenario = one.shortened() if quick else one
+        names = _targets(targets, scenario)
+        plan = planned(scenario, names, repeat)
+        plans.append((scenario, names, plan, Store(out / scenario.name)))
+    if dry_run:
+        for _, _, plan, store in plans:
+            runner.dry_run(plan, store, typer.echo)
+        minutes = sum(runner.left_s(plan, store) for _, _, plan, store in plans) / 60
+        typer.echo(f"all together about {minutes:.0f} min")
+        return
+    raise typer.Exit(_run(plans, patience))
+
+
+def _targets(given: str | None, scenario: Scenario) -> list[str]:
+    from bench.runs.targets import TARGETS
+
+    names = [*scenario.targets] if given is None else [n.strip() for n in given.split(",")]
+    for name in names:
+        if name not in TARGETS:
+            raise fail(f"--targets: {name!r} is none of {', '.join(TARGETS)}", 2)
+    if len({*names}) < len(names):
+        raise fail(f"--targets {given}: a name stands there twice", 2)
+    return names
+
+
+def _run(plans: list[tuple[Scenario, list[str], list[Planned], Store]], patience: float) -> int:
+    from bench.rig.jars import JarsMissingError
+    from bench.rig.java import JavaNotFoundError
+    from bench.rig.process import ProcessError, interrupt_on_terminate, kill_all
+    from bench.runs import run as runner
+    from bench.runs.table import text
+
+    interrupt_on_terminate()
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # each row ends its connections
+    command = shlex.join(["kraft-bridge", *sys.argv[1:]])
+    void = False
+    try:
+        for scenario, names, plan, store in plans:
+            typer.echo(f"\n== {scenario.name}: {scenario.about}")
+            rows = runner.run(
+                plan, store, patience_s=patience, command=command, say=runner.say_at_once
+            )
+            void |= any(row.void for row in rows)
+            table = text(rows, names)
+            (store.folder / "table.md").write_text(table + "\n")
+            typer.echo(f"\n{table}\n\nrows: {store.folder / 'rows.parquet'}")
+    except (ProcessError, JarsMissingError, JavaNotFoundError) as error:
+        raise fail(str(error)) from error
+    except KeyboardInterrupt as interrupt:
+        raise fail("interrupted; the same command goes on with the rows that are missing") from (
+            interrupt
+        )
+    finally:
+        kill_all()
+    return int(void)

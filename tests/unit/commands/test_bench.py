@@ -1,0 +1,49 @@
+"""``kraft-bridge bench``: what needs no server."""
+
+import pytest
+from typer.testing import CliRunner
+
+from bench.runs.store import Store
+from emulator.cli import app
+from tests.unit.runs.kit import row
+
+
+def bench(*arguments):
+    return CliRunner().invoke(app, ["bench", *map(str, arguments)])
+
+
+def test_a_dry_run_says_every_row_and_how_long_it_takes(tmp_path):
+    said = bench("run", "tiny", "--dry-run", "--repeat", 2, "--out", tmp_path)
+    assert said.exit_code == 0
+    assert "tiny.tiny.kafka.r2" in said.output
+    assert "4 of 4 rows to take" in said.output
+    assert not (tmp_path / "tiny").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["nothing"], "there is no such file; the scenarios of this package"),
+        (["tiny", "tiny"], "a scenario is named twice"),
+        (["tiny", "--targets", "kafka,zookeeper"], "'zookeeper' is none of kraft-bridge"),
+        (["tiny", "--targets", "kafka,kafka"], "a name stands there twice"),
+        (["tiny", "--targets", ""], "'' is none of"),
+        (["tiny", "--repeat", "0"], "--repeat"),
+    ],
+)
+def test_a_wrong_command_line_ends_with_2(arguments, why):
+    said = bench("run", *arguments, "--dry-run")
+    assert said.exit_code == 2
+    assert why in said.output
+
+
+def test_compare_ends_with_1_on_a_regression_and_2_without_rows(tmp_path):
+    for name, p50 in (("old", 10.0), ("same", 11.0), ("slow", 30.0)):
+        Store(tmp_path / name).keep(row(commit_p50_ms=p50))
+    assert bench("compare", tmp_path / "old", tmp_path / "same").exit_code == 0
+    slow = bench("compare", tmp_path / "old", tmp_path / "slow")
+    assert slow.exit_code == 1
+    assert "WORSE storm.small kraft-bridge: commit p50, ms 10 -> 30" in slow.output
+    nothing = bench("compare", tmp_path / "old", tmp_path / "none")
+    assert nothing.exit_code == 2
+    assert "no rows are there" in nothing.output
