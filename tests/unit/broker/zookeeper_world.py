@@ -11,9 +11,9 @@ from emulator.broker.znode import ZnodeOf
 from emulator.broker.zookeeper_part import ZooKeeperPart
 from emulator.metadata.brokers import Endpoint
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Log, Received, Send
+from emulator.simulation.zookeeper_watches import WatchedZooKeeper
 from emulator.zookeeper.client import ZkClient
 from emulator.zookeeper.ops import ZkOp
-from tests.kit.watched_zookeeper import WatchedZooKeeper
 
 CLUSTER = "GM-0TRQsRn2jEBRruGoNQQ"
 IN, CLIENT = Endpoint("INTERNAL", "127.0.0.1", 29090), Endpoint("CLIENT", "127.0.0.1", 29190, 2)

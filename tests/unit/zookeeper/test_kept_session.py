@@ -6,6 +6,7 @@ import struct
 
 import pytest
 
+from emulator.simulation.zookeeper_watches import WatchedZooKeeper
 from emulator.zookeeper import jute
 from emulator.zookeeper.client import ZkState
 from emulator.zookeeper.errors import ZkCode
@@ -25,7 +26,6 @@ from emulator.zookeeper.ops import (
     ZkOp,
     ZkResult,
 )
-from tests.kit.watched_zookeeper import WatchedZooKeeper
 from tests.unit.zookeeper.world import World
 
 
