@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from random import Random
 from typing import Final, Literal, Protocol
 
@@ -66,6 +67,7 @@ def spoken(release: str) -> Ranges:
     return controller_ranges(release)
 
 
+@lru_cache(maxsize=1_024)
 def channel_config(client_id: str, release: str, reply_ms: int) -> ChannelConfig:
     """One connection to a controller, with ApiVersions first."""
     return ChannelConfig(
