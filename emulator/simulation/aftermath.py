@@ -121,9 +121,11 @@ class Aftermath:
                     one.struck.effects.add(what)
 
     def lost_between(self, opener: str, acceptor: str) -> None:
-        """A message on a connection was lost."""
-        broker = "broker" in {opener.partition("-")[0], acceptor.partition("-")[0]}
-        self.happened("lost", "broker" if broker else "zookeeper")
+        """A message on a connection of a controller was lost."""
+        brokers = [one.startswith("broker") for one in (opener, acceptor)]
+        if opener.startswith("client") or (brokers[0] and acceptor == "zookeeper"):
+            return
+        self.happened("lost", "broker" if any(brokers) else "zookeeper")
 
 
 def _lasts(one: _Open, place: tuple[str, str], now_us: int) -> bool:

@@ -1,31 +1,23 @@
-"""A broker in the simulated cluster: its machine on the simulated network, and its znode.
+"""A broker in the simulated cluster: the product's own, on the simulated network.
 
-What it sees it is asked to judge: a controller that forgets a registration, tells it out of order,
-or serves what must be taken back, breaks an invariant.
+What it is told and served is seen on its connections, and what it knows is what it would answer
+clients. A controller that forgets a registration, tells a broker out of order, or serves what must
+be taken back, breaks an invariant; so does a broker that ends without a reason.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
-from typing import Final, TypeAlias
+from typing import Any, Final, Protocol
 
-from emulator.broker.stand_in.machine import BrokerMachine
-from emulator.broker.stand_in.notices import (
-    BrokerNotice,
-    ClientAnswered,
-    Diverged,
-    LifecycleRefused,
-    RecordFetched,
-    RegisteredAs,
-    SentNonsense,
-    ToldByController,
-)
-from emulator.broker.stand_in.observer import FollowedLog
-from emulator.broker.stand_in.settings import BrokerListener, BrokerPace, BrokerSettings
-from emulator.broker.view import View
-from emulator.net.control import ControlRequest
+from emulator.broker.isr import Key
+from emulator.broker.machine import BrokerNode, BrokerSurroundings
+from emulator.broker.replicas import HostedReplicas
+from emulator.broker.shared_log import LogImages
+from emulator.broker.zookeeper_side import ZooKeeperSide
+from emulator.config.broker import BrokerConfig
+from emulator.net.control import ControlRequest, ControlResponse
 from emulator.seam import (
     Accepted,
     Close,
@@ -39,215 +31,311 @@ from emulator.seam import (
     Received,
     Send,
 )
-from emulator.simulation.network import Address, Network
+from emulator.simulation import broker_settings
+from emulator.simulation.broker_settings import REQUEST_MS, address_of, host_of
+from emulator.simulation.caller import Caller, OnAnswer
+from emulator.simulation.fetch_tap import FetchTap
+from emulator.simulation.network import Network
 from emulator.simulation.scheduler import Scheduler
+from emulator.simulation.settings import CONTROLLER
 from emulator.simulation.violation import Violated
-from emulator.simulation.zookeeper_tree import ServerTree
-from emulator.zookeeper.ops import EPHEMERAL, Create
 from wire import messages as m
 from wire.errors import ErrorCode
 
-PORT: Final = 9092
 LISTENER: Final = "PLAINTEXT"
 LOOPBACK: Final = bytes((127, 0, 0, 1))
-SESSION_BASE: Final = 1_000_000
 PRINCIPAL: Final = b"\x00\x00\x05User\x0aANONYMOUS\x00\x00"
-METADATA_VERSIONS: Final = (1, 25)
-PACE: Final = BrokerPace(
-    heartbeat_ms=700,
-    hasty_ms=100,
-    register_ms=100,
-    retry_ms=50,
-    connect_ms=10_000,
-    reply_ms=8_000,
-)
-
-OnAnswer: TypeAlias = Callable[[object | None], None]
-"""Takes the response; None when nobody will ever know what became of the request."""
+FAILED: Final = "a request failed with an internal error"
+"""The event that the log tells of a request whose handler raised."""
+FORGOTTEN: Final = "heartbeat refused: STALE_BROKER_EPOCH"
+CLIENT_MS: Final = 3 * REQUEST_MS
+"""How long clients wait: longer than a broker, which answers them."""
+EXCUSED: Final = ("registration in ZooKeeper: /brokers/ids/",)
+"""How the reason begins for which a broker may end by itself: its id is taken for a while."""
 
 
-def host_of(broker_id: int) -> str:
-    """Where a broker listens."""
-    return f"broker-{broker_id}"
+class BrokerEyes(Protocol):
+    """Is told what a broker sees and does."""
+
+    def told(self, broker: SimulatedBroker, request: ControlRequest) -> None:
+        """It has received a control request."""
+
+    def fetched(self, offset: int, leader_epoch: int, value: bytes) -> None:
+        """It was served a record of the metadata log."""
+
+    def granted(self, broker: SimulatedBroker) -> None:
+        """A change of an ISR that it had asked for was granted."""
+
+    def passed_on(self, asked: BrokerAsked) -> None:
+        """A client has an answer of it, or has none and gets none."""
+
+    def forgotten(self, broker: SimulatedBroker) -> None:
+        """The controller does not know its registration any more."""
+
+    def ended(self, broker: SimulatedBroker, exit_code: int) -> None:
+        """Its process has ended by itself."""
+
+
+class BrokerAsked:
+    """A request of a client through a broker.
+
+    ``waited_ms``: from its arrival at the broker until the answer left, None if none did.
+    ``repeated``: the broker has connected to a controller meanwhile, so that it may have asked
+    more than once.
+    """
+
+    __slots__ = ("answer", "broker", "message", "repeated", "waited_ms")
+
+    def __init__(self, broker: SimulatedBroker, message: Any) -> None:
+        self.broker = broker
+        self.message = message
+        self.answer: object | None = None
+        self.waited_ms: int | None = None
+        self.repeated = False
+
+
+class _Told(ZooKeeperSide):
+    """The side of a broker in ZooKeeper mode; shows what controllers tell it."""
+
+    seen: list[tuple[ControlRequest, ControlResponse]]
+
+    def told(self, request: ControlRequest, now_ms: int) -> ControlResponse:
+        """See BrokerSide."""
+        response = super().told(request, now_ms)
+        self.seen.append((request, response))
+        return response
 
 
 class SimulatedBroker:
     """One life of a broker.
 
-    ``told`` is called with every control request; ``fetched`` with every record of the metadata
-    log; ``forgotten`` when the controller does not know its registration any more.
+    Args:
+        broker_id: its id.
+        life: how many there were before, and this one.
+        config: of the broker.
+        images: of the cluster, shared by its brokers.
+        scheduler: the clock.
+        network: where it listens.
+        rng: all its draws.
+        eyes: is told what it sees and does.
     """
 
     def __init__(  # noqa: PLR0917  # who it is, and what it runs in
         self,
         broker_id: int,
         life: int,
-        cluster_id: str,
-        controller: Address,
-        log: FollowedLog,
-        tree: ServerTree,
+        config: BrokerConfig,
+        images: LogImages,
         scheduler: Scheduler,
         network: Network,
         rng: Random,
-        *,
-        told: Callable[[SimulatedBroker, ControlRequest], None],
-        fetched: Callable[[int, int, bytes], None],
-        forgotten: Callable[[SimulatedBroker], None],
+        eyes: BrokerEyes,
     ) -> None:
         self.id = broker_id
         self.name = f"{host_of(broker_id)}#{life}"
         self.alive = True
-        self.session_id = SESSION_BASE + broker_id * 1_000 + life
-        self._tree = tree
+        self.stopping = False
         self._scheduler = scheduler
         self._network = network
-        self._told = told
-        self._fetched = fetched
-        self._forgotten = forgotten
+        self._eyes = eyes
         self._turn_ms: int | None = None
-        settings = BrokerSettings(
-            broker_id=broker_id,
-            cluster_id=cluster_id,
-            incarnation_id=rng.randbytes(16),
-            directory=(broker_id + 1_000).to_bytes(16, "big"),
-            client_id=self.name,
-            controller=controller,
-            listener=BrokerListener(LISTENER, host_of(broker_id), PORT),
-            metadata_versions=METADATA_VERSIONS,
-            pace=PACE,
+        self._tap = FetchTap(eyes.fetched)
+        self._dials = 0
+        """Connections to a controller so far."""
+        self._arrived_ms: dict[int, int] = {}
+        """By connection of a client: when the request came that is not answered yet."""
+        self._waited_ms: dict[int, int] = {}
+        self._granted = 0
+        identity = broker_settings.zookeeper_identity(broker_id, rng.randbytes(16))
+        self._side = _Told(config, identity, images, network.new_conn, rng)
+        self._side.seen = []
+        around = BrokerSurroundings(network.new_conn, rng, lambda: scheduler.now_ns)
+        self._node = BrokerNode(config, self._side, around)
+        self._direct = Caller(f"{self.name}/direct", CONTROLLER, REQUEST_MS, scheduler, network)
+        self._client = Caller(
+            f"client of {self.name}", address_of(broker_id), CLIENT_MS, scheduler, network
         )
-        self._machine = BrokerMachine(settings, network.new_conn, log)
 
+    # ---------------------------------------------------------------- what it knows
     @property
     def epoch(self) -> int:
-        """Of its registration; -1 before it has one."""
-        return self._machine.epoch
+        """Of its registration with the quorum; -1 before it has one."""
+        registration = self._side.registration
+        return -1 if registration is None else registration.epoch
 
     @property
-    def fenced(self) -> bool:
-        """As the last heartbeat was answered."""
-        return self._machine.lifecycle.fenced
+    def topics(self) -> Iterable[Any]:
+        """What it would tell clients: each has ``id``, ``name`` and ``partitions``."""
+        return self._side.cache.topics()
 
     @property
-    def view(self) -> View:
-        """What it was told."""
-        return self._machine.view
+    def live(self) -> frozenset[int]:
+        """The brokers that it would tell clients."""
+        return frozenset(self._side.cache.live)
 
+    @property
+    def replicas(self) -> HostedReplicas:
+        """The partitions that it hosts."""
+        return self._side.replicas
+
+    # ---------------------------------------------------------------- its process
     def start(self) -> None:
-        """Listen, appear in ZooKeeper, follow the log, register."""
-        self._network.listen((host_of(self.id), PORT), self)
-        self._tree.write(
-            Create(f"/brokers/ids/{self.id}", znode(self.id), flags=EPHEMERAL),
-            self.session_id,
-            self._scheduler.now_ms,
-        )
-        self._after(self._machine.start(self._scheduler.now_ms))
+        """Listen, register in ZooKeeper, follow the log, register with the quorum."""
+        self._network.listen(address_of(self.id), self)
+        self._after(self._node.start(self._scheduler.now_ms))
+
+    def shut_down(self) -> None:
+        """SIGTERM: a controlled shutdown; a second one ends it at once."""
+        self.stopping = True
+        if self.alive:
+            self._after(self._node.shutdown(self._scheduler.now_ms))
 
     def die(self) -> None:
-        """Killed; the znode goes when its session does."""
+        """SIGKILL: its connections close, and nobody gets an answer any more."""
         self.alive = False
         self._network.abandon(self)
-        self._machine.shutdown(self._scheduler.now_ms)
-        self._notice()
+        self._direct.end()
+        self._client.end()
 
+    # ---------------------------------------------------------------- who asks
     def ask(self, message: object, version: int, on_answer: OnAnswer) -> None:
-        """Send a request to the controller on behalf of a client or of itself."""
-        if not self.alive:
-            on_answer(None)
-            return
-        self._machine.ask(message, on_answer, version)
-        self._step([])
+        """Ask the controller as a broker does, past this one's own requests."""
+        self._direct.ask(message, version, on_answer)
+
+    def ask_as_client(
+        self, message: object, version: int, on_answer: Callable[[BrokerAsked], None]
+    ) -> None:
+        """Ask this broker as a client does, which passes on to the controller what it must."""
+        asked, dials = BrokerAsked(self, message), self._dials
+
+        def answered(answer: object | None) -> None:
+            conn = self._client.conn
+            asked.answer = answer
+            asked.waited_ms = None if conn is None else self._waited_ms.get(conn)
+            asked.repeated = self._dials > dials
+            self._eyes.passed_on(asked)
+            on_answer(asked)
+
+        self._client.ask(message, version, answered)
+
+    def hold_back(self, key: Key, behind: Iterable[int]) -> None:
+        """Of the followers of a partition that it leads these fall behind, the others catch up."""
+        now_ms, behind = self._scheduler.now_ms, set(behind)
+        for follower in sorted(self.replicas.held_back(key) - behind):
+            self.replicas.let_go(key, follower, now_ms)
+        for follower in sorted(behind):
+            self.replicas.hold_back(key, follower, now_ms)
+        if self.alive:
+            self._after(self._node.step([], now_ms))
 
     # ---------------------------------------------------------------- a network party
     def accepted(self, conn: int) -> None:
-        """The controller connected."""
-        self._step([Accepted(conn, LISTENER, LOOPBACK)])
+        """A controller or a client connected."""
+        self._take(Accepted(conn, LISTENER, LOOPBACK))
 
     def connected(self, conn: int) -> None:
-        """The controller accepted."""
-        self._step([Connected(conn)])
+        """A controller or ZooKeeper accepted."""
+        self._take(Connected(conn))
 
     def received(self, conn: int, data: bytes) -> None:
-        """A control request, or an answer."""
-        self._step([Received(conn, data)])
+        """A request, or an answer."""
+        if not self.alive:
+            return
+        self._tap.received(conn, data)
+        self._arrived_ms.setdefault(conn, self._scheduler.now_ms)
+        self._take(Received(conn, data))
 
     def closed(self, conn: int, why: str) -> None:
         """A connection is gone."""
-        self._step([Closed(conn, why)])
+        self._forget(conn)
+        self._take(Closed(conn, why))
 
     # ---------------------------------------------------------------- the shell
-    def _step(self, events: list[Event]) -> None:
+    def _take(self, event: Event) -> None:
         if self.alive:
-            self._after(self._machine.step(events, self._scheduler.now_ms))
+            self._after(self._node.step([event], self._scheduler.now_ms))
 
     def _after(self, effects: list[Effect]) -> None:
         for effect in effects:
             self._perform(effect)
-        deadline_ms = self._machine.deadline_ms
+        if not self.alive:
+            return
+        deadline_ms = self._node.deadline_ms
         if deadline_ms is not None and (self._turn_ms is None or deadline_ms < self._turn_ms):
             self._turn_ms = deadline_ms
             self._scheduler.at_ms(deadline_ms, lambda: self._turn(deadline_ms))
-        self._notice()
+        self._look()
 
     def _turn(self, at_ms: int) -> None:
         if self._turn_ms == at_ms:
             self._turn_ms = None
-            self._step([])
+            if self.alive:
+                self._after(self._node.step([], self._scheduler.now_ms))
 
     def _perform(self, effect: Effect) -> None:
         match effect:
             case Send(conn, data):
+                self._tap.sent(conn, data)
+                came_ms = self._arrived_ms.pop(conn, None)
+                if came_ms is not None:
+                    self._waited_ms[conn] = self._scheduler.now_ms - came_ms
                 self._network.send(self, conn, data)
             case Connect(conn, host, port):
+                self._dials += (host, port) == CONTROLLER
                 self._network.connect(self, conn, (host, port))
             case Close(conn):
+                self._forget(conn)
                 self._network.close(self, conn)
-            case Log() | Halt():
-                """What matters of it is a notice."""
+            case Log(_, event, fields):
+                self._said(event, fields)
+            case Halt(exit_code, why):
+                self._halted(exit_code, why)
             case _:
                 raise TypeError(f"a broker does not {effect!r}")
 
-    def _notice(self) -> None:
-        for notice in self._machine.take_notices():
-            self._judge(notice)
+    def _forget(self, conn: int) -> None:
+        self._tap.closed(conn)
+        self._arrived_ms.pop(conn, None)
+        self._waited_ms.pop(conn, None)
 
-    def _judge(self, notice: BrokerNotice) -> None:
-        match notice:
-            case ToldByController(request, response):
-                self._told(self, request)
-                if isinstance(response, m.LeaderAndIsrResponse) and response.topics:
-                    what = f"{self.name} hosts another topic of that name"
-                    raise Violated("told-in-order", what)
-            case SentNonsense(why):
-                raise Violated("told-in-order", f"{self.name} was sent nonsense: {why}")
-            case RegisteredAs(epoch):
-                self._scheduler.tell(self.name, f"registered with epoch {epoch}")
-            case LifecycleRefused("heartbeat", ErrorCode.STALE_BROKER_EPOCH):
-                self._forgotten(self)
-            case RecordFetched(offset, leader_epoch, value):
-                self._fetched(offset, leader_epoch, value)
-            case Diverged(end_offset, epoch, to_offset):
-                where = f"epoch {epoch} at {to_offset}"
-                what = f"{self.name} at offset {end_offset} must go back to {where}"
-                raise Violated("served-is-durable", what)
-            case ClientAnswered(on_answer, message):
-                on_answer(message)
-            case _:
-                """A connection that is lost, or a refusal that a broker gets over."""
+    # ---------------------------------------------------------------- what it says and was told
+    def _said(self, event: str, fields: dict[str, object]) -> None:
+        if event == "registered":
+            self._scheduler.tell(self.name, f"registered with epoch {fields['broker_epoch']}")
+        elif event == FAILED:
+            raise Violated("handlers-cope", f"{self.name}: {fields}")
+        elif fields.get("why") == FORGOTTEN:
+            self._eyes.forgotten(self)
+
+    def _halted(self, exit_code: int, why: str) -> None:
+        self.die()
+        self._scheduler.tell(self.name, f"ended with {exit_code}: {why}")
+        if "log cannot be applied" in why:
+            raise Violated("served-is-durable", f"{self.name}: {why}")
+        if not self.stopping and not why.startswith(EXCUSED):
+            raise Violated("keeps-running", f"{self.name} ended with {exit_code}: {why}")
+        self._eyes.ended(self, exit_code)
+
+    def _look(self) -> None:
+        """Show what came with this step."""
+        if self._node.connections.refused_total:
+            raise Violated("told-in-order", f"{self.name} was sent nonsense")
+        seen, self._side.seen = self._side.seen, []
+        for request, response in seen:
+            self._eyes.told(self, request)
+            if isinstance(response, m.LeaderAndIsrResponse) and _another_topic(response):
+                what = f"{self.name} hosts another topic of that name"
+                raise Violated("told-in-order", what)
+        counts = self._side.alter_partition.counts
+        granted = counts.shrinks + counts.expands
+        if granted != self._granted:
+            self._granted = granted
+            self._eyes.granted(self)
 
 
-def znode(broker_id: int) -> bytes:
-    """What a broker writes to ``/brokers/ids``."""
-    return json.dumps(
-        {
-            "version": 5,
-            "host": host_of(broker_id),
-            "port": PORT,
-            "endpoints": [f"PLAINTEXT://{host_of(broker_id)}:{PORT}"],
-            "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"},
-            "jmx_port": -1,
-            "timestamp": "1",
-            "features": {},
-        },
-        separators=(",", ":"),
-    ).encode()
+def _another_topic(response: m.LeaderAndIsrResponse) -> bool:
+    return any(
+        one.error_code == ErrorCode.INCONSISTENT_TOPIC_ID
+        for topic in response.topics
+        for one in topic.partition_errors
+    )

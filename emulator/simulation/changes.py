@@ -18,6 +18,17 @@ UNKNOWN: Final = frozenset({None, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CON
 """Errors, or None for no answer, after which a change may be committed all the same: a controller
 that stops to be one answers those who wait for a commit that it is not the controller.
 """
+AGAIN: Final = frozenset(
+    {
+        ErrorCode.TOPIC_ALREADY_EXISTS,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.INVALID_PARTITIONS,
+        ErrorCode.RESOURCE_NOT_FOUND,
+    }
+)
+"""Errors of a change that was made already: a broker repeats a request whose answer was lost."""
+THROUGH: Final = 0.5
+"""Share of requests that go through a broker; the others go straight to the controller."""
 K = TypeVar("K", bound=Hashable)
 
 
@@ -73,10 +84,10 @@ class Changes(Generic[K]):
         """
         self._busy.add(key)
 
-        def answered(answer: object | None) -> None:
+        def answered(answer: object | None, *, repeated: bool = False) -> None:
             self._busy.discard(key)
             error = error_of(answer)
-            if error in UNKNOWN:
+            if error in UNKNOWN or (repeated and error in AGAIN):
                 self._lost.add(key)
             else:
                 ensure(error == ErrorCode.NONE, "expected-answers", f"{key}: {error}")
@@ -85,4 +96,9 @@ class Changes(Generic[K]):
                 self.set += not removes
                 self.removed += removes
 
-        broker.ask(request, version, answered)
+        if self.rng.random() < THROUGH:
+            broker.ask_as_client(
+                request, version, lambda asked: answered(asked.answer, repeated=asked.repeated)
+            )
+        else:
+            broker.ask(request, version, answered)

@@ -40,7 +40,7 @@ class Hostile:
         return self._waiting > 0
 
     def one(self, brokers: list[SimulatedBroker]) -> None:
-        """Ask once, plainly or in an Envelope."""
+        """Ask once: through a broker, or the controller, plainly or in an Envelope."""
         broker = self.rng.choice(brokers)
         message, version = self.rng.choice(_KINDS)(self)
         self._waiting += 1
@@ -51,7 +51,11 @@ class Hostile:
             self.answered += answer is not None
             self._tell(f"{what} of a hostile client: {type(answer).__name__}")
 
-        if self.rng.random() < 0.3:
+        way = self.rng.random()
+        if way < 0.5:
+            broker.ask_as_client(message, version, lambda asked: answered(asked.answer))
+            return
+        if way < 0.8:
             header = RequestHeader(
                 api_key=declared(type(message))[1],
                 api_version=version,

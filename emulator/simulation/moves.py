@@ -11,6 +11,8 @@ from random import Random
 from typing import Final
 
 from emulator.simulation.broker import SimulatedBroker
+from emulator.simulation.caller import OnAnswer
+from emulator.simulation.changes import THROUGH
 from emulator.simulation.facts import Facts
 from emulator.simulation.violation import ensure
 from wire import messages as m
@@ -108,7 +110,7 @@ class Moves:
                         self.elected += 1
                         self._later(key, before[key], "election")
 
-        broker.ask(request, ELECT_VERSION, answered)
+        self._ask(broker, request, ELECT_VERSION, answered)
 
     def _move(self, broker: SimulatedBroker, chosen: list[tuple[str, int, Key]]) -> None:
         kinds = m.AlterPartitionReassignmentsRequest
@@ -134,7 +136,16 @@ class Moves:
                     ensure(code in MOVE_ERRORS, "expected-answers", f"reassignment: {code}")
                     self.moved += code == ErrorCode.NONE
 
-        broker.ask(kinds(topics=topics, timeout_ms=TIMEOUT_MS), REASSIGN_VERSION, answered)
+        request = kinds(topics=topics, timeout_ms=TIMEOUT_MS)
+        self._ask(broker, request, REASSIGN_VERSION, answered)
+
+    def _ask(
+        self, broker: SimulatedBroker, request: object, version: int, answered: OnAnswer
+    ) -> None:
+        if self.rng.random() < THROUGH:
+            broker.ask_as_client(request, version, lambda asked: answered(asked.answer))
+        else:
+            broker.ask(request, version, answered)
 
     def _target(self, ids: list[int], key: Key) -> list[int]:
         """The same brokers in another order, which leaves another one preferred, or any."""

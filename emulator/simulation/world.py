@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final, Protocol
 
-from emulator.broker.stand_in.observer import FollowedLog
 from emulator.metadata.metadata_version import Feature, MetadataVersion
 from emulator.net.control import ControlRequest
 from emulator.seam import Effect
 from emulator.simulation import settings, tree_check, zookeeper_mode
 from emulator.simulation.aftermath import Aftermath
-from emulator.simulation.broker import SimulatedBroker
+from emulator.simulation.broker import BrokerAsked, SimulatedBroker
+from emulator.simulation.broker_lives import BrokerLives
 from emulator.simulation.disk import SimulatedDisk
 from emulator.simulation.facts import Facts
 from emulator.simulation.host import Copy, Host
@@ -28,8 +28,8 @@ from emulator.simulation.scenario import Scenario
 from emulator.simulation.scheduler import EPOCH_MS, MS, Scheduler
 from emulator.simulation.traffic import Traffic
 from emulator.simulation.violation import ensure
-from emulator.simulation.zookeeper import ZooKeeperModel
 from emulator.simulation.zookeeper_server import ZooKeeperServer
+from emulator.simulation.zookeeper_watches import WatchedZooKeeper
 from emulator.zookeeper.ops import ZkOp
 
 RESTART_MS: Final = (5, 800)
@@ -55,6 +55,12 @@ class Onlooker(Protocol):
     def told(self, broker: SimulatedBroker, request: ControlRequest) -> None:
         """A broker has received a control request."""
 
+    def granted(self, broker: SimulatedBroker) -> None:
+        """A change of an ISR was granted to the leader that had asked for it."""
+
+    def passed_on(self, asked: BrokerAsked) -> None:
+        """A client has the answer of a broker, or none."""
+
 
 class World:
     """See the module's docstring."""
@@ -72,9 +78,7 @@ class World:
         self.aftermath = Aftermath(self.scheduler, self._place)
         """What faults have done, by the state of the driver."""
         self.network.on_lost = self.aftermath.lost_between
-        self._last_told: dict[tuple[int, str], tuple[ControlRequest, int]] = {}
-        """By broker and kind: the newest, and how many messages had been lost by then."""
-        model = ZooKeeperModel(Random(f"zookeeper {seed}"))
+        model = WatchedZooKeeper(Random(f"zookeeper {seed}"))
         self.tree = model.tree
         self._fill_tree()
         self.tree.changed.clear()
@@ -108,23 +112,28 @@ class World:
         """Times that somebody else has raised ``/controller_epoch`` since the last claim."""
         self.controller_deleted = False
         """Somebody else has deleted ``/controller`` since the last claim."""
-        self.departed: set[int] = set()
-        """Brokers that will not come back."""
-        self.unregistered: set[int] = set()
-        """Brokers that somebody has asked to unregister; the request may still be on its way."""
         self._lives = Random(f"lives {seed}")
-        self._broker_lives: dict[int, int] = {}
-        self._logs: dict[int, FollowedLog] = {}
         self._config = settings.configured(scenario)
         self._state = ""
-        self.brokers: dict[int, SimulatedBroker] = {}
         self.main = Host("controller", SimulatedDisk(settings.formatted(scenario)), Ledger())
         """The host that brokers talk to."""
         self.hosts = {"controller": self.main}
         self.zombies: list[Process] = []
         """Controllers that were paused and replaced, and may run again."""
+        self.lives = BrokerLives(
+            seed,
+            scenario,
+            self.scheduler,
+            self.network,
+            self.zookeeper,
+            self.aftermath,
+            lambda: self.ledger,
+            self.onlookers,
+        )
+        self.brokers = self.lives.now
+        self.departed = self.lives.departed
         self.traffic = Traffic(
-            seed, scenario, lambda: self.ledger.facts, self.able_brokers, self.scheduler
+            seed, scenario, lambda: self.ledger.facts, self.lives.able, self.scheduler
         )
 
     def _fill_tree(self) -> None:
@@ -144,7 +153,7 @@ class World:
         """Start the controller and the brokers."""
         self.start_process(self.main)
         for broker_id in range(self.scenario.brokers):
-            self.start_broker(broker_id)
+            self.lives.start(broker_id)
 
     def after_ms(self, delay_ms: float, action: Callable[[], None]) -> None:
         """Do something later."""
@@ -194,10 +203,6 @@ class World:
     def host_of(self, process_name: str) -> Host | None:
         """The host a process runs, or ran, on; None for one whose host has another life."""
         return self.hosts.get(process_name.partition("#")[0])
-
-    def able_brokers(self) -> list[SimulatedBroker]:
-        """Brokers that can pass a request on."""
-        return [b for b in self.brokers.values() if b.alive and b.epoch >= 0]
 
     # ---------------------------------------------------------------- controllers
     def start_process(self, host: Host) -> Process:
@@ -326,60 +331,3 @@ class World:
                     self.foreign_writes[op.path] += 1
         self.tree.changed.clear()
         return done
-
-    # ---------------------------------------------------------------- brokers
-    def start_broker(self, broker_id: int) -> None:
-        """Begin another life of a broker, unless it is to stay away."""
-        if broker_id in self.departed:
-            return
-        life = self._broker_lives[broker_id] = self._broker_lives.get(broker_id, 0) + 1
-        broker = SimulatedBroker(
-            broker_id,
-            life,
-            zookeeper_mode.CLUSTER_ID,
-            settings.CONTROLLER,
-            self._logs.setdefault(broker_id, FollowedLog()),
-            self.tree,
-            self.scheduler,
-            self.network,
-            Random(self._lives.getrandbits(64)),
-            told=self._told,
-            fetched=self._fetched,
-            forgotten=self._forgotten,
-        )
-        self.brokers[broker_id] = broker
-
-        def start() -> None:
-            if broker.alive:
-                broker.start()
-
-        self.after_ms(self._lives.randint(0, 200), start)
-
-    def _fetched(self, offset: int, epoch: int, value: bytes) -> None:
-        self.ledger.fetched(offset, epoch, value)
-
-    def _forgotten(self, broker: SimulatedBroker) -> None:
-        """Right if it was unregistered; then it is started again."""
-        known = self.facts.brokers.get(broker.id)
-        gone = known is None or known.epoch != broker.epoch
-        what = f"the registration of {broker.name} with epoch {broker.epoch} was forgotten"
-        ensure(gone and broker.id in self.unregistered, "answered-is-committed", what)
-        self.after_ms(0, lambda: self.kill_broker(broker) if broker.alive else None)
-
-    def _told(self, broker: SimulatedBroker, request: ControlRequest) -> None:
-        kind = (broker.id, type(request).__name__)
-        lost = self.aftermath.happenings["lost", "broker"]
-        before, lost_before = self._last_told.get(kind, (None, 0))
-        if before == request and lost > lost_before:  # else the same is to be said again
-            self.aftermath.happened("repeated", "broker")
-        self._last_told[kind] = (request, lost)
-        for one in self.onlookers:
-            one.told(broker, request)
-
-    def kill_broker(self, broker: SimulatedBroker) -> None:
-        """SIGKILL; its znode goes, then it starts again, unless it is to stay away."""
-        self.scheduler.tell(broker.name, "killed")
-        broker.die()
-        gone_ms = self._lives.randint(10, 2_000)
-        self.after_ms(gone_ms, lambda: self.tree.end_session(broker.session_id))
-        self.after_ms(gone_ms + 10, lambda: self.start_broker(broker.id))

@@ -9,8 +9,8 @@ from emulator.seam import Close, Effect, Send
 from emulator.simulation.aftermath import What, Where
 from emulator.simulation.network import Address, Network
 from emulator.simulation.scheduler import MS, Scheduler
-from emulator.simulation.zookeeper import ZooKeeperModel
 from emulator.simulation.zookeeper_answers import AnswerJudge
+from emulator.simulation.zookeeper_watches import WatchedZooKeeper
 
 ADDRESS: Address = ("zookeeper", 2181)
 SERVICE_US = (100, 2 * MS)
@@ -27,7 +27,7 @@ class ZooKeeperServer:
 
     def __init__(  # noqa: PLR0917  # what a server is, and what it runs in
         self,
-        model: ZooKeeperModel,
+        model: WatchedZooKeeper,
         scheduler: Scheduler,
         network: Network,
         rng: Random,
@@ -44,6 +44,8 @@ class ZooKeeperServer:
         self._judge = AnswerJudge(happened)
         self._waiting: list[Callable[[], None]] = []
         self._clients: dict[int, str] = {}
+        self._owners: dict[int, str] = {}
+        """By session: who has it."""
         self._serving = False
         self._expiry_ms: int | None = None
         self.swallow_replies = 0
@@ -94,12 +96,28 @@ class ZooKeeperServer:
         self._waiting.clear()
         self._perform(self.model.restart(self._scheduler.now_ms))
 
-    def expire_sessions(self, spared: frozenset[int]) -> None:
-        """End every session but the spared ones."""
+    def expire_sessions(self, *, brokers: bool) -> None:
+        """End every session; ``brokers``: also those of brokers."""
         for session_id in self.model.session_ids:
-            if session_id not in spared:
+            if brokers or not _is_broker(self._owners.get(session_id, "")):
                 self._scheduler.tell(self.name, "session expired")
                 self._perform(self.model.expire(session_id))
+
+    def expire_sessions_of(self, client: str) -> None:
+        """End the sessions of a client that is dead, as soon as the server runs."""
+
+        def expire() -> None:
+            for session_id in self.model.session_ids:
+                if self._owners.get(session_id) == client:
+                    self._perform(self.model.expire(session_id))
+
+        self._do(expire)
+
+    @property
+    def has_request_of_a_controller(self) -> bool:
+        """Whether a controller's request waits to be served."""
+        conns = self.model.waiting_conns
+        return any(not _is_broker(self._clients.get(conn, "")) for conn in conns)
 
     # ---------------------------------------------------------------- serving
     def _do(self, action: Callable[[], None]) -> None:
@@ -127,7 +145,10 @@ class ZooKeeperServer:
         client = self._clients.get(self.model.next_conn, "")
         frame = self.model.next_frame
         effects = self.model.step(self._scheduler.now_ms)
-        self._judge.judge(frame, effects)
+        if not _is_broker(client):
+            self._judge.judge(frame, effects)
+        if self.model.session_served:
+            self._owners.setdefault(self.model.session_served, client)
         self._perform(effects)
         self._watch(client)
         self._wake()
@@ -141,7 +162,7 @@ class ZooKeeperServer:
     def _perform(self, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:
-                case Send(conn, _) if self.swallow_replies:
+                case Send(conn, _) if self.swallow_replies and not self._of_broker(conn):
                     self.swallow_replies -= 1
                     self._happened("lost", "zookeeper")
                     self._scheduler.tell(self.name, "a reply is lost with its connection")
@@ -153,3 +174,10 @@ class ZooKeeperServer:
                     self._network.close(self, conn)
                 case _:
                     raise TypeError(f"unknown effect {effect!r}")
+
+    def _of_broker(self, conn: int) -> bool:
+        return _is_broker(self._clients.get(conn, ""))
+
+
+def _is_broker(client: str) -> bool:
+    return client.startswith("broker")

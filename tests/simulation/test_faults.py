@@ -36,11 +36,11 @@ def test_a_broker_is_started_again_if_it_was_unregistered_and_may_not_be_forgott
     """As when the request arrives late: the broker was away, has come back and registered."""
     world = World(1, Scenario())
     world.begin()
-    while len(world.able_brokers()) < 3:
+    while len(world.lives.able()) < 3:
         world.scheduler.step()
     gone, other, _ = world.brokers.values()
     if known:
-        world.unregistered.add(gone.id)
+        world.lives.unregistered.add(gone.id)
     other.ask(m.UnregisterBrokerRequest(broker_id=gone.id), 0, lambda _: None)
 
     def until_it_is_gone() -> None:

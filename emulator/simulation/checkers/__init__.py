@@ -10,7 +10,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from emulator.simulation.checkers.answers import AnsweredIsCommitted, HandlersCope
+from emulator.simulation.checkers.answers import (
+    AnsweredIsCommitted,
+    HandlersCope,
+    PassedOnUntilTimeout,
+)
 from emulator.simulation.checkers.base import Checker
 from emulator.simulation.checkers.brokers import BrokersAgree, ToldCommitted, ToldOnlyRegistered
 from emulator.simulation.checkers.chain import ChainAgrees, EpochsGrow, OneWriter
@@ -32,6 +36,7 @@ ALL: Final[tuple[type[Checker], ...]] = (
     ToldCommitted,
     AnsweredIsCommitted,
     HandlersCope,
+    PassedOnUntilTimeout,
     BrokersAgree,
 )
 """In the order in which they are called."""

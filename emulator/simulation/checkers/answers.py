@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from emulator.seam import Effect, Log
+from emulator.simulation.broker import FAILED, BrokerAsked, SimulatedBroker
+from emulator.simulation.broker_settings import REQUEST_MS
 from emulator.simulation.checkers.base import Checker
 from emulator.simulation.process import Process
-from emulator.simulation.violation import Violated
+from emulator.simulation.violation import Violated, ensure
+from wire.errors import ErrorCode
 
-FAILED: Final = "a request failed with an internal error"
-"""The event that the log tells of a request whose handler raised, or whose answer did not fit."""
+TIMED_OUT: Final = ErrorCode.REQUEST_TIMED_OUT
+LATEST_MS: Final = 2 * REQUEST_MS + 1_000
+"""A request may wait so long, be sent then, and wait as long for its answer."""
 
 
 class HandlersCope(Checker):
@@ -31,6 +35,13 @@ class AnsweredIsCommitted(Checker):
 
     name = "answered-is-committed"
 
+    def granted(self, broker: SimulatedBroker) -> None:
+        """An ISR that a leader was granted is in the log."""
+        for hosted in broker.replicas.led:
+            known = self.world.facts.partition(hosted.topic_id, hosted.key[1])
+            late = known is not None and known.partition_epoch < hosted.partition.partition_epoch
+            ensure(not late, self.name, f"{broker.name} leads {hosted}, the log says {known}")
+
     def unrest(self) -> str:
         """Nobody waits for an answer."""
         waiting = self.world.traffic.waiting
@@ -39,3 +50,39 @@ class AnsweredIsCommitted(Checker):
     def ended(self) -> None:
         """Compare what clients were promised."""
         self.world.traffic.load.compare()
+
+
+class PassedOnUntilTimeout(Checker):
+    """I14: a broker looks for the controller until the time of a request is over.
+
+    So no client is told that somebody is not the controller, none that its time is over while it
+    is not, and none waits for longer.
+    """
+
+    name = "passed-on-until-timeout"
+
+    def passed_on(self, asked: BrokerAsked) -> None:
+        """Judge what a client got, and when."""
+        what = f"{type(asked.message).__name__} through {asked.broker.name}"
+        said = asked.answer
+        codes = error_codes(said)
+        ensure(ErrorCode.NOT_CONTROLLER not in codes, self.name, f"{what}: NOT_CONTROLLER")
+        if said is None or asked.waited_ms is None:
+            return
+        waited = f"{what}: answered after {asked.waited_ms} ms"
+        ensure(asked.waited_ms <= LATEST_MS, self.name, waited)
+        least_ms = min(getattr(asked.message, "timeout_ms", 0), REQUEST_MS)
+        early = TIMED_OUT in codes and asked.waited_ms < least_ms
+        ensure(not early, self.name, f"{waited}: timed out")
+
+
+def error_codes(message: Any) -> set[int]:
+    """Every error code in a response, at any depth."""
+    found: set[int] = set()
+    for name in getattr(type(message), "__struct_fields__", ()):
+        value = getattr(message, name)
+        if name == "error_code":
+            found.add(value)
+        elif isinstance(value, list):
+            found.update(*map(error_codes, value))
+    return found

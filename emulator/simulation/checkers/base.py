@@ -7,7 +7,7 @@ from typing import Final
 
 from emulator.net.control import ControlRequest
 from emulator.seam import Effect
-from emulator.simulation.broker import SimulatedBroker
+from emulator.simulation.broker import BrokerAsked, SimulatedBroker
 from emulator.simulation.process import Process
 from emulator.simulation.world import World
 
@@ -40,6 +40,12 @@ class Checker:
 
     def told(self, broker: SimulatedBroker, request: ControlRequest) -> None:
         """A broker has received a control request."""
+
+    def granted(self, broker: SimulatedBroker) -> None:
+        """A change of an ISR was granted to the leader that had asked for it."""
+
+    def passed_on(self, asked: BrokerAsked) -> None:
+        """A client has the answer of a broker, or none."""
 
     def unrest(self) -> str:
         """What has not come to rest yet; empty when all has."""

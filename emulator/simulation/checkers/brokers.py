@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+from typing import Any, Final
 
-from emulator.broker.view import Known, View
 from emulator.net.control import TYPE_FULL, ControlRequest
 from emulator.simulation.broker import SimulatedBroker
 from emulator.simulation.checkers.base import Checker
-from emulator.simulation.facts import Facts
+from emulator.simulation.facts import Facts, PartitionFacts
 from emulator.simulation.violation import Violated, ensure
 from emulator.simulation.world import World
 from wire import messages as m
 from wire.text import uuid_text
 
+COMPARED: Final = ("leader", "leader_epoch", "isr", "partition_epoch", "replicas")
 DELAY_MS_MAX = 100
 """How long a request is on its way to a broker, if the network is not slow."""
 
@@ -128,9 +129,9 @@ class BrokersAgree(Checker):
         for broker in self.world.brokers.values():
             if broker.id in self.world.departed:
                 continue
-            if not broker.alive or broker.fenced:
-                return f"{broker.name} is fenced"
-            if found := _differences(broker.view, facts):
+            if not broker.alive:
+                return f"{broker.name} is not there"
+            if found := _differences(broker, facts):
                 return f"{broker.name}: {found}"
         fenced = [one.id for one in facts.brokers.values() if one.fenced]
         waiting = [one for one in fenced if one not in self.world.departed]
@@ -149,22 +150,40 @@ def _leaderless(facts: Facts) -> str:
     return ""
 
 
-def _differences(view: View, facts: Facts) -> str:
-    wanted = {
-        (topic.name, index): Known(
-            topic.id, p.leader, p.leader_epoch, p.isr, p.partition_epoch, p.replicas
-        )
+def _differences(broker: SimulatedBroker, facts: Facts) -> str:
+    """What a broker would tell clients, and hosts, and is not so; or empty."""
+    told = 0
+    for topic in broker.topics:
+        known = facts.topics.get(topic.id)
+        if known is None or known.name != topic.name:
+            return f"believes in topic {topic.name} ({topic.id.hex()})"
+        for index, p in topic.partitions.items():
+            told += 1
+            if found := _difference(p, known.partitions.get(index)):
+                return f"partition {topic.name}-{index}: {found}"
+    wanted = sum(len(topic.partitions) for topic in facts.topics.values())
+    if told != wanted:
+        return f"knows {told} of {wanted} partitions"
+    for hosted in broker.replicas:
+        want = facts.partition(hosted.topic_id, hosted.key[1])
+        if found := _difference(hosted.partition, want):
+            return f"replica {hosted.key}: {found}"
+    placed = sum(
+        broker.id in p.replicas
         for topic in facts.topics.values()
-        for index, p in topic.partitions.items()
-    }
-    hosted = {key: one for key, one in wanted.items() if view.broker_id in one.replicas}
-    for what, have, want in (
-        ("partition", view.partitions, wanted),
-        ("replica", view.replicas, hosted),
-    ):
-        if have != want:
-            key = next(k for k in sorted({*have, *want}) if have.get(k) != want.get(k))
-            return f"{what} {key}: believes {have.get(key)}, is {want.get(key)}"
-    if view.live != frozenset(facts.brokers):
-        return f"believes {sorted(view.live)} live, is {sorted(facts.brokers)}"
+        for p in topic.partitions.values()
+    )
+    if len(broker.replicas) != placed:
+        return f"hosts {len(broker.replicas)} replicas of {placed}"
+    if broker.live != frozenset(facts.brokers):
+        return f"believes {sorted(broker.live)} live, is {sorted(facts.brokers)}"
     return ""
+
+
+def _difference(p: Any, want: PartitionFacts | None) -> str:
+    """Between a partition as a broker knows it, and as it is; or empty."""
+    if want is None:
+        return "is not there"
+    have = tuple(getattr(p, name) for name in COMPARED)
+    is_so = tuple(getattr(want, name) for name in COMPARED)
+    return "" if have == is_so else f"believes {have}, is {is_so}"

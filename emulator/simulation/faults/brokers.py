@@ -6,44 +6,31 @@ from emulator.simulation.broker import SimulatedBroker
 from emulator.simulation.faults.strike import Strike
 from wire import messages as m
 
-HEARTBEAT_VERSION = 1
-
 
 def broker_death(strike: Strike) -> None:
     """SIGKILL of a broker; it comes back, at times before its session is over."""
     broker = _one(strike)
     if broker.alive:
-        strike.world.kill_broker(broker)
+        strike.world.lives.kill(broker)
 
 
 def broker_shutdown(strike: Strike) -> None:
-    """A controlled shutdown: the broker asks until it may go, then comes back."""
+    """SIGTERM: the broker asks until it may go, then comes back; patience ends at some time."""
     broker = _one(strike)
     if not broker.alive or broker.epoch < 0:
         return
     strike.tell(f"{broker.name} wants to shut down")
+    broker.shut_down()
 
-    def ask(tries: int) -> None:
+    def look(tries: int) -> None:
         if not broker.alive:
             return
-        request = m.BrokerHeartbeatRequest(
-            broker_id=broker.id,
-            broker_epoch=broker.epoch,
-            current_metadata_offset=max(0, strike.world.facts.offset),
-            want_shut_down=True,
-        )
+        if tries:
+            strike.after_ms(100, lambda: look(tries - 1))
+        else:
+            strike.world.lives.kill(broker)
 
-        def answered(answer: object | None) -> None:
-            may = isinstance(answer, m.BrokerHeartbeatResponse) and answer.should_shut_down
-            if may or not tries:
-                if broker.alive:
-                    strike.world.kill_broker(broker)
-            else:
-                strike.after_ms(100, lambda: ask(tries - 1))
-
-        broker.ask(request, HEARTBEAT_VERSION, answered)
-
-    ask(20)
+    look(strike.rng.randint(20, 100))
 
 
 def broker_leaves(strike: Strike) -> None:
@@ -55,14 +42,14 @@ def broker_leaves(strike: Strike) -> None:
     broker = strike.rng.choice(left)
     world.departed.add(broker.id)
     if broker.alive:
-        world.kill_broker(broker)
+        world.lives.kill(broker)
 
     def unregister(tries: int) -> None:
-        others = world.able_brokers()
+        others = world.lives.able()
         registered = world.facts.brokers.get(broker.id)
         if registered is None or broker.id not in world.departed or not tries:
             return
-        world.unregistered.add(broker.id)
+        world.lives.unregistered.add(broker.id)
         if others:
             request = m.UnregisterBrokerRequest(broker_id=broker.id)
             strike.rng.choice(others).ask(request, 0, lambda _: None)
@@ -71,7 +58,7 @@ def broker_leaves(strike: Strike) -> None:
     def come_back() -> None:
         if not world.traffic.begun:
             world.departed.discard(broker.id)
-            world.start_broker(broker.id)
+            world.lives.start(broker.id)
 
     strike.after_ms(strike.rng.randint(6_000, 15_000), come_back)
     if strike.rng.random() < 0.7:

@@ -54,9 +54,13 @@ def delayed_bytes(strike: Strike) -> None:
 
 
 def broker_cut(strike: Strike) -> None:
-    """A controller's channel to a broker, or a broker's to the controller, breaks."""
+    """A connection of a broker breaks: to the controller, from it, or to ZooKeeper."""
     network = strike.world.network
-    links = [*network.between("controller", "broker"), *network.between("broker", "controller")]
+    links = [
+        *network.between("controller", "broker"),
+        *network.between("broker", "controller"),
+        *network.between("broker", "zookeeper"),
+    ]
     if links:
         network.cut(strike.rng.choice(links))
 

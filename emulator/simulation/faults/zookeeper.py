@@ -34,8 +34,8 @@ def zookeeper_restart(strike: Strike) -> None:
 
 
 def session_expiry(strike: Strike) -> None:
-    """ZooKeeper ends the controller's session."""
-    strike.world.zookeeper.expire_sessions(frozenset())
+    """ZooKeeper ends the controllers' sessions, at times those of brokers too."""
+    strike.world.zookeeper.expire_sessions(brokers=strike.rng.random() < 0.3)
 
 
 def foreign_write(strike: Strike) -> None:
@@ -58,7 +58,7 @@ def both_counters(strike: Strike) -> None:
     times = strike.rng.choice((1, 1, 2))
 
     def underway() -> bool:
-        return world.zookeeper.model.pending_count > 0 and not world.zookeeper.frozen
+        return world.zookeeper.has_request_of_a_controller and not world.zookeeper.frozen
 
     def write() -> None:
         world.counters_feigned = True
