@@ -3,6 +3,8 @@
 import itertools
 from dataclasses import replace
 
+from emulator.broker import controller_channel
+from emulator.broker.controller_channel import ControllerChannel
 from emulator.controller import registry
 from emulator.controller.machine import Controller
 from emulator.metadata.history import History
@@ -116,3 +118,18 @@ def _answering_at_once(real):
             self._purgatory.add = add
 
     return perform
+
+
+def test_a_broker_that_tells_its_clients_who_is_not_the_controller(simulate, monkeypatch):
+    monkeypatch.setattr(controller_channel, "says", lambda *_: False)
+    deposed = Scenario(faults=("epoch-bumped",) * 2, changes=60, change_every_ms=40)
+    assert broken(simulate, deposed, seeds=3) in {"passed-on-until-timeout", "expected-answers"}
+
+
+def test_a_broker_that_gives_up_before_the_time_of_a_request_is_over(simulate, monkeypatch):
+    monkeypatch.setattr(ControllerChannel, "_expires_ms", property(_at_once))
+    assert broken(simulate, seeds=4) == "passed-on-until-timeout"
+
+
+def _at_once(self):
+    return self._queue[0].put_ms + 10 if self._queue else None
