@@ -12,6 +12,7 @@ from emulator.broker.zookeeper_side import ZooKeeperSide
 from emulator.controller.failures import api_name
 from emulator.trace import broker_metrics as metric
 from emulator.trace import metrics as common
+from emulator.trace.exposition import one_label
 from emulator.trace.metric import Metric
 
 STATUS_SCHEMA: Final = 1
@@ -94,7 +95,8 @@ def metrics(node: BrokerNode, now_ms: int) -> dict[Metric, Any]:
             (api_name(key), error, place): count
             for (key, error, place), count in sorted(node.failures.total.items())
         },
-        common.CONNECTIONS: {("broker",): node.connections.open_count},
+        common.CONNECTIONS: one_label(node.connections.open_by_listener),
+        common.CONNECTIONS_ACCEPTED: one_label(node.connections.accepted_total),
         common.CONNECTIONS_REFUSED: {
             ("nonsense",): node.connections.refused_total,
             ("limit",): node.connections.turned_away_total,

@@ -30,7 +30,8 @@ from emulator.node import introspection, recovery
 from emulator.node.machine import Node
 from emulator.raft.errors import RecoveryError
 from emulator.seam import Halt, Log
-from emulator.trace.exposition import exposition
+from emulator.trace import metrics as metric
+from emulator.trace.exposition import exposition, one_label
 from emulator.trace.rows import SCHEMA_VERSION, GaugeRow, Row, RunRow, StallRow
 from emulator.zookeeper.client import TLS
 
@@ -71,7 +72,9 @@ class NodeProcess:
         self.faults = faults
         self.http_port = -1
         """Where metrics and status are served; -1: nowhere."""
-        self._gauges_due_ns = 0
+        self.stalls = 0
+        """How often the event loop was late by more than ``STALL_MS_MIN``."""
+        self._disk = disk
         files = disk.read_all()
         identity = recovery.identity(config, files)
         self.shell: Shell | None = None
@@ -154,6 +157,10 @@ class NodeProcess:
     def _endpoint(self) -> serving.HttpEndpoint:
         def metrics() -> str:
             values = introspection.metrics(self.node, self.clock.now_ms())
+            values[metric.LOG_SYNC_MS] = self._disk.sync_ms
+            values[metric.LOOP_STALLS] = self.stalls
+            written = {} if self.trace is None else self.trace.rows_total
+            values[metric.TRACE_ROWS] = one_label(written)
             return exposition(values, active=self.node.active)
 
         config = self.config
@@ -170,10 +177,12 @@ class NodeProcess:
             before_ns = self.clock.now_ns()
             await asyncio.sleep(GAUGE_INTERVAL_S)
             now_ns = self.clock.now_ns()
+            late_ns = now_ns - before_ns - interval_ns
+            stalled = late_ns > STALL_MS_MIN * 1_000_000
+            self.stalls += stalled
             if self.trace is None:
                 continue
-            late_ns = now_ns - before_ns - interval_ns
-            if late_ns > STALL_MS_MIN * 1_000_000:
+            if stalled:
                 self.trace.append(StallRow(begin_ns=now_ns - late_ns, end_ns=now_ns))
             for gauge, value in introspection.gauges(self.node, self.clock.now_ms()).items():
                 self.trace.append(GaugeRow(time_ns=now_ns, gauge=gauge, value=value))

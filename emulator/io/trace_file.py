@@ -82,6 +82,8 @@ class TraceFile:
         self._block_rows = limits.block_rows
         self._clock = clock
         self._blocks: dict[type[msgspec.Struct], list[rows.Row]] = {kind: [] for kind in _KINDS}
+        self.rows_total: dict[str, int] = dict.fromkeys(rows.TABLE_OF.values(), 0)
+        """Rows handed to the writer thread, by table."""
         self.dropped_rows = 0
         """Rows dropped because the disk was a thousand blocks behind: the trace has gaps."""
         self._thread = threading.Thread(target=self._writer.run, name="trace", daemon=True)
@@ -116,7 +118,7 @@ class TraceFile:
         """
         if self._thread.is_alive():
             for kind, block in self._blocks.items():
-                self._writer.inbox.put(_Block(kind, block, self._clock()))
+                self._put(kind, block)
             self._blocks = {kind: [] for kind in _KINDS}
             self._writer.inbox.put(None)
             self._thread.join()
@@ -127,9 +129,13 @@ class TraceFile:
         self._blocks[kind] = []
         if self._writer.inbox.qsize() < _BACKLOG_BLOCKS:
             # An empty block is handed over too: it makes the thread check the age of its file.
-            self._writer.inbox.put(_Block(kind, block, self._clock()))
+            self._put(kind, block)
         else:
             self.dropped_rows += len(block)
+
+    def _put(self, kind: type[msgspec.Struct], block: list[rows.Row]) -> None:
+        self._writer.inbox.put(_Block(kind, block, self._clock()))
+        self.rows_total[rows.TABLE_OF[kind]] += len(block)
 
 
 _KINDS: Final = tuple(rows.TABLE_OF)

@@ -50,8 +50,9 @@ class _Inbound:
 class Connections:
     """Every accepted connection of one node.
 
-    ``requests_total`` (by API key), ``refused_total`` (closed for nonsense), ``turned_away_total``
-    (over a limit) and ``idle_total`` (closed for being idle) are for the metrics.
+    ``requests_total`` (by API key), ``accepted_total`` (by listener), ``refused_total`` (closed for
+    nonsense), ``turned_away_total`` (over a limit) and ``idle_total`` (closed for being idle) are
+    for the metrics.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Connections:
         self._behind: dict[int, None] = {}
         self._next_request_id = 0
         self.requests_total: dict[int, int] = {}
+        self.accepted_total: dict[str, int] = {}
         self.refused_total = 0
         self.turned_away_total = 0
         self.idle_total = 0
@@ -79,6 +81,14 @@ class Connections:
     def open_count(self) -> int:
         """Connections open now."""
         return len(self._open)
+
+    @property
+    def open_by_listener(self) -> dict[str, int]:
+        """The same by listener, for all that ever had a connection."""
+        counts = dict.fromkeys(self.accepted_total, 0)
+        for inbound in self._open.values():
+            counts[inbound.listener] += 1
+        return counts
 
     def owns(self, conn: int) -> bool:
         """Whether the id is one of an open accepted connection."""
@@ -95,6 +105,7 @@ class Connections:
         self._full = False
         reader = FrameReader(self._frame_bytes_max)
         self._open[event.conn] = _Inbound(event.listener, event.peer_address, reader)
+        self.accepted_total[event.listener] = self.accepted_total.get(event.listener, 0) + 1
         return []
 
     @property

@@ -11,19 +11,22 @@ from typing import Any, Final
 
 from emulator.controller.failures import api_name
 from emulator.metadata.image import Image
+from emulator.metadata.migration_state import MigrationState
 from emulator.migration.driver import MigrationDriver
 from emulator.migration.status import Waiting
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.migration.zk_tree import acls
 from emulator.node.machine import Node
 from emulator.trace import metrics as metric
-from emulator.trace.exposition import Value
+from emulator.trace.exposition import Value, one_label
 from emulator.trace.metric import Metric
 from emulator.zookeeper.client import ZkClient
 from wire.errors import ErrorCode
 
 STATUS_SCHEMA: Final = 1
 """Version of the JSON of ``/status``; raised when a field changes its meaning or goes away."""
+
+_LATE_HEARTBEAT: Final = "BrokerHeartbeat", str(ErrorCode.REQUEST_TIMED_OUT.value)
 
 
 def status(node: Node, now_ms: int) -> dict[str, Any]:
@@ -126,9 +129,11 @@ def metrics(node: Node, now_ms: int) -> dict[Metric, Any]:
     """All metrics that this node has values for."""
     image = node.controller.stable
     brokers = list(image.brokers.values())
+    counters = node.counters
     values: dict[Metric, Any] = {
         metric.ACTIVE_CONTROLLER_COUNT: int(node.active),
         metric.ZK_MIGRATION_STATE: int(image.migration_state),
+        metric.METADATA_TYPE: _metadata_type(node, image.migration_state),
         metric.FEATURES: {
             (name, str(level)): 1 for name, level in sorted(image.finalised_features.items())
         },
@@ -145,21 +150,27 @@ def metrics(node: Node, now_ms: int) -> dict[Metric, Any]:
         metric.ZK_WRITE_BLOCKING_KRAFT_TOTAL_MS: node.controller.gate.total_ms(now_ms),
         metric.ZK_WRITE_BLOCKING_KRAFT_UNION_MS: node.controller.gate.union_ms(now_ms),
         metric.ZK_BLOCKED_OPERATIONS: len(node.controller.gate),
-        metric.REQUESTS_WAITING: node.counters.waiting,
-        metric.LONGEST_STEP_MS: {("any",): node.counters.longest_step_ns / 1e6},
+        metric.REQUESTS_WAITING: counters.waiting,
+        metric.LONGEST_STEP_MS: {("any",): counters.longest_step_ns / 1e6},
         metric.REQUESTS: {
-            (api_name(key), "no"): count
-            for key, count in sorted(node.connections.requests_total.items())
+            (api_name(key), "yes" if forwarded else "no"): count
+            for (key, forwarded), count in sorted(counters.answered.items())
+        },
+        metric.REQUEST_LATENCY_MS: {
+            (api_name(key),): latency for key, latency in sorted(counters.latency_ms.items())
         },
         metric.REQUEST_ERRORS: {
             (api, _error_name(code)): count
-            for (api, code), count in sorted(node.counters.request_errors.items())
+            for (api, code), count in sorted(counters.request_errors.items())
         },
+        metric.TIMED_OUT_BROKER_HEARTBEAT_COUNT: counters.request_errors.get(_LATE_HEARTBEAT, 0),
+        metric.NEW_ACTIVE_CONTROLLERS_COUNT: counters.elections,
         metric.REQUEST_FAILURES: {
             (api_name(key), error, place): count
             for (key, error, place), count in sorted(node.controller.answers.failures.total.items())
         },
-        metric.CONNECTIONS: {("controller",): node.connections.open_count},
+        metric.CONNECTIONS: one_label(node.connections.open_by_listener),
+        metric.CONNECTIONS_ACCEPTED: one_label(node.connections.accepted_total),
         metric.CONNECTIONS_REFUSED: {
             ("nonsense",): node.connections.refused_total,
             ("limit",): node.connections.turned_away_total,
@@ -170,6 +181,14 @@ def metrics(node: Node, now_ms: int) -> dict[Metric, Any]:
         values |= _migration_metrics(node.driver, now_ms)
         values[metric.ZK_SESSIONS] = node.zk.generation
     return values
+
+
+def _metadata_type(node: Node, state: MigrationState) -> int:
+    """1: ZooKeeper has the metadata, 2: the log has, 3: both. Source: KIP-866, Metrics."""
+    if state is MigrationState.MIGRATION:
+        return 3
+    waiting = state is MigrationState.PRE_MIGRATION or (not state and node.driver is not None)
+    return 1 if waiting else 2
 
 
 def _migration_metrics(driver: MigrationDriver, now_ms: int) -> Mapping[Metric, Any]:
@@ -188,8 +207,8 @@ def _migration_metrics(driver: MigrationDriver, now_ms: int) -> Mapping[Metric, 
         metric.ZK_WRITE_BEHIND_BYTES: found.bound.counted_bytes,
         metric.ZK_WRITE_SNAPSHOT_TIME_MS: behind.confirmations.snapshot_time_ms,
         metric.ZK_WRITE_DELTA_TIME_MS: behind.confirmations.delta_time_ms,
-        metric.ZK_MULTIS: {(result,): n for result, n in sorted(pipeline.multis.items())},
-        metric.ZK_MULTI_OPS: {(kind,): n for kind, n in sorted(pipeline.multi_ops.items())},
+        metric.ZK_MULTIS: one_label(pipeline.multis),
+        metric.ZK_MULTI_OPS: one_label(pipeline.multi_ops),
         metric.ZK_MULTI_BYTES: pipeline.multi_bytes,
         metric.ZK_MULTI_LATENCY_MS: pipeline.multi_latency_ms,
         metric.ZK_MULTIS_IN_FLIGHT: pipeline.in_flight,

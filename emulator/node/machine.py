@@ -17,7 +17,7 @@ from emulator.config.load import Config
 from emulator.config.reading import INT_MAX
 from emulator.controller.answers import EncodedReply
 from emulator.controller.context import Call
-from emulator.controller.failures import api_name, failure_line
+from emulator.controller.failures import failure_line
 from emulator.controller.machine import Controller
 from emulator.controller.registry import advertised, refused
 from emulator.controller.supported import supported_features
@@ -182,6 +182,7 @@ class Node:
     def start(self, now_ms: int) -> list[Effect]:
         """Open the epoch, write the activation records, begin to connect to ZooKeeper."""
         effects = self.raft.start(now_ms)
+        self.counters.elections += 1
         start = self.raft.epoch_start_offset
         self.history.skip(start, start, self.raft.leader_epoch)
         effects.append(
@@ -351,11 +352,10 @@ class Node:
         if effects and not self.connections.owns(reply.ticket.conn):
             self._left.add(reply.ticket.conn)
         error = error_of(reply)
-        if error:
-            key = (api_name(reply.call.header.api_key), str(error))
-            self.counters.request_errors[key] = self.counters.request_errors.get(key, 0) + 1
+        answered_ns = self._stamp()
+        self.counters.note_answer(reply, error, answered_ns)
         if self._tracing:
-            effects.append(Row(request_row(reply, error, self._stamp())))
+            effects.append(Row(request_row(reply, error, answered_ns)))
         return effects
 
     def _stop_if_drained(self, now_ms: int) -> list[Effect]:

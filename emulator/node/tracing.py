@@ -14,21 +14,44 @@ from emulator.controller.context import Call
 from emulator.controller.failures import api_name
 from emulator.controller.gate import Blocked
 from emulator.migration.dual_write.modes import Mode
+from emulator.trace.distribution import Distribution
 from emulator.trace.rows import BlockCause, BlockEnd, BlockRow, RequestRow
 from wire import messages as m
 from wire.errors import DecodeError
 from wire.frame import RequestHeader, split_request
+
+LONG_POLLS: Final = frozenset({1})
+"""Fetch waits for news: how long says nothing about this node."""
 
 
 @dataclass(slots=True)
 class NodeCounters:
     """Plain numbers for the metrics."""
 
+    answered: dict[tuple[int, bool], int] = field(default_factory=dict)
+    """By API key, and whether the request came in an Envelope."""
+    latency_ms: dict[int, Distribution] = field(default_factory=dict)
+    """By API key, without long polls."""
     request_errors: dict[tuple[str, str], int] = field(default_factory=dict)
     """By API and error code."""
+    elections: int = 0
+    """How often a leader was elected while this process ran."""
     waiting: int = 0
     """Requests received and not answered."""
     longest_step_ns: int = 0
+
+    def note_answer(self, reply: EncodedReply, error: int, answered_ns: int) -> None:
+        """Count one answer, by the API inside an Envelope."""
+        key = reply.call.header.api_key
+        count = key, reply.call.outer is not None
+        self.answered[count] = self.answered.get(count, 0) + 1
+        if key not in LONG_POLLS:
+            if key not in self.latency_ms:
+                self.latency_ms[key] = Distribution()
+            self.latency_ms[key].observe((answered_ns - reply.ticket.received_ns) / 1e6)
+        if error:
+            named = api_name(key), str(error)
+            self.request_errors[named] = self.request_errors.get(named, 0) + 1
 
 
 _CAUSES: Final = {

@@ -64,6 +64,15 @@ def _families(metric: Metric, value: Value | Mapping[tuple[str, ...], Value]) ->
         yield _compatible(name, metric, about, samples)
 
 
+def one_label(counts: Mapping[str, Value]) -> dict[tuple[str, ...], Value]:
+    """The values of a metric with one label, in the order of the label's values.
+
+    >>> one_label({"ok": 2, "lost": 1})
+    {('lost',): 1, ('ok',): 2}
+    """
+    return {(label,): count for label, count in sorted(counts.items())}
+
+
 def _labelled(
     metric: Metric, value: Value | Mapping[tuple[str, ...], Value]
 ) -> list[tuple[dict[str, str], Value]]:

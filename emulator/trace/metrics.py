@@ -270,13 +270,13 @@ LOG_SYNC_MS = Metric(
 )
 NEW_ACTIVE_CONTROLLERS_COUNT = Metric(
     "kraft_bridge_new_active_controllers_count",
-    "Leader elections that this node observed.",
+    "Leader elections that this process has seen.",
     source=_QUORUM,
     bean=_bean("NewActiveControllersCount"),
 )
 TIMED_OUT_BROKER_HEARTBEAT_COUNT = Metric(
     "kraft_bridge_timed_out_broker_heartbeat_count",
-    "Brokers fenced because no heartbeat came in time.",
+    "Heartbeats of brokers answered REQUEST_TIMED_OUT.",
     source=_QUORUM,
     active_only=True,
     bean=_bean("TimedOutBrokerHeartbeatCount"),
@@ -342,7 +342,7 @@ BROKERS_NOT_ANSWERING = Metric(
 )
 LOOP_STALLS = Metric(
     "kraft_bridge_loop_stalls",
-    "Number of times the event loop was blocked too long.",
+    "How often the event loop was late by more than 50 ms.",
     kind=MetricKind.COUNTER,
 )
 LONGEST_STEP_MS = Metric(
@@ -353,7 +353,7 @@ LONGEST_STEP_MS = Metric(
 )
 TRACE_ROWS = Metric(
     "kraft_bridge_trace_rows",
-    "Rows recorded in the trace, by table.",
+    "Rows recorded in the trace since the start, by table; none without a trace.",
     kind=MetricKind.COUNTER,
     labels=("table",),
 )

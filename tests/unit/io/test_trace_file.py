@@ -67,6 +67,7 @@ def test_order_is_kept_over_blocks_and_files(tmp_path: Path) -> None:
     trace.close()
     assert [row["begin_ns"] for row in _read(tmp_path, "stalls")] == list(range(20))
     assert _files(tmp_path, "stalls") == [9, 9, 2]
+    assert {table: n for table, n in trace.rows_total.items() if n} == {"stalls": 20}
 
 
 def test_an_old_file_is_ended_by_flush_and_readable_before_close(tmp_path: Path) -> None:
@@ -140,4 +141,5 @@ def test_a_disk_too_slow_costs_rows_but_no_memory(
         trace.append(rows.StallRow(at, at))
     trace.close()
     assert trace.dropped_rows == 8
+    assert trace.rows_total["stalls"] == 1
     assert [row["begin_ns"] for row in _read(tmp_path, "stalls")] == [8]

@@ -8,7 +8,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from emulator.node import introspection
 from emulator.trace import metrics
 from emulator.trace.exposition import exposition
+from tests.unit.controller.world import create
 from tests.unit.node.test_machine import World
+from tests.unit.node.test_no_request_ends_the_node import Peers, sent_anyhow
+from tests.unit.node.test_tracing import plain, ticket
+from wire import messages as m
 from wire import records as r
 
 MIGRATION = {
@@ -57,10 +61,12 @@ def test_the_state_is_the_one_in_the_log() -> None:
     world.advance(100)
     found = introspection.metrics(world.node, world.now_ms)
     assert found[metrics.ZK_MIGRATION_STATE] == 2
+    assert found[metrics.METADATA_TYPE] == 1
     world = World(zookeeper_metadata_migration_enable="false")
     world.advance(100)
     found = introspection.metrics(world.node, world.now_ms)
     assert found[metrics.ZK_MIGRATION_STATE] == 0
+    assert found[metrics.METADATA_TYPE] == 2
 
 
 @pytest.mark.requirement("M05")
@@ -78,3 +84,28 @@ def test_without_a_migration_there_is_no_lag() -> None:
     world = World(zookeeper_metadata_migration_enable="false")
     found = introspection.metrics(world.node, world.now_ms)
     assert not {metrics.ZK_WRITE_BEHIND_LAG, metrics.ZK_PENDING_RECORDS} & found.keys()
+
+
+def test_requests_and_connections_are_counted_where_they_belong() -> None:
+    peers = Peers(topics=False)
+    sent_anyhow(peers, 19, 7, create("t"))  # by itself and in an Envelope
+    sent_anyhow(peers, 1, 0, m.FetchRequest())
+    found = introspection.metrics(peers.node, peers.now_ms)
+    requests = found[metrics.REQUESTS]
+    assert (requests["CreateTopics", "no"], requests["CreateTopics", "yes"]) == (1, 1)
+    assert requests["Fetch", "no"] == 1
+    latency = found[metrics.REQUEST_LATENCY_MS]
+    assert latency["CreateTopics",].count == 2
+    assert ("Fetch",) not in latency, "a long poll"
+    assert found[metrics.CONNECTIONS_ACCEPTED] == {("CONTROLLER",): peers.conn}
+    assert found[metrics.CONNECTIONS] == {("CONTROLLER",): 0}
+    assert found[metrics.NEW_ACTIVE_CONTROLLERS_COUNT] == 1
+
+
+def test_a_heartbeat_that_was_answered_too_late_is_counted() -> None:
+    world = World()
+    for code in (7, 0, 41):
+        late = plain(ticket(63, 1), m.BrokerHeartbeatResponse(error_code=code))
+        world.node.counters.note_answer(late, code, 2_000)
+    found = introspection.metrics(world.node, world.now_ms)
+    assert found[metrics.TIMED_OUT_BROKER_HEARTBEAT_COUNT] == 1
