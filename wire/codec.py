@@ -14,12 +14,14 @@ from typing import Any, Final, TypeVar
 from wire import diagnose
 from wire.codegen.decoder import make_decoder
 from wire.codegen.encoder import make_encoder
-from wire.codegen.runtime import MalformedError
+from wire.codegen.runtime import MalformedError, TooManyError
+from wire.errors import DecodeError
 from wire.schema import layout
 
 T = TypeVar("T")
 
 _DECODERS: dict[tuple[type, int], Callable[[bytes], Any]] = {}
+_BOUNDED: dict[tuple[type, int], Callable[[bytes, int], Any]] = {}
 _ENCODERS: dict[tuple[type, int], Callable[[Any], bytes]] = {}
 _AFTER_DECODE: dict[type, Callable[[Any, int], Any]] = {}
 _BEFORE_ENCODE: dict[type, Callable[[Any, int], Any]] = {}
@@ -56,21 +58,41 @@ def normalised(
     _BEFORE_ENCODE[cls] = before_encode
 
 
-def raw_decode(cls: type[T], version: int, data: bytes) -> T:
+def raw_decode(cls: type[T], version: int, data: bytes, entries_max: int | None = None) -> T:
     """Decode to the shape of the version itself.
 
+    Args:
+        cls: the declared class.
+        version: a version that a release has.
+        data: the body, without header.
+        entries_max: the most structs, texts and tagged fields in all arrays together; None: any.
+
     Raises:
-        DecodeError: the bytes are not one whole message of that version.
+        DecodeError: the bytes are not one whole message of that version, or one of too many
+        entries.
         DeclarationError: no release has that version.
     """
-    decoder = _DECODERS.get((cls, version))
-    if decoder is None:
-        decoder = _DECODERS[cls, version] = make_decoder(layout(cls, version))
     try:
+        if entries_max is not None:
+            bounded: T = _bounded(cls, version)(data, entries_max)
+            return bounded
+        decoder = _DECODERS.get((cls, version))
+        if decoder is None:
+            decoder = _DECODERS[cls, version] = make_decoder(layout(cls, version))
         message: T = decoder(data)
+    except TooManyError:
+        why = f"over {entries_max} entries in one message"
+        raise DecodeError(layout(cls, version).name, version, "", 0, why) from None
     except _DECODE_FAILURES as failure:
         raise diagnose.decode_failure(layout(cls, version), data, failure) from None
     return message
+
+
+def _bounded(cls: type, version: int) -> Callable[[bytes, int], Any]:
+    found = _BOUNDED.get((cls, version))
+    if found is None:
+        found = _BOUNDED[cls, version] = make_decoder(layout(cls, version), bounded=True)
+    return found
 
 
 def raw_encode(message: object, version: int) -> bytes:
@@ -91,24 +113,25 @@ def raw_encode(message: object, version: int) -> bytes:
         raise diagnose.encode_failure(layout(cls, version), message, failure) from None
 
 
-def decode(cls: type[T], version: int, data: bytes) -> T:
+def decode(cls: type[T], version: int, data: bytes, entries_max: int | None = None) -> T:
     """Decode one whole message.
 
     Args:
         cls: the declared class.
         version: a version that a release has.
         data: the body, without header.
+        entries_max: as of :func:`raw_decode`.
 
     Raises:
         DecodeError: truncated, trailing bytes, null where none may be, bad UTF-8, an impossible
-        length or varint.
+        length or varint; too many entries.
         DeclarationError: no release has that version.
 
     >>> from wire.messages import BrokerHeartbeatResponse
     >>> decode(BrokerHeartbeatResponse, 0, bytes([0, 0, 0, 0, 0, 41, 1, 1, 0, 0]))
     BrokerHeartbeatResponse(error_code=41, is_caught_up=True)
     """
-    message = raw_decode(cls, version, data)
+    message = raw_decode(cls, version, data, entries_max)
     normalise = _AFTER_DECODE.get(cls)
     return message if normalise is None else normalise(message, version)
 

@@ -35,6 +35,8 @@ __all__ = [
 FRAME_BYTES_MAX: Final = 104_857_600
 """Kafka's default of ``socket.request.max.bytes``."""
 
+HEADER_TAGS_MAX: Final = 100
+"""Kafka's clients send none."""
 _API_VERSIONS: Final = 18
 _CONTROLLED_SHUTDOWN: Final = 7
 
@@ -149,8 +151,15 @@ def _header_end(frame: bytes, header_version: int) -> int:
 
 
 def _tags_end(frame: bytes, position: int) -> int:
-    """Where a section of tagged fields ends, cut off at the end of the frame."""
+    """Where a section of tagged fields ends, cut off at the end of the frame.
+
+    Raises:
+        DecodeError: too many fields.
+    """
     count, position = _varint(frame, position)
+    if count > HEADER_TAGS_MAX:
+        why = f"{count} tagged fields, {HEADER_TAGS_MAX} are allowed"
+        raise DecodeError("RequestHeader", 2, "", position, why)
     for _ in range(count):
         if position >= len(frame):
             break
@@ -187,7 +196,9 @@ def decode_request(frame: bytes, *, trailing: bool = False) -> tuple[RequestHead
     return header, decode_body(header, body, trailing=trailing)
 
 
-def decode_body(header: RequestHeader, body: bytes, *, trailing: bool = False) -> Any:
+def decode_body(
+    header: RequestHeader, body: bytes, *, trailing: bool = False, entries_max: int | None = None
+) -> Any:
     """Read the body that :func:`split_request` returned.
 
     Args:
@@ -195,17 +206,19 @@ def decode_body(header: RequestHeader, body: bytes, *, trailing: bool = False) -
         body: the bytes after it.
         trailing: whether bytes after the body are ignored, as Kafka's servers do. librdkafka sends
             three after a Metadata request for all topics, from version 9 on.
+        entries_max: the most structs, texts and tagged fields in all arrays of the body together;
+            None: any number.
 
     Raises:
         DecodeError: the API or version is unknown, or the bytes are not one.
     """
     cls = _body("request", header.api_key, header.api_version)
     try:
-        return codec.decode(cls, header.api_version, body)
+        return codec.decode(cls, header.api_version, body, entries_max)
     except TrailingBytesError as error:
         if not trailing:
             raise
-        return codec.decode(cls, header.api_version, body[: error.offset])
+        return codec.decode(cls, header.api_version, body[: error.offset], entries_max)
 
 
 def encode_request(header: RequestHeader, message: object) -> bytes:

@@ -93,6 +93,12 @@ def test_sequences_of_any_kind_encode_alike(form: Layout, seed: int) -> None:
     assert codec.raw_encode(message, form.version) == before
 
 
+def test_a_bound_that_is_not_reached_changes_nothing() -> None:
+    for form, message in cases(LAYOUTS, range(2)):
+        data = codec.raw_encode(message, form.version)
+        assert codec.raw_decode(form.cls, form.version, data, 10**6) == message, label(form)
+
+
 def test_truncation_at_every_byte_is_a_decode_error() -> None:
     """Of every message, cut anywhere: DecodeError, and nothing else."""
     for form, message in cases(newest_layouts(), range(1), small=True):

@@ -17,21 +17,35 @@ from wire.codegen.source import Source, fits_shape, scalar_array, width
 from wire.schema import FORMATS, Field, Layout
 
 
-def make_decoder(layout: Layout) -> Callable[[bytes], Any]:
-    """Compile the decoder of one (message, version)."""
-    writer = _Decoder(layout)
-    return writer.source.compile(f"<wire decode {layout.name} v{layout.version}>", "decode")
+def make_decoder(layout: Layout, *, bounded: bool = False) -> Callable[..., Any]:
+    """Compile the decoder of one (message, version).
+
+    Args:
+        layout: of the message.
+        bounded: the decoder takes a second argument: the most structs, texts and tagged fields
+            that all arrays together may have; more raise ``TooManyError``.
+    """
+    writer = _Decoder(layout, bounded)
+    kind = "bounded decode" if bounded else "decode"
+    return writer.source.compile(f"<wire {kind} {layout.name} v{layout.version}>", "decode")
 
 
 class _Decoder:
-    def __init__(self, layout: Layout) -> None:
-        self.source = Source("def decode(b):")
+    def __init__(self, layout: Layout, bounded: bool) -> None:
+        self.source = Source("def decode(b, most):" if bounded else "def decode(b):")
         self.line = self.source.line
+        self.bounded = bounded
         self.line(1, "e = len(b)")
         self.line(1, "p = 0")
         value = self.struct(layout, 1)
         self.line(1, "if p != e: raise Malformed")
         self.line(1, f"return {value}")
+
+    def counted(self, depth: int, count: str) -> None:
+        """So many elements follow."""
+        if self.bounded:
+            self.line(depth, f"most -= {count}")
+            self.line(depth, "if most < 0: raise TooMany")
 
     def flush(self, depth: int) -> None:
         """Read the pending run of fixed-width values."""
@@ -136,6 +150,7 @@ class _Decoder:
             self.line(depth, f"{target} = tuple([b[i:i + 16] for i in range(p, q, 16)]); p = q")
         else:
             self.line(depth, f"if {count} > e - p: raise Malformed")
+            self.counted(depth, count)
             self.line(depth, f"{target} = []; {target}_append = {target}.append")
             if field.group is not None and fits_shape(field.group):
                 self.alike(field.group, target, count, depth)
@@ -210,7 +225,8 @@ class _Decoder:
         """Read a section of tagged fields; returns the names its values are in."""
         found: dict[str, str] = {}
         tag, end, unknown = (self.source.name(stem) for stem in ("t", "z", "u"))
-        self.line(depth, f"{unknown} = ()")
+        self.counted(depth, count)
+        self.line(depth, f"{unknown} = []")
         for field in layout.tagged:
             found[field.name] = self.source.name("v")
             self.line(depth, f"{found[field.name]} = {self.source.default(field)}")
@@ -228,10 +244,11 @@ class _Decoder:
             self.line(depth + 2, f"{found[field.name]} = {inner}")
             self.line(depth + 2, f"if p != {end}: raise Malformed")
             word = "elif"
-        body = f"{unknown} += (({tag}, b[p:{end}]),); p = {end}"
+        body = f"{unknown}.append(({tag}, b[p:{end}])); p = {end}"
         if layout.tagged:
             self.line(depth + 1, f"else: {body}")
         else:
             self.line(depth + 1, body)
+        self.line(depth, f"{unknown} = tuple({unknown})")
         found["unknown_tags"] = unknown
         return found

@@ -21,6 +21,10 @@ class MalformedError(Exception):
     """Generated code failed; ``wire.diagnose`` finds the cause and the place."""
 
 
+class TooManyError(Exception):
+    """The arrays of a message have more elements than the caller takes."""
+
+
 def read_varint(data: bytes, position: int, first: int) -> tuple[int, int]:
     """Read the rest of an unsigned varint whose first byte, 128 or more, was already read.
 

@@ -18,6 +18,7 @@ class Source:
         self.lines = [head]
         self.names: dict[str, Any] = {
             "Malformed": runtime.MalformedError,
+            "TooMany": runtime.TooManyError,
             "VARINTS": runtime.VARINTS,
             "read_varint": runtime.read_varint,
             "read_string_length": runtime.read_string_length,

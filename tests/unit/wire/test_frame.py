@@ -114,3 +114,12 @@ def test_unknown_tags_of_a_response_header_are_stepped_over() -> None:
     assert frame.decode_response(67, 0, data) == (7, answer)
     header, _ = frame.split_response(67, 0, data)
     assert header.unknown_tags == ((5, b"\xaa\xbb"),)  # type: ignore[attr-defined]
+
+
+def test_a_header_with_many_tagged_fields_is_refused() -> None:
+    header = encode(RequestHeader(api_key=3, api_version=12, correlation_id=1, client_id="x"), 2)
+    many = header[:-1] + frame.HEADER_TAGS_MAX.to_bytes(1, "big") + b"\x05\x00" * 100
+    found, rest = frame.split_request(many + b"body")
+    assert (found.client_id, rest) == ("x", b"body")
+    with pytest.raises(DecodeError, match="101 tagged fields, 100 are allowed"):
+        frame.split_request(header[:-1] + b"\x65" + b"\x05\x00" * 101)
