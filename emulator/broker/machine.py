@@ -9,6 +9,7 @@ Source: BrokerServer, KafkaApis, Kafka 3.9; KIP-590.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +20,7 @@ from emulator.broker.clients import ClientSoftware
 from emulator.broker.controller_channel import ControllerChannel
 from emulator.broker.creation import TopicCreation
 from emulator.broker.forwarding import Forwarded, Forwardee, Forwarding
+from emulator.broker.in_parts import DividedAnswer
 from emulator.broker.kraft import spoken
 from emulator.broker.part import Part
 from emulator.broker.producer_ids import ProducerIdSource
@@ -28,6 +30,8 @@ from emulator.broker.registry import (
     Asked,
     NoAnswer,
     PassOn,
+    ServedApi,
+    entries_max,
     offered,
     refused,
     served,
@@ -95,6 +99,7 @@ class BrokerNode:
             script=around.faults,
             refuse=refused,
         )
+        self.connections.entries_max = entries_max(self.advertised)
         self.forwarding = Forwarding(
             ControllerChannel(
                 side.controller,
@@ -115,6 +120,8 @@ class BrokerNode:
             config.node_id, lambda: side.broker_epoch, self.forwarding.ask
         )
         self._outcomes: list[tuple[Request, Forwarded, PassOn | None]] = []
+        self._divided: deque[tuple[ServedApi, DividedAnswer]] = deque()
+        """Answers that are made a part in each step, one after the other's part."""
         self._stopping = False
         self._halted = False
 
@@ -123,7 +130,7 @@ class BrokerNode:
         """When ``step`` is due even if nothing happens."""
         times = [part.deadline_ms for part in self._parts]
         times.append(self.connections.deadline_ms)
-        if self._outcomes:
+        if self._outcomes or self._divided:
             times.append(0)
         return min((one for one in times if one is not None), default=None)
 
@@ -137,7 +144,7 @@ class BrokerNode:
         """Take events, do what is due, return the effects in order."""
         if self._halted:
             return []
-        effects: list[Effect] = []
+        effects = self._next_part(now_ms)
         for conn in self.connections.behind:
             effects += self._requests(conn, b"", now_ms)
         for event in events:
@@ -204,6 +211,12 @@ class BrokerNode:
                 return self._to_controller(request, request.frame, None, now_ms)
             code = ErrorCode.UNSUPPORTED_VERSION
             return self._reply(request, refused(header.api_key, message, code, None), now_ms)
+        if api.division is not None:
+            pieces = api.division.pieces(message, header.api_version)
+            if pieces:
+                divided = DividedAnswer(request, pieces, api.division.entries)
+                self._divided.append((api, divided))
+                return []
         answer = api.function(self.side.cluster, message, self._asked(request, now_ms))
         match answer:
             case PassOn():
@@ -218,6 +231,28 @@ class BrokerNode:
                 return self._reply(request, answer.response, now_ms)
             case _:
                 return self._reply(request, answer, now_ms)
+
+    def _next_part(self, now_ms: int) -> list[Effect]:
+        """Make the next part of one answer; those whose client has gone are left out."""
+        while self._divided:
+            api, divided = self._divided.popleft()
+            request = divided.request
+            if self.connections.owns(request.ticket.conn):
+                part = partial(self._part, api, divided, now_ms)
+                return self._guarded(request, part, now_ms)
+        return []
+
+    def _part(self, api: ServedApi, divided: DividedAnswer, now_ms: int) -> list[Effect]:
+        request, piece = divided.request, divided.next_piece()
+        answer = api.function(self.side.cluster, piece, self._asked(request, now_ms))
+        if isinstance(answer, Answer):
+            self._create(request, answer, now_ms)
+            answer = answer.response
+        divided.add(answer)
+        if divided.whole:
+            return self._send(request.ticket, divided.payload(), now_ms)
+        self._divided.append((api, divided))
+        return []
 
     def _asked(self, request: Request, now_ms: int) -> Asked:
         return Asked(

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from emulator.broker import api
 from emulator.broker.cluster import KnownCluster
+from emulator.broker.in_parts import DIVIDED_ENTRIES_MAX, ENTRIES_MAX, Division
 from emulator.broker.producer_ids import ProducerIdSource
 from emulator.config.broker import BrokerConfig
 from emulator.controller import registry as controllers
@@ -98,18 +99,24 @@ ServeT = TypeVar("ServeT", bound=Serve)
 
 @dataclass(frozen=True, slots=True)
 class ServedApi:
-    """One API. ``refused(request, code, text)`` builds the answer with one error for everything."""
+    """One API. ``refused(request, code, text)`` builds the answer with one error for everything.
+
+    ``division``: how long requests are answered in parts; None: they are not.
+    """
 
     key: int
     request: type
     function: Serve
     refused: Refuse
+    division: Division | None = None
 
 
 _SERVED: dict[int, ServedApi] = {}
 
 
-def serves(request: type, *, refused: Refuse) -> Callable[[ServeT], ServeT]:
+def serves(
+    request: type, *, refused: Refuse, division: Division | None = None
+) -> Callable[[ServeT], ServeT]:
     """Register a pure function ``(cluster, request, asked) -> Served`` for an API.
 
     Raises:
@@ -121,7 +128,7 @@ def serves(request: type, *, refused: Refuse) -> Callable[[ServeT], ServeT]:
     def register(function: ServeT) -> ServeT:
         if key in _SERVED:
             raise ValueError(f"two functions for api key {key}")
-        _SERVED[key] = ServedApi(key, request, function, refused)
+        _SERVED[key] = ServedApi(key, request, function, refused, division)
         return function
 
     return register
@@ -153,6 +160,16 @@ def served() -> Mapping[int, ServedApi]:
     for module in pkgutil.iter_modules(api.__path__):
         importlib.import_module(f"{api.__name__}.{module.name}")
     return MappingProxyType(_SERVED)
+
+
+def entries_max(advertised: Ranges) -> dict[int, int]:
+    """API key -> most entries in all arrays of one request; controllers' have no bound."""
+    divided = {key for key, one in served().items() if one.division is not None}
+    return {
+        key: DIVIDED_ENTRIES_MAX if key in divided else ENTRIES_MAX
+        for key in advertised
+        if key not in CONTROL_KEYS
+    }
 
 
 @cache

@@ -31,6 +31,8 @@ QUEUED_MAX: Final = 10_000
 """Maximum requests of one connection that came and were not taken yet."""
 TAKEN_MAX: Final = 16
 """Maximum requests that one call takes from a connection."""
+TAKEN_BYTES_MAX: Final = 64 * 1024
+"""After so many bytes of requests a call takes no more."""
 HELD_BYTES_MAX: Final = 64 * 1024 * 1024
 """Maximum bytes of one connection's unanswered requests, and of answers that wait for an earlier
 one; twice the longest request, if that is more."""
@@ -52,7 +54,8 @@ class Connections:
 
     ``requests_total`` (by API key), ``accepted_total`` (by listener), ``refused_total`` (closed for
     nonsense), ``turned_away_total`` (over a limit) and ``idle_total`` (closed for being idle) are
-    for the metrics.
+    for the metrics. ``entries_max``: API key -> most entries of all arrays in one request, set by
+    the owner; without one, any number.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class Connections:
         self._open: dict[int, _Inbound] = {}
         self._behind: dict[int, None] = {}
         self._next_request_id = 0
+        self.entries_max: Mapping[int, int] = {}
         self.requests_total: dict[int, int] = {}
         self.accepted_total: dict[str, int] = {}
         self.refused_total = 0
@@ -140,8 +144,11 @@ class Connections:
             if data:
                 self._population.active(conn, now_ms)
                 self._fed(inbound, inbound.reader.feed(data))
-            while inbound.frames and len(requests) < TAKEN_MAX:
-                requests.append(self._request(conn, inbound, *inbound.frames.popleft()))
+            taken_bytes = 0
+            while inbound.frames and len(requests) < TAKEN_MAX and taken_bytes < TAKEN_BYTES_MAX:
+                frame, came_ns = inbound.frames.popleft()
+                taken_bytes += len(frame)
+                requests.append(self._request(conn, inbound, frame, came_ns))
         except Exception as error:  # noqa: BLE001 - nothing a peer sends ends the node
             return requests, self._refuse(conn, error)
         if inbound.frames:
@@ -208,7 +215,8 @@ class Connections:
         if header.api_key == API_VERSIONS and not low <= header.api_version <= high:
             message = m.ApiVersionsRequest()
         elif low <= header.api_version <= high:
-            message = decode_body(header, body, trailing=True)
+            most = self.entries_max.get(header.api_key)
+            message = decode_body(header, body, trailing=True, entries_max=most)
         else:
             raise DecodeError(
                 f"request {header.api_key}",

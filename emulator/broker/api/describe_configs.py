@@ -6,14 +6,33 @@ the errors. This broker has no loggers: BROKER_LOGGER is INVALID_REQUEST.
 
 from __future__ import annotations
 
+from typing import Final
+
 from emulator.broker.cluster import KnownCluster
+from emulator.broker.in_parts import Division, runs
 from emulator.broker.reading import reading
 from emulator.broker.registry import Asked, serves
 from emulator.controller.api import describe_configs as shared
 from wire import messages as m
+from wire.schema import replace
+
+RESOURCES_IN_PART: Final = 20
+"""A topic has three dozen configs, a broker hundreds."""
 
 
-@serves(m.DescribeConfigsRequest, refused=shared.refused)
+def _pieces(request: m.DescribeConfigsRequest, _version: int) -> list[m.DescribeConfigsRequest]:
+    if len(request.resources) <= RESOURCES_IN_PART:
+        return []
+    once = {shared.identity(one): one for one in reversed(request.resources)}
+    wanted = [one for one in request.resources if once[shared.identity(one)] is one]
+    return [replace(request, resources=run) for run in runs(wanted, RESOURCES_IN_PART, _name)]
+
+
+def _name(resource: m.DescribeConfigsRequest.DescribeConfigsResource) -> str:
+    return resource.resource_name
+
+
+@serves(m.DescribeConfigsRequest, refused=shared.refused, division=Division(_pieces, "results"))
 def describe_configs(
     cluster: KnownCluster, request: m.DescribeConfigsRequest, asked: Asked
 ) -> m.DescribeConfigsResponse:

@@ -19,11 +19,13 @@ from typing import Final, NamedTuple
 
 from emulator.broker.api.metadata import OFFSETS, TRANSACTIONS, creatable
 from emulator.broker.cluster import KnownCluster, KnownNode
+from emulator.broker.in_parts import Division, runs
 from emulator.broker.reading import BrokerReading, reading
 from emulator.broker.registry import Answer, Asked, serves
 from emulator.metadata.acls import Operation, ResourceType
 from wire import messages as m
 from wire.errors import ErrorCode
+from wire.schema import replace
 
 Response = m.FindCoordinatorResponse
 GROUP: Final = 0
@@ -33,6 +35,7 @@ BATCHES_SINCE: Final = 4
 SHARES_SINCE: Final = 6
 NOBODY: Final = KnownNode(-1, "", -1, None)
 HASH_MASK: Final = 2**32 - 1
+KEYS_IN_PART: Final = 500
 _BLOCK: Final = 1_024
 _SHIFTS: Final = tuple(pow(31, count, 2**32) for count in range(_BLOCK + 1))
 """Powers of 31; a block of units is hashed at once, as keys may have megabytes."""
@@ -69,7 +72,18 @@ def refused(
     return Response(error_code=code, error_message=why, node_id=NOBODY.id, port=NOBODY.port)
 
 
-@serves(m.FindCoordinatorRequest, refused=refused)
+def _pieces(request: m.FindCoordinatorRequest, version: int) -> list[m.FindCoordinatorRequest]:
+    keys = request.coordinator_keys
+    if version < BATCHES_SINCE or len(keys) <= KEYS_IN_PART:
+        return []
+    return [replace(request, coordinator_keys=tuple(run)) for run in runs(keys, KEYS_IN_PART, str)]
+
+
+@serves(
+    m.FindCoordinatorRequest,
+    refused=refused,
+    division=Division(_pieces, "coordinators"),
+)
 def find_coordinator(
     cluster: KnownCluster, request: m.FindCoordinatorRequest, asked: Asked
 ) -> Answer:

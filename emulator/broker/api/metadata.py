@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import Final
 
 from emulator.broker.cluster import ImageCluster, KnownCluster, KnownPartition, KnownTopic
+from emulator.broker.in_parts import Division, runs
 from emulator.broker.reading import BrokerReading, reading
 from emulator.broker.registry import Answer, Asked, serves
 from emulator.broker.shared_answers import KEPT_MAX, Same
@@ -27,7 +28,7 @@ from emulator.controller.topics import name_error
 from emulator.metadata.acls import Operation, ResourceType
 from wire import messages as m
 from wire.errors import ErrorCode
-from wire.schema import ZERO_UUID
+from wire.schema import ZERO_UUID, replace
 
 Topic = m.MetadataResponse.MetadataResponseTopic
 OFFSETS: Final = "__consumer_offsets"
@@ -35,6 +36,7 @@ TRANSACTIONS: Final = "__transaction_state"
 INTERNAL: Final = frozenset({OFFSETS, TRANSACTIONS})
 _WITHOUT_OPERATIONS: Final = {ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID}
 _ALL_IF_EMPTY: Final = 0
+TOPICS_IN_PART: Final = 100
 _IDS_SINCE: Final = 12
 _LISTENER_ERROR_SINCE: Final = 6
 
@@ -50,7 +52,31 @@ def refused(request: m.MetadataRequest, code: ErrorCode, _text: str | None) -> m
     )
 
 
-@serves(m.MetadataRequest, refused=refused)
+def _pieces(request: m.MetadataRequest, version: int) -> list[m.MetadataRequest]:
+    wanted = request.topics
+    if wanted is None or len(wanted) <= TOPICS_IN_PART or _is_invalid(wanted, version):
+        return []
+    kind = m.MetadataRequest.MetadataRequestTopic
+    ids = {one.topic_id for one in wanted} - {ZERO_UUID}
+    if ids:
+        asked = [kind(topic_id=topic_id, name=None) for topic_id in sorted(ids)]
+    else:
+        asked = [kind(name=name) for name in dict.fromkeys(one.name for one in wanted)]
+    return [replace(request, topics=run) for run in runs(asked, TOPICS_IN_PART, _name)]
+
+
+def _name(topic: m.MetadataRequest.MetadataRequestTopic) -> str | None:
+    return topic.name
+
+
+def _is_invalid(wanted: Iterable[m.MetadataRequest.MetadataRequestTopic], version: int) -> bool:
+    """Whether a topic is named in a way that the version does not have."""
+    return version < _IDS_SINCE and any(
+        one.name is None or one.topic_id != ZERO_UUID for one in wanted
+    )
+
+
+@serves(m.MetadataRequest, refused=refused, division=Division(_pieces, "topics"))
 def metadata(
     cluster: KnownCluster, request: m.MetadataRequest, asked: Asked
 ) -> Answer | m.MetadataResponse:
@@ -66,9 +92,7 @@ def metadata(
         shown = _Shown(cluster, asked.listener, asked.api_version)
         found = [shown.topic(topic) for topic in seen]
     else:
-        if version < _IDS_SINCE and any(
-            one.name is None or one.topic_id != ZERO_UUID for one in wanted
-        ):
+        if _is_invalid(wanted, version):
             return refused(request, ErrorCode.INVALID_REQUEST, None)
         ids = {one.topic_id for one in wanted} - {ZERO_UUID}
         if ids:

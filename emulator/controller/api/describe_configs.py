@@ -78,7 +78,7 @@ def describe_configs(
     results = []
     told_of: set[tuple[int, str]] = set()
     for resource in request.resources:
-        which = _identity(resource)
+        which = identity(resource)
         if which in told_of:
             continue
         told_of.add(which)
@@ -92,7 +92,7 @@ def describe_configs(
     return Result(Response(results=results))
 
 
-def _identity(resource: Resource) -> tuple[int, str]:
+def identity(resource: Resource) -> tuple[int, str]:
     """What is the same for two spellings of one resource; a node's id may have leading zeros."""
     kind, name = resource.resource_type, resource.resource_name
     if kind == BROKER:

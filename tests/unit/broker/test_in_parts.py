@@ -1,0 +1,186 @@
+"""Requests that name many things: one answer, made over many steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from emulator.broker import in_parts, registry
+from emulator.broker.api import describe_configs, find_coordinator, metadata
+from emulator.broker.in_parts import CHARACTERS_MAX, DIVIDED_ENTRIES_MAX, ENTRIES_MAX, runs
+from emulator.broker.registry import entries_max, served
+from emulator.metadata.configs import BROKER, TOPIC
+from tests.kit.joined import Asker
+from tests.unit.broker.joined_brokers import Stage
+from wire import messages as m
+from wire.frame import RequestHeader, encode_request, framed
+from wire.schema import spec
+
+Named = m.MetadataRequest.MetadataRequestTopic
+Resource = m.DescribeConfigsRequest.DescribeConfigsResource
+MANY = 450
+
+
+def topics(names: Iterable[str], **more: Any) -> m.MetadataRequest:
+    return m.MetadataRequest(topics=[Named(name=name) for name in names], **more)
+
+
+def keys(count: int, kind: int = 0) -> m.FindCoordinatorRequest:
+    names = tuple(f"g{number}" for number in range(count))
+    return m.FindCoordinatorRequest(key_type=kind, coordinator_keys=names)
+
+
+def resources(count: int) -> m.DescribeConfigsRequest:
+    some = [
+        Resource(resource_type=TOPIC, resource_name="a"),
+        Resource(resource_type=BROKER, resource_name="1", configuration_keys=("num.io.threads",)),
+        Resource(resource_type=BROKER, resource_name="01"),
+    ]
+    more = [Resource(resource_type=TOPIC, resource_name=f"t{n % 90}") for n in range(count)]
+    return m.DescribeConfigsRequest(resources=some + more + some)
+
+
+def with_topics() -> Stage:
+    stage = Stage()
+    stage.running(1, auto_create_topics_enable="false")
+    kind = m.CreateTopicsRequest
+    wanted = [
+        kind.CreatableTopic(name=name, num_partitions=n, replication_factor=1)
+        for n, name in enumerate(("a", "b", "c", "__consumer_offsets"), 1)
+    ]
+    stage.client(1).ask(kind(topics=wanted, timeout_ms=10_000), 7)
+    return stage
+
+
+def whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answer everything in one step."""
+    for of, name in (
+        (find_coordinator, "KEYS_IN_PART"),
+        (metadata, "TOPICS_IN_PART"),
+        (describe_configs, "RESOURCES_IN_PART"),
+    ):
+        monkeypatch.setattr(of, name, 10**6)
+
+
+NAMES = [f"x{n % 300}" for n in range(MANY)] + ["a", "b", "..", "a", "c"]
+IDS = [Named(name=None, topic_id=n.to_bytes(16, "big")) for n in range(MANY)]
+ASKED: list[tuple[Callable[[], Any], Iterable[int]]] = [
+    (lambda: keys(1_200), (4, 6)),
+    (lambda: keys(1_200, kind=1), (4, 5)),
+    (lambda: topics(NAMES, allow_auto_topic_creation=False), (4, 8, 9, 10, 12)),
+    (lambda: topics(NAMES[300:]), (1, 3)),
+    (lambda: m.MetadataRequest(topics=IDS, allow_auto_topic_creation=False), (12,)),
+    (lambda: m.MetadataRequest(topics=IDS, allow_auto_topic_creation=False), (10,)),
+    (lambda: resources(MANY), (1, 4)),
+]
+
+
+@pytest.mark.parametrize(("asked", "versions"), ASKED)
+def test_the_answer_is_the_one_of_a_single_step(
+    asked: Callable[[], Any], versions: Iterable[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = with_topics()
+    found = {version: stage.client(1).ask(asked(), version) for version in versions}
+    whole(monkeypatch)
+    for version in versions:
+        assert found[version] == stage.client(1).ask(asked(), version)
+
+
+def test_others_are_answered_in_between() -> None:
+    stage = with_topics()
+    slow, quick = stage.client(1), stage.client(1)
+    slow.send(topics(f"t{n}" for n in range(5_000)), 8)
+    slow.send(m.MetadataRequest(topics=None), 12)
+    quick.send(m.ApiVersionsRequest(), 0)
+    stage.joined.settle()
+    assert (len(quick.frames), len(slow.frames)) == (1, 0)
+    stage.joined.until(lambda: bool(slow.frames))
+    assert len(slow.frames) == 2, "answers have an order"
+
+
+def test_many_who_ask_for_much_have_a_part_each_in_turn() -> None:
+    stage = with_topics()
+    (broker,) = [stage.parties[1].machine]
+    clients = [stage.client(1) for _ in range(3)]
+    for client in clients:
+        client.send(keys(2_000), 4)
+    stage.joined.until(lambda: all(client.frames for client in clients))
+    stage.joined.wait(10)
+    assert broker.deadline_ms != 0, "nothing is left"
+
+
+def test_a_client_that_leaves_is_not_answered_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = with_topics()
+    made: list[int] = []
+    add = in_parts.DividedAnswer.add
+    monkeypatch.setattr(
+        in_parts.DividedAnswer, "add", lambda self, part: (made.append(1), add(self, part))
+    )
+    client = stage.client(1)
+    data = encode_request(
+        RequestHeader(api_key=10, api_version=4, correlation_id=1, client_id="x"), keys(9_000)
+    )
+    broker = stage.parties[1].machine
+    stage.joined.send(client.conn, framed(data))
+    stage.joined.end(client.conn, "gone")
+    stage.joined.wait(10)
+    assert len(made) <= 1
+    assert broker.deadline_ms != 0
+
+
+def test_what_fails_in_a_later_part_is_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = with_topics()
+    real, seen = metadata.metadata, []
+
+    def fails(*arguments: Any) -> Any:
+        seen.append(1)
+        if len(seen) == 3:
+            raise RuntimeError("a fault of ours")
+        return real(*arguments)
+
+    api = served()[3]
+    changed = registry.ServedApi(3, api.request, fails, api.refused, api.division)
+    monkeypatch.setitem(registry._SERVED, 3, changed)
+    answer = stage.client(1).ask(topics(f"t{n}" for n in range(MANY)), 8)
+    assert {one.error_code for one in answer.topics} == {-1}
+    assert len(answer.topics) == MANY
+
+
+@pytest.mark.parametrize("count", [ENTRIES_MAX, ENTRIES_MAX + 1])
+def test_a_request_with_too_many_entries_is_refused_before_they_are_made(count: int) -> None:
+    stage = Stage()
+    stage.running(1)
+    client = stage.client(1)
+    client.send(m.DescribeGroupsRequest(groups=[""] * count), 5)
+    stage.joined.settle()
+    assert client.open == (count <= ENTRIES_MAX)
+    if not client.open:
+        (said,) = [log for log in stage.parties[1].logs if "invalid request" in log.event]
+        assert "over 10000 entries" in str(said.fields["why"])
+
+
+@pytest.mark.parametrize("count", [DIVIDED_ENTRIES_MAX, DIVIDED_ENTRIES_MAX + 1])
+def test_what_is_answered_in_parts_may_name_more(count: int) -> None:
+    stage = Stage()
+    (broker,) = stage.running(1)
+    client: Asker = stage.client(1)
+    client.send(keys(count, kind=1), 4)
+    stage.joined.until(lambda: bool(client.frames) or not client.open)
+    assert client.open == (count <= DIVIDED_ENTRIES_MAX)
+    assert not broker.failures.total
+
+
+def test_requests_of_controllers_have_no_bound() -> None:
+    bounds = entries_max(dict.fromkeys(range(76), (0, 0)))
+    assert {key for key in range(76) if key not in bounds} == {4, 5, 6}
+    divided = {spec(one.request).name for one in served().values() if one.division is not None}
+    assert divided == {"MetadataRequest", "FindCoordinatorRequest", "DescribeConfigsRequest"}
+
+
+def test_long_names_make_small_parts() -> None:
+    long = "x" * 20_000
+    assert [len(run) for run in runs([long, "a", long, "b", long * 2], 100, str)] == [2, 2, 1]
+    assert [*runs([], 3, str)] == []
+    assert 2 * len(long) > CHARACTERS_MAX
