@@ -22,7 +22,7 @@ class Reading:
 
     def __init__(self, zk: Zk, below: Iterable[str] = ()) -> None:
         self._zk = zk
-        self._reader = TreeReader(below=below)
+        self._reader = TreeReader(below=below, limit=zk.limit)
         self.lost = False
         self.failure: Reason | None = None
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Protocol
 
 from emulator.seam import Effect
+from emulator.zookeeper.frame_limit import FrameLimit
 from emulator.zookeeper.ops import ZkOp, ZkRequest
 
 
 class Zk(Protocol):
     """The part of the ZooKeeper client that migration uses."""
+
+    limit: FrameLimit
+    """How large a request may be, as known now."""
 
     @property
     def connected(self) -> bool:

@@ -112,6 +112,8 @@ def _migration(node: Node, driver: MigrationDriver, now_ms: int) -> dict[str, An
             "state": node.zk.state.name,
             "server": node.zk.server,
             "sessions": node.zk.generation,
+            "request_bytes_max": node.zk.limit.bytes,
+            "requests_too_large": node.zk.limit.halved_count,
         },
     }
 
@@ -180,6 +182,7 @@ def metrics(node: Node, now_ms: int) -> dict[Metric, Any]:
     if node.driver is not None and node.zk is not None:
         values |= _migration_metrics(node.driver, now_ms)
         values[metric.ZK_SESSIONS] = node.zk.generation
+        values[metric.ZK_REQUEST_LIMIT_BYTES] = node.zk.limit.bytes
     return values
 
 

@@ -72,8 +72,8 @@ class ZooKeeperModel:
         """Session of the request that was applied last; 0 for none, or one that is over."""
         self.reads: set[str] = set()
         """Paths that it has read."""
-        self._rng = rng
-        self._tick_ms = tick_ms
+        self.frame_bytes_max = jute.FRAME_BYTES_MAX  # its jute.maxbuffer
+        self._rng, self._tick_ms = rng, tick_ms
         self._peers: dict[int, _Peer] = {}
         self._sessions: dict[int, _Session] = {}
         self._pipeline: deque[tuple[int, int, bytes]] = deque()
@@ -117,7 +117,7 @@ class ZooKeeperModel:
         peer.buffer += data
         while len(peer.buffer) >= 4:
             size = _INT.unpack_from(peer.buffer)[0]
-            if not 0 <= size <= jute.FRAME_BYTES_MAX:
+            if not 0 <= size <= self.frame_bytes_max:
                 peer.doomed = True
                 self._pipeline.append((conn, peer.session_id, b""))
                 return

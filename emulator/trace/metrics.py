@@ -231,6 +231,12 @@ ZK_POISONED_ZNODES = Metric(
 ZK_SESSIONS = Metric(
     "kraft_bridge_zk_sessions", "ZooKeeper sessions established.", kind=MetricKind.COUNTER
 )
+ZK_REQUEST_LIMIT_BYTES = Metric(
+    "kraft_bridge_zk_request_limit_bytes",
+    "How long a request to ZooKeeper is made at most, unless it holds one change only: halved when "
+    "ZooKeeper closes connections at longer ones.",
+    unit="bytes",
+)
 ZK_CLAIMS = Metric(
     "kraft_bridge_zk_claims",
     "Number of times this process raised /controller_epoch.",

@@ -10,8 +10,17 @@ from collections.abc import Iterator
 
 from emulator.zookeeper import jute
 from emulator.zookeeper.errors import SESSION_GONE, ZkCode, code_name
+from emulator.zookeeper.frame_limit import FrameLimit
 from emulator.zookeeper.jute import JuteError
-from emulator.zookeeper.ops import AddAuth, Failure, SaslToken, Value, WatchFired, ZkRequest
+from emulator.zookeeper.ops import (
+    AddAuth,
+    Failure,
+    MultiRead,
+    SaslToken,
+    Value,
+    WatchFired,
+    ZkRequest,
+)
 
 _REPLY_BYTES_MAX = 1 << 30
 _TLS_ALERT = b"\x15\x03"
@@ -22,17 +31,28 @@ _GONE: dict[int, str] = {
 
 
 class Channel:
-    """Frames and the order of replies. ZooKeeper answers a connection's requests in order."""
+    """Frames and the order of replies. ZooKeeper answers a connection's requests in order.
 
-    def __init__(self, conn: int, chroot: str, now_ms: int) -> None:
+    Args:
+        conn: id of the connection.
+        chroot: prefix of every path.
+        now_ms: the clock.
+        limit: learns which sizes of requests the server takes.
+    """
+
+    def __init__(
+        self, conn: int, chroot: str, now_ms: int, limit: FrameLimit | None = None
+    ) -> None:
         self.conn = conn
+        self._limit = FrameLimit() if limit is None else limit
         self.last_sent_ms = now_ms
         self.last_received_ms = now_ms
         self.last_zxid = 0
         self._chroot = chroot
         self._buffer = bytearray()
         self._xid = 0
-        self._in_flight: deque[tuple[int, object, ZkRequest]] = deque()
+        self._in_flight: deque[tuple[int, object, ZkRequest, int]] = deque()
+        """Xid, tag, request and its bytes."""
         self._waiting_since_ms = now_ms
         self._heard = False
         self._fired: list[WatchFired] = []
@@ -69,7 +89,7 @@ class Channel:
             self._xid = xid
         if not self._in_flight:
             self._waiting_since_ms = now_ms
-        self._in_flight.append((xid, tag, request))
+        self._in_flight.append((xid, tag, request, len(data) - 4))
         self.last_sent_ms = now_ms
         return data
 
@@ -120,11 +140,12 @@ class Channel:
         if not self._in_flight or self._in_flight[0][0] != xid:
             expected = self._in_flight[0][0] if self._in_flight else None
             raise JuteError(f"reply with xid {xid}, expected {expected}")
-        _, tag, request = self._in_flight[0]
+        _, tag, request, size = self._in_flight[0]
         if error in SESSION_GONE and not isinstance(request, SaslToken | AddAuth):
             raise JuteError(_GONE.get(error) or f"server answered {code_name(error)}")
         value = jute.decode_reply(request, frame, self._chroot)
         self._in_flight.popleft()
+        self._limit.answered(size)
         self._waiting_since_ms = self.last_received_ms
         return tag, value
 
@@ -133,8 +154,12 @@ class Channel:
         fired, self._fired = self._fired, []
         return fired
 
-    def abandon(self) -> list[object]:
+    def abandon(self, *, by_server: bool) -> list[object]:
         """The connection has ended: tags of everything in flight, in order."""
-        tags = [tag for _, tag, _ in self._in_flight]
+        if by_server and self._in_flight:
+            size = max(size for _, _, _, size in self._in_flight)
+            reads = any(isinstance(request, MultiRead) for _, _, request, _ in self._in_flight)
+            self._limit.broken(size, reads=reads)
+        tags = [tag for _, tag, _, _ in self._in_flight]
         self._in_flight.clear()
         return tags

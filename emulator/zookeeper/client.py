@@ -28,6 +28,7 @@ from emulator.config.zookeeper import OPEN, ZooKeeperSecurity
 from emulator.seam import Close, Closed, Connect, Connected, Effect, Event, Log, Received, Send
 from emulator.zookeeper import acl, jute
 from emulator.zookeeper.channel import Channel
+from emulator.zookeeper.frame_limit import FrameLimit
 from emulator.zookeeper.jute import JuteError
 from emulator.zookeeper.opening import Opening
 from emulator.zookeeper.ops import (
@@ -110,6 +111,7 @@ class ZkClient:
         self._waiting: deque[tuple[object, ZkRequest]] = deque()
         self._outcomes: list[ZkOutcome] = []
         self.generation = 0
+        self.limit = FrameLimit()
 
     @property
     def state(self) -> ZkState:
@@ -120,18 +122,12 @@ class ZkClient:
 
     @property
     def connected(self) -> bool:
-        """Requests are accepted.
-
-        No older request of ours can be applied after reads from now on.
-        """
+        """Requests are accepted; no older one of ours can be applied after reads from now on."""
         return self._phase is Phase.READY
 
     @property
     def fenced(self) -> bool:
-        """The session before this one is closed or expired.
-
-        False in the first session of a process.
-        """
+        """The session before this one is closed or expired; False in the first of a process."""
         return self.generation > 1
 
     @property
@@ -259,7 +255,7 @@ class ZkClient:
 
     def _dial(self, now_ms: int) -> list[Effect]:
         host, port = self.servers.next()
-        self._channel = Channel(self._new_conn(), self._chroot, now_ms)
+        self._channel = Channel(self._new_conn(), self._chroot, now_ms, self.limit)
         self._phase = Phase.DIALLING
         self._deadline = now_ms + self._connect_timeout_ms
         tls = "" if self._security.tls is None else TLS
@@ -369,7 +365,8 @@ class ZkClient:
         assert self._channel is not None
         channel = self._channel
         effects: list[Effect] = [Close(channel.conn)] if close else []
-        lost = [tag for tag in channel.abandon() if not isinstance(tag, Step)]
+        ended = channel.abandon(by_server=not close)
+        lost = [tag for tag in ended if not isinstance(tag, Step)]
         self._outcomes += [ZkLost(tag) for tag in lost]
         lost_count = len(lost) + len(self._waiting)
         self._lose_waiting()

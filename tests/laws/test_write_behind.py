@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.states import State
+from emulator.zookeeper.jute import FRAME_BYTES_MAX
 from tests.kit.laws import examples
 from tests.unit.migration.world import World, differences, migration_offset
 from wire import records as r
@@ -36,6 +37,7 @@ STEPS = (
     "time",
     "foreign",
     "tamper",
+    "narrow",
 )
 
 
@@ -152,6 +154,11 @@ class Story:
             path = self.rng.choice(sorted(names))
             self.world.remove(path)
             self.world.put("/migration", self.world.data("/migration"))
+
+    def narrow(self) -> None:
+        """ZooKeeper is restarted with another ``jute.maxbuffer``; each change alone fits."""
+        self.cut()
+        self.world.model.frame_bytes_max = self.rng.choice([4_000, 20_000, FRAME_BYTES_MAX])
 
     def end(self) -> None:
         world = self.world

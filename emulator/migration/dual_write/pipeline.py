@@ -7,12 +7,12 @@ failure is reported to ``write_behind.py``, which decides what to do.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from emulator.migration.dual_write.chain import Chain, Standing
-from emulator.migration.dual_write.unit import MULTI_BYTES_MAX, SizedGroup, Unit, operations
+from emulator.migration.dual_write.unit import SizedGroup, Unit, operations
 from emulator.migration.position import Counters, Position, Term
 from emulator.migration.zk import Zk
 from emulator.seam import Effect, Log, Row
@@ -63,7 +63,12 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class InDoubt:
-    """The connection was lost with this multi in flight."""
+    """The connection was lost with this multi in flight.
+
+    ``refused``: it holds one change, and ZooKeeper closes the connection at requests of that size.
+    """
+
+    refused: Refused | None = None
 
 
 DEPTH: Final = 2
@@ -177,15 +182,13 @@ class Pipeline:
             too large for a frame.
         """
         assert self.chain is not None
-        groups = unit.pack(self._ops_max, MULTI_BYTES_MAX)
+        overhead = self.chain.overhead_bytes(self._zk.op_size)
+        groups = unit.pack(self._ops_max, max(1, self._zk.limit.bytes - overhead))
         if groups is None:
             return None
-        room = FRAME_BYTES_MAX - self.chain.overhead_bytes(self._zk.op_size)
-        if unit.packed_bytes > room:
-            sized = (pair for group in groups for pair in zip(group.ops, group.sizes, strict=True))
-            largest, _ = max(sized, key=lambda pair: pair[1])
+        if unit.packed_bytes > FRAME_BYTES_MAX - overhead:
             unit.untake(groups)
-            return Refused(MULTI_TOO_LARGE, largest)
+            return _too_large(groups)
         position = unit.position
         unit.parts_sent += 1
         return self._send(unit, groups, position, now_ms, closes=unit.packed)
@@ -219,7 +222,9 @@ class Pipeline:
                 op = ops[index] if data or (index >= 0 and code not in _RACES) else None
                 return Refused(code, op), self._count(flight, MultiResult.REFUSED)
             case ZkLost():
-                return InDoubt(), self._count(flight, MultiResult.LOST)
+                alone = len(flight.groups) == 1 and self._zk.limit.refuses(flight.size)
+                report = InDoubt(_too_large(flight.groups) if alone else None)
+                return report, self._count(flight, MultiResult.LOST)
 
     def resume(self, applied: int, read: Standing) -> list[Unit]:
         """Continue: the first ``applied`` multis in doubt were applied, the others are taken back.
@@ -303,3 +308,10 @@ class Pipeline:
                 )
             )
         ]
+
+
+def _too_large(groups: Sequence[SizedGroup]) -> Refused:
+    """The refusal of a multi that is too large for a frame, by its largest operation."""
+    sized = (pair for group in groups for pair in zip(group.ops, group.sizes, strict=True))
+    largest, _ = max(sized, key=lambda pair: pair[1])
+    return Refused(MULTI_TOO_LARGE, largest)

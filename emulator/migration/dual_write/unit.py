@@ -19,8 +19,6 @@ from emulator.migration.position import Position
 from emulator.trace.rows import MultiOperation
 from emulator.zookeeper.ops import Create, Delete, ZkOp
 
-MULTI_BYTES_MAX: Final = 250_000
-"""A multi of this size takes ZooKeeper a few ms; its frame limit is four times as large."""
 PLAN_OPS_PER_STEP: Final = 1_000
 PIECES_PER_STEP: Final = 80
 """Most pieces of a delta hold operations, which :data:`PLAN_OPS_PER_STEP` limits; a few hold

@@ -20,6 +20,7 @@ from emulator.migration.dual_write.backlog import Backlog, Written
 from emulator.migration.dual_write.confirmations import Confirmations
 from emulator.migration.dual_write.modes import Mode, check_mode
 from emulator.migration.dual_write.pipeline import (
+    MULTI_TOO_LARGE,
     Acknowledged,
     InDoubt,
     MultiTag,
@@ -236,7 +237,9 @@ class WriteBehind:
                 self._settling.interrupt(self.mode)
                 self._enter(Mode.SETTLING)
                 return effects
-            case InDoubt():
+            case InDoubt(refused=refused):
+                if refused is not None:
+                    effects += self._settling.refused(refused)
                 return effects + self._doubt("multis in flight", now_ms)
             case None:
                 return effects
@@ -295,7 +298,9 @@ class WriteBehind:
                 effects = [e for unit in closed for e in self._confirmed(unit)]
                 fields: dict[str, object] = {"in_doubt": in_flight, "applied": count}
                 effects.append(Log("info", "position in zookeeper was read back", fields))
-                if refusal is not None and refusal.op is not None:
+                # What is too large was not answered: it may have been applied all the same.
+                in_vain = refusal is not None and not (refusal.code == MULTI_TOO_LARGE and count)
+                if refusal is not None and refusal.op is not None and in_vain:
                     return effects + self._refused(refusal, now_ms)
                 return effects + self._continue(count, now_ms)
 

@@ -1,9 +1,11 @@
 """Reading the whole tree by multiRead: an incremental reader without long steps.
 
-The tree is read level by level: children of ``/brokers/topics`` first, then per topic its data and
-its partitions, then the states; folders of partitions have no data and are not read. 20,000
-partitions take about 26,000 reads. The result is consistent only if no other client writes: claim
-first.
+The tree is read level by level: children of ``/brokers/topics`` first, then per topic its
+partitions and its data, then the states; folders of partitions have no data and are not read.
+20,000 partitions take about 26,000 reads. A request asks for at most as many znodes as the limit of
+an answer should hold: the number of partitions says how long a topic's data is, the mean of what
+was read how long other znodes are; a request of one read may exceed it. The result is consistent
+only if no other client writes: claim first.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Final
 from emulator.migration.zk_tree.entities import ENTITIES
 from emulator.migration.zk_tree.tree import Tree, TreeNode
 from emulator.zookeeper.errors import ZkCode
+from emulator.zookeeper.frame_limit import FrameLimit
 from emulator.zookeeper.ops import (
     GetChildren,
     GetData,
@@ -31,6 +34,14 @@ READS_MAX: Final = 500
 """Reads in one request: more would delay other clients of the server."""
 PATH_BYTES_MAX: Final = 250_000
 """Paths in one request: ZooKeeper accepts four times as many; each may have a chroot."""
+READ_BYTES: Final = 14
+"""Bytes of a read in a multiRead besides its path."""
+STAT_BYTES: Final = 81
+"""Bytes of an answer to a read besides the data."""
+TOPIC_BYTES_PER_PARTITION: Final = 60
+"""Bytes of a partition in a topic's data, with three replicas of large ids or a reassignment."""
+UNKNOWN_BYTES: Final = 1_000
+"""Taken for the data of the first znodes of a kind."""
 TOP_LEVEL: Final = (
     "/admin",
     "/admin/delete_topics",
@@ -87,6 +98,7 @@ class TreeReader:
 
     Args:
         reads_max: reads in one request; parsing an answer of 500 takes about 2 ms.
+        limit: bytes of one request and of its answer; None: what every server takes.
         in_flight_max: maximum requests in flight.
         below: other paths whose children are read too: znodes that could not be deleted because
             another client created children there.
@@ -98,6 +110,7 @@ class TreeReader:
         *,
         reads_max: int = READS_MAX,
         in_flight_max: int = 2,
+        limit: FrameLimit | None = None,
         below: Iterable[str] = (),
         only: Iterable[str] | None = None,
     ) -> None:
@@ -106,7 +119,10 @@ class TreeReader:
         self._reads_max = reads_max
         self._in_flight_max = in_flight_max
         self._in_flight = 0
+        self._limit = FrameLimit() if limit is None else limit
         self._todo: deque[ZkRead] = deque()
+        self._lengths: dict[tuple[type, int], tuple[int, int]] = {}
+        """Answers so far and their bytes, by kind of read and depth of the path."""
         self._below = tuple(path + "/" for path in below)
         if only is None:
             self._todo.extend(GetData(path) for path in (*TOP_LEVEL, *SINGLE, *FOLDERS))
@@ -134,14 +150,31 @@ class TreeReader:
         return out
 
     def _next_reads(self) -> Iterator[ZkRead]:
-        path_bytes = 0
+        path_bytes = answer_bytes = 0
+        path_bytes_max = min(PATH_BYTES_MAX, self._limit.bytes // 2)
         for count in range(self._reads_max):
             if not self._todo:
                 return
-            path_bytes += len(self._todo[0].path.encode())
-            if count and path_bytes > PATH_BYTES_MAX:
+            path_bytes += READ_BYTES + len(self._todo[0].path.encode())
+            answer_bytes += self._expected(self._todo[0])
+            if count and (path_bytes > path_bytes_max or answer_bytes > self._limit.answer_bytes):
                 return
             yield self._todo.popleft()
+
+    def _expected(self, read: ZkRead) -> int:
+        """Bytes of the answer to a read, as far as they can be known before it."""
+        path = read.path
+        if path.startswith(TOPICS) and isinstance(read, GetData):
+            partitions = self.tree.lists.get(f"{path}/partitions")
+            if partitions is not None:
+                return STAT_BYTES + TOPIC_BYTES_PER_PARTITION * len(partitions)
+        count, size = self._lengths.get((type(read), path.count("/")), (0, 0))
+        return STAT_BYTES + (size // count if count else UNKNOWN_BYTES)
+
+    def _learn(self, read: ZkRead, size: int) -> None:
+        kind = (type(read), read.path.count("/"))
+        count, total = self._lengths.get(kind, (0, 0))
+        self._lengths[kind] = count + 1, total + size
 
     def outcome(self, result: ZkResult) -> None:
         """Take one answer."""
@@ -157,7 +190,10 @@ class TreeReader:
             case ReadFailed(code=code):
                 if code != ZkCode.NO_NODE:
                     self.tree.unreadable[path] = code
+                if _is_folder(path):
+                    self._todo.append(GetData(_topic_of(path)))
             case NodeData(data=data, stat=stat):
+                self._learn(read, stat.data_length)
                 self.tree.nodes[path] = TreeNode(
                     data, stat.version, stat.czxid, stat.ephemeral_owner
                 )
@@ -165,7 +201,10 @@ class TreeReader:
                     self._todo.append(GetChildren(path))
             case tuple():
                 names = tuple(sorted(value))
+                self._learn(read, sum(map(len, names)) + 4 * len(names))
                 self.tree.lists[path] = names
+                if _is_folder(path):
+                    self._todo.append(GetData(_topic_of(path)))
                 self._todo.extend(self._next_level(path, names))
 
     def _is_odd(self, path: str, children_count: int) -> bool:
@@ -185,9 +224,8 @@ class TreeReader:
         parts = path.split("/")
         if path == TOPICS:
             for name in names:
-                yield GetData(f"{TOPICS}/{name}")
                 yield GetChildren(f"{TOPICS}/{name}/partitions")
-        elif path.startswith(TOPICS + "/") and len(parts) == 5 and parts[4] == "partitions":
+        elif _is_folder(path):
             for name in names:
                 yield GetData(f"{path}/{name}/state")
         elif path == "/admin/delete_topics":
@@ -199,3 +237,12 @@ class TreeReader:
         else:
             for name in names:
                 yield GetData(f"{path}/{name}")
+
+
+def _is_folder(path: str) -> bool:
+    """Whether it is the folder of a topic's partitions."""
+    return path.startswith(TOPICS + "/") and path.endswith("/partitions") and path.count("/") == 4
+
+
+def _topic_of(folder: str) -> str:
+    return folder.removesuffix("/partitions")

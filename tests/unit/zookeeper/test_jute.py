@@ -133,7 +133,7 @@ def test_an_answer_that_the_session_is_gone_ends_the_connection() -> None:
     channel.request("t", Sync(), 0)
     with pytest.raises(JuteError):
         channel.reply(struct.pack(">iqi", 1, 9, ZkCode.SESSION_EXPIRED))
-    assert channel.abandon() == ["t"]
+    assert channel.abandon(by_server=False) == ["t"]
 
 
 def test_stat_names_the_fields_in_the_order_of_the_wire() -> None:
