@@ -12,9 +12,10 @@ from functools import reduce
 from operator import add
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text uses
 
+from bench.analysis.carry import Fold, running, time_bucket
 from bench.analysis.quantiles import ms, quantile_table
 from bench.analysis.schema import KEYS
 from bench.analysis.stages import reached
@@ -36,50 +37,70 @@ def blocked_whole(blocks: DataFrame) -> DataFrame:
     Returns:
         run_id, process, blocked_operations, timed_out_operations, total_ms, union_ms.
     """
-    earlier = (
-        Window.partitionBy(*KEYS)
-        .orderBy("begin_ns", "end_ns")
-        .rowsBetween(Window.unboundedPreceding, -1)
+    return (
+        with_fresh_ms(blocks)
+        .groupBy(*KEYS)
+        .agg(
+            F.count("*").alias("blocked_operations"),
+            F.sum((F.col("end") == "timed_out").cast("long")).alias("timed_out_operations"),
+            F.sum(ms("end_ns", "begin_ns")).alias("total_ms"),
+            F.sum("fresh_ms").alias("union_ms"),
+        )
     )
-    covered_to = F.coalesce(F.max("end_ns").over(earlier), F.col("begin_ns"))
-    fresh = blocks.withColumn(
-        "_fresh_ms",
-        F.greatest(ms("end_ns", F.greatest(F.col("begin_ns"), covered_to)), F.lit(0.0)),
-    )
-    return fresh.groupBy(*KEYS).agg(
-        F.count("*").alias("blocked_operations"),
-        F.sum((F.col("end") == "timed_out").cast("long")).alias("timed_out_operations"),
-        F.sum(ms("end_ns", "begin_ns")).alias("total_ms"),
-        F.sum("_fresh_ms").alias("union_ms"),
-    )
+
+
+def with_fresh_ms(spans: DataFrame) -> DataFrame:
+    """Add to each span of time the part that no span before it covers; the sum is their union.
+
+    Args:
+        spans: run_id, process, begin_ns, end_ns, and whatever else.
+
+    Returns:
+        ``spans`` with fresh_ms.
+    """
+    order = [F.asc("begin_ns"), F.asc("end_ns")]
+    folds = {"_covered_to": (Fold.MAX, F.col("end_ns"))}
+    known = running(spans, time_bucket("begin_ns"), order, folds, before=True)
+    covered_to = F.greatest(F.col("begin_ns"), F.col("_covered_to"))
+    fresh = F.greatest(ms("end_ns", covered_to), F.lit(0.0))
+    return known.withColumn("fresh_ms", fresh).drop("_covered_to")
 
 
 def blocked_segments(blocks: DataFrame, multis: DataFrame) -> DataFrame:
     """Cut time at every beginning and end of a block or a multi.
 
     Returns:
-        run_id, process, begin_ns, segment_ms, multis (in flight), operations (blocked), and one
-        column per cause: operations blocked for it. Only segments with a blocked operation.
+        run_id, process, begin_ns, end_ns, segment_ms, multis (in flight), operations (blocked), and
+        one column per cause: operations blocked for it. Only segments with a blocked operation.
     """
     edges = _edges(blocks, "begin_ns", "end_ns", F.col("cause")).unionByName(
         _edges(multis, "sent_ns", "answered_ns", F.lit("multi"))
     )
-    ordered = Window.partitionBy(*KEYS).orderBy("begin_ns")
-    so_far = ordered.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    counted = edges.groupBy(*KEYS, "begin_ns").agg(
-        *(
-            F.sum(F.when(F.col("what") == what, F.col("step")).otherwise(F.lit(0))).alias(what)
-            for what in [*_CAUSES, "multi"]
+    folds = {
+        name: (Fold.SUM, F.when(F.col("what") == what, F.col("step")).otherwise(F.lit(0)))
+        for name, what in [*((cause, cause) for cause in _CAUSES), ("multis", "multi")]
+    }
+    # Between edges of the same instant lies no time: their segments are left out.
+    return (
+        running(
+            edges,
+            time_bucket("begin_ns"),
+            [F.asc("begin_ns")],
+            folds,
+            following=("end_ns", "begin_ns"),
+        )
+        .withColumn("operations", reduce(add, [F.col(cause) for cause in _CAUSES]))
+        .where("operations > 0 and end_ns > begin_ns")
+        .select(
+            *KEYS,
+            "begin_ns",
+            "end_ns",
+            ms("end_ns", "begin_ns").alias("segment_ms"),
+            "multis",
+            "operations",
+            *_CAUSES,
         )
     )
-    return counted.select(
-        *KEYS,
-        "begin_ns",
-        ms(F.lead("begin_ns").over(ordered), "begin_ns").alias("segment_ms"),
-        F.sum("multi").over(so_far).alias("multis"),
-        reduce(add, [F.sum(cause).over(so_far) for cause in _CAUSES]).alias("operations"),
-        *(F.sum(cause).over(so_far).alias(cause) for cause in _CAUSES),
-    ).where("operations > 0")
 
 
 def _edges(frame: DataFrame, begin: str, end: str, what: object) -> DataFrame:
@@ -92,17 +113,19 @@ def _edges(frame: DataFrame, begin: str, end: str, what: object) -> DataFrame:
     )
 
 
-def blocking_by_cause(blocks: DataFrame, multis: DataFrame) -> DataFrame:
+def blocking_by_cause(segments: DataFrame) -> DataFrame:
     """Attribute the blocked time to its causes and to what ZooKeeper was doing meanwhile.
 
     Time in which operations were blocked for different causes is shared among the causes in
     proportion to the operations.
 
+    Args:
+        segments: the result of ``blocked_segments``.
+
     Returns:
         run_id, process, cause, zookeeper (``multi in flight`` or ``no multi in flight``),
         union_ms, total_ms. The sums over cause and zookeeper are those of ``blocked_whole``.
     """
-    segments = blocked_segments(blocks, multis)
     busy = F.when(F.col("multis") > 0, F.lit("multi in flight")).otherwise(
         F.lit("no multi in flight")
     )
@@ -139,27 +162,16 @@ def blocking_check(whole: DataFrame, by_cause: DataFrame) -> DataFrame:
     return joined.select(*whole.columns, F.greatest(*off).alias("unexplained_share"))
 
 
-def blocked_per_second(blocks: DataFrame, multis: DataFrame) -> DataFrame:
-    """Share of each second in which an operation was blocked.
+def blocked_per_second(segments: DataFrame) -> DataFrame:
+    """Share of each second in which an operation was blocked, from ``blocked_segments``.
 
     Returns:
         run_id, process, second (of the process's clock), blocked_share; seconds without are absent.
     """
     nanos = 1_000_000_000
-    end = F.col("begin_ns") + (F.col("segment_ms") * F.lit(1e6)).cast("long")
-    spread = (
-        blocked_segments(blocks, multis)
-        .withColumn("_end_ns", end)
-        .withColumn(
-            "second",
-            F.explode(
-                F.sequence(
-                    F.floor(F.col("begin_ns") / nanos), F.floor((F.col("_end_ns") - 1) / nanos)
-                )
-            ),
-        )
-    )
-    inside = F.least("_end_ns", (F.col("second") + 1) * nanos) - F.greatest(
+    seconds = F.sequence(F.floor(F.col("begin_ns") / nanos), F.floor((F.col("end_ns") - 1) / nanos))
+    spread = segments.withColumn("second", F.explode(seconds))
+    inside = F.least("end_ns", (F.col("second") + 1) * nanos) - F.greatest(
         "begin_ns", F.col("second") * nanos
     )
     return spread.groupBy(*KEYS, "second").agg(

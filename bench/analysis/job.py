@@ -3,58 +3,143 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text uses
 
 from bench.analysis import blocking, lag, latency, operations, stages, stalls
 from bench.analysis.read import read
 from bench.analysis.session import session
+from bench.analysis.thin import by_slice
+
+LONG: Final = frozenset(
+    [
+        "lag_series",
+        "lag_against_gauge",
+        "blocked_segments",
+        "blocked_per_second",
+        "rate_per_second",
+        "noisy_seconds",
+    ]
+)
+"""Results that grow with the length of a run; a report reads those that are made from them."""
+
+_NOISY_SHOWN: Final = 20
+
+Keep = Callable[[str, DataFrame], DataFrame]
+"""Takes a result by name and gives a frame with its rows, perhaps from where it was written."""
 
 
-def results(trace: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
-    """Every table of the analysis, by name, from the tables of a trace."""
-    requests, ranges = trace["requests"], trace["ranges"]
-    multis, blocks = trace["multis"], trace["blocks"]
-    servers, clients = latency.server_requests(requests), latency.client_requests(requests)
-    by_cause = blocking.blocking_by_cause(blocks, multis)
-    series = lag.lag_series(ranges)
+def results(
+    trace: Mapping[str, DataFrame], keep: Keep = lambda _, table: table
+) -> dict[str, DataFrame]:
+    """Every table of the analysis, by name, from the tables of a trace.
+
+    Args:
+        trace: the tables of ``read``.
+        keep: called for each result that others are made from, before they are.
+    """
     return {
         "runs": trace["runs"],
+        **_of_requests(trace, keep),
+        **_of_lag(trace, keep),
+        **_of_blocking(trace, keep),
+        **_of_multis(trace["multis"]),
+        **_of_stalls(trace["stalls"], keep),
+    }
+
+
+def _of_requests(trace: Mapping[str, DataFrame], keep: Keep) -> dict[str, DataFrame]:
+    requests = trace["requests"]
+    servers, clients = latency.server_requests(requests), latency.client_requests(requests)
+    parts = blocking.request_parts(requests, trace["ranges"], trace["blocks"])
+    rates = keep("rate_per_second", latency.rate_per_second(clients))
+    return {
         "latency": latency.latency_table(servers, clients),
-        "rate_per_second": latency.rate_per_second(clients),
-        "stage_latency": stages.stage_latency(stages.batch_stages(ranges)),
+        "rate_per_second": rates,
+        "rate_summary": latency.rate_summary(rates),
+        "rate_chart": by_slice(
+            rates,
+            "second",
+            *((F.sum(name) / F.first("slice")).alias(name) for name in ("intended", "achieved")),
+        ),
+        "request_parts": blocking.parts_check(parts),
+        "by_api": operations.by_api(servers),
+    }
+
+
+def _of_lag(trace: Mapping[str, DataFrame], keep: Keep) -> dict[str, DataFrame]:
+    series = keep("lag_series", lag.lag_series(trace["ranges"]))
+    gauges = keep("lag_against_gauge", lag.lag_against_gauge(series, trace["gauges"]))
+    return {
+        "stage_latency": stages.stage_latency(stages.batch_stages(trace["ranges"])),
         "lag_series": series,
         "lag_chart": lag.lag_chart(series),
         "lag_summary": lag.lag_summary(series),
-        "lag_against_gauge": lag.lag_against_gauge(ranges, trace["gauges"]),
+        "lag_against_gauge": gauges,
+        "gauge_agreement": lag.gauge_agreement(gauges),
+    }
+
+
+def _of_blocking(trace: Mapping[str, DataFrame], keep: Keep) -> dict[str, DataFrame]:
+    blocks = trace["blocks"]
+    segments = keep("blocked_segments", blocking.blocked_segments(blocks, trace["multis"]))
+    by_cause = keep("blocking_by_cause", blocking.blocking_by_cause(segments))
+    seconds = keep("blocked_per_second", blocking.blocked_per_second(segments))
+    return {
+        "blocked_segments": segments,
         "blocking": blocking.blocking_check(blocking.blocked_whole(blocks), by_cause),
         "blocking_by_cause": by_cause,
         "blocked_per_operation": blocking.blocked_per_operation(blocks),
-        "blocked_per_second": blocking.blocked_per_second(blocks, multis),
-        "request_parts": blocking.parts_check(blocking.request_parts(requests, ranges, blocks)),
+        "blocked_per_second": seconds,
+        "blocked_chart": by_slice(
+            seconds, "second", (F.sum("blocked_share") / F.first("slice")).alias("blocked_share")
+        ),
+    }
+
+
+def _of_multis(multis: DataFrame) -> dict[str, DataFrame]:
+    return {
         "by_operation": operations.by_operation(multis),
-        "by_api": operations.by_api(servers),
         "multi_latency": operations.multi_latency(multis),
         "coalescing": operations.coalescing(multis),
-        "stalls": stalls.stall_summary(trace["stalls"]),
-        "noisy_seconds": stalls.noisy_seconds(trace["stalls"]),
+    }
+
+
+def _of_stalls(rows: DataFrame, keep: Keep) -> dict[str, DataFrame]:
+    noisy = keep("noisy_seconds", stalls.noisy_seconds(rows))
+    return {
+        "stalls": stalls.stall_summary(rows),
+        "noisy_seconds": noisy,
+        "noisiest_seconds": noisy.orderBy(F.desc("longest_ms"), "second").limit(_NOISY_SHOWN),
     }
 
 
 def run(spark: SparkSession, trace: str, out: str) -> list[str]:
     """Read a trace, write every result as Parquet below ``out``; both are URIs."""
-    tables = results(read(spark, trace))
-    writers = {name: table.coalesce(1).write for name, table in tables.items()}
+    written: set[str] = set()
+
+    def write(name: str, table: DataFrame) -> None:
+        table.write.parquet(f"{out}/{name}", "overwrite")
+
+    def keep(name: str, table: DataFrame) -> DataFrame:
+        write(name, table)
+        written.add(name)
+        return spark.read.schema(table.schema).parquet(f"{out}/{name}")
+
+    tables = results(read(spark, trace), keep)
+    rest = [name for name in tables if name not in written]
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda n: writers[n].parquet(f"{out}/{n}", "overwrite"), writers))
+        list(pool.map(lambda name: write(name, tables[name]), rest))
     return list(tables)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("trace", "out", "--master", "--remote"):
-        parser.add_argument(name)
+    for option in ("trace", "out", "--master", "--remote"):
+        parser.add_argument(option)
     chosen = parser.parse_args()
     run(session(chosen.master, chosen.remote), chosen.trace, chosen.out)

@@ -6,11 +6,15 @@ the trace alone; the report sets both side by side.
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text uses
 
+from bench.analysis.carry import Fold, offset_bucket, running, time_bucket
 from bench.analysis.quantiles import ms
 from bench.analysis.schema import KEYS
+from bench.analysis.thin import by_slice
 from emulator.trace.metrics import (
     ZK_WRITE_BEHIND_LAG,
     ZK_WRITE_BEHIND_LAG_MS,
@@ -18,140 +22,195 @@ from emulator.trace.metrics import (
 )
 from emulator.trace.rows import Stage
 
-_GAUGES = {
+_COMMITTED: Final = str(Stage.COMMITTED)
+_ACKED: Final = str(Stage.ZK_ACKED)
+_GAUGES: Final = {
     ZK_WRITE_BEHIND_LAG.name: "lag_records",
     ZK_WRITE_BEHIND_LAG_WITHOUT_NO_OPS.name: "lag_without_no_ops_records",
     ZK_WRITE_BEHIND_LAG_MS.name: "lag_ms",
 }
 
 
-def lag_at(ranges: DataFrame, times: DataFrame) -> DataFrame:
-    """Lag at given instants; before the first acknowledgement there is none to speak of.
-
-    Args:
-        ranges: the trace's table.
-        times: run_id, process, time_ns, and whatever else. A row of ``ranges`` of the very same
-            instant counts as having happened.
-
-    Returns:
-        ``times`` from the first acknowledgement on, with lag_records, lag_without_no_ops_records
-        (exact where no batch mixes NoOps with other records), lag_ms (age of the oldest committed
-        record not acknowledged).
-    """
-    committed = _committed(ranges)
-    known = _offsets_at(committed, ranges, times)
-    oldest = _first_unacknowledged(known, committed)
-    behind = F.greatest(F.col("_committed") - F.col("_acked"), F.lit(0))
-    # Of the batch that holds the first unacknowledged record, some may be acknowledged already.
-    done = F.greatest(F.col("_acked") - F.col("_batch.first") + 1, F.lit(0))
-    acked_work = F.col("_batch.work_before") + F.least(done, F.col("_batch.work"))
-    return oldest.select(
-        *times.columns,
-        behind.alias("lag_records"),
-        F.when(behind > 0, F.col("_committed_work") - acked_work)
-        .otherwise(F.lit(0))
-        .cast("long")
-        .alias("lag_without_no_ops_records"),
-        F.when(behind > 0, ms("time_ns", "_batch.time_ns")).otherwise(F.lit(0.0)).alias("lag_ms"),
-    )
-
-
-def _committed(ranges: DataFrame) -> DataFrame:
-    """Committed batches with their records that change something, and the sum of those before."""
-    work = F.col("last_offset") - F.col("first_offset") + 1 - F.col("no_op_records")
-    before = (
-        Window.partitionBy(*KEYS).orderBy("last_offset").rowsBetween(Window.unboundedPreceding, -1)
-    )
-    return ranges.where(F.col("stage") == str(Stage.COMMITTED)).select(
-        *KEYS,
-        "first_offset",
-        "last_offset",
-        "time_ns",
-        work.alias("work"),
-        F.coalesce(F.sum(work).over(before), F.lit(0)).alias("work_before"),
-    )
-
-
-def _offsets_at(committed: DataFrame, ranges: DataFrame, times: DataFrame) -> DataFrame:
-    """Add to each instant the offset committed and the one acknowledged by then."""
-    marks = committed.select(
-        *KEYS,
-        "time_ns",
-        F.col("last_offset").alias("_c"),
-        (F.col("work_before") + F.col("work")).alias("_w"),
-        F.lit(0).alias("_point"),
-    ).unionByName(
-        ranges.where(F.col("stage") == str(Stage.ZK_ACKED)).select(
-            *KEYS, "time_ns", F.col("last_offset").alias("_a"), F.lit(0).alias("_point")
-        ),
-        allowMissingColumns=True,
-    )
-    both = times.withColumn("_point", F.lit(1)).unionByName(marks, allowMissingColumns=True)
-    window = (
-        Window.partitionBy(*KEYS)
-        .orderBy("time_ns", "_point")
-        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    )
-    return (
-        both.select(
-            "*",
-            F.max("_c").over(window).alias("_committed"),
-            F.max("_a").over(window).alias("_acked"),
-            F.max("_w").over(window).alias("_committed_work"),
-        )
-        .where("_point = 1 and _acked is not null and _committed is not null")
-        .drop("_c", "_a", "_w", "_point")
-    )
-
-
-def _first_unacknowledged(known: DataFrame, committed: DataFrame) -> DataFrame:
-    """Add the first committed batch that ends past the acknowledged offset, as ``_batch``."""
-    batch = F.struct(F.col("first_offset").alias("first"), "time_ns", "work", "work_before")
-    marks = committed.select(
-        *KEYS, F.col("last_offset").alias("_at"), batch.alias("_mark"), F.lit(0).alias("_point")
-    )
-    points = known.withColumn("_at", F.col("_acked") + 1).withColumn("_point", F.lit(1))
-    window = (
-        Window.partitionBy(*KEYS)
-        .orderBy(F.col("_at").desc(), "_point")
-        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    )
-    return (
-        points.unionByName(marks, allowMissingColumns=True)
-        .select("*", F.last("_mark", ignorenulls=True).over(window).alias("_batch"))
-        .where("_point = 1")
-    )
-
-
 def lag_series(ranges: DataFrame) -> DataFrame:
     """Lag wherever it changes, and the instant before each acknowledgement: its peaks.
 
+    Before the first acknowledgement there is no lag to speak of. Of rows at the same instant all
+    count as having happened.
+
     Returns:
-        run_id, process, time_ns, lag_records, lag_without_no_ops_records, lag_ms.
+        run_id, process, time_ns, lag_records, lag_without_no_ops_records (exact where no batch
+        mixes NoOps with other records), lag_ms (age of the oldest committed record not
+        acknowledged), lasted_ns (until the next change; 0 of a peak, which only shows the value
+        that ends there; null of the last row).
     """
-    acked = F.col("stage") == str(Stage.ZK_ACKED)
-    moves = ranges.where(acked | (F.col("stage") == str(Stage.COMMITTED)))
-    peaks = ranges.where(acked).select(*KEYS, (F.col("time_ns") - 1).alias("time_ns"))
-    times = moves.select(*KEYS, "time_ns").union(peaks).distinct()
-    return lag_at(ranges, times).select(
-        *KEYS, "time_ns", "lag_records", "lag_without_no_ops_records", "lag_ms"
+    moves = ranges.where(F.col("stage").isin(_COMMITTED, _ACKED)).select(
+        *KEYS, "stage", "time_ns", "first_offset", "last_offset", "no_op_records"
+    )
+    buckets = _buckets(moves)
+    known = _states(_with_what_follows(moves, buckets), buckets)
+    behind = F.greatest(F.col("_c.offset") - F.col("_a.offset"), F.lit(0))
+    mark = F.col("_a.oldest")
+    # Of the batch that holds the first unacknowledged record, some may be acknowledged already.
+    done = F.greatest(F.col("_a.offset") - mark["first"] + 1, F.lit(0))
+    work = F.col("_a.work_after") - F.least(done, mark["work"]) - F.col("_c.work_after")
+    return known.select(
+        *KEYS,
+        "time_ns",
+        behind.alias("lag_records"),
+        F.when(behind > 0, work)
+        .otherwise(F.lit(0))
+        .cast("long")
+        .alias("lag_without_no_ops_records"),
+        F.when(behind > 0, ms("time_ns", mark["time_ns"])).otherwise(F.lit(0.0)).alias("lag_ms"),
+        "lasted_ns",
     )
 
 
-def lag_chart(series: DataFrame, points: int = 600) -> DataFrame:
+def _buckets(moves: DataFrame) -> DataFrame:
+    """One row per bucket of time: offsets committed and acknowledged in the buckets before it.
+
+    Returns:
+        run_id, process, bucket, committed, acked, previous_ns (the last row before the bucket),
+        next_ns (the first one after it).
+    """
+    offset, stage = F.col("last_offset"), F.col("stage")
+    buckets = Window.partitionBy(*KEYS).orderBy("bucket")
+    earlier = buckets.rowsBetween(Window.unboundedPreceding, -1)
+    return (
+        moves.groupBy(*KEYS, time_bucket("time_ns").alias("bucket"))
+        .agg(
+            F.max(F.when(stage == _COMMITTED, offset)).alias("_committed"),
+            F.max(F.when(stage == _ACKED, offset)).alias("_acked"),
+            F.min("time_ns").alias("_first"),
+            F.max("time_ns").alias("_last"),
+        )
+        .select(
+            *KEYS,
+            "bucket",
+            F.max("_committed").over(earlier).alias("committed"),
+            F.max("_acked").over(earlier).alias("acked"),
+            F.max("_last").over(earlier).alias("previous_ns"),
+            F.lead("_first").over(buckets).alias("next_ns"),
+        )
+    )
+
+
+def _with_what_follows(moves: DataFrame, buckets: DataFrame) -> DataFrame:
+    """Add to each offset what was committed after it, whenever that was.
+
+    Args:
+        moves: rows committed and acknowledged.
+        buckets: the result of ``_buckets``: its offsets are looked up like any others, so that
+            each bucket of time begins with what is known by then.
+
+    Returns:
+        run_id, process, bucket (of time), time_ns (null: known before the bucket), stage, offset,
+        work_after (records that change something, in batches that end past the offset), oldest (the
+        first of these batches: last, first, time_ns, work).
+    """
+    committed = F.col("stage") == _COMMITTED
+    offset = F.col("last_offset")
+    work = F.col("last_offset") - F.col("first_offset") + 1 - F.col("no_op_records")
+    batch = F.struct(
+        offset.alias("last"), F.col("first_offset").alias("first"), "time_ns", work.alias("work")
+    )
+    known = F.explode(
+        F.array(
+            F.struct(F.lit(_COMMITTED).alias("stage"), F.col("committed").alias("offset")),
+            F.struct(F.lit(_ACKED).alias("stage"), F.col("acked").alias("offset")),
+        )
+    )
+    looked_up = (
+        buckets.select(*KEYS, "bucket", known.alias("_known"))
+        .select(*KEYS, "bucket", "_known.*")
+        .where("offset is not null")
+    )
+    rows = moves.select(
+        *KEYS,
+        time_bucket("time_ns").alias("bucket"),
+        "time_ns",
+        "stage",
+        offset.alias("offset"),
+        F.when(committed, work).alias("_work"),
+        F.when(committed, batch).alias("_batch"),
+    ).unionByName(looked_up, allowMissingColumns=True)
+    # From the greatest offset down, what comes before a row was committed past its offset.
+    folds = {"work_after": (Fold.SUM, F.col("_work")), "oldest": (Fold.MIN, F.col("_batch"))}
+    down = [F.desc("offset"), F.col("_batch").isNotNull()]
+    followed = running(rows, offset_bucket("offset"), down, folds, descending=True, before=True)
+    return followed.drop("_work", "_batch").fillna(0, ["work_after"])
+
+
+def _states(rows: DataFrame, buckets: DataFrame) -> DataFrame:
+    """What was committed and acknowledged at each instant, and just before each acknowledgement.
+
+    Args:
+        rows: the result of ``_with_what_follows``.
+        buckets: the result of ``_buckets``.
+
+    Returns:
+        run_id, process, time_ns, _c and _a (offset, work_after, oldest: of the greatest offset
+        committed and acknowledged), lasted_ns.
+    """
+    both = rows.unionByName(
+        buckets.select(*KEYS, "bucket", "previous_ns", "next_ns"), allowMissingColumns=True
+    )
+    bucket = Window.partitionBy(*KEYS, "bucket").orderBy("time_ns")  # null, so known before: first
+    now = bucket.rangeBetween(Window.unboundedPreceding, Window.currentRow)
+    earlier = bucket.rangeBetween(Window.unboundedPreceding, -1)
+    state = F.struct("offset", "work_after", "oldest")
+    committed = F.when(F.col("stage") == _COMMITTED, state)
+    acked = F.when(F.col("stage") == _ACKED, state)
+    acked_ns = F.when(F.col("stage") == _ACKED, F.col("time_ns"))
+    at = both.select(
+        *KEYS,
+        "time_ns",
+        F.struct(F.max(committed).over(now).alias("c"), F.max(acked).over(now).alias("a")).alias(
+            "_now"
+        ),
+        F.struct(
+            F.max(committed).over(earlier).alias("c"), F.max(acked).over(earlier).alias("a")
+        ).alias("_earlier"),
+        (F.max(acked_ns).over(now) == F.col("time_ns")).alias("_is_ack"),
+        F.coalesce(F.max("time_ns").over(earlier), F.max("previous_ns").over(now)).alias("_before"),
+        F.coalesce(F.lead("time_ns").over(bucket), F.max("next_ns").over(now)).alias("_next"),
+    )
+    last_of_instant = "time_ns is not null and (_next is null or _next > time_ns)"
+    here = F.struct(
+        "time_ns", F.col("_now").alias("_s"), (F.col("_next") - F.col("time_ns")).alias("lasted_ns")
+    )
+    peak_ns = F.col("time_ns") - 1
+    peak = F.when(
+        F.col("_is_ack") & (F.col("_before") < peak_ns),
+        F.struct(
+            peak_ns.alias("time_ns"),
+            F.col("_earlier").alias("_s"),
+            F.lit(0).cast("long").alias("lasted_ns"),
+        ),
+    )
+    return (
+        at.where(last_of_instant)
+        .select(*KEYS, F.explode(F.array(peak, here)).alias("_at"))
+        .where("_at._s.a is not null and _at._s.c is not null")
+        .select(*KEYS, "_at.time_ns", "_at._s.c", "_at._s.a", "_at.lasted_ns")
+        .withColumnsRenamed({"c": "_c", "a": "_a"})
+    )
+
+
+def lag_chart(series: DataFrame) -> DataFrame:
     """Thin the result of ``lag_series`` for a plot: the greatest value in each slice of time.
 
     Returns:
-        run_id, process, seconds (since the first row), lag_records, lag_ms; at most ``points`` rows
-        a process.
+        run_id, process, seconds (of the process's clock), lag_records, lag_ms.
     """
-    whole = Window.partitionBy(*KEYS)
-    since = F.col("time_ns") - F.min("time_ns").over(whole)
-    slice_ns = F.ceil((F.max("time_ns").over(whole) - F.min("time_ns").over(whole) + 1) / points)
-    return (
-        series.select("*", (F.floor(since / slice_ns) * slice_ns / F.lit(1e9)).alias("seconds"))
-        .groupBy(*KEYS, "seconds")
-        .agg(F.max("lag_records").alias("lag_records"), F.max("lag_ms").alias("lag_ms"))
+    thinned = by_slice(
+        series,
+        "time_ns",
+        F.max("lag_records").alias("lag_records"),
+        F.max("lag_ms").alias("lag_ms"),
+    )
+    return thinned.select(
+        *KEYS, (F.col("time_ns") / F.lit(1e9)).alias("seconds"), "lag_records", "lag_ms"
     )
 
 
@@ -163,35 +222,62 @@ def lag_summary(series: DataFrame) -> DataFrame:
         behind_share (of the time, some record that changes something was unwritten),
         last_lag_records (after the drain: without NoOps).
     """
-    window = Window.partitionBy(*KEYS).orderBy("time_ns")
-    lasted = series.withColumn(
-        "_s", (F.lead("time_ns").over(window) - F.col("time_ns")) / F.lit(1e9)
-    )
-    behind = F.when(F.col("lag_without_no_ops_records") > 0, F.col("_s")).otherwise(F.lit(0.0))
-    return lasted.groupBy(*KEYS).agg(
+    lasted = F.col("lasted_ns")
+    behind = F.when(F.col("lag_without_no_ops_records") > 0, lasted).otherwise(F.lit(0))
+    return series.groupBy(*KEYS).agg(
         F.max("lag_records").alias("max_lag_records"),
         F.max("lag_ms").alias("max_lag_ms"),
-        (F.sum(F.col("lag_records") * F.col("_s")) / F.sum("_s")).alias("mean_lag_records"),
-        (F.sum(behind) / F.sum("_s")).alias("behind_share"),
+        (F.sum(F.col("lag_records") * lasted.cast("double")) / F.sum(lasted)).alias(
+            "mean_lag_records"
+        ),
+        (F.sum(behind) / F.sum(lasted)).alias("behind_share"),
         F.max_by("lag_without_no_ops_records", "time_ns").alias("last_lag_records"),
     )
 
 
-def lag_against_gauge(ranges: DataFrame, gauges: DataFrame) -> DataFrame:
+def lag_against_gauge(series: DataFrame, gauges: DataFrame) -> DataFrame:
     """Set what the controller's lag gauges showed beside what the trace says of that instant.
+
+    Args:
+        series: the result of ``lag_series``.
+        gauges: the trace's table.
 
     Returns:
         run_id, process, time_ns, gauge, gauge_value, trace_value; one row per reading from the
         first acknowledgement on.
     """
-    wanted = gauges.where(F.col("gauge").isin(list(_GAUGES)))
-    found = lag_at(ranges, wanted)
+    state = F.struct("time_ns", "lag_records", "lag_without_no_ops_records", "lag_ms")
+    known = series.select(*KEYS, "time_ns", state.alias("_state"), F.lit(0).alias("_point"))
+    readings = gauges.where(F.col("gauge").isin(list(_GAUGES))).withColumn("_point", F.lit(1))
+    both = readings.unionByName(known, allowMissingColumns=True)
+    order = [F.asc("time_ns"), F.asc("_point")]
+    found = running(
+        both, time_bucket("time_ns"), order, {"_known": (Fold.MAX, F.col("_state"))}
+    ).where("_point = 1 and _known is not null")
+    # Nothing moved since: a lag of records stays as it is, and its age grows.
+    aged = F.col("_known.lag_ms") + ms("time_ns", F.col("_known.time_ns"))
+    columns = {
+        "lag_records": F.col("_known.lag_records").cast("double"),
+        "lag_without_no_ops_records": F.col("_known.lag_without_no_ops_records").cast("double"),
+        "lag_ms": F.when(F.col("_known.lag_records") > 0, aged).otherwise(F.lit(0.0)),
+    }
     value = F.coalesce(
-        *(
-            F.when(F.col("gauge") == gauge, F.col(column).cast("double"))
-            for gauge, column in _GAUGES.items()
-        )
+        *(F.when(F.col("gauge") == gauge, columns[name]) for gauge, name in _GAUGES.items())
     )
     return found.select(
         *KEYS, "time_ns", "gauge", F.col("value").alias("gauge_value"), value.alias("trace_value")
+    )
+
+
+def gauge_agreement(compared: DataFrame) -> DataFrame:
+    """Summarise the result of ``lag_against_gauge``.
+
+    Returns:
+        run_id, process, gauge, readings, agreeing (within 1 record or 1 ms), greatest_difference.
+    """
+    off = F.abs(F.col("gauge_value") - F.col("trace_value"))
+    return compared.groupBy(*KEYS, "gauge").agg(
+        F.count("*").alias("readings"),
+        F.sum((off <= 1.0).cast("long")).alias("agreeing"),
+        F.max(off).alias("greatest_difference"),
     )

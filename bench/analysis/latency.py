@@ -123,3 +123,10 @@ def rate_per_second(clients: DataFrame) -> DataFrame:
         .groupBy(*KEYS, "second")
         .agg(F.sum("_i").alias("intended"), F.sum("_a").alias("achieved"))
     )
+
+
+def rate_summary(rates: DataFrame) -> DataFrame:
+    """Sum the result of ``rate_per_second``: run_id, process, intended, achieved."""
+    return rates.groupBy(*KEYS).agg(
+        F.sum("intended").alias("intended"), F.sum("achieved").alias("achieved")
+    )

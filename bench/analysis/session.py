@@ -21,8 +21,13 @@ _QUIET = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
 }
+_PLANS = {
+    # Tables are joined with aggregates of themselves: all runs are in both, nothing can be pruned.
+    "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
+}
 _LOCAL = {
-    "spark.sql.shuffle.partitions": "4",
+    # Small ones are put together again by adaptive execution.
+    "spark.sql.shuffle.partitions": "16",
     "spark.default.parallelism": "4",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -47,7 +52,7 @@ def session(
     Raises:
         JavaNotFoundError: a local session needs Java 17 or later and there is none.
     """
-    builder: SparkSession.Builder = SparkSession.builder.appName(app)
+    builder: SparkSession.Builder = SparkSession.builder.appName(app).config(map=dict(_PLANS))
     if master is None:
         remote = remote or os.environ.get("SPARK_REMOTE")
     if remote is not None and not remote.startswith("local"):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text uses
 
-from bench.analysis.quantiles import ms, quantile_table
+from bench.analysis.carry import Fold, offset_bucket, running
+from bench.analysis.quantiles import ms, quantile_tables
 from bench.analysis.schema import KEYS
 from emulator.trace.rows import Stage
 
@@ -30,7 +31,7 @@ def reached(points: DataFrame, ranges: DataFrame, stages: Sequence[Stage]) -> Da
     the stage at the earliest row that ends at or past it. Ranges need not have the same borders.
 
     Args:
-        points: run_id, process, offset, and whatever else; rows with a null offset get nulls.
+        points: run_id, process, offset (never null), and whatever else.
         ranges: the trace's table.
         stages: which to look up.
 
@@ -46,17 +47,13 @@ def reached(points: DataFrame, ranges: DataFrame, stages: Sequence[Stage]) -> Da
     )
     both = points.withColumn("_point", F.lit(1)).unionByName(marks, allowMissingColumns=True)
     # Seen from the greatest offset down, all rows before a point end at or past its offset.
-    window = (
-        Window.partitionBy(*KEYS)
-        .orderBy(F.col("offset").desc_nulls_first(), "_point")
-        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    )
-    times = [
-        F.min(F.when(F.col("_stage") == str(stage), F.col("_time_ns"))).over(window)
+    times = {
+        f"{stage}_ns": (Fold.MIN, F.when(F.col("_stage") == str(stage), F.col("_time_ns")))
         for stage in stages
-    ]
-    named = [time.alias(f"{stage}_ns") for time, stage in zip(times, stages, strict=True)]
-    return both.select("*", *named).where("_point = 1").drop("_stage", "_time_ns", "_point")
+    }
+    order = [F.desc("offset"), F.asc("_point")]
+    reached_by = running(both, offset_bucket("offset"), order, times, descending=True)
+    return reached_by.where("_point = 1").drop("_stage", "_time_ns", "_point")
 
 
 def batch_stages(ranges: DataFrame) -> DataFrame:
@@ -92,5 +89,4 @@ def _step(name: str) -> Column:
 
 def stage_latency(batches: DataFrame) -> DataFrame:
     """Summarise the result of ``batch_stages``: one row per process and step, with quantiles."""
-    long = batches.unpivot(tuple(KEYS), tuple(STEPS), "step", "step_ms")
-    return quantile_table(long, "step_ms", [*KEYS, "step"])
+    return quantile_tables(batches, {step: step for step in STEPS}, KEYS, "step")

@@ -16,9 +16,6 @@ from bench.analysis.session import end, session
 from bench.report.findings import Finding, findings
 from bench.report.page import page
 
-_NOT_SHOWN = {"lag_series"}
-"""As long as the trace itself; ``lag_chart`` is what a page needs of it."""
-
 
 class TraceUnreadableError(Exception):
     """There is no trace at the given place; the text is Spark's first line."""
@@ -68,9 +65,7 @@ def report(spark: SparkSession, trace: str, out: Path) -> Analysis:
     out.mkdir(parents=True, exist_ok=True)
     parquet = f"{out}/tables"
     names = job.run(spark, trace, parquet)
-    tables = {
-        name: _records(spark, f"{parquet}/{name}") for name in names if name not in _NOT_SHOWN
-    }
+    tables = {name: _records(spark, f"{parquet}/{name}") for name in names if name not in job.LONG}
     html = out / "report.html"
     html.write_text(page(tables, parquet), encoding="utf-8")
     return Analysis(html, parquet, findings(tables))

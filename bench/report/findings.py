@@ -41,8 +41,8 @@ def _load(tables: Tables) -> Iterable[Finding]:
                 f"p50 {_ms(row['p50_ms'])}, p99 {_ms(row['p99_ms'])}, max {_ms(row['max_ms'])} "
                 f"({row['samples']:,} samples, {row['accuracy']})",
             )
-    intended = sum(row["intended"] for row in tables["rate_per_second"])
-    achieved = sum(row["achieved"] for row in tables["rate_per_second"])
+    intended = sum(row["intended"] for row in tables["rate_summary"])
+    achieved = sum(row["achieved"] for row in tables["rate_summary"])
     if intended:
         yield Finding(
             "open-loop load",
@@ -78,13 +78,13 @@ def _lag(tables: Tables) -> Iterable[Finding]:
             f"{row['last_lag_records']:,} records at the end",
             warning=row["last_lag_records"] > 0,
         )
-    readings = tables["lag_against_gauge"]
+    readings = sum(row["readings"] for row in tables["gauge_agreement"])
     if readings:
-        agreeing = sum(abs(row["gauge_value"] - row["trace_value"]) <= 1.0 for row in readings)
+        agreeing = sum(row["agreeing"] for row in tables["gauge_agreement"])
         yield Finding(
             "lag gauges against the trace",
-            f"{agreeing:,} of {len(readings):,} readings agree within 1 record or 1 ms",
-            warning=agreeing < 0.99 * len(readings),
+            f"{agreeing:,} of {readings:,} readings agree within 1 record or 1 ms",
+            warning=agreeing < 0.99 * readings,
         )
 
 

@@ -72,12 +72,12 @@ def _blocking(tables: Tables) -> Iterable[str]:
     if all(row["unexplained_share"] <= UNEXPLAINED_LIMIT for row in tables["blocking"]):
         yield _table(tables["blocking_by_cause"])
     yield _table(tables["blocked_per_operation"])
-    if tables["blocked_per_second"]:
+    if tables["blocked_chart"]:
         yield charts.lines(
             "Share of each second in which an operation waited for ZooKeeper",
             "second",
             "share",
-            _by_process(tables["blocked_per_second"], "second", "blocked_share"),
+            _by_process(tables["blocked_chart"], "second", "blocked_share"),
         )
     yield _note("Where the latency of requests that changed something went, summed by API:")
     yield _table(tables["request_parts"])
@@ -112,9 +112,9 @@ def _latency(tables: Tables) -> Iterable[str]:
     if shown:
         yield charts.quantile_lines(f"Latency by API, {title}", shown, _QUANTILES)
     yield _table(rows)
-    if tables["rate_per_second"]:
-        start = min(row["second"] for row in tables["rate_per_second"])
-        ordered = sorted(tables["rate_per_second"], key=lambda row: row["second"])
+    if tables["rate_chart"]:
+        start = min(row["second"] for row in tables["rate_chart"])
+        ordered = sorted(tables["rate_chart"], key=lambda row: row["second"])
         seconds = [row["second"] - start for row in ordered]
         yield charts.lines(
             "Open-loop load",
@@ -141,7 +141,7 @@ def _noise(tables: Tables) -> Iterable[str]:
     if not tables["stalls"]:
         yield _note("The event loop never stood still.")
     yield _table(tables["stalls"])
-    yield _table(tables["noisy_seconds"])
+    yield _table(tables["noisiest_seconds"])
 
 
 def _method(tables: Tables, where: str) -> Iterable[str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
-from bench.analysis import blocking, lag, stages
+from bench.analysis import blocking, carry, lag, stages
 from bench.analysis.quantiles import quantile_table
 from bench.analysis.schema import struct_type
 from emulator.trace import rows
@@ -28,6 +30,15 @@ _few = settings(
         HealthCheck.large_base_example,
     ],
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small_buckets() -> Iterator[None]:
+    """Two offsets, or about two milliseconds, a bucket: these short traces fill many."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(carry, "OFFSET_BITS", 1)
+        patch.setattr(carry, "TIME_BITS", 21)
+        yield
 
 
 def _frame(spark: SparkSession, runs: list[list[msgspec.Struct]], kind: type) -> DataFrame:
@@ -120,7 +131,9 @@ def test_blocking(
     block_frame = _frame(spark, blocks, rows.BlockRow).cache()
     multi_frame = _frame(spark, multis, rows.MultiRow)
     whole_frame = blocking.blocked_whole(block_frame)
-    by_cause = blocking.blocking_by_cause(block_frame, multi_frame).cache()
+    by_cause = blocking.blocking_by_cause(
+        blocking.blocked_segments(block_frame, multi_frame)
+    ).cache()
     checked = blocking.blocking_check(whole_frame, by_cause).collect()
     parts: dict[str, dict[tuple[str, bool], float]] = {}
     for row in by_cause.collect():

@@ -21,9 +21,9 @@ from tests.spark.write_behind_model import WriteBehindModel
 pytestmark = [pytest.mark.spark, pytest.mark.jvm, pytest.mark.xdist_group("spark")]
 
 _EMPTY = (
-    "runs latency rate_per_second stage_latency lag_chart lag_summary lag_against_gauge blocking "
-    "blocking_by_cause blocked_per_operation blocked_per_second request_parts by_operation by_api "
-    "multi_latency coalescing stalls noisy_seconds"
+    "runs latency rate_summary rate_chart stage_latency lag_chart lag_summary gauge_agreement "
+    "blocking blocking_by_cause blocked_per_operation blocked_chart request_parts by_operation "
+    "by_api multi_latency coalescing stalls noisiest_seconds"
 ).split()
 
 

@@ -132,7 +132,8 @@ def test_two_causes_at_once_share_the_time(spark: SparkSession) -> None:
     ]
     block_frame = frame(spark, rows.BlockRow, blocks)
     multi_frame = frame(spark, rows.MultiRow, [rows.MultiRow(0, ms(5), 1, 1, 1, 1)])
-    found = blocking.blocking_by_cause(block_frame, multi_frame).drop("run_id", "process")
+    segments = blocking.blocked_segments(block_frame, multi_frame)
+    found = blocking.blocking_by_cause(segments).drop("run_id", "process")
     expected = [
         ("lag_records", "multi in flight", 5.0, 5.0),
         ("lag_records", "no multi in flight", 2.5, 5.0),
