@@ -10,12 +10,12 @@ it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+
+class Accepted(msgspec.Struct, frozen=True, gc=False):
     """A peer connected to one of our listeners. ``conn`` is unique for the life of the process."""
 
     conn: int
@@ -24,60 +24,52 @@ class Accepted:
     """4 or 16 raw bytes, as an Envelope carries it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Connected:
+class Connected(msgspec.Struct, frozen=True, gc=False):
     """A ``Connect`` effect succeeded."""
 
     conn: int
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(msgspec.Struct, frozen=True, gc=False):
     """Bytes arrived on an accepted or connected connection, split at any position."""
 
     conn: int
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Closed:
+class Closed(msgspec.Struct, frozen=True, gc=False):
     """The connection ended or a ``Connect`` failed. Never follows our own ``Close``."""
 
     conn: int
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Synced:
+class Synced(msgspec.Struct, frozen=True, gc=False):
     """Every ``AppendFile`` issued before ``SyncFile(token)`` on that path is durable."""
 
     token: int
 
 
-@dataclass(frozen=True, slots=True)
-class DiskFailed:
+class DiskFailed(msgspec.Struct, frozen=True, gc=False):
     """A file operation failed; the node halts (Kafka's fatal fault handler)."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(msgspec.Struct, frozen=True, gc=False):
     """Write bytes to a connection; silently dropped when it is closed."""
 
     conn: int
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Close:
+class Close(msgspec.Struct, frozen=True, gc=False):
     """Close a connection after flushing its bytes. No ``Closed`` event follows."""
 
     conn: int
 
 
-@dataclass(frozen=True, slots=True)
-class Connect:
+class Connect(msgspec.Struct, frozen=True, gc=False):
     """Open a TCP connection; answered by ``Connected`` or ``Closed``.
 
     ``tls``: name of the shell's settings for it, "" for plain text. Connected: after the handshake.
@@ -89,47 +81,41 @@ class Connect:
     tls: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AppendFile:
+class AppendFile(msgspec.Struct, frozen=True, gc=False):
     """Append to a file below the node's folder, creating it."""
 
     path: str
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class SyncFile:
+class SyncFile(msgspec.Struct, frozen=True, gc=False):
     """``fdatasync`` the file outside the event loop, then report ``Synced(token)``."""
 
     path: str
     token: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReplaceFile:
+class ReplaceFile(msgspec.Struct, frozen=True, gc=False):
     """Write to a temporary name, fsync, rename over ``path``, fsync the folder; then it is done."""
 
     path: str
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class TruncateFile:
+class TruncateFile(msgspec.Struct, frozen=True, gc=False):
     """Truncate a file to ``size`` bytes and fsync it."""
 
     path: str
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteFile:
+class DeleteFile(msgspec.Struct, frozen=True, gc=False):
     """Remove a file if it exists."""
 
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
+class Log(msgspec.Struct, frozen=True, gc=False):
     """One structured log line. ``level``: debug, info, warning, error."""
 
     level: str
@@ -137,15 +123,13 @@ class Log:
     fields: dict[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True, gc=False):
     """One trace row; ``row`` is one of the dataclasses of ``emulator.trace.rows``."""
 
     row: object
 
 
-@dataclass(frozen=True, slots=True)
-class Halt:
+class Halt(msgspec.Struct, frozen=True, gc=False):
     """Stop the process with ``exit_code`` after flushing sent bytes."""
 
     exit_code: int

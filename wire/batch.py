@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import google_crc32c
+import msgspec
 
 from wire.errors import DecodeError
 
@@ -41,8 +41,7 @@ class BatchTruncated(DecodeError):  # noqa: N818
     """The data ends inside a batch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(msgspec.Struct, frozen=True, gc=False):
     """Records of one leader epoch; record ``i`` has offset ``base_offset + i``. Times are in ms."""
 
     base_offset: int
@@ -64,8 +63,7 @@ class Batch:
         return bool(self.attributes & CONTROL)
 
 
-@dataclass(frozen=True, slots=True)
-class BatchHeader:
+class BatchHeader(msgspec.Struct, frozen=True, gc=False):
     """The header of a batch."""
 
     base_offset: int

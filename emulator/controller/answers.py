@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -33,8 +33,7 @@ BLOCKED: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedReply:
+class EncodedReply(msgspec.Struct, frozen=True, gc=False):
     """One call and its answer, ready to be sent.
 
     ``call`` is the inner call, if it came in an Envelope; ``answer`` is its response. ``message``

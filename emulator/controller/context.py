@@ -12,6 +12,8 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
+import msgspec
+
 from emulator.config.limits import MutationQuotaSettings, TokenSettings
 from emulator.controller.heartbeats import Heartbeats
 from emulator.controller.index import TipIndex
@@ -73,8 +75,7 @@ class ControllerConfig:
     znodes: Znodes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True, gc=False):
     """One request on its way through the controller.
 
     ``ticket`` is returned with the reply and is not interpreted here. ``client_address`` is 4 or 16
@@ -172,8 +173,7 @@ class ReadContext(Protocol):
         """Whether the caller may do this operation on that resource."""
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(msgspec.Struct, frozen=True, gc=False):
     """The context of one handler call.
 
     ``next_offset`` is the offset that the first record of the result will get. ``features_epoch``
@@ -190,7 +190,7 @@ class Context:
     rng: random.Random
     features_epoch: int = -1
     leader_id: int = -1
-    mutation_quota: MutationQuota = field(default_factory=MutationQuota)
+    mutation_quota: MutationQuota = msgspec.field(default_factory=MutationQuota)
 
     def allowed(
         self, image: Image, operation: Operation, resource_type: ResourceType, name: str

@@ -6,8 +6,9 @@ Keeps the newest image, the index over it and the brokers' sessions in step, bat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from emulator.controller.batches import BatchTooLargeError, chunks, encoded, too_large
 from emulator.controller.context import Call
@@ -54,8 +55,7 @@ class DivergedError(Exception):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(msgspec.Struct, frozen=True, gc=False):
     """Records that a call, or the controller itself (``ticket`` None), put into the log."""
 
     ticket: Ticket | None

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from dataclasses import dataclass
 from enum import IntEnum
+
+import msgspec
 
 from emulator.controller.answers import EncodedReply
 from emulator.controller.context import Call
@@ -33,8 +34,7 @@ def deadline_of(call: Call) -> int | None:
     return None if timeout_ms is None else call.received_ms + int(timeout_ms)
 
 
-@dataclass(slots=True, eq=False)
-class _Waiting:
+class _Waiting(msgspec.Struct, eq=False, gc=False):
     offset: int
     reply: EncodedReply
     done: bool = False

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
+import msgspec
+
 from wire.errors import ErrorCode
 
 Record: TypeAlias = object
@@ -53,8 +55,7 @@ class ApiError:
             object.__setattr__(self, "message", shortened(self.message))
 
 
-@dataclass(frozen=True, slots=True)
-class Contact:
+class Contact(msgspec.Struct, frozen=True, gc=False):
     """What a heartbeat says about a broker (soft state, never in the log).
 
     If ``shutting_down`` is set, the sessions keep the end offset of this operation, once: every
@@ -79,8 +80,7 @@ class Spent(NamedTuple):
     at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Result(Generic[ResponseT_co]):
+class Result(msgspec.Struct, Generic[ResponseT_co], frozen=True, gc=False):
     """Outcome of one handler call; nothing is appended yet.
 
     Records are replayed in order. ``atomic`` ones stay in one batch, so readers see all or none

@@ -6,7 +6,6 @@ requests meet the same faults.
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -236,7 +235,7 @@ def _with_rest(request: Request, asked: _Carried, rest: Any) -> Request:
         data = encode_request(asked.header, rest)
         message = replace(request.message, request_data=data)
     frame = encode_request(request.ticket.header, message)
-    return dataclasses.replace(request, message=message, frame=frame)
+    return msgspec.structs.replace(request, message=message, frame=frame)
 
 
 def _merged(

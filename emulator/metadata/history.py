@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 from msgspec.structs import replace
 
 from emulator.metadata.delta import Delta, Touched, touch
@@ -23,8 +23,7 @@ from emulator.metadata.replay import replay
 from wire import records as r
 
 
-@dataclass(slots=True)
-class _Segment:
+class _Segment(msgspec.Struct, gc=False):
     """Records of one batch up to its end or up to a Begin, and the state after them."""
 
     first_offset: int
@@ -36,8 +35,7 @@ class _Segment:
     """Whether the segment aborts what the transaction touched in earlier segments."""
 
 
-@dataclass(frozen=True, slots=True)
-class Replayed:
+class Replayed(msgspec.Struct, frozen=True, gc=False):
     """A batch replayed onto the tip ``follows``; not accepted as appended yet."""
 
     follows: Image

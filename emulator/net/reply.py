@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from wire.frame import RequestHeader, encode_response
 
 API_VERSIONS: Final = 18
 
 
-@dataclass(slots=True, eq=False)
-class Ticket:
+class Ticket(msgspec.Struct, eq=False, gc=False):
     """One request's place in its connection's queue of answers.
 
     A request inside an Envelope has no own ticket: the Envelope is answered, once.
@@ -29,8 +29,7 @@ class Ticket:
     """Of the request."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, gc=False):
     """A decoded request; a default ApiVersionsRequest if its version is unknown.
 
     ``frame``: header and body as received, without the length.
@@ -43,8 +42,7 @@ class Request:
     frame: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True, gc=False):
     """``message`` answers the request that carried ``ticket``; it is not encoded yet."""
 
     ticket: Ticket

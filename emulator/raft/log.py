@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from emulator.raft.epochs import LeaderEpochs
 from emulator.raft.layout import segment_path
 from emulator.seam import AppendFile, DeleteFile, Effect, ReplaceFile, SyncFile
@@ -21,8 +23,7 @@ _READS_KEPT: Final = 8
 """Number of cached answers; each may be as large as a whole Fetch answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogBatch:
+class LogBatch(msgspec.Struct, frozen=True, gc=False):
     """One encoded batch; readers see all of it or none."""
 
     base_offset: int

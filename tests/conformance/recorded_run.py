@@ -11,8 +11,10 @@ import functools
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeGuard
+
+from msgspec.structs import replace
 
 from emulator.metadata import EMPTY, History, Image
 from emulator.metadata.acls import of_record, record_of

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from emulator.config.limits import TokenSettings
@@ -65,7 +66,7 @@ def ask(
     asked = call(message, version, **caller)
     around = context(image, message, version, now_ms=NOW, properties=properties)
     config = replace(around.config, listeners=listeners, authorizer=authorizer, znodes=znodes)
-    surroundings = replace(around, config=config, call=asked)
+    surroundings = msgspec.structs.replace(around, config=config, call=asked)
     return handlers()[asked.header.api_key].function(image, message, surroundings)
 
 

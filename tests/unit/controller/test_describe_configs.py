@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from emulator.controller.registry import advertised, handlers
@@ -80,7 +81,7 @@ def test_a_resource_named_twice_is_answered_once() -> None:
 def test_without_the_right_nothing_is_told() -> None:
     request = ask((TOPIC, "t"), (BROKER, ""), (CLIENT_METRICS, "s"))
     around = context(IMAGE, request)
-    around = replace(around, config=replace(around.config, authorizer=Denies()))
+    around = msgspec.structs.replace(around, config=replace(around.config, authorizer=Denies()))
     answers = handlers()[32].function(IMAGE, request, around).response.results
     assert [(one.error_code, one.configs) for one in answers] == [(29, []), (31, []), (31, [])]
 
