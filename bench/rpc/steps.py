@@ -1,0 +1,171 @@
+"""How long one large request keeps all others waiting: heartbeats beside it, one after the other.
+
+The longest of their latencies while the request is served is what any caller may have to wait: the
+longest step of the controller, its answer's encoding and the machine's other load included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bench.load.connection import Connection
+from bench.rpc.client import call
+from bench.rpc.cluster import BROKERS, RpcCluster, RpcRefusedError, connected, creation
+from bench.rpc.requests import KINDS
+from wire import messages as m
+from wire.errors import ErrorCode
+
+_SETTLE_S: Final = 0.3
+"""Heartbeats alone, before and after the request."""
+_ACL_COUNT: Final = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """One large request."""
+
+    what: str
+    answer_ms: float
+    longest_ms: float
+    """The longest a heartbeat waited meanwhile."""
+    quiet_ms: float
+    """The longest a heartbeat waited before the request."""
+
+
+def measure(cluster: RpcCluster, say: Callable[[str], None]) -> list[StepRow]:
+    """Send each large request once.
+
+    Raises:
+        RpcRefusedError: one is refused.
+        OSError: the connection failed.
+    """
+    with asyncio.Runner() as runner:
+        return runner.run(_measure(cluster, say))
+
+
+def line(row: StepRow) -> str:
+    """A row in one line."""
+    return (
+        f"{row.what:45} answered in {row.answer_ms:8.1f} ms, longest wait of others "
+        f"{row.longest_ms:7.1f} ms ({row.quiet_ms:.1f} ms without it)"
+    )
+
+
+async def _measure(cluster: RpcCluster, say: Callable[[str], None]) -> list[StepRow]:
+    rows: list[StepRow] = []
+    connection = await connected(cluster.port)
+    try:
+        for what, request, version in _requests():
+            rows.append(await _one(cluster, connection, what, request, version))
+            say(line(rows[-1]))
+    finally:
+        connection.close()
+    return rows
+
+
+def _requests() -> list[tuple[str, object, int]]:
+    """Name, message and version of each, in an order in which later ones need earlier ones."""
+    everything: dict[str, Any] = {
+        "resource_type_filter": 1,
+        "resource_name_filter": None,
+        "pattern_type_filter": 1,
+        "principal_filter": None,
+        "host_filter": None,
+        "operation": 1,
+        "permission_type": 1,
+    }
+    acls = m.CreateAclsRequest(
+        creations=[
+            m.CreateAclsRequest.AclCreation(
+                resource_type=2,
+                resource_name=f"topic-{number % 500:04d}",
+                resource_pattern_type=3,
+                principal=f"User:u{number:05d}",
+                host="*",
+                operation=3,
+                permission_type=3,
+            )
+            for number in range(_ACL_COUNT)
+        ]
+    )
+    every = m.DeleteAclsRequest.DeleteAclsFilter(**everything)
+    kinds = m.ListPartitionReassignmentsRequest
+    many = [f"many-{number:05d}" for number in range(2_000)]
+    return [
+        ("CreateTopics, 1 topic of 2,000 partitions", creation(["wide"], 2_000), 7),
+        ("CreateTopics, 1 topic of 9,000 partitions", creation(["wider"], 9_000), 7),
+        ("CreateTopics, 2,000 topics of 1 partition", creation(many, 1), 7),
+        ("ListPartitionReassignments, all", kinds(timeout_ms=60_000, topics=None), 0),
+        ("ElectLeaders, all", m.ElectLeadersRequest(topic_partitions=None, timeout_ms=60_000), 2),
+        (f"CreateAcls, {_ACL_COUNT:,}", acls, 3),
+        (
+            "DescribeAcls, all",
+            m.DescribeAclsRequest(**everything),
+            3,
+        ),
+        ("DeleteAcls, all", m.DeleteAclsRequest(filters=[every]), 3),
+        (
+            "DeleteTopics, 2,000 topics of 1 partition",
+            m.DeleteTopicsRequest(
+                topics=[m.DeleteTopicsRequest.DeleteTopicState(name=name) for name in many],
+                timeout_ms=60_000,
+            ),
+            6,
+        ),
+        (
+            "DeleteTopics, 1 topic of 9,000 partitions",
+            m.DeleteTopicsRequest(
+                topics=[m.DeleteTopicsRequest.DeleteTopicState(name="wider")], timeout_ms=60_000
+            ),
+            6,
+        ),
+    ]
+
+
+async def _one(
+    cluster: RpcCluster, connection: Connection, what: str, request: object, version: int
+) -> StepRow:
+    quiet = await _longest_ms(cluster, asyncio.sleep(_SETTLE_S))
+    took_ms = 0.0
+
+    async def ask() -> None:
+        nonlocal took_ms
+        await asyncio.sleep(_SETTLE_S / 3)
+        began = time.perf_counter()
+        answer, _ = await connection.call(request, version)
+        took_ms = (time.perf_counter() - began) * 1e3
+        _expect(what, answer)
+        await asyncio.sleep(_SETTLE_S / 3)
+
+    longest = await _longest_ms(cluster, ask())
+    return StepRow(what, took_ms, longest, quiet)
+
+
+async def _longest_ms(cluster: RpcCluster, work: Awaitable[None]) -> float:
+    """The longest latency of heartbeats, one after the other, while something is done."""
+    kind = KINDS["heartbeat"]
+    stop = asyncio.Event()
+    beats = asyncio.ensure_future(
+        call(cluster.port, [kind.source(cluster, BROKERS[-1])], 3_600, stop=stop)
+    )
+    try:
+        await work
+    finally:
+        stop.set()
+    calls = await beats
+    kind.check(calls)
+    return calls.percentile_ms(1.0)
+
+
+def _expect(what: str, answer: Any) -> None:
+    parts = [answer]
+    for name in ("topics", "results", "filter_results", "responses"):
+        parts += getattr(answer, name, None) or []
+    for part in parts:
+        code = getattr(part, "error_code", 0)
+        if code:
+            raise RpcRefusedError(f"{what} is answered with {ErrorCode(code).name}: {part}")
