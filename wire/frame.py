@@ -9,6 +9,8 @@ Source: ApiMessageType.requestHeaderVersion and responseHeaderVersion, NetworkRe
 
 from __future__ import annotations
 
+import struct
+from functools import lru_cache
 from typing import Any, Final
 
 from wire import codec
@@ -39,6 +41,10 @@ HEADER_TAGS_MAX: Final = 100
 """Kafka's clients send none."""
 _API_VERSIONS: Final = 18
 _CONTROLLED_SHUTDOWN: Final = 7
+_HEAD: Final = struct.Struct(">hhih")
+"""API key, API version, correlation id, length of the client id: headers 1 and 2 begin so."""
+_CACHED: Final = 1_024
+"""More than all versions of all APIs; a peer may ask for any version."""
 
 
 class FrameReader:
@@ -60,6 +66,9 @@ class FrameReader:
             DecodeError: a length is negative or above ``max_bytes``.
         """
         held = self._buffer
+        size = len(data) - 4
+        if not held and 0 <= size <= self._max_bytes and data[:4] == size.to_bytes(4, "big"):
+            return [data[4:]]  # one whole frame: most peers wait for each answer
         source: bytes | bytearray = data
         if held:
             held += data
@@ -87,6 +96,7 @@ def framed(payload: bytes) -> bytes:
     return len(payload).to_bytes(4, "big") + payload
 
 
+@lru_cache(_CACHED)
 def request_header_version(api_key: int, api_version: int) -> int:
     """The version of the header before a request.
 
@@ -98,6 +108,7 @@ def request_header_version(api_key: int, api_version: int) -> int:
     return 2 if spec(_api("request", api_key, api_version)).flexible(api_version) else 1
 
 
+@lru_cache(_CACHED)
 def response_header_version(api_key: int, api_version: int) -> int:
     """The version of the header before a response.
 
@@ -116,6 +127,7 @@ def _api(kind: Any, api_key: int, api_version: int) -> type:
     return found
 
 
+@lru_cache(_CACHED)
 def _body(kind: Any, api_key: int, api_version: int) -> type:
     found = _api(kind, api_key, api_version)
     if api_version not in spec(found).versions:
@@ -132,6 +144,9 @@ def split_request(frame: bytes) -> tuple[RequestHeader, bytes]:
     Raises:
         DecodeError: the frame is shorter than a header, or no such API is declared.
     """
+    plain = _plain_request(frame)
+    if plain is not None:
+        return plain
     if len(frame) < 4:
         raise DecodeError("RequestHeader", -1, "", len(frame), "no key and version")
     api_key = int.from_bytes(frame[:2], "big", signed=True)
@@ -139,6 +154,38 @@ def split_request(frame: bytes) -> tuple[RequestHeader, bytes]:
     header_version = request_header_version(api_key, api_version)
     end = _header_end(frame, header_version)
     return codec.raw_decode(RequestHeader, header_version, frame[:end]), frame[end:]
+
+
+def _plain_request(frame: bytes) -> tuple[RequestHeader, bytes] | None:
+    """A request with a client id and without tagged fields in its header; None for any other.
+
+    All real clients send such headers. The codec reads the others, and finds what is wrong.
+
+    Raises:
+        DecodeError: no such API is declared.
+    """
+    if len(frame) < _HEAD.size:
+        return None
+    api_key, api_version, correlation_id, size = _HEAD.unpack_from(frame)
+    header_version = request_header_version(api_key, api_version)
+    end = _HEAD.size + size
+    if size < 0 or header_version == 0 or end > len(frame):
+        return None
+    try:
+        client_id = frame[_HEAD.size : end].decode()
+    except UnicodeDecodeError:
+        return None
+    if header_version == 2:
+        if frame[end : end + 1] != b"\0":
+            return None
+        end += 1
+    header = RequestHeader(
+        api_key=api_key,
+        api_version=api_version,
+        correlation_id=correlation_id,
+        client_id=client_id,
+    )
+    return header, frame[end:]
 
 
 def _header_end(frame: bytes, header_version: int) -> int:

@@ -10,8 +10,6 @@ Source: RequestHandlerHelper.handleError, Kafka 3.9.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 import msgspec
@@ -127,20 +125,18 @@ class Answers:
             answered = EncodedReply(call, None, None, None)
         self.give(answered)
 
-    @contextmanager
-    def to(self, call: Call) -> Iterator[None]:
+    def to(self, call: Call) -> AnswersWhatFails:
         """Context manager: an exception in its body, before anything is appended, fails the call.
 
         Raises:
             DivergedError: the node must stop.
         """
-        try:
-            yield
-        except DivergedError:
-            raise
-        except Exception as error:  # noqa: BLE001 - no request ends the node
-            self._at_raft.pop(call.ticket, None)
-            self.fail(call, error)
+        return AnswersWhatFails(self, call)
+
+    def raised(self, call: Call, error: Exception) -> None:
+        """Before anything was appended, an exception ended the call: it is answered so."""
+        self._at_raft.pop(call.ticket, None)
+        self.fail(call, error)
 
     # Calls that the Raft machine answers, direct ones and those found in Envelopes.
 
@@ -170,3 +166,25 @@ class Answers:
             if 0 <= header.api_version <= self._api_versions_max:
                 self._offers[header.api_version] = known
         return header.correlation_id.to_bytes(4, "big", signed=True) + known[1][4:]
+
+
+class AnswersWhatFails:
+    """See :meth:`Answers.to`. A class, as a generator costs more, and each request enters one."""
+
+    __slots__ = ("_answers", "_call")
+
+    def __init__(self, answers: Answers, call: Call) -> None:
+        self._answers = answers
+        self._call = call
+
+    def __enter__(self) -> None:
+        """Nothing has failed yet."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _trace: object
+    ) -> bool:
+        """Answer the call if its body raised; no request ends the node."""
+        if not isinstance(error, Exception) or isinstance(error, DivergedError):
+            return False
+        self._answers.raised(self._call, error)
+        return True

@@ -17,7 +17,7 @@ import msgspec
 from emulator.config.limits import MutationQuotaSettings, TokenSettings
 from emulator.controller.heartbeats import Heartbeats
 from emulator.controller.index import TipIndex
-from emulator.controller.mutation_quota import MutationQuota
+from emulator.controller.mutation_quota import UNLIMITED, MutationQuota
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.image import Image
 from emulator.net.reply import Ticket
@@ -190,7 +190,7 @@ class Context(msgspec.Struct, frozen=True, gc=False):
     rng: random.Random
     features_epoch: int = -1
     leader_id: int = -1
-    mutation_quota: MutationQuota = msgspec.field(default_factory=MutationQuota)
+    mutation_quota: MutationQuota = UNLIMITED
 
     def allowed(
         self, image: Image, operation: Operation, resource_type: ResourceType, name: str

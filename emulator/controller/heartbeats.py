@@ -152,6 +152,12 @@ class Heartbeats:
             return False
         return now_ms - session.last_contact_ms < self._session_timeout_ms
 
+    def others_caught_up(self, image: Image, broker_id: int) -> bool:
+        """Whether every active broker has applied the controlled shutdown of this one."""
+        session = self._sessions.get(broker_id)
+        offset = -1 if session is None else session.controlled_shutdown_offset
+        return offset <= self.lowest_active_offset(image)
+
     def lowest_active_offset(self, image: Image) -> int:
         """Lowest offset of the unfenced brokers not in controlled shutdown; 2^63-1 if none."""
         return min(

@@ -337,11 +337,12 @@ class Controller:
             self._sessions.fence_if_lapsed(call.message.broker_id, now_ms)
         deadline_ms = deadline_of(call)
         result = handler.function(self.tip, call.message, self._context(call, now_ms))
-        urgency = urgency_of(handler.urgency, result.records, self.tip)
-        if result.records and self.gate.closed(urgency):
-            self.gate.wait(call, urgency, deadline_ms, now_ms)
-        else:
-            self._perform(handler, call, result, deadline_ms, now_ms)
+        if result.records:
+            urgency = urgency_of(handler.urgency, result.records, self.tip)
+            if self.gate.closed(urgency):
+                self.gate.wait(call, urgency, deadline_ms, now_ms)
+                return
+        self._perform(handler, call, result, deadline_ms, now_ms)
 
     def _perform(
         self,

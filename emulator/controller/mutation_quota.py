@@ -89,6 +89,10 @@ class MutationQuota:
         return math.floor(min(-self.tokens / self.rate * 1000 + 0.5, 2**31 - 1))
 
 
+UNLIMITED: Final = MutationQuota()
+"""Of all callers without a limit: taking tokens from it changes nothing."""
+
+
 @dataclass(slots=True)
 class MutationQuotas:
     """All buckets of one controller."""
@@ -109,7 +113,7 @@ class MutationQuotas:
             now_ms: the clock.
         """
         if not quotas:
-            return MutationQuota()
+            return UNLIMITED
         sharers = shared_by(quotas, principal.partition(":")[2], client_id or "")
         rate = rate_of(quotas, sharers)
         if rate is None or math.isinf(rate):

@@ -83,14 +83,17 @@ class Periodic:
             since_ms: when it became so; intervals that begin now count from then.
             room: records that may be appended; a sweep without room has no deadline.
         """
+        earliest: int | None = None
         for one in self._rounds:
             if not one.left and not one.sweep.candidates(image, index):
                 one.due_ms = None
-            elif one.due_ms is None:
+                continue
+            if one.due_ms is None:
                 begin_ms = max(since_ms, self._begun_ms)
                 one.due_ms = begin_ms + (one.sweep.interval_ms(self._config) or 0)
-        due = (one.due_ms for one in self._rounds if not _full(one.sweep, room))
-        return min((due_ms for due_ms in due if due_ms is not None), default=None)
+            if (earliest is None or one.due_ms < earliest) and not _full(one.sweep, room):
+                earliest = one.due_ms
+        return earliest
 
     def next(self, image: Image, index: TipIndex, now_ms: int, room: RoomFor) -> list[Record]:
         """Visit the next candidates of the first sweep that is due.

@@ -64,8 +64,11 @@ class Purgatory:
 
     def highest_pending_offset(self, until: Until) -> int | None:
         """Offset that a response without records must wait for; None if it need not wait."""
-        queues = self._queues[: until + 1]
-        return max((queue[-1].offset for queue in queues if queue), default=None)
+        committed, stable = self._queues
+        offset = committed[-1].offset if committed else None
+        if until is Until.COMMITTED or not stable:
+            return offset
+        return stable[-1].offset if offset is None else max(offset, stable[-1].offset)
 
     def reached(self, committed_offset: int, stable_offset: int) -> list[EncodedReply]:
         """Responses whose offset is reached, per queue in order."""

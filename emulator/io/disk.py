@@ -11,10 +11,11 @@ import contextlib
 import errno
 import fcntl
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Final
 
 from emulator.seam import AppendFile, DeleteFile, ReplaceFile, SyncFile, TruncateFile
@@ -66,6 +67,36 @@ class _Reserve:
             os.close(self._held.pop())
 
 
+class _Syncer:
+    """One thread that does what blocks, in the order given; it begins with the first work.
+
+    Every commit passes here twice, and the executors of the standard library make a future, two
+    locks and a condition for each call.
+    """
+
+    def __init__(self) -> None:
+        self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, work: Callable[[], None]) -> None:
+        """Do this after all that was given before; it must not raise."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="fdatasync", daemon=True)
+            self._thread.start()
+        self._queue.put(work)
+
+    def shutdown(self) -> None:
+        """Wait until all of it is done; the thread ends."""
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def _run(self) -> None:
+        while (work := self._queue.get()) is not None:
+            work()
+
+
 class Disk:
     """Performs file effects below ``root``; one instance owns the folder through Kafka's ``.lock``.
 
@@ -94,7 +125,7 @@ class Disk:
             raise FolderLockedError(f"{root} is in use by another process") from error
         self._open: dict[str, int] = {}
         self._reserve = _Reserve()
-        self._syncer = ThreadPoolExecutor(1, thread_name_prefix="fdatasync")
+        self._syncer = _Syncer()
         self.sync_ms = Distribution()
         """Time of each ``fdatasync``; nothing where nothing is made durable."""
 
@@ -140,7 +171,8 @@ class Disk:
                 error = failed
                 error.filename = str(self.root / effect.path)
             taken_ms = (time.monotonic_ns() - begin_ns) / 1e6
-            loop.call_soon_threadsafe(synced, error, taken_ms)
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(synced, error, taken_ms)
 
         self._syncer.submit(work)
 
@@ -218,7 +250,7 @@ class Disk:
     def _forget(self, name: str) -> None:
         fd = self._open.pop(name, None)
         if fd is not None:
-            self._syncer.submit(os.close, fd)
+            self._syncer.submit(lambda: _closed(fd))
 
     def _sync_folder(self, folder: Path) -> None:
         if not self._fsync:
@@ -228,3 +260,9 @@ class Disk:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+
+def _closed(fd: int) -> None:
+    """Close a descriptor of a file that is no longer used; what it says is of no use."""
+    with contextlib.suppress(OSError):
+        os.close(fd)

@@ -66,6 +66,8 @@ class Shell:
         self._events: list[Event] = []
         self._scheduled = False
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        """When the timer calls, if there is one."""
         self._peers: dict[int, TcpConnection] = {}
         self._lingering: dict[int, TcpConnection] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -172,13 +174,29 @@ class Shell:
             self.fail(error)
 
     def _arm(self) -> None:
+        """Have a timer that calls at the machine's deadline, or earlier: then it is set anew.
+
+        Most deadlines only move on, with each request.
+        """
+        deadline_ms = self._machine.deadline_ms
+        if deadline_ms is None:
+            return
         if self._timer is not None:
+            if self._timer_ms <= deadline_ms:
+                return
             self._timer.cancel()
-            self._timer = None
-        deadline = self._machine.deadline_ms
-        if deadline is not None:
-            delay = max(0, deadline - self._clock.now_ms()) / 1000
-            self._timer = asyncio.get_running_loop().call_later(delay, self._schedule)
+        self._timer_ms = deadline_ms
+        delay = max(0, deadline_ms - self._clock.now_ms()) / 1000
+        self._timer = asyncio.get_running_loop().call_later(delay, self._ring)
+
+    def _ring(self) -> None:
+        """The timer called: a step if the deadline has come."""
+        self._timer = None
+        deadline_ms = self._machine.deadline_ms
+        if deadline_ms is not None and deadline_ms <= self._clock.now_ms():
+            self._schedule()
+        else:
+            self._arm()
 
     def _perform(self, effects: Iterable[Effect]) -> None:
         """Perform effects in order; after a failed file effect nothing more is done or sent."""

@@ -24,6 +24,9 @@ from emulator.seam import Halt, Log
 
 GC_THRESHOLD: Final = 50_000
 """Objects between collections: with freeze() a pass stays below 10 ms (default: up to 90 ms)."""
+SWITCH_S: Final = 0.0005
+"""How long the thread that syncs files waits for a busy event loop, before and after each sync; it
+only hands a call over (default: 5 ms, several times as long as a sync)."""
 
 
 class BindError(Exception):
@@ -178,6 +181,7 @@ def own_process(shell: Shell) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD, 50, 50)
+    sys.setswitchinterval(SWITCH_S)
 
 
 def exit_code_of(

@@ -143,7 +143,11 @@ class Connections:
         try:
             if data:
                 self._population.active(conn, now_ms)
-                self._fed(inbound, inbound.reader.feed(data))
+                frames = inbound.reader.feed(data)
+                if len(frames) == 1 and not inbound.frames:
+                    self._hold(inbound, len(frames[0]))
+                    return [self._request(conn, inbound, frames[0], self._stamp())], []
+                self._fed(inbound, frames)
             taken_bytes = 0
             while inbound.frames and len(requests) < TAKEN_MAX and taken_bytes < TAKEN_BYTES_MAX:
                 frame, came_ns = inbound.frames.popleft()
@@ -170,8 +174,14 @@ class Connections:
             return []
         if payload is None:
             return self._refuse(ticket.conn, ValueError("its request has no answer"))
-        ticket.payload = framed(payload)
-        inbound.held_bytes += len(ticket.payload) - ticket.bytes
+        answer = framed(payload)
+        if len(inbound.slots) == 1 and inbound.slots[0] is ticket:
+            inbound.slots.clear()
+            inbound.held_bytes -= ticket.bytes
+            self._population.active(ticket.conn, now_ms)
+            return [Send(ticket.conn, answer)]
+        ticket.payload = answer
+        inbound.held_bytes += len(answer) - ticket.bytes
         ready: list[bytes] = []
         while inbound.slots and inbound.slots[0].payload is not None:
             ready.append(inbound.slots.popleft().payload or b"")
@@ -192,11 +202,14 @@ class Connections:
 
     def _fed(self, inbound: _Inbound, frames: list[bytes]) -> None:
         now_ns = self._stamp()
-        inbound.frames += ((frame, now_ns) for frame in frames)
-        inbound.held_bytes += sum(map(len, frames))
+        inbound.frames += [(frame, now_ns) for frame in frames]
         if len(inbound.frames) > QUEUED_MAX:
             why = f"{QUEUED_MAX} requests of this connection wait to be processed"
             raise DecodeError("request", -1, "header", 0, why)
+        self._hold(inbound, sum(map(len, frames)))
+
+    def _hold(self, inbound: _Inbound, size: int) -> None:
+        inbound.held_bytes += size
         if inbound.held_bytes > self._held_bytes_max:
             raise self._too_much()
 
@@ -210,23 +223,24 @@ class Connections:
         if len(inbound.slots) >= UNANSWERED_MAX:
             why = f"{UNANSWERED_MAX} requests of this connection have no answer yet"
             raise DecodeError(f"request {header.api_key}", header.api_version, "header", 0, why)
-        low, high = self._advertised.get(header.api_key, (0, -1))
+        api_key = header.api_key
+        low, high = self._advertised.get(api_key, (0, -1))
         message: object
-        if header.api_key == API_VERSIONS and not low <= header.api_version <= high:
-            message = m.ApiVersionsRequest()
-        elif low <= header.api_version <= high:
-            most = self.entries_max.get(header.api_key)
+        if low <= header.api_version <= high:
+            most = self.entries_max.get(api_key)
             message = decode_body(header, body, trailing=True, entries_max=most)
+        elif api_key == API_VERSIONS:
+            message = m.ApiVersionsRequest()
         else:
             raise DecodeError(
-                f"request {header.api_key}",
+                f"request {api_key}",
                 header.api_version,
                 "header",
                 0,
                 "this listener does not offer this API and version",
             )
         self._next_request_id += 1
-        self.requests_total[header.api_key] = self.requests_total.get(header.api_key, 0) + 1
+        self.requests_total[api_key] = self.requests_total.get(api_key, 0) + 1
         ticket = Ticket(conn, self._next_request_id, header, came_ns, bytes=len(frame))
         inbound.slots.append(ticket)
         return Request(ticket, message, inbound.listener, inbound.peer_address, frame)

@@ -52,7 +52,9 @@ class Population:
 
     def active(self, conn: int, now_ms: int) -> None:
         """Bytes were received or sent."""
-        if conn in self._active_ms:
+        before_ms = self._active_ms.get(conn)
+        if before_ms is not None and before_ms != now_ms:
+            # Among those of one millisecond the order does not matter.
             self._active_ms[conn] = now_ms
             self._active_ms.move_to_end(conn)
 

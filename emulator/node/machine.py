@@ -248,7 +248,7 @@ class Node:
         for request in requests:
             self.counters.waiting += 1
             self._request(request, now_ms)
-        if not self.connections.owns(conn):
+        if effects and not self.connections.owns(conn):
             self._left.add(conn)
         return effects
 

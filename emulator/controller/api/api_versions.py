@@ -60,19 +60,33 @@ def api_versions(
     if not software_is_named(request, ctx.api_version):
         return Result(refused(request, ErrorCode.INVALID_REQUEST, None))
     zeros = ctx.api_version >= _MIN_ZERO_FEATURES_SINCE_VERSION
-    finalised = tuple(image.finalised_features.items())
-    migration = ctx.config.migration_enabled
-    return Result(
-        _offer(release, ctx.features_epoch, finalised, migration_enabled=migration, zeros=zeros)
-    )
+    levels = _Levels(image)
+    return Result(_offer(release, ctx.features_epoch, levels, ctx.config.migration_enabled, zeros))
+
+
+class _Levels:
+    """The finalised features of an image; instances are equal only for the same map of features.
+
+    The image itself is not held: it would outlive its time in the cache.
+    """
+
+    __slots__ = ("features",)
+
+    def __init__(self, image: Image) -> None:
+        self.features = image.features
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Levels) and self.features is other.features
+
+    def __hash__(self) -> int:
+        return id(self.features)
 
 
 @lru_cache(maxsize=16)
 def _offer(
     release: str,
     features_epoch: int,
-    finalised: tuple[tuple[str, int], ...],
-    *,
+    levels: _Levels,
     migration_enabled: bool,
     zeros: bool,
 ) -> m.ApiVersionsResponse:
@@ -93,7 +107,7 @@ def _offer(
             m.ApiVersionsResponse.FinalizedFeatureKey(
                 name=name, max_version_level=level, min_version_level=level
             )
-            for name, level in finalised
+            for name, level in Image(features=levels.features).finalised_features.items()
             if level
         ]
     return response

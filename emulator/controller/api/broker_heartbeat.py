@@ -45,8 +45,6 @@ def broker_heartbeat(
         return Result(refused(request, ErrorCode.STALE_BROKER_EPOCH, None))
     # ZooKeeper-mode brokers sometimes report one more than they hold: never compare for equality.
     caught_up = request.current_metadata_offset >= broker.epoch
-    session = ctx.heartbeats.session(broker.id)
-    shutdown_offset = -1 if session is None else session.controlled_shutdown_offset
     current = ctx.heartbeats.state(image, broker.id)
     state = next_state(
         current,
@@ -54,9 +52,11 @@ def broker_heartbeat(
         want_shut_down=request.want_shut_down,
         caught_up=caught_up,
         leads=ctx.index.leads(broker.id),
-        others_caught_up=shutdown_offset <= ctx.heartbeats.lowest_active_offset(image),
+        # Asks for the offset of each broker, and counts in one state only.
+        others_caught_up=current is BrokerState.CONTROLLED_SHUTDOWN
+        and ctx.heartbeats.others_caught_up(image, broker.id),
     )
-    gone = state in {BrokerState.FENCED, BrokerState.SHUTDOWN_NOW}
+    gone = state is BrokerState.FENCED or state is BrokerState.SHUTDOWN_NOW
     return Result(
         Response(
             is_caught_up=caught_up,
@@ -80,6 +80,8 @@ def _records(
     broker: Broker,
     state: BrokerState,
 ) -> tuple[Record, ...]:
+    if state is BrokerState.UNFENCED and not broker.fenced and not request.offline_log_dirs:
+        return ()  # nearly all heartbeats
     where = (image, ctx.config, ctx.index, broker)
     records: tuple[Record, ...] = ()
     match state:

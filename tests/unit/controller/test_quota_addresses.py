@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from emulator.controller.registry import handlers
 from emulator.metadata import EMPTY
@@ -31,7 +32,7 @@ def test_addresses_are_taken_and_nothing_else(name: str | None, taken: bool) -> 
     ops = [Request.OpData(key="connection_creation_rate", value=5.0)]
     request = Request(entries=[Request.EntryData(entity=entity, ops=ops)])
     surroundings = context(EMPTY, request)
-    object.__setattr__(surroundings, "call", call(request))
+    surroundings = replace(surroundings, call=call(request))
     result = handlers()[header(request).api_key].function(EMPTY, request, surroundings)
     (entry,) = result.response.entries
     assert entry.error_code == (ErrorCode.NONE if taken else ErrorCode.INVALID_REQUEST)
