@@ -206,3 +206,56 @@ def test_a_peer_that_does_not_read_takes_no_descriptor_for_good_once_it_is_close
 
     serve(machine, tmp_path, visit)
     assert counts == [5 + 2, 5], "the clients' own are among them"
+
+
+class Timers:
+    """The timers of an event loop, called by hand; the clock is its own too."""
+
+    def __init__(self) -> None:
+        self.now = 1_000
+        self.set: list[tuple[int, Callable[[], None]]] = []
+        self.turns = 0
+
+    def now_ms(self) -> int:
+        return self.now
+
+    def call_later(self, delay: float, call: Callable[[], None]) -> asyncio.TimerHandle:
+        timer = self.now + round(delay * 1000), call
+        self.set.append(timer)
+
+        class Handle:
+            def cancel(_self) -> None:  # noqa: N805
+                self.set.remove(timer)
+
+        return Handle()  # type: ignore[return-value]
+
+    def call_soon(self, _turn: Callable[[], None]) -> None:
+        self.turns += 1
+
+    def pass_to(self, now: int) -> None:
+        self.now = now
+        for timer in [one for one in self.set if one[0] <= now]:
+            self.set.remove(timer)
+            timer[1]()
+
+
+def test_a_timer_is_set_anew_only_for_an_earlier_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each request moves a deadline on; a timer that calls too early asks again, without a step."""
+    timers, machine = Timers(), Machine(lambda _: [])
+    monkeypatch.setattr(asyncio, "get_running_loop", lambda: timers)
+    disk = Disk(tmp_path)
+    shell = Shell(machine, disk, timers, log=[].append, row=[].append)  # type: ignore[arg-type]
+    times: list[list[int]] = []
+    for deadline in (3_000, 3_001, 9_000, 2_000, 4_000, None):
+        machine.deadline = lambda: deadline  # noqa: B023 - asked at once
+        shell._arm()
+        times.append([at for at, _ in timers.set])
+    assert times == [[3_000], [3_000], [3_000], [2_000], [2_000], [2_000]]
+    machine.deadline = lambda: 4_000
+    timers.pass_to(2_000)
+    assert (timers.turns, [at for at, _ in timers.set]) == (0, [4_000])
+    timers.pass_to(4_000)
+    assert (timers.turns, timers.set) == (1, [])
+    disk.close()

@@ -11,7 +11,7 @@ import pytest
 from emulator.controller import batches, forwarding
 from emulator.net import accepted
 from emulator.node import tracing
-from emulator.seam import Accepted, Received
+from emulator.seam import Accepted, Event, Received, Send, Synced, SyncFile
 from tests.unit.controller.envelopes import enveloped
 from tests.unit.controller.world import create
 from tests.unit.node.test_no_request_ends_the_node import ENVELOPE, Peers, header
@@ -95,3 +95,35 @@ def test_api_versions_is_encoded_until_a_feature_changes(
     assert later.finalized_features[0].max_version_level == 20
     assert later.finalized_features_epoch > first.finalized_features_epoch
     assert peers.ask(m.ApiVersionsRequest(), 18, 0) == peers.ask(m.ApiVersionsRequest(), 18, 0)
+
+
+def test_turns_of_a_request(peers: Peers) -> None:
+    """A read is one step; a change is two, as it is answered when it is durable. No step asks for
+    another one at once.
+    """
+    beat = m.BrokerHeartbeatRequest(broker_id=0, broker_epoch=peers.image.brokers[0].epoch)
+    beat.current_metadata_offset = beat.broker_epoch
+    offer = m.ApiVersionsRequest(client_software_name="me", client_software_version="1")
+    for key, version, request, steps in (
+        (63, 1, beat, 1),
+        (18, 3, offer, 1),
+        (19, 7, create("three", 2, 1), 2),
+    ):
+        peers.conn += 1
+        data = framed(encode_request(header(key, version), request))
+        events: list[Event] = [Accepted(peers.conn, "CONTROLLER", b"\x7f\0\0\1")]
+        effects = peers.node.step([*events, Received(peers.conn, data)], peers.now_ms)
+        taken = 1
+        while not any(isinstance(one, Send) for one in effects):
+            assert not due(peers), "nothing is left to do"
+            synced = [Synced(one.token) for one in effects if isinstance(one, SyncFile)]
+            assert synced, "an answer waits for a sync only"
+            effects = peers.node.step([*synced], peers.now_ms)
+            taken += 1
+        assert not due(peers)
+        assert taken == steps
+
+
+def due(peers: Peers) -> bool:
+    deadline_ms = peers.node.deadline_ms
+    return deadline_ms is not None and deadline_ms <= peers.now_ms

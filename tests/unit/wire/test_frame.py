@@ -1,6 +1,7 @@
 """Frames cut anywhere, headers of every version."""
 
 import itertools
+import struct
 
 import pytest
 from hypothesis import given
@@ -123,3 +124,38 @@ def test_a_header_with_many_tagged_fields_is_refused() -> None:
     assert (found.client_id, rest) == ("x", b"body")
     with pytest.raises(DecodeError, match="101 tagged fields, 100 are allowed"):
         frame.split_request(header[:-1] + b"\x65" + b"\x05\x00" * 101)
+
+
+KEYS = sorted(
+    what.key
+    for what in declared_messages().values()
+    if what.kind == "request" and what.key is not None
+)
+
+
+@given(
+    key=st.sampled_from(KEYS),
+    version=st.integers(0, 20),
+    correlation_id=st.integers(-(2**31), 2**31 - 1),
+    client_id=st.none() | st.text(max_size=20).map(str.encode) | st.binary(max_size=6),
+    rest=st.binary(max_size=12) | st.binary(max_size=12).map(lambda more: b"\0" + more),
+)
+def test_a_plain_header_is_read_as_the_codec_reads_it(
+    key: int, version: int, correlation_id: int, client_id: bytes | None, rest: bytes
+) -> None:
+    """Also where the client id is no UTF-8, or what follows is no section of tagged fields."""
+    size = -1 if client_id is None else len(client_id)
+    numbers = struct.pack(">hhih", key, version, correlation_id, size)
+    whole = numbers + (client_id or b"") + rest
+    for data in (whole, whole[: len(whole) // 2]):
+        assert header_of(data, plain=True) == header_of(data, plain=False)
+
+
+def header_of(data: bytes, *, plain: bool) -> tuple[RequestHeader, bytes] | str:
+    with pytest.MonkeyPatch.context() as patch:
+        if not plain:
+            patch.setattr(frame, "_plain_request", lambda _: None)
+        try:
+            return frame.split_request(data)
+        except DecodeError as error:
+            return str(error)
