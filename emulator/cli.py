@@ -23,6 +23,7 @@ from emulator.commands.demo import demo
 from emulator.commands.elect_leaders.command import elect_leaders
 from emulator.commands.fleet import fleet
 from emulator.commands.format import format_command
+from emulator.commands.load import load
 from emulator.commands.plan.command import plan
 from emulator.commands.preflight.command import preflight
 from emulator.commands.simulate import simulate
@@ -44,6 +45,7 @@ app.command(name="format")(format_command)
 app.command()(controller)
 app.command()(broker)
 app.command()(fleet)
+app.command()(load)
 app.command()(status)
 app.command()(preflight)
 app.command()(plan)

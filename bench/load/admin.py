@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
+import math
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -73,20 +75,21 @@ class AdminLoad:
     Args:
         bootstrap: ``host:port,...`` of brokers.
         rate: changes per second.
-        seconds: length of the schedule; answers may come later.
+        seconds: length of the schedule; answers may come later. None: until ``stop``.
         client_id: in each header, and in the trace; unique in a run.
         seed: of the choice of changes.
         replication_factor: of new topics.
         record: takes each row, ``TraceFile.append`` for one; none records nothing.
         give_up_s: from the intended instant; then the change counts as failed.
         prefix: of every topic's name.
+        topics_wanted: about as many topics are kept.
     """
 
     def __init__(
         self,
         bootstrap: str,
         rate: float,
-        seconds: float,
+        seconds: float | None,
         *,
         client_id: str = "admin-load",
         seed: int = 0,
@@ -94,34 +97,66 @@ class AdminLoad:
         record: Callable[[Row], None] | None = None,
         give_up_s: float = 60.0,
         prefix: str = "load",
+        topics_wanted: int = 40,
     ) -> None:
         self._rate = rate
-        self._seconds = seconds
+        self._count = math.inf if seconds is None else max(1, int(rate * seconds))
+        self._stopped = asyncio.Event()
         self._client_id = client_id
         self._record = record
         self._give_up_s = give_up_s
         self._pool = Pool(bootstrap, client_id, itertools.count(1))
-        self._changes = Changes(seed, prefix=prefix, replication_factor=replication_factor)
+        self._changes = Changes(
+            seed, prefix=prefix, replication_factor=replication_factor, topics_wanted=topics_wanted
+        )
         self._result = AdminResult()
+        self._begin_ns = 0
         self._request_ids = itertools.count(1)
 
     async def run(self) -> AdminResult:
         """Run the schedule, wait for the last answers, return the result."""
-        begin = time.monotonic_ns()
-        period_ns = 1e9 / self._rate
+        self._begin_ns = time.monotonic_ns()
         try:
             async with asyncio.TaskGroup() as tasks:
-                for index in range(int(self._rate * self._seconds)):
-                    intended_ns = begin + round(index * period_ns)
-                    await asyncio.sleep(max(0.0, (intended_ns - time.monotonic_ns()) / 1e9))
-                    tasks.create_task(self._carry_out(self._changes.draw(), intended_ns))
+                while self._result.intended < self._count:
+                    due_ns = self._begin_ns + round(self._result.intended * 1e9 / self._rate)
+                    if await self._stopped_before(due_ns):
+                        break
+                    tasks.create_task(self._carry_out(self._changes.draw(), due_ns))
                     self._result.intended += 1
         finally:
             self._pool.close()
-        self._result.elapsed_s = (time.monotonic_ns() - begin) / 1e9
+        return self.result
+
+    def stop(self) -> None:
+        """Begin no more changes; ``run`` returns when the last one is answered."""
+        self._stopped.set()
+
+    @property
+    def result(self) -> AdminResult:
+        """The result so far."""
+        self._result.elapsed_s = (time.monotonic_ns() - self._begin_ns) / 1e9
         self._result.topics = dict(self._changes.topics)
         self._result.doubtful = set(self._changes.doubtful)
         return self._result
+
+    def progress(self) -> str:
+        """How far it is, in one line."""
+        found = self._result
+        done, failed = found.done.total(), found.failed.total()
+        return (
+            f"{found.intended} due, {done} done, {failed} failed, "
+            f"{found.intended - done - failed} waiting"
+        )
+
+    async def _stopped_before(self, due_ns: int) -> bool:
+        wait_s = (due_ns - time.monotonic_ns()) / 1e9
+        if wait_s <= 0:
+            await asyncio.sleep(0)
+        else:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopped.wait(), wait_s)
+        return self._stopped.is_set()
 
     async def _carry_out(self, change: Change, intended_ns: int) -> None:
         in_doubt = False

@@ -1,0 +1,203 @@
+"""Administrative load on any brokers for a time, its trace and its figures."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+from bench.load.admin import AdminLoad, AdminResult
+from bench.load.connection import Pool
+from emulator.io.trace_file import TraceFile
+from emulator.trace.rows import SCHEMA_VERSION, RequestRow, Row, RunRow
+
+_TOLD_S: Final = 2.0
+_SHARES: Final = {"p50_ms": 0.5, "p99_ms": 0.99, "max_ms": 1.0}
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPlan:
+    """What is asked of the brokers; ``seconds`` None: until SIGINT or SIGTERM.
+
+    ``topics``: about as many are kept. ``give_up_s``: after it was due, a change counts as failed.
+    """
+
+    bootstrap: str
+    rate: float
+    seconds: float | None
+    topics: int = 40
+    replication_factor: int = 2
+    prefix: str = "load"
+    seed: int = 0
+    give_up_s: float = 60.0
+    client_id: str = "kraft-bridge-load"
+
+
+class UnreachableError(OSError):
+    """No bootstrap broker answered, or none knows the controller."""
+
+
+def play(
+    plan: LoadPlan, trace: Path | None, run_id: str | None, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Run a load; returns its figures, for JSON.
+
+    Raises:
+        UnreachableError: before anything was asked.
+        TraceUnavailableError: a trace is wanted and pyarrow is missing.
+        TraceFailedError: the trace cannot be written.
+    """
+    seen: dict[str, list[float]] = {}
+    with _traced(plan, trace, run_id) as (record, flush):
+
+        def take(row: Row) -> None:
+            if isinstance(row, RequestRow) and row.intended_ns is not None and not row.error_code:
+                wait_ms = (row.answered_ns - row.intended_ns) / 1e6
+                seen.setdefault(row.api, []).append(wait_ms)
+            record(row)
+
+        result = asyncio.run(_play(plan, take, flush, say))
+    return figures(plan, result, seen)
+
+
+async def _play(
+    plan: LoadPlan,
+    take: Callable[[Row], None],
+    flush: Callable[[], None],
+    say: Callable[[str], None],
+) -> AdminResult:
+    await _reach(plan)
+    load = AdminLoad(
+        plan.bootstrap,
+        plan.rate,
+        plan.seconds,
+        client_id=plan.client_id,
+        seed=plan.seed,
+        replication_factor=plan.replication_factor,
+        record=take,
+        give_up_s=plan.give_up_s,
+        prefix=plan.prefix,
+        topics_wanted=plan.topics,
+    )
+    loop = asyncio.get_running_loop()
+    running = asyncio.ensure_future(load.run())
+    asked = 0
+
+    def stop() -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            say("no more changes; waiting for the answers (again: end at once)")
+            load.stop()
+        else:
+            running.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    while not running.done():
+        await asyncio.wait([running], timeout=_TOLD_S)
+        flush()
+        say(load.progress())
+    if running.cancelled():
+        return load.result
+    return running.result()
+
+
+async def _reach(plan: LoadPlan) -> None:
+    """Find the controller once, so that a wrong address is not 60 s of failures."""
+    pool = Pool(plan.bootstrap, plan.client_id, iter(range(1, 1_000)))
+    try:
+        for attempt in range(1 + len(plan.bootstrap.split(","))):
+            try:
+                await pool.take()
+            except OSError as error:
+                if attempt == len(plan.bootstrap.split(",")):
+                    raise UnreachableError(str(error)) from error
+            else:
+                return
+    finally:
+        pool.close()
+
+
+@contextlib.contextmanager
+def _traced(
+    plan: LoadPlan, folder: Path | None, run_id: str | None
+) -> Iterator[tuple[Callable[[Row], None], Callable[[], None]]]:
+    if folder is None:
+        yield (lambda _row: None), (lambda: None)
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    file = TraceFile(folder, run_id or time.strftime("%Y%m%d-%H%M%S"), plan.client_id)
+    version = metadata.version("kraft-bridge")
+    file.append(
+        RunRow(
+            schema_version=SCHEMA_VERSION,
+            monotonic_ns=time.monotonic_ns(),
+            wall_ns=time.time_ns(),
+            host=socket.gethostname(),
+            product_version=version,
+            release=f"load {version}",
+            parameters=json.dumps(asdict(plan)),
+        )
+    )
+    try:
+        yield file.append, file.flush
+    finally:
+        file.close()
+
+
+def figures(plan: LoadPlan, result: AdminResult, seen: dict[str, list[float]]) -> dict[str, Any]:
+    """The result of a load.
+
+    Args:
+        plan: what was asked for.
+        result: what became of it.
+        seen: API -> waits in ms, from the intended instant, of changes that were carried out.
+    """
+    return {
+        "intended": result.intended,
+        "done": result.done.total(),
+        "failed": result.failed.total(),
+        "given_up": result.intended - result.done.total() - result.failed.total(),
+        "rate_per_s": plan.rate,
+        "achieved_per_s": round(result.achieved_per_s, 2),
+        "seconds": round(result.elapsed_s, 3),
+        "waits": {api: _waits(sorted(waits)) for api, waits in sorted(seen.items())},
+        "errors": {f"{api}: {error}": n for (api, error), n in sorted(result.failed.items())},
+        "retries": {f"{api}: {error}": n for (api, error), n in sorted(result.retried.items())},
+        "topics_left": len(result.topics) + len(result.doubtful),
+    }
+
+
+def _waits(ordered: list[float]) -> dict[str, float | int]:
+    found: dict[str, float | int] = {"count": len(ordered)}
+    for name, share in _SHARES.items():
+        found[name] = round(ordered[max(0, -int(-share * len(ordered) // 1) - 1)], 3)
+    return found
+
+
+def text(found: dict[str, Any], prefix: str) -> str:
+    """The figures as lines for people."""
+    whole = (
+        f"{found['done']} of {found['intended']} changes done in {found['seconds']:g} s "
+        f"({found['achieved_per_s']:g}/s of {found['rate_per_s']:g}/s), {found['failed']} failed, "
+        f"{found['given_up']} without an answer"
+    )
+    lines = [whole]
+    lines += [
+        f"{api}: {one['count']}; p50 {one['p50_ms']} ms, p99 {one['p99_ms']} ms, "
+        f"max {one['max_ms']} ms"
+        for api, one in found["waits"].items()
+    ]
+    lines += [f"failed: {what}, {n} times" for what, n in found["errors"].items()]
+    lines += [f"tried again: {what}, {n} times" for what, n in found["retries"].items()]
+    lines.append(f"topics left: {found['topics_left']}, named {prefix}-...")
+    return "\n".join(lines)

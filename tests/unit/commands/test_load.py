@@ -1,0 +1,88 @@
+"""``kraft-bridge load`` on a cluster inside this process."""
+
+import json
+import os
+import signal
+import threading
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from emulator.cli import app
+from emulator.testing import Cluster
+
+CHANGES = {"CreateTopics", "DeleteTopics", "CreatePartitions", "IncrementalAlterConfigs"}
+
+
+def load(*arguments):
+    return CliRunner().invoke(app, ["load", *map(str, arguments)])
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster(brokers=2, fsync=False) as running:
+        yield running
+
+
+def test_changes_are_made_and_traced(cluster, tmp_path):
+    said = load(
+        *("--bootstrap-server", cluster.bootstrap, "--rate", 60, "--duration", 1, "--json"),
+        *("--topics", 4, "--trace", tmp_path, "--run-id", "mine", "--client-id", "me"),
+    )
+    assert said.exit_code == 0, said.output
+    found = json.loads(said.stdout)
+    assert (found["intended"], found["done"], found["failed"]) == (60, 60, 0)
+    assert set(found["waits"]) <= CHANGES
+    assert sum(one["count"] for one in found["waits"].values()) == 60
+    rows = pq.read_table(tmp_path / "requests").to_pylist()
+    assert len(rows) == 60
+    assert {(row["process"], str(row["run_id"]), row["client_id"]) for row in rows} == {
+        ("me", "mine", "me")
+    }
+    assert all(row["intended_ns"] <= row["sent_ns"] <= row["answered_ns"] for row in rows)
+
+
+def test_without_a_duration_it_ends_by_a_signal_and_says_what_it_did(cluster):
+    timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    said = load("--bootstrap-server", cluster.bootstrap, "--rate", 40, "--prefix", "endless")
+    timer.join()
+    assert said.exit_code == 0, said.output
+    assert "no more changes; waiting for the answers" in said.output
+    assert "topics left: " in said.stdout
+    assert "named endless-..." in said.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--bootstrap-server", "127.0.0.1:1"], "--bootstrap-server 127.0.0.1:1: "),
+        (["--bootstrap-server", "nonsense"], "--bootstrap-server nonsense"),
+        (["--bootstrap-server", ","], "--bootstrap-server ,"),
+        (["--bootstrap-server", "127.0.0.1:1", "--rate", "0"], "--rate"),
+        (["--bootstrap-server", "127.0.0.1:1", "--rate", "nan"], "--rate"),
+        (["--bootstrap-server", "127.0.0.1:1", "--duration", "0"], "--duration"),
+        (["--bootstrap-server", "127.0.0.1:1", "--prefix", "a/b"], "--prefix 'a/b'"),
+        (["--bootstrap-server", "127.0.0.1:1", "--client-id", "../x"], "--client-id '../x'"),
+        (["--bootstrap-server", "127.0.0.1:1", "--run-id", ".."], "--run-id '..'"),
+    ],
+)
+def test_a_wrong_option_ends_with_2(arguments, why):
+    rate = [] if "--rate" in arguments else ["--rate", "10"]
+    said = (
+        load(*arguments, *rate, "--duration", "1")
+        if "--duration" not in arguments
+        else load(*arguments, *rate)
+    )
+    assert said.exit_code == 2, said.output
+    assert why in said.output
+
+
+def test_changes_that_are_refused_end_with_1(cluster):
+    said = load(
+        *("--bootstrap-server", cluster.bootstrap, "--rate", 20, "--duration", 0.5),
+        *("--replication-factor", 9),
+    )
+    assert said.exit_code == 1
+    assert "failed: CreateTopics: INVALID_REPLICATION_FACTOR" in said.output
