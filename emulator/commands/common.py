@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
 
+from emulator.config import bench_only, properties
 from emulator.config import load as config_module
-from emulator.config import properties
 from emulator.io.jaas_file import inlined
 
 T = TypeVar("T")
@@ -38,6 +39,9 @@ def configured(
     """Read a properties file; warnings go to stderr, problems end the command with code 2."""
     try:
         raw = properties.parse(path.read_text(encoding="utf-8"), overrides or ())
+        refused = bench_only.refusal(raw, os.environ.get(bench_only.MARKER))
+        if refused:
+            raise fail(f"{path}: {refused}", 2)
         config, warnings = load(inlined(raw))
     except config_module.ConfigError as error:
         for problem in (*error.warnings, *error.problems):

@@ -14,6 +14,7 @@ from typing import Any, Final
 from emulator.config import ignored as config_ignored
 from emulator.config import zookeeper as config_zookeeper
 from emulator.config.authorizer import AUTHORIZER_KEYS, AuthorizerSettings
+from emulator.config.bench_only import BenchOnly
 from emulator.config.connections import ConnectionSettings
 from emulator.config.limits import MutationQuotaSettings, TokenSettings
 from emulator.config.listeners import (
@@ -94,6 +95,7 @@ class Config:
     """-1: no HTTP endpoint; 0: any free port."""
     faults_enabled: bool = False
     """Whether a script of faults may be set over HTTP."""
+    bench: BenchOnly = BenchOnly()  # noqa: RUF009  # frozen
     trace_dir: str = ""
     trace_run_id: str = ""
     """Id of the run in the traces of several processes; empty: the time of the start."""
@@ -210,6 +212,7 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
             "zookeeper.connection.timeout.ms", integer(1), session_ms
         ),
         connections=ConnectionSettings.read(r),
+        bench=BenchOnly.read(r),
         tokens=TokenSettings.read(r),
         mutation_quota=MutationQuotaSettings.read(r),
         passwords=PasswordSettings.read(r),

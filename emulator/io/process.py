@@ -28,6 +28,7 @@ from emulator.io.tls import context as tls_context
 from emulator.io.trace_file import TraceFailedError, TraceFile, TraceUnavailableError
 from emulator.node import introspection, recovery
 from emulator.node.machine import Node
+from emulator.node.write_ahead import WriteAheadNode
 from emulator.raft.errors import RecoveryError
 from emulator.seam import Halt, Log
 from emulator.trace import metrics as metric
@@ -78,7 +79,8 @@ class NodeProcess:
         files = disk.read_all()
         identity = recovery.identity(config, files)
         self.shell: Shell | None = None
-        self.node = Node(
+        # The bench may have asked for an order that nobody should use.
+        self.node = (WriteAheadNode if config.bench.write_ahead else Node)(
             config,
             identity,
             files,
@@ -89,6 +91,8 @@ class NodeProcess:
             descriptors=connections_max,
             faults=faults,
         )
+        if config.bench.multis_in_flight and self.node.driver is not None:
+            self.node.driver.write_behind.pipeline.depth = config.bench.multis_in_flight
         tls = config.zookeeper_security.tls
         if tls is not None and config.migration_enabled:
             tls_context(tls)

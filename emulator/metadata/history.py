@@ -180,6 +180,24 @@ class History:
                 deltas.append(self._close())
         return deltas
 
+    def appended_deltas(self, offset: int) -> list[Delta]:
+        """Deltas of the batches above an offset that are appended and not committed.
+
+        Not those from an open metadata transaction on.
+        """
+        deltas: list[Delta] = []
+        if self._open:
+            return deltas
+        before = self._stable
+        for segment in self._appended:
+            if segment.begin is not None:
+                break
+            first, last = segment.first_offset, segment.image.offset
+            if last > offset:
+                deltas.append(Delta(before, segment.image, segment.touched, first, last))
+            before = segment.image
+        return deltas
+
     def rewind(self) -> None:
         """Drop every record that is not committed, as a deposed leader does."""
         self._appended.clear()

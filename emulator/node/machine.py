@@ -10,7 +10,7 @@ nothing changes.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from emulator.config.load import Config
@@ -23,6 +23,7 @@ from emulator.controller.registry import advertised, refused
 from emulator.controller.supported import supported_features
 from emulator.faults.connections import accepting
 from emulator.faults.script import FaultScript
+from emulator.metadata.delta import Delta
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.driver import MigrationDriver
 from emulator.migration.settings import Settings
@@ -170,6 +171,14 @@ class Node:
         if self._stopping_since_ms is not None:
             times.append(self._stopping_since_ms + DRAIN_MS_MAX)
         return min((t for t in times if t is not None), default=None)
+
+    def blocked_union_ms(self, now_ms: int) -> int:
+        """Time in which at least one operation waited for ZooKeeper."""
+        return self.controller.gate.union_ms(now_ms)
+
+    def blocked_total_ms(self, now_ms: int) -> int:
+        """Sum of the waits of all operations for ZooKeeper."""
+        return self.controller.gate.total_ms(now_ms)
 
     def not_ready_because(self) -> str:
         """Why this node is not ready for traffic; empty if it is ready."""
@@ -328,7 +337,11 @@ class Node:
             no_ops = sum(d.last_offset - d.first_offset + 1 for d in deltas if not d.touched)
             row = RangeRow(Stage.COMMITTED, first, high_watermark - 1, self._stamp(), no_ops)
             effects.append(Row(row))
-        return effects + self.migration.metadata(deltas, now_ms)
+        return effects + self._stable(deltas, now_ms)
+
+    def _stable(self, deltas: Sequence[Delta], now_ms: int) -> list[Effect]:
+        """Hand on what became stable, oldest first."""
+        return self.migration.metadata(deltas, now_ms)
 
     def _answers(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []

@@ -59,6 +59,8 @@ class BlockCause(StrEnum):
     POISONED = "poisoned"
     """ZooKeeper permanently refuses an operation; the policy is to block, never to skip.
     """
+    WRITE_AHEAD = "write_ahead"
+    """Only in the bench: the log is written after ZooKeeper."""
 
 
 class BlockEnd(StrEnum):

@@ -73,9 +73,12 @@ def run(
 
 
 def _targets(given: str | None, scenario: Scenario) -> list[str]:
-    from bench.runs.targets import TARGETS
+    from bench.runs.targets import RAW_TARGET, TARGETS
 
-    names = [*scenario.targets] if given is None else [n.strip() for n in given.split(",")]
+    # ZooKeeper alone has no controller to choose.
+    if given is None or scenario.targets == (RAW_TARGET,):
+        return [*scenario.targets]
+    names = [name.strip() for name in given.split(",")]
     for name in names:
         if name not in TARGETS:
             raise fail(f"--targets: {name!r} is none of {', '.join(TARGETS)}", 2)

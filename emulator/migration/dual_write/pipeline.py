@@ -112,6 +112,7 @@ class Pipeline:
         self._ops_max = ops_max
         self._serial = 0
         self._careful = True
+        self.depth = DEPTH
         self.chain: Chain | None = None
         self.units: deque[Unit] = deque()
         self._flights: deque[_Flight] = deque()
@@ -139,7 +140,7 @@ class Pipeline:
     @property
     def full(self) -> bool:
         """Whether no multi may be sent before one in flight is answered."""
-        return len(self._flights) >= (1 if self._careful else DEPTH)
+        return len(self._flights) >= (1 if self._careful else self.depth)
 
     @property
     def open_unit(self) -> Unit | None:

@@ -47,3 +47,13 @@ def test_compare_ends_with_1_on_a_regression_and_2_without_rows(tmp_path):
     nothing = bench("compare", tmp_path / "old", tmp_path / "none")
     assert nothing.exit_code == 2
     assert "no rows are there" in nothing.output
+
+
+@pytest.mark.parametrize("verb", [["controller"], ["format", "-t", "x"]])
+def test_the_switches_of_the_bench_are_refused_outside_of_it(tmp_path, verb, monkeypatch):
+    monkeypatch.delenv("KRAFT_BRIDGE_BENCH", raising=False)
+    config = tmp_path / "controller.properties"
+    config.write_text("kraftbridge.bench.write.ahead=true\n")
+    said = CliRunner().invoke(app, [*verb, "-c", str(config)])
+    assert said.exit_code == 2
+    assert "kraftbridge.bench.write.ahead: only kraft-bridge bench may set this" in said.output
