@@ -130,6 +130,9 @@ class ZooKeeper(Process):
         self.tick_ms = tick_ms
         self.fsync = fsync
         self.heap = "256m"
+        self.main = "org.apache.zookeeper.server.ZooKeeperServerMain"
+        self.more_config = ""
+        """Lines added to ``zoo.cfg``."""
         self.java_flags: tuple[str, ...] = ()
         self.secured = secured
         self.tls_port = 0 if secured is None or secured.keystore is None else free_port()
@@ -157,7 +160,7 @@ class ZooKeeper(Process):
             jaas.write_text(self.secured.jaas())
             flags = (*flags, *self.secured.flags(jaas))
             jars = [*jars, *self.secured.jars()]
-        config.write_text(lines)
+        config.write_text(lines + self.more_config)
         log = self.folder / "log4j2.properties"
         log.write_text(_LOG)
         return self.launch(
@@ -170,7 +173,7 @@ class ZooKeeper(Process):
                 f"-Dzookeeper.forceSync={'yes' if self.fsync else 'no'}",
                 "-cp",
                 os.pathsep.join(map(str, jars)),
-                "org.apache.zookeeper.server.ZooKeeperServerMain",
+                self.main,
                 config,
             ]
         )

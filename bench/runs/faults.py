@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 
@@ -16,6 +17,9 @@ class Fault:
         self._case = case
         self._servers = servers
         self._closed = threading.Event()
+        self.begin_ns: int | None = None
+        self.end_ns: int | None = None
+        """When ZooKeeper went on; for a killed leader when it was killed."""
         self._thread = threading.Thread(target=self._run, name="fault", daemon=True)
 
     def start(self) -> None:
@@ -35,11 +39,14 @@ class Fault:
         if self._closed.wait(case.fault_at_s):
             return
         leader = self._servers.leader()
+        self.begin_ns = time.monotonic_ns()
         if case.kill_leader:
-            leader.kill()
-            return
-        with leader.paused():
-            time.sleep(case.freeze_s)
+            # Not waited for: what it used so far is still to be read.
+            leader.signal(signal.SIGKILL)
+        else:
+            with leader.paused():
+                time.sleep(case.freeze_s)
+        self.end_ns = time.monotonic_ns()
 
 
 def fault_of(case: Case, servers: Servers) -> Fault | None:

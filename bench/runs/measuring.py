@@ -9,6 +9,7 @@ from typing import Final
 from bench.beside.machine import Meter
 from bench.runs import loads
 from bench.runs.client import OpenLoop
+from bench.runs.faults import Fault
 from bench.runs.row import BenchRow, percentile, slope
 from bench.runs.targets import Controller
 from bench.runs.watch import Watch
@@ -47,7 +48,9 @@ class Figures:
         row.drained_ns = drained_ns
         _client(row, loop)
         _zookeeper(row, watch)
-        row.zk_transactions = self._servers.transactions() - self._transactions
+        now = self._servers.transactions()
+        if now >> 32 == self._transactions >> 32:
+            row.zk_transactions = now - self._transactions
         row.znodes = self._servers.znodes() - self._znodes
         self._blocked(row)
 
@@ -105,6 +108,17 @@ def _zookeeper(row: BenchRow, watch: Watch) -> None:
         row.zk_s = (row.drained_ns - row.begin_ns) / 1e9
         each = row.partitions_per_topic if row.kind == "create" else 1
         row.zk_changes_per_s = row.answered * each / row.zk_s
+
+
+def after_fault(row: BenchRow, watch: Watch, fault: Fault) -> None:
+    """Enter how much had piled up when ZooKeeper went on, and how long it took to write it."""
+    row.fault_ns, row.thaw_ns = fault.begin_ns, fault.end_ns
+    if fault.end_ns is None:
+        return
+    row.backlog_records = float(watch.lag_at(fault.end_ns))
+    reached_ns = watch.drained(watch.committed_at(fault.end_ns), 0.0)
+    if reached_ns is not None:
+        row.catch_up_s = max(0.0, (reached_ns - fault.end_ns) / 1e9)
 
 
 def _rss_mib(pid: int | None) -> float | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.runs.scenario import LOADS, Case, Kind, Scenario, WarmUp
-from bench.runs.targets import TARGETS
+from bench.runs.targets import RAW_TARGET, TARGETS
 
 HOME: Final = Path(__file__).parents[1] / "scenarios"
 """Where the scenarios of this package lie."""
@@ -66,6 +66,8 @@ _KEYS: Final[Mapping[str, _Number]] = {
     "fault_at_s": _Number(0, SECONDS_MAX),
     "freeze_s": _Number(0, 300),
     "servers": _Number(1, 5, whole=True),
+    "multi_ops": _Number(1, 5_000, whole=True),
+    "window": _Number(1, 1_000, whole=True),
     "drain_s": _Number(0, SECONDS_MAX, above=True),
 }
 _FLAGS: Final = frozenset({"kill_leader"})
@@ -124,7 +126,7 @@ class _Reader:
         for key in self._document.keys() - _OF_FILE - _KEYS.keys() - _FLAGS:
             self._unknown(key, "")
         kind, warm_up = self._kind(), self._warm_up()
-        targets = self._names("targets", TARGETS)
+        targets = self._targets(kind)
         cases = self._cases(kind)
         quick = self._names("quick", [case.name for case in cases], every=True)
         if self.problems or kind is None:
@@ -147,6 +149,15 @@ class _Reader:
         found = {key: table[key] for key in _WARM_UP if key in table}
         good = [self._holds(f"warm_up.{key}", _WARM_UP[key], found[key]) for key in found]
         return WarmUp(**found) if all(good) else WarmUp()
+
+    def _targets(self, kind: Kind | None) -> tuple[str, ...]:
+        if kind is Kind.RAW and "targets" not in self._document:
+            return (RAW_TARGET,)
+        found = self._names("targets", [*TARGETS, RAW_TARGET])
+        for target in found:
+            if kind is not None and (target == RAW_TARGET) != (kind is Kind.RAW):
+                self.problems.append(f"targets: {target} and kind {kind} do not go together")
+        return found
 
     def _names(self, key: str, allowed: Any, *, every: bool = False) -> tuple[str, ...]:
         value = self._document.get(key)
@@ -232,6 +243,10 @@ class _Reader:
     def _schedule(self, kind: Kind, where: str, values: dict[str, Any]) -> None:
         """Of rate, count and seconds: what is needed, and ``count`` from the others."""
         given = [key for key in ("rate", "count", "seconds") if key in values]
+        if kind is Kind.RAW:
+            if given != ["count"]:
+                self.problems.append(f"{where}kind raw has count (of znodes), and no rate")
+            return
         if kind not in LOADS:
             if given:
                 self.problems.append(f"{where}{given[0]}: there is no schedule in kind {kind}")
@@ -254,6 +269,10 @@ class _Reader:
                 )
 
     def _fits(self, kind: Kind, where: str, values: dict[str, Any]) -> None:
+        for key in ("multi_ops", "window"):
+            if (key in values) != (kind is Kind.RAW):
+                wrong = "is for kind raw alone" if key in values else "is missing"
+                self.problems.append(f"{where}{key} {wrong}")
         partitions = values.get("partitions", 1)
         made = values.get("count", 0) * partitions if kind is Kind.CREATE else 0
         total = made + values.get("topics_present", 0) * partitions

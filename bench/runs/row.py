@@ -66,6 +66,11 @@ class BenchRow:
     lag_slope_records_per_s: float | None = None
     zk_transactions: int | None = None
     znodes: int | None = None
+    # After a fault.
+    fault_ns: int | None = None
+    thaw_ns: int | None = None
+    backlog_records: float | None = None
+    catch_up_s: float | None = None
     # Ours.
     blocked_union_ms: float | None = None
     blocked_operations_ms: float | None = None
@@ -136,6 +141,7 @@ class BenchRow:
                 ("p50", self.commit_p50_ms, "ms", 1),
                 ("p99", self.commit_p99_ms, "ms", 1),
                 ("lag p99", self.lag_p99_records, "records", 0),
+                ("caught up in", self.catch_up_s, "s", 2),
                 ("blocked", self.blocked_union_ms, "ms", 0),
                 ("listening", self.listening_s, "s", 2),
                 ("dual write", self.dual_write_s, "s", 2),

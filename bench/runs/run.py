@@ -12,9 +12,9 @@ from typing import Final
 
 from bench.beside.machine import description
 from bench.rig.process import PortTakenError, ProcessError, kill_all
+from bench.runs import raw, stage
 from bench.runs.row import BenchRow
-from bench.runs.scenario import Planned
-from bench.runs.stage import take
+from bench.runs.scenario import Kind, Planned
 from bench.runs.store import Store
 from bench.runs.targets import KAFKA_RELEASE
 
@@ -77,10 +77,16 @@ def run(
     return [found for one in planned if (found := store.taken(one)) is not None]
 
 
+def _take(one: Planned, store: Store, patience_s: float, say: Say) -> BenchRow:
+    if one.scenario.kind is Kind.RAW:
+        return raw.take(one, store, patience_s)
+    return stage.take(one, store, patience_s, say)
+
+
 def _taken(one: Planned, store: Store, patience_s: float, say: Say) -> BenchRow:
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            row = take(one, store, patience_s, say)
+            row = _take(one, store, patience_s, say)
         except PortTakenError:
             kill_all()
         except (ProcessError, RuntimeError, OSError) as error:

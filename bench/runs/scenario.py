@@ -23,8 +23,8 @@ class Kind(StrEnum):
     """The migration itself: how long the first copy out of ZooKeeper takes."""
     RESTART = "restart"
     """The controller is killed and started again."""
-    RPC = "rpc"
-    """Requests that append nothing, as fast as they are answered."""
+    RAW = "raw"
+    """ZooKeeper alone: multis by its own asynchronous Java client."""
 
 
 LOADS: Final = frozenset({Kind.CREATE, Kind.ISR, Kind.CONFIG})
@@ -41,7 +41,8 @@ class Case:
     ``bound_records``: our bound of the lag, 0 for none. ``connections``: of the load, each with one
     request outstanding. ``freeze_s``: how long ZooKeeper is stopped, from ``fault_at_s`` on.
     ``servers``: of ZooKeeper. ``kill_leader``: at ``fault_at_s`` the leader of the ensemble dies.
-    ``drain_s``: how long ZooKeeper may take after the last answer.
+    ``drain_s``: how long ZooKeeper may take after the last answer. ``multi_ops`` and ``window``: of
+    kind raw: operations of a multi, multis in flight; ``count`` are its znodes.
     """
 
     name: str
@@ -57,6 +58,8 @@ class Case:
     servers: int = 1
     kill_leader: bool = False
     drain_s: float = 120.0
+    multi_ops: int = 0
+    window: int = 0
 
     @property
     def seconds(self) -> float:
@@ -131,6 +134,8 @@ class Planned:
     def seconds(self) -> float:
         """About how long it takes on two cores; a guess for the plan."""
         case = self.case
+        if self.scenario.kind is Kind.RAW:
+            return 15.0 + (case.count or 0) / 20_000
         java = 0.0 if self.target in {"kraft-bridge", "write-ahead", "sequential"} else 8.0
         present = case.topics_present * case.partitions
         return (

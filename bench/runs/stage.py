@@ -21,15 +21,17 @@ from bench.beside import tree
 from bench.beside.machine import Meter, wait_quiet
 from bench.rig.process import ProcessError
 from bench.runs import loads, seeding, zookeepers
+from bench.runs.blocking import BlockingClient
 from bench.runs.brokers import Brokers, seed
 from bench.runs.client import OpenLoop
 from bench.runs.faults import Fault, fault_of
-from bench.runs.measuring import Figures
+from bench.runs.measuring import Figures, after_fault
+from bench.runs.probe import Probe
 from bench.runs.row import BenchRow
 from bench.runs.scenario import LOADS, Case, Kind, Planned
 from bench.runs.store import Store
 from bench.runs.targets import TARGETS, Controller, Setting
-from bench.runs.watch import QuorumClient, Watch
+from bench.runs.watch import Watch
 from emulator.io.trace_file import TraceFile
 from emulator.trace.rows import SCHEMA_VERSION, Row, RunRow
 
@@ -38,6 +40,9 @@ _POLL_S: Final = 0.01
 _DUAL_WRITE_S: Final = 600.0
 _WARM_CONNECTIONS: Final = 16
 _WARM_WAIT_S: Final = 300.0
+
+_READ_PARTITIONS: Final = 20_000
+"""Topics present are not compared when they have more: reading them takes minutes."""
 
 Say = Callable[[str], None]
 
@@ -91,8 +96,11 @@ def take(planned: Planned, store: Store, patience_s: float, say: Say) -> BenchRo
         doubtful: set[str] = set()
         if kind in LOADS:
             doubtful = _measure(stage, store)
-        if not row.void:
-            store.keep_tree(planned.run_id, tree.read(stage.client), doubtful)
+        elif kind is Kind.RESTART:
+            _restart(stage)
+        many = planned.case.topics_present * planned.case.partitions > _READ_PARTITIONS
+        unread = [f"{seeding.PREFIX}-"] if many else []
+        store.keep_tree(planned.run_id, tree.read(stage.client, unread), doubtful)
     return row
 
 
@@ -176,6 +184,15 @@ def _warm_up(stage: Stage) -> None:
         watch.close()
 
 
+def _restart(stage: Stage) -> None:
+    """Stop the controller in order and start it again, asking for a change all the time."""
+    stage.controller.stop()
+    probe = Probe(stage.controller.port, stage.client)
+    probe.start()
+    start(stage.row, stage.client, stage.controller)
+    stage.row.first_commit_s, stage.row.first_in_zk_s = probe.result(_DUAL_WRITE_S)
+
+
 def _measure(stage: Stage, store: Store) -> set[str]:
     """Run the load and wait for ZooKeeper; returns the topics whose state is not known."""
     case, row = stage.case, stage.row
@@ -201,6 +218,8 @@ def _measure(stage: Stage, store: Store) -> set[str]:
     if watch.problem is not None:
         raise RuntimeError(f"the watch failed: {watch.problem}")
     figures.fill(row, loop, watch, ended_ns, drained_ns)
+    if fault is not None:
+        after_fault(row, watch, fault)
     row.load_1_min = os.getloadavg()[0]
     _trace(stage, store, loop, watch)
     return load.doubtful
@@ -218,7 +237,7 @@ def _load_under(fault: Fault | None, loop: OpenLoop, stage: Stage, case: Case) -
 
 def _last_offset(stage: Stage) -> int:
     """Offset of the last committed record, of the controller itself."""
-    with contextlib.closing(QuorumClient(stage.controller.port)) as client:
+    with contextlib.closing(BlockingClient(stage.controller.port)) as client:
         return client.high_watermark() - 1
 
 

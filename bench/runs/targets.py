@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 from bench.beside.contenders import KAFKA_FLAGS, QUIET_LOG
 from bench.rig.bridge import Bridge
 from bench.rig.kafka import KraftController
 from bench.rig.ports import is_open
+from emulator.config.bench_only import MARKER
 
 KAFKA_RELEASE: Final = "3.9.2"
-START_S: Final = 180.0
+RAW_TARGET: Final = "raw-multi"
+"""ZooKeeper alone; no controller."""
 
 
 class Controller(Protocol):
@@ -53,6 +56,13 @@ class _Ours(Bridge):
     """kraft-bridge."""
 
     cluster_id = ""
+
+    def launch(
+        self,
+        command: Sequence[str | os.PathLike[str]],
+        environment: Mapping[str, str] | None = None,
+    ) -> Self:
+        return super().launch(command, {**(environment or {}), MARKER: "1"})
 
     def prepare(self) -> None:
         self.format(self.cluster_id)
@@ -151,6 +161,21 @@ TARGETS: Final[Mapping[str, Target]] = {
     one.name: one
     for one in (
         Target("kraft-bridge", "kraft-bridge, defaults", ours=True, properties={}),
+        Target(
+            "write-ahead",
+            "kraft-bridge, but ZooKeeper first and then the log: the order that was rejected",
+            ours=True,
+            properties={"kraftbridge.bench.write.ahead": "true"},
+        ),
+        Target(
+            "sequential",
+            "kraft-bridge, but one operation in a multi and one multi in flight",
+            ours=True,
+            properties={
+                "kraftbridge.zk.write.behind.multi.ops": 1,
+                "kraftbridge.bench.multis.in.flight": 1,
+            },
+        ),
         Target("kafka", f"Kafka {KAFKA_RELEASE}'s controller, defaults", ours=False, properties={}),
         Target(
             "kafka-tuned",

@@ -7,8 +7,6 @@ up to which ZooKeeper holds everything.
 from __future__ import annotations
 
 import json
-import socket
-import struct
 import threading
 import time
 from dataclasses import dataclass
@@ -16,55 +14,14 @@ from typing import Any, Final
 
 from kazoo.client import KazooClient
 
-from bench.rig.ports import HOST
-from bench.runs.client import request_frame
+from bench.runs.blocking import BlockingClient
 from emulator.trace.rows import GaugeRow
-from wire import messages as m
-from wire.errors import ErrorCode
-from wire.frame import decode_response
 
 COMMITTED: Final = "bench_committed_offset"
 IN_ZOOKEEPER: Final = "bench_zk_offset"
 PERIOD_S: Final = 0.05
 LOOK_S: Final = 0.005
 """Between two looks at ``/migration``: how exactly it is known when ZooKeeper held all."""
-_DESCRIBE_QUORUM: Final = 55
-_VERSION: Final = 0
-_TIMEOUT_S: Final = 30.0
-_METADATA_TOPIC: Final = "__cluster_metadata"
-_LENGTH: Final = struct.Struct(">I")
-
-
-class QuorumClient:
-    """Asks one controller for its high watermark, over a blocking connection."""
-
-    def __init__(self, port: int) -> None:
-        kinds = m.DescribeQuorumRequest
-        topic = kinds.TopicData(topic_name=_METADATA_TOPIC, partitions=[kinds.PartitionData()])
-        self._request = request_frame(kinds(topics=[topic]), _DESCRIBE_QUORUM, _VERSION, "watch")
-        self._socket = socket.create_connection((HOST, port), _TIMEOUT_S)
-        self._file = self._socket.makefile("rb")
-
-    def high_watermark(self) -> int:
-        """Offset of the first record that is not committed.
-
-        Raises:
-            OSError: the controller does not answer, or refuses.
-        """
-        self._socket.sendall(self._request)
-        head = self._file.read(4)
-        if len(head) < 4:
-            raise ConnectionResetError("the controller closed the connection")
-        frame = self._file.read(_LENGTH.unpack(head)[0])
-        answer: Any = decode_response(_DESCRIBE_QUORUM, _VERSION, frame)[1]
-        if answer.error_code:
-            raise OSError(f"DescribeQuorum: {ErrorCode(answer.error_code).name}")
-        return int(answer.topics[0].partitions[0].high_watermark)
-
-    def close(self) -> None:
-        """End the connection."""
-        self._file.close()
-        self._socket.close()
 
 
 def offset_of(data: bytes) -> int:
@@ -96,7 +53,7 @@ class Watch:
         self.samples: list[Sample] = []
         self.problem: Exception | None = None
         """Why it ended early; None while all is well."""
-        self._quorum = QuorumClient(port)
+        self._quorum = BlockingClient(port)
         self._client = client
         self._pending: Any = None
         self._steps: list[tuple[int, int]] = []
@@ -125,6 +82,16 @@ class Watch:
                 break
             time.sleep(LOOK_S)
         return None
+
+    def lag_at(self, time_ns: int) -> int:
+        """The largest lag of the samples of a second around a time."""
+        near = [one.lag for one in self.samples if abs(one.time_ns - time_ns) < 1e9]
+        return max(near, default=0)
+
+    def committed_at(self, time_ns: int) -> int:
+        """Offset of the last record committed at a time, as far as was sampled."""
+        before = [one.committed for one in self.samples if one.time_ns <= time_ns]
+        return before[-1] if before else -1
 
     def rows(self) -> list[GaugeRow]:
         """Rows of the trace."""

@@ -12,6 +12,7 @@ from typing import Final, Self
 
 from kazoo.client import KazooClient
 
+from bench.rig.ensemble import ensemble
 from bench.rig.java import FULL_SPEED
 from bench.rig.ports import free_port, is_open
 from bench.rig.process import Process
@@ -19,6 +20,7 @@ from bench.rig.zookeeper import ZooKeeper
 from bench.runs.scenario import Case
 
 HEAP: Final = "1g"
+TICK_MS: Final = 2_000
 _WARM_SINGLE: Final = 2_000
 _WARM_MULTIS: Final = 40
 _WARM_MULTI_OPS: Final = 250
@@ -83,10 +85,13 @@ class Servers:
         raise RuntimeError("no ZooKeeper server answers")
 
     def transactions(self) -> int:
-        """Counter half of the last transaction's id; each write that was tried takes one."""
+        """Id of the last transaction; each write that was tried takes one.
+
+        The upper 32 bits are the epoch of the ensemble's leader, the lower ones count.
+        """
         for line in self.alive().four_letters("srvr").splitlines():
             if line.startswith("Zxid:"):
-                return int(line.split()[1], 16) & 0xFFFFFFFF
+                return int(line.split()[1], 16)
         return 0
 
     def znodes(self) -> int:
@@ -107,18 +112,25 @@ def running(case: Case, folder: Path) -> Iterator[Servers]:
         ProcessError: one did not start.
     """
     with contextlib.ExitStack() as stack:
-        zk = ZooKeeper(folder / "zookeeper", tick_ms=2_000)
-        zk.heap, zk.java_flags = HEAP, FULL_SPEED
-        stack.enter_context(zk)
-        servers = [zk]
+        servers = ensemble(folder, case.servers) if case.servers > 1 else [_single(folder)]
+        for one in servers:
+            one.heap, one.java_flags = HEAP, FULL_SPEED
+            stack.callback(one.kill)
+            one.start()
+        for one in servers:
+            one.wait_started()
         delay = None
-        with connected(zk.hosts) as client:
+        with connected(",".join(one.hosts for one in servers)) as client:
             _warm(client)
         if case.latency_ms:
             delay = Delay(folder, servers[0].port, case.latency_ms)
             stack.callback(delay.kill)
             delay.start()
         yield Servers(servers, delay)
+
+
+def _single(folder: Path) -> ZooKeeper:
+    return ZooKeeper(folder / "zookeeper", tick_ms=TICK_MS)
 
 
 @contextlib.contextmanager
