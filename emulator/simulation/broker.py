@@ -15,9 +15,8 @@ from emulator.broker.isr import Key
 from emulator.broker.machine import BrokerNode, BrokerSurroundings
 from emulator.broker.replicas import HostedReplicas
 from emulator.broker.shared_log import LogImages
-from emulator.broker.zookeeper_side import ZooKeeperSide
 from emulator.config.broker import BrokerConfig
-from emulator.net.control import ControlRequest, ControlResponse
+from emulator.net.control import ControlRequest
 from emulator.seam import (
     Accepted,
     Close,
@@ -31,7 +30,11 @@ from emulator.seam import (
     Received,
     Send,
 )
-from emulator.simulation import broker_settings
+from emulator.simulation.broker_modes import (
+    KnownByBroker,
+    KnownInKRaftMode,
+    KnownInZooKeeperMode,
+)
 from emulator.simulation.broker_settings import REQUEST_MS, address_of, host_of
 from emulator.simulation.caller import Caller, OnAnswer
 from emulator.simulation.fetch_tap import FetchTap
@@ -63,6 +66,9 @@ class BrokerEyes(Protocol):
     def fetched(self, offset: int, leader_epoch: int, value: bytes) -> None:
         """It was served a record of the metadata log."""
 
+    def refused(self, broker: SimulatedBroker, opener: str) -> None:
+        """It has closed a connection because of what came on it; ``opener`` had opened it."""
+
     def granted(self, broker: SimulatedBroker) -> None:
         """A change of an ISR that it had asked for was granted."""
 
@@ -92,18 +98,6 @@ class BrokerAsked:
         self.answer: object | None = None
         self.waited_ms: int | None = None
         self.repeated = False
-
-
-class _Told(ZooKeeperSide):
-    """The side of a broker in ZooKeeper mode; shows what controllers tell it."""
-
-    seen: list[tuple[ControlRequest, ControlResponse]]
-
-    def told(self, request: ControlRequest, now_ms: int) -> ControlResponse:
-        """See BrokerSide."""
-        response = super().told(request, now_ms)
-        self.seen.append((request, response))
-        return response
 
 
 class SimulatedBroker:
@@ -146,11 +140,18 @@ class SimulatedBroker:
         """By connection of a client: when the request came that is not answered yet."""
         self._waited_ms: dict[int, int] = {}
         self._granted = 0
-        identity = broker_settings.zookeeper_identity(broker_id, rng.randbytes(16))
-        self._side = _Told(config, identity, images, network.new_conn, rng)
-        self._side.seen = []
+        self._refused = 0
+        self._openers: dict[int, str] = {}
+        """By connection that it has accepted."""
+        self._from = ""
+        """Who has opened the connection of the newest bytes."""
+        self.known_us: int | None = None
+        """When ZooKeeper had its registration: only then controllers tell brokers of it."""
+        mode = KnownInZooKeeperMode if config.zookeeper else KnownInKRaftMode
+        self.known: KnownByBroker = mode(config, images, network, rng)
+        """What it knows, by its mode."""
         around = BrokerSurroundings(network.new_conn, rng, lambda: scheduler.now_ns)
-        self._node = BrokerNode(config, self._side, around)
+        self._node = BrokerNode(config, self.known.side, around)
         self._direct = Caller(f"{self.name}/direct", CONTROLLER, REQUEST_MS, scheduler, network)
         self._client = Caller(
             f"client of {self.name}", address_of(broker_id), CLIENT_MS, scheduler, network
@@ -160,27 +161,21 @@ class SimulatedBroker:
     @property
     def epoch(self) -> int:
         """Of its registration with the quorum; -1 before it has one."""
-        registration = self._side.registration
-        return -1 if registration is None else registration.epoch
+        return self.known.epoch
 
     @property
-    def topics(self) -> Iterable[Any]:
-        """What it would tell clients: each has ``id``, ``name`` and ``partitions``."""
-        return self._side.cache.topics()
-
-    @property
-    def live(self) -> frozenset[int]:
-        """The brokers that it would tell clients."""
-        return frozenset(self._side.cache.live)
+    def in_kraft_mode(self) -> bool:
+        """Its mode."""
+        return self.known.side.mode == "kraft"
 
     @property
     def replicas(self) -> HostedReplicas:
         """The partitions that it hosts."""
-        return self._side.replicas
+        return self.known.replicas
 
     # ---------------------------------------------------------------- its process
     def start(self) -> None:
-        """Listen, register in ZooKeeper, follow the log, register with the quorum."""
+        """Listen, and register where its mode says."""
         self._network.listen(address_of(self.id), self)
         self._after(self._node.start(self._scheduler.now_ms))
 
@@ -231,6 +226,7 @@ class SimulatedBroker:
     # ---------------------------------------------------------------- a network party
     def accepted(self, conn: int) -> None:
         """A controller or a client connected."""
+        self._openers[conn] = self._network.opener(conn)
         self._take(Accepted(conn, LISTENER, LOOPBACK))
 
     def connected(self, conn: int) -> None:
@@ -241,6 +237,7 @@ class SimulatedBroker:
         """A request, or an answer."""
         if not self.alive:
             return
+        self._from = self._openers.get(conn, "")
         self._tap.received(conn, data)
         self._arrived_ms.setdefault(conn, self._scheduler.now_ms)
         self._take(Received(conn, data))
@@ -295,6 +292,7 @@ class SimulatedBroker:
 
     def _forget(self, conn: int) -> None:
         self._tap.closed(conn)
+        self._openers.pop(conn, None)
         self._arrived_ms.pop(conn, None)
         self._waited_ms.pop(conn, None)
 
@@ -318,15 +316,16 @@ class SimulatedBroker:
 
     def _look(self) -> None:
         """Show what came with this step."""
-        if self._node.connections.refused_total:
-            raise Violated("told-in-order", f"{self.name} was sent nonsense")
-        seen, self._side.seen = self._side.seen, []
-        for request, response in seen:
+        refused = self._node.connections.refused_total
+        if refused != self._refused:
+            self._refused = refused
+            self._eyes.refused(self, self._from)
+        for request, response in self.known.take_told():
             self._eyes.told(self, request)
             if isinstance(response, m.LeaderAndIsrResponse) and _another_topic(response):
                 what = f"{self.name} hosts another topic of that name"
                 raise Violated("told-in-order", what)
-        counts = self._side.alter_partition.counts
+        counts = self.known.counts
         granted = counts.shrinks + counts.expands
         if granted != self._granted:
             self._granted = granted

@@ -18,6 +18,8 @@ REQUEST_MS: Final = 8_000
 SESSION_MS: Final = 6_000
 CONNECTION_MS: Final = 60_000
 """No broker gives ZooKeeper up: the longest fault is shorter."""
+REGISTRATION_MS: Final = 600_000
+"""No broker gives its registration up either."""
 RELEASE: Final = "3.9"
 
 
@@ -31,29 +33,33 @@ def address_of(broker_id: int) -> Address:
     return host_of(broker_id), PORT
 
 
-def configured(scenario: Scenario, broker_id: int) -> BrokerConfig:
-    """A broker in ZooKeeper mode that migrates."""
+def configured(scenario: Scenario, broker_id: int, *, kraft: bool) -> BrokerConfig:
+    """A broker in KRaft mode, or in ZooKeeper mode with migration."""
     host, port = settings.CONTROLLER
+    common = {
+        "listeners": f"PLAINTEXT://{host_of(broker_id)}:{PORT}",
+        "log.dirs": "/data",
+        "controller.quorum.voters": f"{settings.NODE_ID}@{host}:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "broker.heartbeat.interval.ms": str(HEARTBEAT_MS),
+        "broker.session.timeout.ms": str(settings.BROKER_SESSION_MS),
+        "request.timeout.ms": str(REQUEST_MS),
+        "controller.quorum.request.timeout.ms": str(REQUEST_MS),
+        "initial.broker.registration.timeout.ms": str(REGISTRATION_MS),
+        "kraftbridge.release": RELEASE,
+    }
+    in_zookeeper_mode = {
+        "broker.id": str(broker_id),
+        "zookeeper.connect": "zookeeper:2181",
+        "zookeeper.session.timeout.ms": str(SESSION_MS),
+        "zookeeper.connection.timeout.ms": str(CONNECTION_MS),
+        "zookeeper.metadata.migration.enable": "true",
+        "inter.broker.protocol.version": scenario.metadata_version,
+    }
+    in_kraft_mode = {"process.roles": "broker", "node.id": str(broker_id)}
     config, _ = load_broker(
-        {
-            "broker.id": str(broker_id),
-            "listeners": f"PLAINTEXT://{host_of(broker_id)}:{PORT}",
-            "log.dirs": "/data",
-            "controller.quorum.voters": f"{settings.NODE_ID}@{host}:{port}",
-            "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-            "zookeeper.connect": "zookeeper:2181",
-            "zookeeper.session.timeout.ms": str(SESSION_MS),
-            "zookeeper.connection.timeout.ms": str(CONNECTION_MS),
-            "zookeeper.metadata.migration.enable": "true",
-            "inter.broker.protocol.version": scenario.metadata_version,
-            "broker.heartbeat.interval.ms": str(HEARTBEAT_MS),
-            "broker.session.timeout.ms": str(settings.BROKER_SESSION_MS),
-            "request.timeout.ms": str(REQUEST_MS),
-            "controller.quorum.request.timeout.ms": str(REQUEST_MS),
-            "kraftbridge.release": RELEASE,
-        },
-        host_of(broker_id),
+        common | (in_kraft_mode if kraft else in_zookeeper_mode), host_of(broker_id)
     )
     return config
 

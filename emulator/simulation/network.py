@@ -82,6 +82,8 @@ class Network:
         self._rng = rng
         self.delay_us = {"": delay_us, **places}
         """By the name of who accepts; "" for all others."""
+        self.slowest_us = max(one[1] for one in self.delay_us.values())
+        """The longest way that a message may have had so far."""
         self.lost = 0
         """Messages that were sent and never arrived."""
         self.on_lost: Callable[[str, str], None] = lambda _opener, _acceptor: None
@@ -211,6 +213,7 @@ class Network:
     def slow(self, place: str, delay_us: tuple[int, int]) -> None:
         """From now on messages take so long to who is named so; "": to all who are not named."""
         self.delay_us[place] = delay_us
+        self.slowest_us = max(self.slowest_us, delay_us[1])
         for link in self._links.values():
             name = link.acceptor.name
             if (name if name in self.delay_us else "") == place:

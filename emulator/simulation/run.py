@@ -120,6 +120,7 @@ class Run:
         return (
             not self._to_strike
             and (world.traffic.over or not world.scenario.changes)
+            and world.rolls.over
             and all(strike.over for strike in self._strikes)
             and not world.zookeeper.frozen
             and world.process.alive
@@ -286,7 +287,7 @@ def simulate(seed: int, scenario: Scenario | None = None, *, kind: str = "quick"
         taken_over=bool(world.zombies) and all(z.refuses_because for z in world.zombies),
         refusal=run.refusal,
         strikes=tuple(world.aftermath.strikes),
-        operations=tuple(traffic.operations()),
+        operations=(*traffic.operations(), *world.rolls.operations()),
     )
 
 

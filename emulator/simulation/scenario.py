@@ -76,6 +76,8 @@ class Scenario:
     hostile_every_ms: int = 0
     """Requests with names and values that are long, odd or wrong."""
     feature_changes_every_ms: int = 0
+    rolls: int = 0
+    """Restarts of a broker in the other mode, ZooKeeper's or KRaft."""
 
     def __str__(self) -> str:
         """What is not as it is by default."""

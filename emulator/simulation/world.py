@@ -24,6 +24,7 @@ from emulator.simulation.host import Copy, Host
 from emulator.simulation.ledger import Ledger
 from emulator.simulation.network import Network
 from emulator.simulation.process import Process
+from emulator.simulation.rolls import Rolls
 from emulator.simulation.scenario import Scenario
 from emulator.simulation.scheduler import EPOCH_MS, MS, Scheduler
 from emulator.simulation.traffic import Traffic
@@ -120,16 +121,8 @@ class World:
         self.hosts = {"controller": self.main}
         self.zombies: list[Process] = []
         """Controllers that were paused and replaced, and may run again."""
-        self.lives = BrokerLives(
-            seed,
-            scenario,
-            self.scheduler,
-            self.network,
-            self.zookeeper,
-            self.aftermath,
-            lambda: self.ledger,
-            self.onlookers,
-        )
+        self.lives = BrokerLives(self)
+        self.rolls = Rolls(self)
         self.brokers = self.lives.now
         self.departed = self.lives.departed
         self.traffic = Traffic(
@@ -301,6 +294,7 @@ class World:
         copied = self.facts.migration_state == MIGRATION and self.kraft_offset > 0
         if copied and not self.traffic.begun:
             self.traffic.begin()
+            self.rolls.begin()
 
     def _reached(self, state: str) -> None:
         if state == self._state:
@@ -315,6 +309,8 @@ class World:
         if changed:
             seen = frozenset(changed)
             changed.clear()
+            if "/migration" in seen:
+                self.lives.covered(self.kraft_offset)
             for one in self.onlookers:
                 one.served(seen, client)
         paths = frozenset(self.zookeeper.model.reads)

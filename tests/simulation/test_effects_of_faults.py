@@ -49,7 +49,7 @@ def test_of_every_fault_it_is_known_what_it_can_do():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_without_a_fault_nothing_is_lost_refused_or_repeated(seed):
-    run = Run(seed + 19, replace(swarm(seed + 19), faults=()))
+    run = Run(seed + 19, replace(swarm(seed + 19), faults=(), rolls=0))
     run.run()
     assert not run.world.aftermath.happenings
 

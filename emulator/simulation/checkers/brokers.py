@@ -153,7 +153,7 @@ def _leaderless(facts: Facts) -> str:
 def _differences(broker: SimulatedBroker, facts: Facts) -> str:
     """What a broker would tell clients, and hosts, and is not so; or empty."""
     told = 0
-    for topic in broker.topics:
+    for topic in broker.known.topics:
         known = facts.topics.get(topic.id)
         if known is None or known.name != topic.name:
             return f"believes in topic {topic.name} ({topic.id.hex()})"
@@ -175,8 +175,8 @@ def _differences(broker: SimulatedBroker, facts: Facts) -> str:
     )
     if len(broker.replicas) != placed:
         return f"hosts {len(broker.replicas)} replicas of {placed}"
-    if broker.live != frozenset(facts.brokers):
-        return f"believes {sorted(broker.live)} live, is {sorted(facts.brokers)}"
+    if broker.known.live != frozenset(facts.brokers):
+        return f"believes {sorted(broker.known.live)} live, is {sorted(facts.brokers)}"
     return ""
 
 
