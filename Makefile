@@ -51,8 +51,8 @@ sim: $(ENV) ## SEEDS fresh simulated clusters (1000), on both cores; exit 1 name
 mutants: $(ENV) $(JARS) ## plant known faults; every one must turn its test red
 	$(PY) -m tools.mutants
 
-bench: $(ENV) $(JARS) ## speed: the codec beside construct, Java and kio, the controller beside Kafka's
-	$(PY) -m bench
+bench: $(ENV) $(JARS) ## speed beside Kafka's; goes on where it ended (QUICK=1: half an hour, SCENARIO=name)
+	$(PY) -m bench $(if $(QUICK),--quick) $(if $(SCENARIO),--scenario $(SCENARIO)) $(if $(ANY_CODE),--any-code)
 
 matrix: $(ENV) $(JARS) $(MATRIX) ## real brokers of all six bridge releases, every admin tool and ten clients, beside Kafka's
 	$(PY) -m tools.recorded matrix $(PY) -m bench.matrix; code=$$?; \

@@ -1,37 +1,105 @@
-"""``python -m bench``: runs all measurements in turn, and checks the targets.
+"""``python -m bench``: every scenario on all its targets, then the request path and the codec.
 
-It compares the codec with construct, Java and kio; our controller with Kafka's; recording with not
-recording. Ten minutes on two cores. Each module states its own targets.
+What was measured already is not measured again, so an interrupted run goes on. ``--quick`` takes
+the quick cases once: about half an hour on two cores, the most important first; without it every
+case five times, a night.
 """
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
-import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-_PARTS: Final = (
-    ("bench.codec",),
-    ("bench.beside",),
-    ("bench.beside", "--recording"),
+from bench.runs.code import code_digest
+
+SCENARIOS: Final = (
+    "create-storm",
+    "knee",
+    "freeze",
+    "isr-churn",
+    "growth",
+    "initial-copy",
+    "restart",
+    "latency",
+    "order",
+    "raw-limit",
+    "leader-killed",
+    "config-churn",
+    "knee-bounds",
 )
+"""The most important first."""
+OUT: Final = Path("out/bench")
+_CLI: Final = ("-c", "from emulator.cli import main; main()")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A program; ``done`` is there once it has ended well. None: it sees itself what is left."""
+
+    name: str
+    arguments: tuple[str, ...]
+    done: Path | None = None
+
+
+def parts(*, quick: bool, scenario: str | None, any_code: bool) -> list[Part]:
+    """What runs, in order."""
+    options = ["--repeat", "1" if quick else "5", "--out", str(OUT)]
+    options += ["--quick"] if quick else []
+    options += ["--any-code"] if any_code else []
+    wanted = [scenario] if scenario else [*SCENARIOS]
+    found = [Part("scenarios", (*_CLI, "bench", "run", *wanted, *options))]
+    if scenario is None:
+        rows = OUT / f"rpc{'-quick' if quick else ''}.json"
+        small = ("--rounds", "1", "--seconds", "2") if quick else ()
+        rpc = ("-m", "bench.rpc", "rates", *small, "--out", str(rows))
+        found.append(Part("request path", rpc, OUT / f"rpc-{code_digest()}.done"))
+        found.append(Part("codec", ("-m", "bench.codec"), OUT / f"codec-{code_digest()}.done"))
+        if not quick:
+            recording = ("-m", "bench.beside", "--recording", "--out", str(OUT / "recording"))
+            done = OUT / f"recording-{code_digest()}.done"
+            found.append(Part("cost of the trace", recording, done))
+    return found
+
+
+def play(found: Sequence[Part], run: Callable[[Sequence[str]], int]) -> int:
+    """Run the parts as separate programs, so that no garbage of one affects another.
+
+    Returns:
+        0 if all ended well.
+    """
+    failed = 0
+    for part in found:
+        sys.stdout.write(f"\n== {part.name}\n")
+        sys.stdout.flush()
+        if part.done is not None and part.done.exists():
+            sys.stdout.write("is there\n")
+            continue
+        code = run([sys.executable, *part.arguments])
+        failed |= int(bool(code))
+        if part.done is not None and not code:
+            part.done.parent.mkdir(parents=True, exist_ok=True)
+            part.done.touch()
+    return failed
 
 
 def main() -> int:
-    """Run the parts as separate programs, so that no garbage of one affects another."""
-    out = str(Path("out", time.strftime("bench-%Y%m%d-%H%M%S")))
-    failed = 0
-    for module, *options in _PARTS:
-        sys.stdout.write(f"\n== {' '.join((module, *options))}\n")
-        sys.stdout.flush()
-        where = ["--out", out] if module == "bench.beside" else []
-        done = subprocess.run(
-            [sys.executable, "-m", module, *options, *where, *sys.argv[1:]], check=False
-        )
-        failed |= done.returncode
-    return failed
+    """Parse the command line, and run."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="the quick cases, once")
+    parser.add_argument("--scenario", help="one scenario alone: its name, or a file")
+    parser.add_argument("--any-code", action="store_true", help="keep rows of other source code")
+    asked = parser.parse_args()
+    found = parts(quick=asked.quick, scenario=asked.scenario, any_code=asked.any_code)
+    try:
+        return play(found, lambda command: subprocess.run(command, check=False).returncode)
+    except KeyboardInterrupt:
+        sys.stdout.write("interrupted; the same command goes on\n")
+        return 1
 
 
 if __name__ == "__main__":

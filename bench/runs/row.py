@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.beside.machine import QUIET_CORES
+from bench.runs.code import code_digest
 from bench.runs.scenario import Planned
 
 
@@ -27,6 +28,7 @@ class BenchRow:
     repeat: int
     position: int
     digest: str
+    code: str
     void: str = ""
     started_wall_ns: int = 0
     begin_ns: int | None = None
@@ -112,6 +114,7 @@ class BenchRow:
             repeat=planned.repeat,
             position=planned.position,
             digest=planned.digest,
+            code=code_digest(),
             rate_per_s=case.rate,
             count=case.count,
             partitions_per_topic=case.partitions,

@@ -50,10 +50,10 @@ def say_at_once(line: str) -> None:
 def run(
     planned: Sequence[Planned], store: Store, *, patience_s: float, command: str, say: Say
 ) -> list[BenchRow]:
-    """Take every row that is not there, round by round; returns the rows of the plan.
+    """Take every row that is not there, round by round.
 
-    Raises:
-        ProcessError: the servers of a row did not start or broke, twice.
+    Returns:
+        The rows of the plan that are there in the end; one that failed twice is not.
     """
     versions = f"Python {platform.python_version()}, Kafka {KAFKA_RELEASE}, ZooKeeper 3.9.5"
     machine = description()
@@ -65,7 +65,11 @@ def run(
                 say(f"{one.run_id}: is there")
                 continue
             began = time.monotonic()
-            row = _taken(one, store, patience_s, say)
+            try:
+                row = _taken(one, store, patience_s, say)
+            except ProcessError as error:
+                say(f"FAILED {error}")
+                continue
             row.command, row.versions, row.machine = command, versions, machine
             store.keep(row)
             store.write_parquet()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.beside import tree
+from bench.runs.code import code_digest
 from bench.runs.row import BenchRow, column_types
 from bench.runs.scenario import Planned
 
@@ -24,23 +25,33 @@ _SHOWN = 3
 
 
 class Store:
-    """One run's folder; made if absent."""
+    """One run's folder; made if absent.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: of one scenario.
+        any_code: whether rows that other source code took count as taken.
+    """
+
+    def __init__(self, folder: Path, *, any_code: bool = False) -> None:
         self.folder = folder
+        self._any_code = any_code
         self.trace = folder / "trace"
         self.servers = folder / "servers"
         self._rows = folder / "rows"
         self._trees = folder / "trees"
 
     def taken(self, planned: Planned) -> BenchRow | None:
-        """The row, if it was taken for the same case; one that cannot be read was not."""
+        """The row, if it was taken for the same case by this source code.
+
+        One that cannot be read was not.
+        """
         path = self._rows / f"{planned.run_id}.json"
         try:
             found = _row(json.loads(path.read_text()))
         except (OSError, ValueError, TypeError):
             return None
-        return found if found.digest == planned.digest else None
+        same_code = self._any_code or found.code == code_digest()
+        return found if same_code and found.digest == planned.digest else None
 
     def forget(self, planned: Planned) -> None:
         """Remove what an earlier attempt at a row left, its trace too."""
@@ -69,13 +80,15 @@ class Store:
         _write(self._trees / f"{run_id}.json.gz", data)
 
     def rows(self) -> list[BenchRow]:
-        """All rows taken, in the order they were started, with what comparing them found."""
+        """All rows taken by this source code, in the order they were started."""
         found = []
         for path in self._rows.glob("*.json"):
             try:
-                found.append(_row(json.loads(path.read_text())))
+                row = _row(json.loads(path.read_text()))
             except (OSError, ValueError, TypeError):
                 continue
+            if self._any_code or row.code == code_digest():
+                found.append(row)
         found.sort(key=lambda row: row.started_wall_ns)
         return found
 

@@ -36,13 +36,16 @@ def run(
     quick: Annotated[
         bool, typer.Option("--quick", help="Only the cases that the scenario names as quick.")
     ] = False,
+    any_code: Annotated[
+        bool, typer.Option("--any-code", help="Keep rows that other source code has taken.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would run, and about how long.")
     ] = False,
 ) -> None:
     """Run scenarios, each row on a ZooKeeper of its own; rows that are there are not run again.
 
-    Exit code 1: a row is void, or its servers did not start. 2: a scenario is wrong.
+    Exit code 1: a row is void, or could not be taken. 2: a scenario is wrong.
     """
     try:
         from bench.runs import run as runner
@@ -62,7 +65,7 @@ def run(
         scenario = one.shortened() if quick else one
         names = _targets(targets, scenario)
         plan = planned(scenario, names, repeat)
-        plans.append((scenario, names, plan, Store(out / scenario.name)))
+        plans.append((scenario, names, plan, Store(out / scenario.name, any_code=any_code)))
     if dry_run:
         for _, _, plan, store in plans:
             runner.dry_run(plan, store, typer.echo)
@@ -90,25 +93,25 @@ def _targets(given: str | None, scenario: Scenario) -> list[str]:
 def _run(plans: list[tuple[Scenario, list[str], list[Planned], Store]], patience: float) -> int:
     from bench.rig.jars import JarsMissingError
     from bench.rig.java import JavaNotFoundError
-    from bench.rig.process import ProcessError, interrupt_on_terminate, kill_all
+    from bench.rig.process import interrupt_on_terminate, kill_all
     from bench.runs import run as runner
     from bench.runs.table import text
 
     interrupt_on_terminate()
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # each row ends its connections
     command = shlex.join(["kraft-bridge", *sys.argv[1:]])
-    void = False
+    bad = False
     try:
         for scenario, names, plan, store in plans:
             typer.echo(f"\n== {scenario.name}: {scenario.about}")
             rows = runner.run(
                 plan, store, patience_s=patience, command=command, say=runner.say_at_once
             )
-            void |= any(row.void for row in rows)
+            bad |= len(rows) < len(plan) or any(row.void for row in rows)
             table = text(rows, names)
             (store.folder / "table.md").write_text(table + "\n")
             typer.echo(f"\n{table}\n\nrows: {store.folder / 'rows.parquet'}")
-    except (ProcessError, JarsMissingError, JavaNotFoundError) as error:
+    except (JarsMissingError, JavaNotFoundError) as error:
         raise fail(str(error)) from error
     except KeyboardInterrupt as interrupt:
         raise fail("interrupted; the same command goes on with the rows that are missing") from (
@@ -116,4 +119,4 @@ def _run(plans: list[tuple[Scenario, list[str], list[Planned], Store]], patience
         )
     finally:
         kill_all()
-    return int(void)
+    return int(bad)

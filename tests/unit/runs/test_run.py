@@ -1,0 +1,118 @@
+"""Rows are taken once, a row that fails does not end the run, an interrupted run goes on."""
+
+import pytest
+
+from bench.__main__ import SCENARIOS, Part, parts, play
+from bench.rig.process import ProcessError
+from bench.runs import run as runner
+from bench.runs.reading import HOME
+from bench.runs.row import BenchRow
+from bench.runs.scenario import Case, planned
+from bench.runs.store import Store
+from tests.unit.runs.kit import one, row, scenario
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "run")
+
+
+def played(monkeypatch, store, plan, take):
+    taken, said = [], []
+
+    def taking(each, _store, _patience, _say):
+        taken.append(each.run_id)
+        return take(each)
+
+    monkeypatch.setattr(runner.stage, "take", taking)
+    rows = runner.run(plan, store, patience_s=0, command="me", say=said.append)
+    return rows, taken, said
+
+
+def plan_of_two(targets=("kraft-bridge", "kafka")):
+    cases = (Case("a", rate=1, count=1), Case("b", rate=1, count=1))
+    return planned(scenario(*cases), targets, 1)
+
+
+def test_rows_that_are_there_are_not_taken_again(monkeypatch, store):
+    plan = plan_of_two()
+    rows, taken, _ = played(monkeypatch, store, plan[:2], BenchRow.of)
+    assert len(rows) == len(taken) == 2
+    assert rows[0].command == "me"
+    rows, taken, said = played(monkeypatch, store, plan, BenchRow.of)
+    assert len(rows) == 4
+    assert taken == [each.run_id for each in plan[2:]]
+    assert sum("is there" in line for line in said) == 2
+
+
+def test_a_row_that_fails_is_tried_twice_and_the_others_go_on(monkeypatch, store):
+    plan = plan_of_two()
+
+    def take(each):
+        if each.target == "kafka" and each.case.name == "a":
+            raise ProcessError("it ended\nlog line")
+        return BenchRow.of(each)
+
+    rows, taken, said = played(monkeypatch, store, plan, take)
+    assert [found.run_id for found in rows] == [
+        each.run_id for each in plan if (each.target, each.case.name) != ("kafka", "a")
+    ]
+    assert taken.count("storm.a.kafka.r1") == 2
+    assert any(line.startswith("FAILED storm.a.kafka.r1: it ended") for line in said)
+    rows, taken, _ = played(monkeypatch, store, plan, BenchRow.of)
+    assert taken == ["storm.a.kafka.r1"]
+    assert len(rows) == 4
+
+
+def test_an_interrupted_run_keeps_what_it_has(monkeypatch, store):
+    plan = plan_of_two()
+
+    def take(each):
+        if each is plan[2]:
+            raise KeyboardInterrupt
+        return BenchRow.of(each)
+
+    with pytest.raises(KeyboardInterrupt):
+        played(monkeypatch, store, plan, take)
+    assert len(store.rows()) == 2
+    assert (store.folder / "rows.parquet").exists()
+
+
+def test_rows_of_other_code_are_taken_again_unless_wanted(store):
+    old = row()
+    old.code = "other"
+    store.keep(old)
+    assert store.taken(one()) is None
+    assert store.rows() == []
+    lenient = Store(store.folder, any_code=True)
+    assert lenient.taken(one()) is not None
+    assert len(lenient.rows()) == 1
+
+
+def test_make_bench_knows_every_scenario():
+    assert {path.stem for path in HOME.glob("*.toml")} == {*SCENARIOS, "tiny"}
+
+
+def test_a_part_that_is_done_is_not_done_again(tmp_path):
+    found = [
+        Part("a", ("a",), tmp_path / "out" / "a.done"),
+        Part("b", ("b",), tmp_path / "out" / "b.done"),
+        Part("c", ("c",)),
+    ]
+    ran = []
+
+    def run(command):
+        ran.append(command[1])
+        return int(command[1] == "b" and ran.count("b") == 1)
+
+    assert play(found, run) == 1
+    assert play(found, run) == 0
+    assert ran == ["a", "b", "c", "b", "c"]
+
+
+def test_quick_and_one_scenario():
+    quick = parts(quick=True, scenario=None, any_code=False)
+    assert [part.name for part in quick] == ["scenarios", "request path", "codec"]
+    assert "--quick" in quick[0].arguments
+    [alone] = parts(quick=False, scenario="knee", any_code=True)
+    assert alone.arguments[-6:] == ("knee", "--repeat", "5", "--out", "out/bench", "--any-code")
