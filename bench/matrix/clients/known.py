@@ -70,7 +70,7 @@ KNOWN: Final = (
     Known(
         ".*",
         "list_?[cC]onsumer_?[gG]roups|describe_?[cC]onsumer_?[gG]roups nosuch|listTransactions|"
-        "list_?[oO]ffsets|deleteRecords|describeProducers",
+        "deleteRecords|describeProducers",
         OUR_BROKER,
         "our broker stores no records, groups and transactions: INVALID_REQUEST",
         "no records",

@@ -239,13 +239,14 @@ _Deleted = m.DeleteGroupsResponse
 _Transactions = m.DescribeTransactionsResponse
 _Consumers = m.ConsumerGroupDescribeResponse
 
+offsets_refused: Final = _parts(
+    _Offsets, _Offsets.ListOffsetsTopicResponse, _Offsets.ListOffsetsPartitionResponse
+)
+"""Of ListOffsets, which is answered (``list_offsets``) unless it fails."""
 REFUSALS: Final[Mapping[type, Refuse]] = MappingProxyType(
     {
         m.ProduceRequest: _produce,
         m.FetchRequest: _fetch,
-        m.ListOffsetsRequest: _parts(
-            _Offsets, _Offsets.ListOffsetsTopicResponse, _Offsets.ListOffsetsPartitionResponse
-        ),
         m.OffsetCommitRequest: _parts(
             _Committed,
             _Committed.OffsetCommitResponseTopic,

@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 from aiokafka.admin import NewTopic as AioNewTopic
 from aiokafka.errors import InvalidRequestError
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from confluent_kafka.admin import NewPartitions as Partitions
 
@@ -129,3 +129,29 @@ async def test_producing_ends_at_once_with_one_error(bootstrap: str) -> None:
     other.produce("records", b"value", on_delivery=lambda error, _message: errors.append(error))
     assert other.flush(20) == 0
     assert errors[0].name() == "INVALID_REQUEST"
+
+
+@pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning")
+def test_consumers_end_with_the_refusal_of_fetch(bootstrap: str) -> None:
+    """They asked for offsets again and again while ListOffsets was refused."""
+    from kafka import KafkaConsumer
+    from kafka.errors import InvalidRequestError as PythonInvalidRequestError
+
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic("read", 1, 1)])["read"].result(20)
+    python = KafkaConsumer(
+        "read",
+        bootstrap_servers=bootstrap,
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=20_000,
+    )
+    with closing(python), pytest.raises(PythonInvalidRequestError, match="while fetching"):
+        next(python)
+    settings = {"bootstrap.servers": bootstrap, "group.id": "none", "auto.offset.reset": "earliest"}
+    with closing(Consumer(settings)) as librdkafka:
+        librdkafka.assign([TopicPartition("read", 0, OFFSET_BEGINNING)])
+        told = librdkafka.poll(20)
+        assert told is not None
+        assert "Fetch from broker" in str(told.error())
+        assert "Invalid request" in str(told.error())
+    admin.delete_topics(["read"])["read"].result(20)
