@@ -7,7 +7,7 @@ deleted again is in neither image, and must still be cleaned up.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
@@ -49,30 +49,39 @@ class Touched:
 
     def merge(self, later: Touched) -> None:
         """Add the entities that later records touched."""
-        for name in _COLLECTIONS:
-            getattr(self, name).update(getattr(later, name))
+        if later.topics:
+            self.topics.update(later.topics)
+            self.created_topics |= later.created_topics
+            self.deleted_topics |= later.deleted_topics
+            self.partitions |= later.partitions
+        if later.configs:
+            self.configs |= later.configs
+        if later.brokers:
+            self.brokers |= later.brokers
+        for name in _SELDOM:
+            if more := getattr(later, name):
+                getattr(self, name).update(more)
         self.producer_ids |= later.producer_ids
         self.migration_state |= later.migration_state
 
     def __bool__(self) -> bool:
         """Whether anything is touched."""
-        return any(getattr(self, one.name) for one in fields(self))
+        if self.topics or self.configs or self.brokers:
+            return True
+        return any(getattr(self, name) for name in (*_SELDOM, "producer_ids", "migration_state"))
 
 
-_COLLECTIONS: Final = (
-    "topics",
-    "created_topics",
-    "deleted_topics",
-    "partitions",
-    "configs",
+_SELDOM: Final = (
     "client_quotas",
     "scram_credentials",
     "acls",
     "delegation_tokens",
-    "brokers",
     "controllers",
     "features",
 )
+"""Collections besides those of topics, configs and brokers. What touches a topic or a partition
+names the topic in ``topics``.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,6 +126,28 @@ def _topic_pieces(have: _Side | None, want: _Side | None) -> Iterator[Piece]:
         yield _groups(plan(before, _partitions(want, chunk)))
 
 
+def _created(image: Image, topic: Topic, controller_epoch: int) -> Iterator[Piece]:
+    """Create a topic of which nothing exists: parents before children, partitions by number.
+
+    The same operations as :func:`plan` would find from nothing, without comparing.
+    """
+    name, folder = topic.name, topics.partitions_path(topic.name)
+    config = Create(configs.topic_config_path(name), topic_config(image, name))
+    piece: Piece = [
+        (Create(topics.topic_path(name), topics.topic_data(topic)),),
+        (Create(folder, None),),
+        *_groups([config]),
+    ]
+    for index, partition in topic.partitions.items():
+        path = f"{folder}/{index}"
+        piece.append((Create(path, None),))
+        piece.append((Create(f"{path}/state", topics.state_data(partition, controller_epoch)),))
+        if len(piece) >= 2 * PARTITIONS_PER_PIECE:
+            yield piece
+            piece = []
+    yield piece
+
+
 def _replaced(have: _Side, want: _Side) -> bool:
     return topics.NO_ID != have.topic_id != want.topic_id
 
@@ -191,9 +213,10 @@ def changes(
             part = _Part(changed, name in configured, some, controller_epoch)
             yield from _topic_pieces(part.of(before, old), part.of(after, new))
         else:
-            have = None if old is None else _whole(before, old, controller_epoch)
-            want = None if new is None else _whole(after, new, controller_epoch)
-            yield from _topic_pieces(have, want)
+            if old is not None:
+                yield from _topic_pieces(_whole(before, old, controller_epoch), None)
+            if new is not None:
+                yield from _created(after, new, controller_epoch)
     yield from entity_changes(entities, before, after, touched, known)
 
 
@@ -270,9 +293,12 @@ def compare(
     yield [(Create(path, None),) for path in missing]
     named = (*tree.children(topics.ROOT), *tree.children(configs.TOPICS), *image.topic_ids)
     for name in sorted({*named}):
-        topic = image.topic(name)
-        want = None if topic is None else _whole(image, topic, controller_epoch)
-        yield from _topic_pieces(_found_topic(tree, name), want)
+        topic, found = image.topic(name), _found_topic(tree, name)
+        if found is None and topic is not None:
+            yield from _created(image, topic, controller_epoch)
+        else:
+            want = None if topic is None else _whole(image, topic, controller_epoch)
+            yield from _topic_pieces(found, want)
     yield from entity_compare(entities, tree, image, PlannedPaths() if known is None else known)
     pending = [f"{admin.DELETE_TOPICS}/{name}" for name in admin.pending_deletions(tree)]
     for path in pending:

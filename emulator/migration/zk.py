@@ -22,5 +22,8 @@ class Zk(Protocol):
     def submit(self, tag: object, request: ZkRequest, now_ms: int) -> list[Effect]:
         """Send a request; the outcome is returned with ``tag``."""
 
+    def op_bytes(self, op: ZkOp) -> bytes:
+        """One op of a multi as it is sent; see ``Multi.body``."""
+
     def op_size(self, op: ZkOp) -> int:
         """Bytes that one op adds to a multi."""

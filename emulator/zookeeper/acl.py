@@ -11,8 +11,9 @@ the name of a config entity, and so leaves SCRAM credentials readable by everybo
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from emulator.zookeeper import jute
 from emulator.zookeeper.ops import OPEN, Create, Multi, ZkOp, ZkRequest, ZnodeAcl
@@ -41,7 +42,7 @@ def protected(request: ZkRequest) -> ZkRequest:
     match request:
         case Create():
             return replace(request, acl=acls(request.path))
-        case Multi(ops=ops):
+        case Multi(ops=ops, body=None):
             return Multi(tuple(protected_op(op) for op in ops))
         case _:
             return request

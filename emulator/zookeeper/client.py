@@ -198,6 +198,10 @@ class ZkClient:
             return []
         return [Send(self._channel.conn, self._channel.request(tag, request, now_ms))]
 
+    def op_bytes(self, op: ZkOp) -> bytes:
+        """One op of a multi of ours as it is sent; see ``Multi.body``."""
+        return jute.op_bytes(acl.protected_op(op) if self._security.set_acl else op, self._chroot)
+
     def op_size(self, op: ZkOp) -> int:
         """Bytes that one op adds to a multi of ours: its path below the chroot, its ACL."""
         return acl.op_size(op, self._chroot, set_acl=self._security.set_acl)

@@ -90,6 +90,9 @@ def _acls(acls: tuple[ZnodeAcl, ...]) -> bytes:
 
 
 _OPEN_BYTES = _acls(OPEN)
+_PLAIN_END = _OPEN_BYTES + _INT.pack(0)
+_CREATE_HEADER, _SET_DATA_HEADER = _HEADER_OF[OP_CREATE], _HEADER_OF[OP_SET_DATA]
+_STAT_RESULT_BYTES = _MULTI_HEADER.size + _STAT.size
 
 
 def full_path(path: str, chroot: str) -> str:
@@ -103,16 +106,25 @@ def full_path(path: str, chroot: str) -> str:
     return chroot if path == "/" else chroot + path
 
 
-def _op_body(op: ZkOp, chroot: str) -> bytes:
-    path = _string(full_path(op.path, chroot))
+def op_bytes(op: ZkOp, chroot: str = "") -> bytes:
+    """Lay out one op of a multi, its header included."""
+    path = full_path(op.path, chroot).encode()
+    length = len(path).to_bytes(4, "big")
     match op:
+        case Create(data=data):
+            plain = op.acl is OPEN and not op.flags
+            end = _PLAIN_END if plain else _acls(op.acl) + _INT.pack(op.flags)
+            if data is None:
+                return b"".join((_CREATE_HEADER, length, path, _NULL, end))
+            size = len(data).to_bytes(4, "big")
+            return b"".join((_CREATE_HEADER, length, path, size, data, end))
         case SetData():
-            return b"".join((path, _buffer(op.data), _INT.pack(op.version)))
-        case Create():
-            acl = _OPEN_BYTES if op.acl is OPEN else _acls(op.acl)
-            return b"".join((path, _buffer(op.data), acl, _INT.pack(op.flags)))
-        case Delete() | Check():
-            return path + _INT.pack(op.version)
+            version = _INT.pack(op.version)
+            return b"".join((_SET_DATA_HEADER, length, path, _buffer(op.data), version))
+        case Delete():
+            return b"".join((_HEADER_OF[OP_DELETE], length, path, _INT.pack(op.version)))
+        case Check():
+            return b"".join((_HEADER_OF[OP_CHECK], length, path, _INT.pack(op.version)))
 
 
 _OPCODE: dict[type, int] = {
@@ -154,9 +166,10 @@ def encode_request(request: ZkRequest, xid: int, chroot: str = "") -> bytes:
     """
     opcode = _OPCODE[type(request)]
     match request:
+        case Multi(body=bytes(encoded)):
+            body = encoded + _MULTI_END
         case Multi():
-            parts = [_HEADER_OF[_OPCODE[type(op)]] + _op_body(op, chroot) for op in request.ops]
-            body = b"".join((*parts, _MULTI_END))
+            body = b"".join((*(op_bytes(op, chroot) for op in request.ops), _MULTI_END))
         case MultiRead():
             parts = [
                 _HEADER_OF[_OPCODE[type(read)]] + _string(full_path(read.path, chroot)) + b"\0"
@@ -166,7 +179,7 @@ def encode_request(request: ZkRequest, xid: int, chroot: str = "") -> bytes:
                 raise ValueError("a multiRead sets no watches")
             body = b"".join((*parts, _MULTI_END))
         case Create() | SetData() | Delete():
-            body = _op_body(request, chroot)
+            body = op_bytes(request, chroot)[_MULTI_HEADER.size :]
         case GetData() | GetChildren() | Exists():
             body = _string(full_path(request.path, chroot)) + bytes((request.watch,))
         case Sync():
@@ -255,6 +268,8 @@ def decode_watch(frame: bytes, chroot: str = "") -> WatchFired:
 def _decode_body(request: ZkRequest, frame: bytes, chroot: str) -> Value | Failure:
     at = _REPLY_HEADER.size
     match request:
+        case Multi(body=bytes()) if _applied(request, frame, at):
+            return _last_results(frame)
         case Multi():
             return _multi_results(request, frame, at, chroot)
         case MultiRead():
@@ -300,6 +315,33 @@ def _children(frame: bytes, at: int) -> tuple[tuple[str, ...], int]:
         name, at = _text(frame, at)
         names.append(name)
     return tuple(names), at
+
+
+def _applied(request: Multi, frame: bytes, at: int) -> bool:
+    """Whether the answer is that of an applied multi which ends with two ``SetData``.
+
+    All results of a multi that was refused are errors, the first one too.
+    """
+    kind, done, _ = _MULTI_HEADER.unpack_from(frame, at)
+    return (
+        kind != OP_ERROR
+        and not done
+        and len(frame) >= at + 2 * _STAT_RESULT_BYTES + len(_MULTI_END)
+        and frame.endswith(_MULTI_END)
+        and all(isinstance(op, SetData) for op in request.ops[-2:])
+    )
+
+
+def _last_results(frame: bytes) -> Value:
+    """The values of two ``SetData`` at the end of an answer."""
+    values: list[OpValue] = []
+    end = len(frame) - len(_MULTI_END)
+    for at in (end - 2 * _STAT_RESULT_BYTES, end - _STAT_RESULT_BYTES):
+        kind, done, _ = _MULTI_HEADER.unpack_from(frame, at)
+        if kind != OP_SET_DATA or done:
+            raise IndexError(f"result of kind {kind} at the end of a multi")
+        values.append(Stat._make(_STAT.unpack_from(frame, at + _MULTI_HEADER.size)))
+    return values
 
 
 def _multi_results(request: Multi, frame: bytes, at: int, chroot: str) -> Value | Failure:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
+import msgspec
+
 ANY_VERSION = -1
 EPHEMERAL = 1
 SEQUENTIAL = 2
@@ -28,8 +30,7 @@ class ZnodeAcl:
 OPEN: tuple[ZnodeAcl, ...] = (ZnodeAcl(31, "world", "anyone"),)
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class Create(msgspec.Struct, frozen=True, gc=False):
     """Create a znode. With ``SEQUENTIAL`` ten digits are added to the path.
 
     The answer is the real path. Where ACLs are asked for, the class of the path decides (``acl``).
@@ -41,8 +42,7 @@ class Create:
     flags: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SetData:
+class SetData(msgspec.Struct, frozen=True, gc=False):
     """Replace a znode's data if its version is the expected one (-1: any).
 
     The answer is its ``Stat``.
@@ -53,24 +53,21 @@ class SetData:
     version: int = ANY_VERSION
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(msgspec.Struct, frozen=True, gc=False):
     """Remove a znode without children if its version is the expected one (-1: any)."""
 
     path: str
     version: int = ANY_VERSION
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(msgspec.Struct, frozen=True, gc=False):
     """Only inside a ``Multi``: refuse the whole multi unless the znode has this version."""
 
     path: str
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class GetData:
+class GetData(msgspec.Struct, frozen=True, gc=False):
     """Read data and stat; the answer is a ``NodeData``.
 
     ``watch``: report the next change of data and the deletion, once, if the znode exists now. A
@@ -81,8 +78,7 @@ class GetData:
     watch: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class GetChildren:
+class GetChildren(msgspec.Struct, frozen=True, gc=False):
     """Names of the children, in no order; the answer is a tuple of names.
 
     ``watch``: report the next change of the names, and the deletion, once.
@@ -92,8 +88,7 @@ class GetChildren:
     watch: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Exists:
+class Exists(msgspec.Struct, frozen=True, gc=False):
     """The ``Stat`` alone.
 
     ``watch``: report the next creation, change of data or deletion, once, also if it does not
@@ -135,18 +130,20 @@ ZkOp: TypeAlias = Create | SetData | Delete | Check
 ZkRead: TypeAlias = GetData | GetChildren
 
 
-@dataclass(frozen=True, slots=True)
-class Multi:
+class Multi(msgspec.Struct, frozen=True, gc=False):
     """All ops or none. The answer is one value per op.
 
     Path (create), ``Stat`` (set), None (others).
+
+    ``body``: the ops as the client's ``op_bytes`` encodes them, one after the other; None: they are
+    encoded when they are sent. With it, the answer has the values of the last two ops only.
     """
 
     ops: tuple[ZkOp, ...]
+    body: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MultiRead:
+class MultiRead(msgspec.Struct, frozen=True, gc=False):
     """Many reads in one request.
 
     An absent znode gives a ``ReadFailed`` for that read only.
@@ -187,16 +184,14 @@ class Stat(NamedTuple):
     pzxid: int
 
 
-@dataclass(frozen=True, slots=True)
-class NodeData:
+class NodeData(msgspec.Struct, frozen=True, gc=False):
     """Answer to ``GetData``."""
 
     data: bytes | None
     stat: Stat
 
 
-@dataclass(frozen=True, slots=True)
-class ReadFailed:
+class ReadFailed(msgspec.Struct, frozen=True, gc=False):
     """Answer to one read of a ``MultiRead`` that failed, usually ``NO_NODE``."""
 
     code: int

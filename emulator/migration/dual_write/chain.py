@@ -32,6 +32,8 @@ ABSENT: Final = None
 LARGEST: Final = 2**31 - 1
 INCARNATION_CHARS: Final = 22
 """Characters of a 16 byte id as Kafka writes it."""
+OVERHEAD_SPARE: Final = 100
+"""Bytes by which a sequence number or a version may become longer within a term, and more."""
 ROOM_LEFT_BYTES: Final = 1_000
 """Bytes reserved for values that only a term knows, such as its number of multis."""
 
@@ -80,6 +82,7 @@ class Chain:
         self._next = counters
         self._sequence = 0
         self._in_flight: deque[int] = deque()
+        self._overhead: int | None = None
 
     @property
     def in_flight(self) -> int:
@@ -87,12 +90,30 @@ class Chain:
         return len(self._in_flight)
 
     def overhead_bytes(self, op_size: Callable[[ZkOp], int]) -> int:
-        """Bytes of a multi that carries no data op; ``op_size`` gives those of each op."""
-        ops = self._wrap((), Position(2**62, 2**30, 2**30), "f" * DIGEST_CHARS)
-        return MULTI_OVERHEAD_BYTES + sum(op_size(op) for op in ops)
+        """Bytes of a multi that carries no data op, at most; ``op_size`` gives those of each op.
 
-    def build(self, data: Sequence[ZkOp], position: Position) -> Multi:
-        """Build the next multi: the check, ``data``, then the counters with ``position``."""
+        Computed once; the first multi, which may create the counters, has the longest.
+        """
+        if self._overhead is None:
+            ops = self._wrap((), Position(2**62, 2**30, 2**30), "f" * DIGEST_CHARS)
+            self._overhead = MULTI_OVERHEAD_BYTES + sum(op_size(op) for op in ops) + OVERHEAD_SPARE
+        return self._overhead
+
+    def build(
+        self,
+        data: Sequence[ZkOp],
+        position: Position,
+        encode: Callable[[ZkOp], bytes] | None = None,
+        body: Sequence[bytes] = (),
+    ) -> Multi:
+        """Build the next multi: the check, ``data``, then the counters with ``position``.
+
+        Args:
+            data: the operations that change data.
+            position: what ZooKeeper holds after it.
+            encode: encodes the others, if ``body`` is given.
+            body: ``data`` encoded.
+        """
         self._sequence += 1
         self._in_flight.append(self._sequence)
         newest = max(position.offset, self.term.log_offset)
@@ -100,7 +121,9 @@ class Chain:
             self._digest = (newest, self._digest_at(newest))
         ops = self._wrap(data, position, self._digest[1])
         self._next = _after(self._next)
-        return Multi(ops)
+        if encode is None:
+            return Multi(ops)
+        return Multi(ops, b"".join((encode(ops[0]), *body, encode(ops[-2]), encode(ops[-1]))))
 
     def acknowledge(self, values: Sequence[object]) -> bool:
         """Take the results of the oldest multi in flight.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from emulator.migration.dual_write.chain import Chain, Standing
-from emulator.migration.dual_write.unit import SizedGroup, Unit, operations
+from emulator.migration.dual_write.unit import EncodedGroup, Unit, operations
 from emulator.migration.position import Counters, Position, Term
 from emulator.migration.zk import Zk
 from emulator.seam import Effect, Log, Row
@@ -84,7 +84,7 @@ class _Flight:
     tag: MultiTag
     multi: Multi
     unit: Unit | None
-    groups: list[SizedGroup]
+    groups: list[EncodedGroup]
     closes: bool
     sent_ns: int
     size: int
@@ -169,7 +169,7 @@ class Pipeline:
 
     def plan(self, unit: Unit) -> bool:
         """Plan the next piece of work of a unit; returns whether all of it is planned."""
-        return unit.plan(self._zk.op_size)
+        return unit.plan(self._zk.op_bytes)
 
     def send_bare(self, position: Position, now_ms: int) -> list[Effect]:
         """Send a multi without data."""
@@ -189,7 +189,7 @@ class Pipeline:
             return None
         if unit.packed_bytes > FRAME_BYTES_MAX - overhead:
             unit.untake(groups)
-            return _too_large(groups)
+            return self._too_large(groups)
         position = unit.position
         unit.parts_sent += 1
         return self._send(unit, groups, position, now_ms, closes=unit.packed)
@@ -224,7 +224,7 @@ class Pipeline:
                 return Refused(code, op), self._count(flight, MultiResult.REFUSED)
             case ZkLost():
                 alone = len(flight.groups) == 1 and self._zk.limit.refuses(flight.size)
-                report = InDoubt(_too_large(flight.groups) if alone else None)
+                report = InDoubt(self._too_large(flight.groups) if alone else None)
                 return report, self._count(flight, MultiResult.LOST)
 
     def resume(self, applied: int, read: Standing) -> list[Unit]:
@@ -246,6 +246,11 @@ class Pipeline:
         self.chain.resume(read)
         return closed
 
+    def _too_large(self, groups: Sequence[EncodedGroup]) -> Refused:
+        """The refusal of a multi that is too large for a frame, by its largest operation."""
+        ops = (op for group in groups for op in group.ops)
+        return Refused(MULTI_TOO_LARGE, max(ops, key=self._zk.op_size))
+
     def _applied(self) -> Acknowledged:
         flight = self._flights.popleft()
         if not flight.closes or flight.unit is None:
@@ -261,7 +266,7 @@ class Pipeline:
     def _send(
         self,
         unit: Unit | None,
-        groups: list[SizedGroup],
+        groups: list[EncodedGroup],
         position: Position,
         now_ms: int,
         *,
@@ -269,11 +274,14 @@ class Pipeline:
     ) -> list[Effect]:
         assert self.chain is not None
         self._serial += 1
-        multi = self.chain.build([op for group in groups for op in group.ops], position)
-        chained = (multi.ops[0], *multi.ops[-2:])
-        size = MULTI_OVERHEAD_BYTES + sum(map(self._zk.op_size, chained))
-        if unit is not None:
-            size += unit.packed_bytes
+        multi = self.chain.build(
+            [op for ops, _ in groups for op in ops],
+            position,
+            self._zk.op_bytes,
+            [encoded for _, encoded in groups],
+        )
+        assert multi.body is not None
+        size = MULTI_OVERHEAD_BYTES + len(multi.body)
         stamp = self._stamp()
         flight = _Flight(MultiTag(self._serial), multi, unit, groups, closes, stamp, size)
         self._flights.append(flight)
@@ -309,10 +317,3 @@ class Pipeline:
                 )
             )
         ]
-
-
-def _too_large(groups: Sequence[SizedGroup]) -> Refused:
-    """The refusal of a multi that is too large for a frame, by its largest operation."""
-    sized = (pair for group in groups for pair in zip(group.ops, group.sizes, strict=True))
-    largest, _ = max(sized, key=lambda pair: pair[1])
-    return Refused(MULTI_TOO_LARGE, largest)

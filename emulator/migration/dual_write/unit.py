@@ -7,7 +7,7 @@ All others carry the offset at which the unit starts, and their index in the uni
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
@@ -16,9 +16,11 @@ from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
 from emulator.migration.plan import Group
 from emulator.migration.position import Position
+from emulator.migration.zk_tree import topics
 from emulator.trace.rows import MultiOperation
 from emulator.zookeeper.ops import Create, Delete, ZkOp
 
+TOPICS: Final = topics.ROOT + "/"
 PLAN_OPS_PER_STEP: Final = 1_000
 PIECES_PER_STEP: Final = 80
 """Most pieces of a delta hold operations, which :data:`PLAN_OPS_PER_STEP` limits; a few hold
@@ -28,18 +30,15 @@ COMPARED_PIECES_PER_STEP: Final = 6
 """A piece is about 50 znodes at most; comparing equal znodes takes time but yields no operation."""
 
 
-OpSize: TypeAlias = Callable[[ZkOp], int]
-"""Bytes an operation adds to a multi; the session computes it, with chroot and ACLs."""
+OpBytes: TypeAlias = Callable[[ZkOp], bytes]
+"""An operation as it is sent in a multi; the session encodes it, with chroot and ACLs."""
 
 
-class SizedGroup(NamedTuple):
-    """Operations that stay together in one multi, each sized once, when it is planned."""
+class EncodedGroup(NamedTuple):
+    """Operations that stay together in one multi, each encoded once, when it is planned."""
 
     ops: Group
-    sizes: tuple[int, ...]
-    """Bytes that each operation adds to a multi."""
-    bytes: int
-    """Their sum."""
+    encoded: bytes
 
 
 @dataclass(slots=True, eq=False)
@@ -58,7 +57,7 @@ class Unit:
     full: bool = False
     """Whether it is a reconcile of the whole tree, not a delta."""
     begun_ns: int = 0
-    groups: deque[SizedGroup] = field(default_factory=deque)
+    groups: deque[EncodedGroup] = field(default_factory=deque)
     """Planned and not sent."""
     waiting_ops: int = 0
     """Operations in ``groups``."""
@@ -90,12 +89,12 @@ class Unit:
         return Position(self.base.offset, self.base.metadata_epoch, self.parts_sent + 1)
 
     def plan(
-        self, op_size: OpSize, ops_max: int = PLAN_OPS_PER_STEP, pieces_max: int | None = None
+        self, op_bytes: OpBytes, ops_max: int = PLAN_OPS_PER_STEP, pieces_max: int | None = None
     ) -> bool:
         """Draw pieces from the source until about ``ops_max`` operations are waiting.
 
         Args:
-            op_size: bytes of each operation; called once for each.
+            op_bytes: encodes an operation; called once for each.
             ops_max: waiting operations at which to stop.
             pieces_max: pieces drawn at most; None: what takes a step some milliseconds.
 
@@ -110,15 +109,18 @@ class Unit:
             if piece is None:
                 self.planned = True
                 break
+            count = size = 0
             for ops in piece:
-                sizes = tuple(map(op_size, ops))
-                self.groups.append(SizedGroup(ops, sizes, sum(sizes)))
-                self.ops_count += len(ops)
-                self.waiting_ops += len(ops)
-                self.waiting_bytes += self.groups[-1].bytes
+                encoded = op_bytes(ops[0]) if len(ops) == 1 else b"".join(map(op_bytes, ops))
+                self.groups.append(EncodedGroup(ops, encoded))
+                count += len(ops)
+                size += len(encoded)
+            self.ops_count += count
+            self.waiting_ops += count
+            self.waiting_bytes += size
         return self.planned
 
-    def pack(self, ops_max: int, bytes_max: int) -> list[SizedGroup] | None:
+    def pack(self, ops_max: int, bytes_max: int) -> list[EncodedGroup] | None:
         """Take the groups of the next multi.
 
         Args:
@@ -131,15 +133,16 @@ class Unit:
         """
         if not self.planned and self.waiting_ops <= ops_max and self.waiting_bytes <= bytes_max:
             return None
-        taken: list[SizedGroup] = []
+        taken: list[EncodedGroup] = []
         ops = size = 0
-        while self.groups:
-            group = self.groups[0]
-            if taken and (ops + len(group.ops) > ops_max or size + group.bytes > bytes_max):
+        for group in self.groups:
+            next_ops, next_size = ops + len(group.ops), size + len(group.encoded)
+            if taken and (next_ops > ops_max or next_size > bytes_max):
                 break
-            ops += len(group.ops)
-            size += group.bytes
-            taken.append(self.groups.popleft())
+            ops, size = next_ops, next_size
+            taken.append(group)
+        for _ in taken:
+            self.groups.popleft()
         if not self.groups and not self.planned:
             # One group is larger than a multi; the next group is not planned yet.
             self.groups.extend(taken)
@@ -150,30 +153,35 @@ class Unit:
         self.waiting_bytes -= size
         return taken
 
-    def put_back(self, groups: Sequence[SizedGroup]) -> None:
+    def put_back(self, groups: Sequence[EncodedGroup]) -> None:
         """Return groups of a multi that was not applied; multis are put back latest first."""
         self.untake(groups)
         self.parts_sent -= 1
 
-    def untake(self, groups: Sequence[SizedGroup]) -> None:
+    def untake(self, groups: Sequence[EncodedGroup]) -> None:
         """Return groups that :meth:`pack` took last and that were not sent."""
         self.groups.extendleft(reversed(groups))
         self.waiting_ops += sum(len(group.ops) for group in groups)
-        self.waiting_bytes += sum(group.bytes for group in groups)
+        self.waiting_bytes += sum(len(group.encoded) for group in groups)
         self.packed = False
 
 
-def operations(groups: Sequence[SizedGroup], multi_bytes: int) -> tuple[MultiOperation, ...]:
-    """Count a multi's operations by kind of work; the chain's three operations come last."""
-    counts: Counter[str] = Counter()
-    sizes: Counter[str] = Counter()
-    for group in groups:
-        for op, size in zip(group.ops, group.sizes, strict=True):
-            kind = operation_kind(op)
-            counts[kind] += 1
-            sizes[kind] += size
-    rows = [MultiOperation(kind, counts[kind], sizes[kind]) for kind in sorted(counts)]
-    return (*rows, MultiOperation("chain", 3, multi_bytes - sizes.total()))
+def operations(groups: Sequence[EncodedGroup], multi_bytes: int) -> tuple[MultiOperation, ...]:
+    """Count a multi's operations by kind of work; the chain's three operations come last.
+
+    The first operation of a group says the kind of all: the others are its notifications.
+    """
+    found: dict[str, list[int]] = {}
+    for ops, encoded in groups:
+        kind = operation_kind(ops[0])
+        counts = found.get(kind)
+        if counts is None:
+            found[kind] = [len(ops), len(encoded)]
+        else:
+            counts[0] += len(ops)
+            counts[1] += len(encoded)
+    rows = [MultiOperation(kind, *found[kind]) for kind in sorted(found)]
+    return (*rows, MultiOperation("chain", 3, multi_bytes - sum(row.bytes for row in rows)))
 
 
 def operation_kind(op: ZkOp) -> str:
@@ -185,6 +193,10 @@ def operation_kind(op: ZkOp) -> str:
     >>> operation_kind(Create("/brokers/topics/t", b"{}"))
     'topic_create'
     """
+    if op.path.startswith(TOPICS):
+        if isinstance(op, Delete):
+            return "topic_delete"
+        return "topic_create" if isinstance(op, Create) else "partition_change"
     parts = op.path.split("/")
     match parts[1:3]:
         case ["brokers", "topics"] | ["admin", "delete_topics"]:

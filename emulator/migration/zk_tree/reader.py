@@ -3,9 +3,9 @@
 The tree is read level by level: children of ``/brokers/topics`` first, then per topic its
 partitions and its data, then the states; folders of partitions have no data and are not read.
 20,000 partitions take about 26,000 reads. A request asks for at most as many znodes as the limit of
-an answer should hold: the number of partitions says how long a topic's data is, the mean of what
-was read how long other znodes are; a request of one read may exceed it. The result is consistent
-only if no other client writes: claim first.
+an answer should hold: the number of partitions says how long a topic's data is, the longest of the
+last answers how long other znodes are; a request of one read may exceed it. The result is
+consistent only if no other client writes: claim first.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ TOPIC_BYTES_PER_PARTITION: Final = 60
 """Bytes of a partition in a topic's data, with three replicas of large ids or a reassignment."""
 UNKNOWN_BYTES: Final = 1_000
 """Taken for the data of the first znodes of a kind."""
+UNKNOWN_LIST_BYTES: Final = 20_000
+"""Taken for the first lists of children of a kind: a topic may have 10,000 partitions."""
 TOP_LEVEL: Final = (
     "/admin",
     "/admin/delete_topics",
@@ -121,8 +123,8 @@ class TreeReader:
         self._in_flight = 0
         self._limit = FrameLimit() if limit is None else limit
         self._todo: deque[ZkRead] = deque()
-        self._lengths: dict[tuple[type, int], tuple[int, int]] = {}
-        """Answers so far and their bytes, by kind of read and depth of the path."""
+        self._lengths: dict[tuple[type, int], int] = {}
+        """Bytes of the longest of the last answers, by kind of read and depth of the path."""
         self._below = tuple(path + "/" for path in below)
         if only is None:
             self._todo.extend(GetData(path) for path in (*TOP_LEVEL, *SINGLE, *FOLDERS))
@@ -168,13 +170,14 @@ class TreeReader:
             partitions = self.tree.lists.get(f"{path}/partitions")
             if partitions is not None:
                 return STAT_BYTES + TOPIC_BYTES_PER_PARTITION * len(partitions)
-        count, size = self._lengths.get((type(read), path.count("/")), (0, 0))
-        return STAT_BYTES + (size // count if count else UNKNOWN_BYTES)
+        length = self._lengths.get((type(read), path.count("/")))
+        if length is None:
+            length = UNKNOWN_LIST_BYTES if isinstance(read, GetChildren) else UNKNOWN_BYTES
+        return STAT_BYTES + length
 
     def _learn(self, read: ZkRead, size: int) -> None:
         kind = (type(read), read.path.count("/"))
-        count, total = self._lengths.get(kind, (0, 0))
-        self._lengths[kind] = count + 1, total + size
+        self._lengths[kind] = max(size, (15 * self._lengths.get(kind, 0) + size) // 16)
 
     def outcome(self, result: ZkResult) -> None:
         """Take one answer."""

@@ -8,6 +8,7 @@ as Kafka does it; readers ignore it, so two states that differ only in it are th
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Annotated, Final
 
 import msgspec
@@ -21,6 +22,8 @@ from wire.text import uuid_from_text, uuid_text
 
 ROOT: Final = "/brokers/topics"
 NO_ID: Final = bytes(16)
+STATES_KEPT: Final = 4_096
+"""States of partitions that are kept as JSON: some 300 bytes each."""
 
 Number = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 """Maximum of an int32 in a record; larger numbers could be parsed but not be copied."""
@@ -196,16 +199,21 @@ def topic_data(topic: Topic) -> bytes:
 
 def state_data(partition: Partition, controller_epoch: int) -> bytes:
     """Render a partition's state; ``leader_recovery_state`` is included only if it is not 0."""
-    return encode(
-        _StateJson(
-            controller_epoch=controller_epoch,
-            leader=partition.leader,
-            version=1,
-            leader_epoch=partition.leader_epoch,
-            isr=partition.isr,
-            leader_recovery_state=partition.leader_recovery_state,
-        )
+    return _state_data(
+        controller_epoch,
+        partition.leader,
+        partition.leader_epoch,
+        partition.isr,
+        partition.leader_recovery_state,
     )
+
+
+@lru_cache(STATES_KEPT)
+def _state_data(
+    controller_epoch: int, leader: int, leader_epoch: int, isr: tuple[int, ...], recovery: int
+) -> bytes:
+    """Thousands of partitions are in few states: a new topic's are as many as it has leaders."""
+    return encode(_StateJson(controller_epoch, leader, 1, leader_epoch, isr, recovery))
 
 
 def same_assignment(one: Partition, other: Partition) -> bool:

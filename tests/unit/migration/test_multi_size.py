@@ -19,6 +19,7 @@ from emulator.zookeeper.ops import Create, ZkOp
 from tests.unit.zookeeper.world import World
 
 PARENT = "/t"
+SIXTY = bytes(60)
 
 
 def sent(world: World, groups: list[Group]) -> Refused | None:
@@ -30,7 +31,7 @@ def sent(world: World, groups: list[Group]) -> Refused | None:
     pipeline.begin(Term(3000, 1, 1, 0, "i" * 22), Counters(None, None))
     unit = Unit(Position(0, 1), EMPTY, Touched(), iter([groups]))
     pipeline.units.append(unit)
-    assert unit.plan(world.client.op_size, ops_max=10_000)
+    assert unit.plan(world.client.op_bytes, ops_max=10_000)
     while pipeline.open_unit is not None:
         effects = pipeline.send_part(unit, world.now_ms)
         if isinstance(effects, Refused):
@@ -88,18 +89,18 @@ def topics_made(numbers: Iterable[int]) -> list[list[Group]]:
     return [[[Create(f"{PARENT}/{number}", b"x" * 40)] * 3] for number in numbers]
 
 
-def test_each_operation_is_sized_once_however_often_packing_is_tried() -> None:
+def test_each_operation_is_encoded_once_however_often_packing_is_tried() -> None:
     sized: list[ZkOp] = []
 
-    def size(op: ZkOp) -> int:
+    def encode(op: ZkOp) -> bytes:
         sized.append(op)
-        return 60
+        return SIXTY
 
     unit = Unit(Position(0, 1), EMPTY, Touched(), iter(topics_made(range(500))))
     steps, multis = 0, 0
     while not unit.packed:
         steps += not unit.planned
-        unit.plan(size, pieces_max=7)
+        unit.plan(encode, pieces_max=7)
         if unit.pack(ops_max=400, bytes_max=100_000) is not None:
             multis += 1
     assert len(sized) == 1_500
@@ -109,7 +110,7 @@ def test_each_operation_is_sized_once_however_often_packing_is_tried() -> None:
 
 def test_a_multi_that_is_taken_back_is_packed_again_in_the_same_order() -> None:
     unit = Unit(Position(0, 1), EMPTY, Touched(), iter(topics_made(range(300))))
-    assert not unit.plan(lambda _op: 60, ops_max=600, pieces_max=250)
+    assert not unit.plan(lambda _op: SIXTY, ops_max=600, pieces_max=250)
     first = unit.pack(400, 100_000)
     assert first is not None
     waiting = (unit.waiting_ops, unit.waiting_bytes)
@@ -124,5 +125,5 @@ def test_a_step_plans_some_eighty_topics_of_a_delta_and_fewer_pieces_of_a_compar
     delta = Unit(Position(0, 1), EMPTY, Touched(), iter(topics_made(range(500))))
     whole = Unit(Position(0, 1), EMPTY, Touched(), iter(topics_made(range(500))), full=True)
     for unit in (delta, whole):
-        unit.plan(lambda _op: 60)
+        unit.plan(lambda _op: SIXTY)
     assert (len(delta.groups), len(whole.groups)) == (80, 6)

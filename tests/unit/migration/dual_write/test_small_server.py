@@ -114,7 +114,7 @@ def test_no_answer_to_a_read_of_the_tree_is_much_larger_than_its_limit() -> None
     """The data of a topic is as long as it has partitions: their number is read first."""
     world = World().dual_write()
     for number in range(8):
-        world.append(*world.topic(f"big{number}", number.to_bytes(16), *[(1, 2)] * 5_000))
+        world.append(*world.topic(f"big{number}", number.to_bytes(16), *[(1, 2)] * 2_000))
     world.append(*topics_after(world))
     world.advance(5_000)
     largest: list[int] = []

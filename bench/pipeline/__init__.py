@@ -1,0 +1,1 @@
+"""CPU time of the write-behind: planning, encoding, answers, per partition, without any server."""
