@@ -45,6 +45,9 @@ from emulator.migration.zk_tree.znode_json import number_of
 from emulator.zookeeper.ops import Create, Delete, SetData, ZkOp
 
 PARTITIONS_PER_PIECE: Final = 25
+TOPICS_PER_PIECE: Final = 10
+"""Topics that existed before, in a piece of a delta: looking at one takes as long as an operation.
+"""
 
 __all__ = ["Group", "Piece", "PlannedPaths", "changes", "compare", "plan"]
 
@@ -205,19 +208,59 @@ def changes(
     for topic_id, index in touched.partitions:
         indexes.setdefault(topic_id, set()).add(index)
     configured = {name for kind, name in touched.configs if kind == TOPIC}
+    piece: Piece = []
+    looked = 0
     for name in sorted({*touched.topics.values(), *configured}):
         old, new = before.topic(name), after.topic(name)
         if old is not None and new is not None and old.id == new.id:
             some = sorted(indexes.get(new.id, ()))
-            changed = not all(_assigned_alike(old, new, index) for index in some)
-            part = _Part(changed, name in configured, some, controller_epoch)
-            yield from _topic_pieces(part.of(before, old), part.of(after, new))
+            head = _changed_head(before, after, old, new, some, config=name in configured)
+            piece += head
+            looked += 1
+            for index in some:
+                piece += _changed_partition(old, new, index, controller_epoch)
+                if len(piece) >= 2 * PARTITIONS_PER_PIECE:
+                    yield piece
+                    piece = []
+            if looked >= TOPICS_PER_PIECE:
+                yield piece
+                piece, looked = [], 0
         else:
+            yield piece
+            piece, looked = [], 0
             if old is not None:
                 yield from _topic_pieces(_whole(before, old, controller_epoch), None)
             if new is not None:
                 yield from _created(after, new, controller_epoch)
+    yield piece
     yield from entity_changes(entities, before, after, touched, known)
+
+
+def _changed_head(
+    before: Image, after: Image, old: Topic, new: Topic, indexes: Sequence[int], *, config: bool
+) -> Piece:
+    """Set the topic and its config, if they changed; both topics have the same id."""
+    have: Nodes = {}
+    want: Nodes = {}
+    if not all(_assigned_alike(old, new, index) for index in indexes):
+        path = topics.topic_path(new.name)
+        have[path], want[path] = topics.topic_data(old), topics.topic_data(new)
+    if config:
+        path = configs.topic_config_path(new.name)
+        have[path], want[path] = topic_config(before, new.name), topic_config(after, new.name)
+    return _groups(plan(have, want)) if want else []
+
+
+def _changed_partition(old: Topic, new: Topic, index: int, controller_epoch: int) -> Piece:
+    """Set the state of a partition if it changed, make a new one; none is ever removed."""
+    have, want = old.partitions.get(index), new.partitions.get(index)
+    if want is None or (have is not None and topics.same_partition_state(have, want)):
+        return []
+    path = topics.partition_path(new.name, index)
+    data = topics.state_data(want, controller_epoch)
+    if have is not None:
+        return [(SetData(f"{path}/state", data),)]
+    return [(Create(path, None),), (Create(f"{path}/state", data),)]
 
 
 def _assigned_alike(old: Topic, new: Topic, index: int) -> bool:
@@ -232,25 +275,6 @@ def _whole(image: Image, topic: Topic, controller_epoch: int) -> _Side:
         [str(index) for index in topic.partitions],
         _image_partitions(topic, controller_epoch),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """The parts that records touched, of a topic with an unchanged id."""
-
-    assignment: bool
-    config: bool
-    indexes: Sequence[int]
-    controller_epoch: int
-
-    def of(self, image: Image, topic: Topic) -> _Side:
-        head: Nodes = {}
-        if self.assignment:
-            head[topics.topic_path(topic.name)] = topics.topic_data(topic)
-        if self.config:
-            head[configs.topic_config_path(topic.name)] = topic_config(image, topic.name)
-        partition = _image_partitions(topic, self.controller_epoch)
-        return _Side(topic.id, head, [str(index) for index in self.indexes], partition)
 
 
 def _image_partitions(topic: Topic, controller_epoch: int) -> Callable[[str], Nodes]:

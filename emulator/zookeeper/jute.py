@@ -55,6 +55,7 @@ OP_AUTH, OP_SASL = 100, 102
 XID_WATCH, XID_PING, XID_AUTH = -1, -2, -4
 
 _INT = struct.Struct(">i")
+_pack_int = _INT.pack
 _REQUEST_HEADER = struct.Struct(">iii")
 _REPLY_HEADER = struct.Struct(">iqi")
 _MULTI_HEADER = struct.Struct(">i?i")
@@ -108,16 +109,16 @@ def full_path(path: str, chroot: str) -> str:
 
 def op_bytes(op: ZkOp, chroot: str = "") -> bytes:
     """Lay out one op of a multi, its header included."""
-    path = full_path(op.path, chroot).encode()
-    length = len(path).to_bytes(4, "big")
+    path = (full_path(op.path, chroot) if chroot else op.path).encode()
+    length = _pack_int(len(path))
     match op:
-        case Create(data=data):
+        case Create():
+            data = op.data
             plain = op.acl is OPEN and not op.flags
             end = _PLAIN_END if plain else _acls(op.acl) + _INT.pack(op.flags)
             if data is None:
                 return b"".join((_CREATE_HEADER, length, path, _NULL, end))
-            size = len(data).to_bytes(4, "big")
-            return b"".join((_CREATE_HEADER, length, path, size, data, end))
+            return b"".join((_CREATE_HEADER, length, path, _pack_int(len(data)), data, end))
         case SetData():
             version = _INT.pack(op.version)
             return b"".join((_SET_DATA_HEADER, length, path, _buffer(op.data), version))

@@ -248,7 +248,7 @@ class Pipeline:
 
     def _too_large(self, groups: Sequence[EncodedGroup]) -> Refused:
         """The refusal of a multi that is too large for a frame, by its largest operation."""
-        ops = (op for group in groups for op in group.ops)
+        ops = (op for group, _ in groups for op in group)
         return Refused(MULTI_TOO_LARGE, max(ops, key=self._zk.op_size))
 
     def _applied(self) -> Acknowledged:

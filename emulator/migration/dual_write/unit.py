@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
@@ -18,9 +18,15 @@ from emulator.migration.plan import Group
 from emulator.migration.position import Position
 from emulator.migration.zk_tree import topics
 from emulator.trace.rows import MultiOperation
-from emulator.zookeeper.ops import Create, Delete, ZkOp
+from emulator.zookeeper.ops import Check, Create, Delete, SetData, ZkOp
 
 TOPICS: Final = topics.ROOT + "/"
+_OF_TOPICS: Final = {
+    Create: "topic_create",
+    Delete: "topic_delete",
+    SetData: "partition_change",
+    Check: "partition_change",
+}
 PLAN_OPS_PER_STEP: Final = 1_000
 PIECES_PER_STEP: Final = 80
 """Most pieces of a delta hold operations, which :data:`PLAN_OPS_PER_STEP` limits; a few hold
@@ -34,11 +40,8 @@ OpBytes: TypeAlias = Callable[[ZkOp], bytes]
 """An operation as it is sent in a multi; the session encodes it, with chroot and ACLs."""
 
 
-class EncodedGroup(NamedTuple):
-    """Operations that stay together in one multi, each encoded once, when it is planned."""
-
-    ops: Group
-    encoded: bytes
+EncodedGroup: TypeAlias = tuple[Group, bytes]
+"""Operations that stay together in one multi, each encoded once, when it is planned."""
 
 
 @dataclass(slots=True, eq=False)
@@ -112,7 +115,7 @@ class Unit:
             count = size = 0
             for ops in piece:
                 encoded = op_bytes(ops[0]) if len(ops) == 1 else b"".join(map(op_bytes, ops))
-                self.groups.append(EncodedGroup(ops, encoded))
+                self.groups.append((ops, encoded))
                 count += len(ops)
                 size += len(encoded)
             self.ops_count += count
@@ -136,7 +139,7 @@ class Unit:
         taken: list[EncodedGroup] = []
         ops = size = 0
         for group in self.groups:
-            next_ops, next_size = ops + len(group.ops), size + len(group.encoded)
+            next_ops, next_size = ops + len(group[0]), size + len(group[1])
             if taken and (next_ops > ops_max or next_size > bytes_max):
                 break
             ops, size = next_ops, next_size
@@ -161,8 +164,8 @@ class Unit:
     def untake(self, groups: Sequence[EncodedGroup]) -> None:
         """Return groups that :meth:`pack` took last and that were not sent."""
         self.groups.extendleft(reversed(groups))
-        self.waiting_ops += sum(len(group.ops) for group in groups)
-        self.waiting_bytes += sum(len(group.encoded) for group in groups)
+        self.waiting_ops += sum(len(ops) for ops, _ in groups)
+        self.waiting_bytes += sum(len(encoded) for _, encoded in groups)
         self.packed = False
 
 
@@ -173,7 +176,8 @@ def operations(groups: Sequence[EncodedGroup], multi_bytes: int) -> tuple[MultiO
     """
     found: dict[str, list[int]] = {}
     for ops, encoded in groups:
-        kind = operation_kind(ops[0])
+        op = ops[0]
+        kind = _OF_TOPICS[type(op)] if op.path.startswith(TOPICS) else operation_kind(op)
         counts = found.get(kind)
         if counts is None:
             found[kind] = [len(ops), len(encoded)]
@@ -193,16 +197,10 @@ def operation_kind(op: ZkOp) -> str:
     >>> operation_kind(Create("/brokers/topics/t", b"{}"))
     'topic_create'
     """
-    if op.path.startswith(TOPICS):
-        if isinstance(op, Delete):
-            return "topic_delete"
-        return "topic_create" if isinstance(op, Create) else "partition_change"
     parts = op.path.split("/")
     match parts[1:3]:
         case ["brokers", "topics"] | ["admin", "delete_topics"]:
-            if isinstance(op, Delete):
-                return "topic_delete"
-            return "topic_create" if isinstance(op, Create) else "partition_change"
+            return _OF_TOPICS[type(op)]
         case ["config", "topics"]:
             return "topic_delete" if isinstance(op, Delete) else "topic_config"
         case ["config", "brokers"]:

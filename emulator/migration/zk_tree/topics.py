@@ -225,6 +225,16 @@ def same_assignment(one: Partition, other: Partition) -> bool:
     )
 
 
+def same_partition_state(one: Partition, other: Partition) -> bool:
+    """Whether two values of a partition are equal in its state znode."""
+    return (
+        one.isr == other.isr
+        and one.leader == other.leader
+        and one.leader_epoch == other.leader_epoch
+        and one.leader_recovery_state == other.leader_recovery_state
+    )
+
+
 def same_topic(path: str, one: bytes | None, other: bytes | None) -> bool:
     """Whether two topic znodes have the same content.
 
