@@ -101,7 +101,11 @@ class Propagator:
             self._join(sender, self._channels.peers[broker_id], everything)
 
     def full(self, image: Image, zk_epoch: int) -> list[Effect]:
-        """Tell every broker everything: UpdateMetadata, then LeaderAndIsr and UpdateMetadata FULL.
+        """Tell every broker everything: UpdateMetadata, LeaderAndIsr, UpdateMetadata, all FULL.
+
+        Kafka's first one has type 0. A topic may have been created anew unseen by the broker: named
+        with its new id in such a request it keeps the partitions of the old one, and FULL, which
+        removes topics whose id it leaves out, does not help any more.
 
         Returns:
             The effects of opening channels; the requests follow from :meth:`step`.
@@ -114,7 +118,7 @@ class Propagator:
         everything = _Shared(image)
         for peer in peers.values():
             self._channels.resume(peer.broker_id)
-            self._put_update(sender, peer, everything, TYPE_UNKNOWN)
+            self._put_update(sender, peer, everything, TYPE_FULL)
         for peer in peers.values():
             self._put_leaders(sender, peer, everything, TYPE_FULL)
             self._put_update(sender, peer, everything, TYPE_FULL)
@@ -150,7 +154,7 @@ class Propagator:
     def _join(self, sender: Sender, peer: Peer, everything: _Shared) -> None:
         """Tell one broker everything."""
         self._channels.resume(peer.broker_id)
-        self._put_update(sender, peer, everything, TYPE_UNKNOWN)
+        self._put_update(sender, peer, everything, TYPE_FULL)
         # FULL where Kafka sends INCREMENTAL: topics may have been deleted while the broker was
         # offline, and only a request that names everything makes it remove their replicas.
         self._put_leaders(sender, peer, everything, TYPE_FULL)

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from emulator.broker.zk_metadata_cache import ZkMetadataCache
 from emulator.metadata.brokers import Broker, Endpoint
 from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
@@ -158,8 +159,28 @@ def test_the_first_requests_of_the_controller_are_those_recorded(broker_id: int)
         of(m.UpdateMetadataRequest, broker_id, 2)[0],
     ]
     assert [type(q) for q in sent] == [type(q) for q in theirs]
+    # The type of the first one differs (docs/divergence.md).
+    assert sent[0].type == control.TYPE_FULL
+    sent[0].type = control.TYPE_UNKNOWN
     for ours, recorded_request in zip(sent, theirs, strict=True):
         assert plain(ours) == plain(recorded_request)
+
+
+def test_a_topic_made_again_unseen_has_no_partition_of_the_old_one_on_brokers() -> None:
+    """Both happened under a controller that could not tell; the next one tells everything."""
+    image, zk_epoch = recorded_image()
+    old = max(image.topics.values(), key=lambda topic: len(topic.partitions))
+    new = Topic(old.name, b"y" * 16, PMap({0: old.partitions[0]}.items()))
+    after = msgspec.structs.replace(image, topics=image.topics.delete(old.id).set(new.id, new))
+    cache = ZkMetadataCache(full_replaces=True)
+    for one in (image, after):
+        told = Told()
+        for to, request in told.run(told.propagator.full(one, zk_epoch)):
+            if to == 0 and isinstance(request, m.UpdateMetadataRequest):
+                cache.update(request, full=request.type == control.TYPE_FULL)
+    known = cache.topic(old.name)
+    assert known is not None
+    assert (known.id, [*known.partitions]) == (new.id, [0])
 
 
 def test_a_full_request_lists_everything() -> None:
@@ -312,7 +333,7 @@ def test_a_broker_that_comes_back_gets_everything_the_others_the_broker_list() -
     sent = told.run(told.propagator.delta(before, after, Touched(brokers={2}), zk_epoch))
     kinds = {b: [(type(q), q.type) for to, q in sent if to == b] for b in (0, 1, 2)}
     assert kinds[2] == [
-        (m.UpdateMetadataRequest, control.TYPE_UNKNOWN),
+        (m.UpdateMetadataRequest, control.TYPE_FULL),
         (m.LeaderAndIsrRequest, control.TYPE_FULL),
         # What was deleted while it was fenced is gone from its metadata too.
         (m.UpdateMetadataRequest, control.TYPE_FULL),
