@@ -22,6 +22,8 @@ from wire.errors import DecodeError, ErrorCode
 
 FETCH_WAIT_MS: Final = 500
 FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
+PENDING_BYTES_MAX: Final = 64 * 1024 * 1024
+"""A leader that commits nothing of so much is not believed; a batch may pass it."""
 SNAPSHOT_BYTES_MAX: Final = 1024 * 1024 * 1024
 """A leader that names a larger snapshot is not believed."""
 
@@ -61,6 +63,10 @@ class FollowedMetadata:
         self._identity = identity
         self._images = images
         self._state: LogState = START
+        self.pending_bytes = 0
+        """Size of the batches that are not committed yet."""
+        self._committed = -1
+        """What is committed by the last answer; a leader may have said more before."""
         self._pending: list[_Pending] = []
         self._download: _Download | None = None
         self._deltas: list[Delta] = []
@@ -74,7 +80,13 @@ class FollowedMetadata:
     @property
     def current(self) -> bool:
         """Whether everything that was committed at the last answer is applied."""
-        return 0 <= self.high_watermark <= self._applied_end
+        return 0 <= self._committed <= self._applied_end
+
+    @property
+    def progress(self) -> tuple[int, int, int]:
+        """More than before after an answer that brought something: the end, commits, a snapshot."""
+        downloaded = 0 if self._download is None else len(self._download.data)
+        return self._end[0], self.high_watermark, downloaded
 
     def take_deltas(self) -> tuple[bool, list[Delta]]:
         """Deltas since the last call; True: a snapshot came first, so the image is another one."""
@@ -84,7 +96,8 @@ class FollowedMetadata:
 
     def forget_unfinished(self) -> None:
         """Drop batches that are not committed, and a snapshot that is not complete."""
-        self._pending, self._download = [], None
+        self._keep([])
+        self._download = None
 
     # ---------------------------------------------------------------- requests
     def request(self, leader_epoch: int) -> m.FetchRequest | m.FetchSnapshotRequest:
@@ -150,8 +163,12 @@ class FollowedMetadata:
             self._cut(diverging.end_offset)
         else:
             self._append(partition.records or b"")
-            self.high_watermark = max(self.high_watermark, partition.high_watermark)
+            self._committed = partition.high_watermark
+            end_offset, _ = self._end
+            self.high_watermark = max(self.high_watermark, min(self._committed, end_offset))
             self._commit()
+            if self.pending_bytes > PENDING_BYTES_MAX:
+                raise _nonsense(f"over {PENDING_BYTES_MAX} bytes that are not committed")
 
     def downloaded(self, piece: m.FetchSnapshotResponse.PartitionSnapshot) -> None:
         """Take the next piece of a snapshot; a complete one is applied.
@@ -181,8 +198,9 @@ class FollowedMetadata:
         if wanted.end_offset <= self._applied_end:
             raise _nonsense(f"a snapshot up to {wanted.end_offset}, which was applied already")
         self._state = self._images.of_snapshot(bytes(wanted.data), wanted.end_offset, wanted.epoch)
-        self._pending = []
+        self._keep([])
         self.high_watermark = max(self.high_watermark, wanted.end_offset)
+        self._committed = max(self._committed, wanted.end_offset)
         self._deltas, self._replaced = [], True
 
     def _append(self, data: bytes) -> None:
@@ -196,6 +214,7 @@ class FollowedMetadata:
             if len(chunk) < header.size:
                 raise _nonsense("an incomplete batch")
             self._pending.append(_Pending(header, chunk))
+            self.pending_bytes += len(chunk)
             expected = header.last_offset + 1
             position += header.size
 
@@ -207,7 +226,7 @@ class FollowedMetadata:
             self._state = self._images.after(self._state, batch.header, batch.data)
             self._deltas += self._state.deltas
             done += 1
-        del self._pending[:done]
+        self._keep(self._pending[done:])
 
     def _skipped(self) -> int:
         """At the start: go on where another broker of the process is; returns batches passed."""
@@ -233,7 +252,13 @@ class FollowedMetadata:
         if kept == self._pending:
             # Our last epoch is unknown to the leader although the offset is not: read it again.
             kept = []
-        self._pending = kept
+        self._keep(kept)
+
+    def _keep(self, batches: list[_Pending]) -> None:
+        """Of the batches that are not committed, only these are left."""
+        if len(batches) != len(self._pending):
+            self._pending = batches
+            self.pending_bytes = sum(len(batch.data) for batch in batches)
 
 
 def _nonsense(why: str) -> DecodeError:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Final
 
-from emulator.broker.followed import FollowedMetadata
+from emulator.broker.followed import FETCH_WAIT_MS, FollowedMetadata
 from emulator.broker.quorum import KnownQuorum, ToldLeader
 from emulator.config.listeners import HostPort
 from emulator.metadata.errors import ReplayError
@@ -70,6 +70,7 @@ class LogObserver:
         self._new_conn = new_conn
         self._correlation_ids = count(1)
         self._channel: OutboundChannel[None] | None = None
+        self._asked_ms = 0
         self._due_ms: int | None = None
         """When to ask; None while a request is in flight, and before the start."""
         self._effects: list[Effect] = []
@@ -144,7 +145,7 @@ class LogObserver:
                 case Opened():
                     self._ask(now_ms)
                 case Answered(message=message):
-                    self._due_ms = now_ms + self._answered(message)
+                    self._due_ms = now_ms + self._answered(message, now_ms)
                 case Unanswered():
                     """Its connection is reported as broken next."""
                 case Broken(why=why):
@@ -184,10 +185,12 @@ class LogObserver:
             self._look_elsewhere(now_ms + REFUSED_MS)
             return
         self._due_ms = None
+        self._asked_ms = now_ms
         self._channel.put(request, None, version)
 
-    def _answered(self, message: object) -> int:
+    def _answered(self, message: object, now_ms: int) -> int:
         """Take an answer; returns the pause before the next request, in milliseconds."""
+        had = self.log.progress
         try:
             match message:
                 case m.FetchResponse(error_code=0, responses=[topic]) if topic.partitions:
@@ -217,7 +220,9 @@ class LogObserver:
             return REFUSED_MS
         except ReplayError as error:
             self.broken = f"the metadata log cannot be applied: {error}"
-        return 0
+        # A leader waits before it answers that there is nothing new.
+        early = now_ms - self._asked_ms < FETCH_WAIT_MS // 2
+        return BACKOFF_MS if early and self.log.progress <= had else 0
 
     def _told(
         self,
