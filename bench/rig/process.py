@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import IO, Self
+from typing import Self
 
 _POLL_S = 0.02
 _TAIL_LINES = 12
@@ -38,24 +38,29 @@ _lock = threading.Lock()
 
 
 @functools.cache
-def _watchdog(_parent: int) -> IO[bytes]:
-    """The watchdog's standard input; one for each process, also for a fork of this one."""
-    child = subprocess.Popen(
-        ["/bin/sh", "-c", _WATCHDOG],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        bufsize=0,
-    )
+def _watchdog(_parent: int) -> int:
+    """The end of the watchdog's pipe that is written to; one for each process, also for a fork.
+
+    A file object would be reported as left open when the interpreter ends: it stays open by design.
+    """
+    reading, writing = os.pipe()
+    try:
+        child = subprocess.Popen(
+            ["/bin/sh", "-c", _WATCHDOG],
+            stdin=reading,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    finally:
+        os.close(reading)
     child.returncode = 0  # it outlives us by design: no warning that it still runs
-    assert child.stdin is not None
-    return child.stdin
+    return writing
 
 
 def _tell_watchdog(sign: str, group: int) -> None:
     with contextlib.suppress(BrokenPipeError):
-        _watchdog(os.getpid()).write(f"{sign} {group}\n".encode())
+        os.write(_watchdog(os.getpid()), f"{sign} {group}\n".encode())
 
 
 class ProcessError(RuntimeError):

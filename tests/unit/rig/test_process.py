@@ -123,6 +123,13 @@ def test_a_child_that_was_reaped_is_not_killed_again(tmp_path):
     assert gone(int(ended.stdout))
 
 
+def test_nothing_is_reported_as_left_open_at_the_end(tmp_path):
+    program = PARENT.format(folder=str(tmp_path), program=WAIT, end="child.stop()")
+    command = [sys.executable, "-W", "always::ResourceWarning", "-c", program]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ended.stderr == ""
+
+
 def test_ports_are_distinct_and_free():
     ports = [*free_ports(20), *free_ports(20)]
     assert len(set(ports)) == 40
