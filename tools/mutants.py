@@ -13,9 +13,12 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 
 from bench.record import VARIABLE
 
@@ -85,14 +88,19 @@ class Ran:
         return {test["kind"] for test in self.tests.values()}
 
 
-def run(test: str, folder: Path) -> Ran:
-    """Run one test in a copy of the source."""
+def run(test: str, folder: Path, *, planted: bool) -> Ran:
+    """Run one test in a copy of the source.
+
+    Runs without a fault keep the bytecode of what they import, so that the others need not compile
+    it again. With a fault none is kept.
+    """
     outcomes = folder / "outcomes.json"
+    outcomes.unlink(missing_ok=True)
     environment = os.environ | {
         "PYTHONPATH": str(folder),
         "KRAFT_BRIDGE_CACHE": str(ROOT / ".cache"),
         "KRAFT_BRIDGE_OUTCOMES": str(outcomes),
-        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONDONTWRITEBYTECODE": "1" if planted else "",
     }
     environment.pop(VARIABLE, None)
     plugins = ["-p", "no:cacheprovider", "-p", "tests.kit.outcomes"]
@@ -104,37 +112,60 @@ def run(test: str, folder: Path) -> Ran:
     return Ran(done.returncode, (done.stdout + done.stderr)[-1500:], tests)
 
 
-def copy(folder: Path) -> None:
-    """Copy what tests need, without what they leave behind."""
-    for name in COPIED:
-        source, target = ROOT / name, folder / name
-        if source.is_dir():
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
-        elif source.exists():
-            shutil.copy(source, target)
+class Copies:
+    """Copies of what tests need, without what they leave behind: one for each run at a time.
 
+    Args:
+        folder: where they are made.
+    """
 
-def verdict(mutant: Mutant) -> tuple[Mutant, str]:
-    """Plant one fault and run its test; only ``red`` is good."""
-    if why := mutant.stale():
-        return mutant, f"stale: {why}"
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        copy(folder)
-        path = folder / mutant.file
-        path.write_text(path.read_text().replace(mutant.old, mutant.new))
-        ran = run(mutant.test, folder)
-    if ran.red:
-        return mutant, "red"
-    return mutant, "GREEN" if ran.code == 0 else f"error {ran.code}: {ran.printed}"
+    def __init__(self, folder: Path) -> None:
+        self._free: SimpleQueue[Path] = SimpleQueue()
+        for number in range(JOBS):
+            copy = folder / str(number)
+            copy.mkdir()
+            for name in COPIED:
+                source, target = ROOT / name, copy / name
+                if source.is_dir():
+                    shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+                elif source.exists():
+                    shutil.copy(source, target)
+            self._free.put(copy)
 
+    @contextmanager
+    def one(self, fault: Mutant | None = None) -> Iterator[Path]:
+        """A copy that nobody else uses, with this fault in it until it is given back."""
+        folder = self._free.get()
+        try:
+            if fault is None:
+                yield folder
+                return
+            path = folder / fault.file
+            sound, times = path.read_text(), path.stat()
+            path.write_text(sound.replace(fault.old, fault.new))
+            try:
+                yield folder
+            finally:
+                path.write_text(sound)
+                # Its bytecode is that of a file of this time.
+                os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        finally:
+            self._free.put(folder)
 
-def sound(test: str) -> tuple[str, Ran]:
-    """A test without any fault, which must pass."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        copy(folder)
-        return test, run(test, folder)
+    def verdict(self, mutant: Mutant) -> tuple[Mutant, str]:
+        """Plant one fault and run its test; only ``red`` is good."""
+        if why := mutant.stale():
+            return mutant, f"stale: {why}"
+        with self.one(mutant) as folder:
+            ran = run(mutant.test, folder, planted=True)
+        if ran.red:
+            return mutant, "red"
+        return mutant, "GREEN" if ran.code == 0 else f"error {ran.code}: {ran.printed}"
+
+    def sound(self, test: str) -> tuple[str, Ran]:
+        """A test without any fault, which must pass."""
+        with self.one() as folder:
+            return test, run(test, folder, planted=False)
 
 
 def main() -> int:
@@ -145,9 +176,10 @@ def main() -> int:
         sys.stderr.write(f"no such fault: {', '.join(sorted(strange))}\n")
         return 2
     bad = 0
-    with ThreadPoolExecutor(JOBS) as pool:
+    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(JOBS) as pool:
+        copies = Copies(Path(name))
         kinds: dict[str, set[str]] = {}
-        for test, ran in pool.map(sound, tests):
+        for test, ran in pool.map(copies.sound, tests):
             kinds[test] = ran.kinds
             if not ran.passed:
                 bad += 1
@@ -156,7 +188,7 @@ def main() -> int:
             if mutant.kind and kinds[mutant.test] != {mutant.kind}:
                 bad += 1
                 print(f"not a test of kind {mutant.kind}  {mutant.name}  ({mutant.test})")
-        for mutant, answer in pool.map(verdict, chosen):
+        for mutant, answer in pool.map(copies.verdict, chosen):
             bad += answer != "red"
             print(f"{answer:<10}  {mutant.name}  ({mutant.test})", flush=True)
     print(f"{len(chosen)} faults planted, {bad} problems")

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tools.mutants import Ran
+from tools import mutants
+from tools.mutants import Copies, Mutant, Ran
 
 
 def ran(code, **outcomes):
@@ -37,3 +38,21 @@ def test_only_a_failed_test_is_red(result, red):
 )
 def test_a_test_that_did_not_run_is_not_sound(result, passed):
     assert result.passed is passed
+
+
+def test_a_copy_is_given_back_as_it_was(tmp_path, monkeypatch):
+    root, copies = tmp_path / "root", tmp_path / "copies"
+    product = root / "emulator" / "one.py"
+    product.parent.mkdir(parents=True)
+    product.write_text("x = 1\n")
+    copies.mkdir()
+    monkeypatch.setattr(mutants, "ROOT", root)
+    kept = Copies(copies)
+    fault = Mutant("two", "emulator/one.py", "x = 1", "x = 2", "tests/test_one.py::test_x")
+    with kept.one(fault) as folder, kept.one() as other:
+        assert folder != other
+        assert (folder / fault.file).read_text() == "x = 2\n"
+        assert (other / fault.file).read_text() == product.read_text() == "x = 1\n"
+    copied = folder / fault.file
+    assert copied.read_text() == "x = 1\n"
+    assert copied.stat().st_mtime_ns == (other / fault.file).stat().st_mtime_ns
