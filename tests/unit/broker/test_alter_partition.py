@@ -348,8 +348,10 @@ def test_a_topic_made_again_is_not_given_the_answer_of_the_old_one():
     leader = Leader(short(1, 2))
     leader.replicas.assign(KEY, b"n" * 16, short(1, 2), leader.now_ms)
     leader.run()
+    failed = leader.sender.counts.failed
     leader.grant()
     assert leader.hosted.partition.isr == (1, 2)
+    assert leader.sender.counts.failed == failed, "it is about another topic"
     leader.wait(FETCH_MS)
     assert leader.last.topics[0].topic_id == b"n" * 16
 

@@ -57,3 +57,8 @@ def test_in_kraft_mode_clients_cannot_ask_the_controller_so_it_has_no_effect() -
     stage.running(1, **STRICT)
     (done,) = stage.client().ask(quotas(), FOR_CONTROLLERS_SINCE[49]).entries
     assert done.error_code == ErrorCode.NONE
+    stage.joined.leave(stage.controller)
+    stage.joined.wait(1_000)
+    client = stage.client()
+    client.send(quotas(), FOR_CONTROLLERS_SINCE[49])
+    assert not client.frames, "it waits for the controller"
