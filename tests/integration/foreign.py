@@ -30,6 +30,9 @@ NEWEST: Final = "3.9.2"
 MIGRATING, NO_FLAG, OLD, STRANGER = 0, 1, 2, 5
 IDLE = 6
 """A broker that had no replica; only its znode was ever there."""
+ASTRAY, ASTRAY_KRAFT = 7, 8
+"""Brokers of another cluster that were given the address of this controller."""
+OTHER_CLUSTER: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 IBP: Final = "inter.broker.protocol.version"
 TOPIC: Final = "shared"
 GIVE_UP_MS: Final = 3_000
@@ -88,6 +91,7 @@ def play(cluster: Cluster, folder: Path, stack: ExitStack) -> Foreign:
     _blocked(run)
     _put_right(run)
     _strangers(run, folder, stack)
+    _of_another_cluster(run, folder, stack)
     _twin(run, folder, stack)
     _diverge(run)
     run.seen["records"] = run.bridge.lines()
@@ -237,6 +241,30 @@ def _strangers(run: Foreign, _folder: Path, stack: ExitStack) -> None:
     run.seen["misnamed later"] = (made[1].alive, _refusals(made[1]))
     for broker in made:
         broker.kill()
+
+
+def _of_another_cluster(run: Foreign, folder: Path, stack: ExitStack) -> None:
+    """One in ZooKeeper mode, of a cluster in another chroot, and one in KRaft mode."""
+    home = folder / "astray"
+    port = run.bridge.port
+    old = Broker(NEWEST, ASTRAY, home, f"{run.cluster.zk}/other", broker_count=1).migrate(port)
+    kraft = Broker(NEWEST, ASTRAY_KRAFT, home, None, controller_port=port, broker_count=1)
+    kraft.extra["initial.broker.registration.timeout.ms"] = GIVE_UP_MS
+    for broker in (old, kraft.identify(OTHER_CLUSTER)):
+        stack.callback(broker.kill)
+        broker.start()
+    wait_for("end of the broker in KRaft mode", lambda: not kraft.alive, 60)
+    old.wait_started()
+    asked = len(_of_another(old))
+    wait_for("another refusal", lambda: len(_of_another(old)) > asked, 60)
+    run.seen["of another cluster"] = (old.alive, _of_another(old))
+    run.seen["of another cluster, in KRaft mode"] = (kraft.exit_code, _of_another(kraft))
+    run.seen["status beside them"] = run.bridge.status()
+    old.kill()
+
+
+def _of_another(broker: Broker) -> list[str]:
+    return [line for line in broker.lines() if "INCONSISTENT_CLUSTER_ID" in line]
 
 
 def _twin(run: Foreign, folder: Path, stack: ExitStack) -> None:

@@ -110,6 +110,18 @@ def test_who_appears_during_dual_write_is_told_nothing_and_leads_nothing(run):
     assert run.seen["assigned to a stranger"] == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
+@pytest.mark.requirement("N08")
+def test_a_broker_of_another_cluster_is_refused_and_in_kraft_mode_it_ends(run):
+    alive, refusals = run.seen["of another cluster"]
+    assert alive, "a ZooKeeper-mode broker asks on"
+    assert any("in FETCH response" in line for line in refusals)
+    code, refusals = run.seen["of another cluster, in KRaft mode"]
+    assert code != 0
+    assert any("in FETCH response" in line for line in refusals)
+    registered = {one["id"] for one in run.seen["status beside them"]["brokers"]}
+    assert registered == {MIGRATING, NO_FLAG, OLD}
+
+
 @pytest.mark.requirement("N07", "N10")
 def test_a_kraft_broker_with_the_id_of_a_live_one_is_refused_and_ends(run):
     code, refusals, address = run.seen["twin"]

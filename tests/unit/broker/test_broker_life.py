@@ -18,6 +18,7 @@ from emulator.broker.lifecycle import (
     LifeState,
 )
 from emulator.commands.status import show
+from emulator.metadata.acls import Operation, PatternType, Permission, ResourceType
 from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.seam import Halt, Send
 from emulator.trace.exposition import exposition
@@ -27,6 +28,7 @@ from wire import messages as m
 from wire.errors import ErrorCode
 from wire.releases import RELEASES
 
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "status.md"
 
 
@@ -277,6 +279,30 @@ def test_a_scrape_says_the_mode_the_forwarding_and_the_software_of_clients() -> 
     assert found["kraft_bridge_num_client_forwarding_to_controller_count"] == 1
     assert found["kraft_bridge_forwarding_queue_length"] == 2
     assert found["kraft_bridge_num_messages_redirected_rate"] == pytest.approx(0.1)
+
+
+@pytest.mark.requirement("I15", "I21")
+def test_a_scrape_counts_envelopes_that_the_controller_refuses() -> None:
+    """The first entry for the cluster, about another, takes ClusterAction from this broker."""
+    stage = Stage(authorizer_class_name=AUTHORIZER, allow_everyone_if_no_acl_found="true")
+    (broker,) = stage.running(1)
+    refused = "kraft_bridge_request_forwarding_to_controller_authorization_fail_total"
+    kind = m.CreateAclsRequest
+    entry = kind.AclCreation(
+        resource_type=ResourceType.CLUSTER,
+        resource_name="kafka-cluster",
+        resource_pattern_type=PatternType.LITERAL,
+        principal="User:bob",
+        host="*",
+        operation=Operation.CLUSTER_ACTION,
+        permission_type=Permission.ALLOW,
+    )
+    (done,) = stage.client(1).ask(kind(creations=[entry]), 3).results
+    assert done.error_code == 0
+    assert scrape(broker, stage)[refused] == 0
+    (told,) = stage.client(1).ask(topic("t"), 7).topics
+    assert told.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert scrape(broker, stage)[refused] == 1
 
 
 def test_status_is_json_and_says_where_it_stands() -> None:
