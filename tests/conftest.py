@@ -1,12 +1,11 @@
 """What every test shares: the kit, hypothesis profiles, one worker for all that starts Java."""
 
 import gc
-import os
 
-import hypothesis
 import pytest
 
 from tests.kit.kinds import JVM_FIXTURES
+from tests.kit.laws import load_profile
 
 pytest_plugins = ["tests.kit.fixtures", "tests.kit.record", "tests.kit.transcript"]
 
@@ -14,10 +13,7 @@ pytest_plugins = ["tests.kit.fixtures", "tests.kit.record", "tests.kit.transcrip
 # for circles takes a twelfth of the time.
 gc.set_threshold(50_000)
 
-# Deadlines measure the machine, which other work shares; the time limit is pytest's.
-hypothesis.settings.register_profile("default", deadline=None, print_blob=True)
-hypothesis.settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=2_000)
-hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+load_profile()
 
 
 @pytest.hookimpl(tryfirst=True)

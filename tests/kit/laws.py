@@ -1,12 +1,30 @@
-"""How many examples a law gets: few in every run, many in ``make laws``."""
+"""How many examples a law gets: few in ``make quick``, most in ``make laws``.
+
+``HYPOTHESIS_PROFILE`` says which; without it they are those of ``make test``.
+"""
 
 import os
 
 import hypothesis
 
-FACTOR = int(os.environ.get("LAWS_FACTOR", "1"))
+FACTORS = {"quick": 0.25, "default": 1, "thorough": 20}
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
+
+
+def load_profile() -> None:
+    """Register the profiles and load the one asked for.
+
+    Raises:
+        KeyError: there is no such profile.
+    """
+    # Deadlines measure the machine, which other work shares; the time limit is pytest's.
+    for name, factor in FACTORS.items():
+        hypothesis.settings.register_profile(
+            name, deadline=None, print_blob=True, max_examples=int(100 * factor)
+        )
+    hypothesis.settings.load_profile(PROFILE)
 
 
 def examples(count: int) -> hypothesis.settings:
-    """Settings of a law that gets ``count`` examples in an ordinary run."""
-    return hypothesis.settings(max_examples=count * FACTOR, deadline=None)
+    """Settings of a law that gets ``count`` examples in ``make test``."""
+    return hypothesis.settings(max_examples=max(1, int(count * FACTORS[PROFILE])), deadline=None)

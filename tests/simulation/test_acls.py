@@ -3,10 +3,11 @@
 import pytest
 
 from emulator.simulation.scenario import Scenario
+from tests.kit.shares import rest_slow
 
 
 @pytest.mark.requirement("G04", "W11")
-@pytest.mark.parametrize("level", ["3.4-IV0", "3.9-IV0"])
+@pytest.mark.parametrize("level", rest_slow(["3.9-IV0", "3.4-IV0"], 1))
 def test_acls_end_the_same_in_both_stores(simulate, level):
     """At random, through crashes and lost replies, where no authorizer of ZooKeeper ever ran."""
     added = removed = 0

@@ -2,12 +2,14 @@
 
 import pytest
 
+from tests.kit.shares import rest_slow
+
 QUICK = range(0, 200, 25)
 LONG = range(0, 60, 10)
 
 
 @pytest.mark.requirement("G06", "W07", "Z02", "Z03")
-@pytest.mark.parametrize("first", QUICK)
+@pytest.mark.parametrize("first", rest_slow(QUICK, 2))
 def test_crashes_and_lost_replies_break_no_promise(simulate, first):
     for seed in range(first, first + 25):
         report = simulate(seed)

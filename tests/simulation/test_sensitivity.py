@@ -2,9 +2,13 @@
 
 from dataclasses import replace
 
+import pytest
+
 from emulator.simulation.checkers.lag import LagBounded
 from emulator.simulation.run import Run
 from emulator.simulation.scenario import Scenario
+
+pytestmark = pytest.mark.slow
 
 
 def broken(simulate, scenario, seeds):

@@ -3,6 +3,7 @@
 import pytest
 
 from emulator.simulation.scenario import Scenario
+from tests.kit.shares import rest_slow
 
 
 @pytest.mark.requirement("E07")
@@ -18,7 +19,7 @@ def test_each_life_of_the_controller_raises_both_epochs_by_a_claim_of_its_own(si
 
 
 @pytest.mark.requirement("Z04", "W05")
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", rest_slow(range(3), 1))
 def test_a_paused_controller_that_runs_on_writes_nothing_more(simulate, seed):
     report = simulate(seed, Scenario(faults=("controller-pause",), changes=60, topics=2))
     assert not report.failure, str(report)
@@ -27,7 +28,7 @@ def test_a_paused_controller_that_runs_on_writes_nothing_more(simulate, seed):
 
 
 @pytest.mark.requirement("W05")
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", rest_slow(range(4), 1))
 def test_bytes_the_network_kept_are_refused_after_the_next_claim(simulate, seed):
     faults = ("delayed-bytes", "delayed-bytes", "delayed-bytes")
     report = simulate(seed, Scenario(faults=faults, changes=80, multi_ops=3, topics=2))
@@ -35,6 +36,7 @@ def test_bytes_the_network_kept_are_refused_after_the_next_claim(simulate, seed)
 
 
 @pytest.mark.requirement("W02", "U03", "M06", "M12")
+@pytest.mark.slow
 def test_behind_a_frozen_zookeeper_callers_wait_at_the_bound_and_nothing_is_lost(simulate):
     frozen = Scenario(
         faults=("zookeeper-freeze",) * 3, changes=150, change_every_ms=80, bound=15, topics=2
@@ -57,7 +59,7 @@ def _fields(scenario):
 
 
 @pytest.mark.requirement("U11")
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", rest_slow(range(2), 1))
 def test_a_session_that_expires_costs_nothing(simulate, seed):
     report = simulate(seed, Scenario(faults=("session-expiry",) * 4, changes=40))
     assert not report.failure, str(report)
@@ -68,7 +70,7 @@ BEHIND = {"faults": ("zookeeper-freeze",) * 3, "bound": 15, "change_every_ms": 8
 
 
 @pytest.mark.requirement("K16", "K17")
-@pytest.mark.parametrize("level", ["3.4-IV0", "3.9-IV0"])
+@pytest.mark.parametrize("level", rest_slow(["3.9-IV0", "3.4-IV0"], 1))
 def test_elections_and_reassignments_on_top_of_each_other_keep_every_promise(simulate, level):
     """Each is answered, by what is committed; the tree and the brokers end as the log says."""
     crashes = ("controller-crash", "lost-reply", "broker-death")
@@ -85,6 +87,7 @@ def test_elections_and_reassignments_on_top_of_each_other_keep_every_promise(sim
 
 
 @pytest.mark.requirement("K08")
+@pytest.mark.slow
 def test_elections_behind_a_frozen_zookeeper_are_answered_that_they_timed_out(simulate):
     fields = {**_fields(MOVING), **BEHIND}
     report = simulate(1, Scenario(**fields))
@@ -93,7 +96,7 @@ def test_elections_behind_a_frozen_zookeeper_are_answered_that_they_timed_out(si
 
 
 @pytest.mark.requirement("W11")
-@pytest.mark.parametrize("level", ["3.4-IV0", "3.9-IV0"])
+@pytest.mark.parametrize("level", rest_slow(["3.9-IV0", "3.4-IV0"], 1))
 def test_quotas_and_credentials_end_the_same_in_both_stores(simulate, level):
     """Set and removed at random, through crashes and lost replies; some were there before."""
     changed = removed = 0

@@ -15,6 +15,7 @@ from emulator.simulation.faults import RECIPES
 from emulator.simulation.scenario import Scenario
 from emulator.simulation.shrink import as_test, shrink
 from emulator.simulation.swarm import swarm
+from tests.kit.shares import rest_slow
 
 FIRST = 100
 SEEDS = range(FIRST, FIRST + 60, 12)
@@ -23,7 +24,7 @@ LONG = (123, 133, 140, 156)
 
 
 @pytest.mark.requirement("G06", "W07", "Z02", "Z03")
-@pytest.mark.parametrize("first", SEEDS)
+@pytest.mark.parametrize("first", rest_slow(SEEDS, 1))
 def test_no_promise_breaks(simulate, first):
     for seed in range(first, first + 12):
         if seed not in LONG:
