@@ -1,6 +1,7 @@
 """The house rules that no linter knows, checked over the whole source."""
 
 import ast
+import functools
 import re
 import subprocess
 import tomllib
@@ -17,8 +18,11 @@ ROOT = Path(__file__).resolve().parents[1]
 LINES_MAX, TEST_LINES_MAX = 400, 600
 FUNCTION_LINES_MAX = 70
 PACKAGES = ("emulator", "wire", "bench", "tools", "tests")
+# All on one worker: each file is parsed once.
+pytestmark = pytest.mark.xdist_group("tidy")
 
 
+@functools.cache
 def tracked(*patterns):
     """Files that git knows or would add: ignored files are not checked."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns]
@@ -36,23 +40,28 @@ def name(path):
     return str(path.relative_to(ROOT))
 
 
-def functions(path):
+@functools.cache
+def parsed(path):
+    """Docstring, functions and classes of a file; its tree is not kept."""
     tree = ast.parse(path.read_text())
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return [node for node in ast.walk(tree) if isinstance(node, kinds)]
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    found = [
+        (type(node), node.name, (node.end_lineno or 0) - node.lineno + 1)
+        for node in ast.walk(tree)
+        if isinstance(node, kinds)
+    ]
+    functions = [(name, lines) for kind, name, lines in found if kind is not ast.ClassDef]
+    classes = [name for kind, name, _ in found if kind is ast.ClassDef]
+    return ast.get_docstring(tree), functions, classes
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name)
 def test_a_file_says_what_it_is_and_stays_small(path):
-    text = path.read_text()
-    assert path in TESTS or ast.get_docstring(ast.parse(text)), "no module docstring"
-    assert len(text.splitlines()) <= (TEST_LINES_MAX if path in TESTS else LINES_MAX)
-    long = [
-        f"{node.name}: {length} lines"
-        for node in functions(path)
-        if (length := (node.end_lineno or 0) - node.lineno + 1) > FUNCTION_LINES_MAX
-    ]
-    assert not long
+    docstring, functions, _ = parsed(path)
+    assert path in TESTS or docstring, "no module docstring"
+    length = len(path.read_text().splitlines())
+    assert length <= (TEST_LINES_MAX if path in TESTS else LINES_MAX)
+    assert not [one for one in functions if one[1] > FUNCTION_LINES_MAX]
 
 
 def test_a_class_name_is_used_once():
@@ -60,9 +69,8 @@ def test_a_class_name_is_used_once():
     places = {}
     for path in SOURCES:
         if path.is_relative_to(ROOT / "emulator"):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.ClassDef):
-                    places.setdefault(node.name, []).append(name(path))
+            for one in parsed(path)[2]:
+                places.setdefault(one, []).append(name(path))
     assert not {one: where for one, where in places.items() if len(where) > 1}
 
 
@@ -114,7 +122,7 @@ def defined(test):
     file, _, function = test.partition("::")
     path = ROOT / file
     wanted = function.partition("[")[0].rpartition("::")[2]
-    return path.exists() and (not wanted or wanted in {node.name for node in functions(path)})
+    return path.exists() and (not wanted or wanted in dict(parsed(path)[1]))
 
 
 def test_every_mutant_can_still_be_planted():

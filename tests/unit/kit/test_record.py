@@ -49,6 +49,7 @@ def test_skipped(): pytest.skip("later")
 @row("W06")
 def test_expected(): pytest.xfail("later")
 """
+PLUGINS = ("-p", "xdist", "-p", "tests.kit.record")
 PROVEN = {"W01": ["unit"], "W02": ["ZooKeeper"], "W03": ["proxy", "unit"]}
 
 
@@ -62,9 +63,14 @@ def run(tmp_path):
         (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    requirement(id): rows\n")
         record = tmp_path / "record.json"
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "tests.kit.record", *arguments],
+            [sys.executable, "-m", "pytest", *PLUGINS, *arguments],
             cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(ROOT), "KRAFT_BRIDGE_RECORD": str(record)},
+            env=os.environ
+            | {
+                "PYTHONPATH": str(ROOT),
+                "KRAFT_BRIDGE_RECORD": str(record),
+                "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            },
             capture_output=True,
             text=True,
             check=False,
