@@ -9,8 +9,12 @@ JARS   := .cache/jars/.verified
 MATRIX := .cache/jars/.matrix
 JOBS   ?= 2
 SEEDS  ?= 1000
-PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup
+PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder
 QUICK  := not jars and not jvm and not spark and not slow
+
+# Bytecode is kept also where the environment says otherwise: a run starts hundreds of processes, and
+# without it each compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test forget quick fmt lint type laws sim mutants bench matrix requirements docs jars clean

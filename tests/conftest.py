@@ -1,9 +1,10 @@
-"""What every test shares: the kit, hypothesis profiles, one worker for all that starts Java."""
+"""What every test shares: the kit, hypothesis profiles, how tests with Java are distributed."""
 
 import gc
 
 import pytest
 
+from bench.rig import ports
 from tests.kit.kinds import JVM_FIXTURES
 from tests.kit.laws import load_profile
 
@@ -16,25 +17,46 @@ gc.set_threshold(50_000)
 load_profile()
 
 
+SHARED = "brokers"
+"""The group of what looks at servers that live until the end of the run."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what starts Java, and keep it together on one worker, so that clusters are shared."""
+    """Mark what starts Java, and keep on one worker what shares servers: a module, or more."""
     for item in items:
-        if JVM_FIXTURES.intersection(getattr(item, "fixturenames", ())):
+        fixtures = getattr(item, "fixturenames", ())
+        if JVM_FIXTURES.intersection(fixtures):
             item.add_marker(pytest.mark.jvm)
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.xdist_group("spark"))
         elif item.get_closest_marker("jvm"):
-            item.add_marker(pytest.mark.xdist_group("jvm"))
+            group = SHARED if "shared_brokers" in fixtures else item.path.stem
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
+def pytest_collection_finish() -> None:
+    """Leave what collection made, 100,000s of objects, out of every later search for circles."""
+    gc.collect()
+    gc.freeze()
+
+
+def rank(item: pytest.Item) -> int:
+    """What takes longest comes first: the rest fills the time that is left of the other worker."""
+    group = item.get_closest_marker("xdist_group")
+    return 2 if group is None else int(group.args[0] != SHARED)
 
 
 class JavaFirst:
-    """Puts the Java groups first, after the shuffle: the rest fills the other worker's time."""
+    """Sorts by rank, after the shuffle."""
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+        items.sort(key=rank)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(JavaFirst())
+    worker = getattr(config, "workerinput", None)
+    if worker is not None:
+        ports.take_share(int(worker["workerid"].removeprefix("gw")), worker["workercount"])

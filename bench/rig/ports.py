@@ -10,6 +10,20 @@ HOST = "127.0.0.1"
 # and the server's bind, which is when ports handed out by bind(0) get lost.
 _RANGE = range(20_000, 32_000)
 _given: set[int] = set()
+_share = slice(None)
+
+
+def take_share(number: int, of: int) -> None:
+    """Hand out every ``of``-th port only, from now on: the others are another process's.
+
+    A port looks free until the server that it was given to has started.
+
+    Args:
+        number: of this process, below ``of``.
+        of: how many processes start servers at the same time.
+    """
+    global _share  # noqa: PLW0603 - one for the process, as are the ports it gave
+    _share = slice(number, None, of)
 
 
 def free_ports(count: int) -> list[int]:
@@ -21,7 +35,8 @@ def free_ports(count: int) -> list[int]:
     chooser = random.SystemRandom()
     ports: list[int] = []
     with ExitStack() as held:
-        for port in chooser.sample(_RANGE, len(_RANGE)):
+        mine = _RANGE[_share]
+        for port in chooser.sample(mine, len(mine)):
             if len(ports) == count:
                 break
             if port in _given:

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from bench.rig import ports
 from bench.rig.ports import free_ports, is_open
 from bench.rig.process import PortTakenError, Process, ProcessError
 from bench.rig.waiting import wait_for
@@ -131,6 +132,15 @@ def test_nothing_is_reported_as_left_open_at_the_end(tmp_path):
 
 
 def test_ports_are_distinct_and_free():
-    ports = [*free_ports(20), *free_ports(20)]
-    assert len(set(ports)) == 40
-    assert not any(map(is_open, ports))
+    given = [*free_ports(20), *free_ports(20)]
+    assert len(set(given)) == 40
+    assert not any(map(is_open, given))
+
+
+def test_processes_that_share_the_ports_never_choose_the_same(monkeypatch):
+    monkeypatch.setattr(ports, "_share", slice(None))
+    chosen = []
+    for number in range(3):
+        ports.take_share(number, 3)
+        chosen.append(free_ports(30))
+    assert [{port % 3 for port in mine} for mine in chosen] == [{2}, {0}, {1}]
