@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,12 @@ from rich.table import Table
 
 from bench.analysis import job
 from bench.analysis.session import end, session
+from bench.analysis.sweep import job as sweep_job
+from bench.analysis.sweep.conclusions import LAG_P99_MS, conclude
+from bench.analysis.sweep.rows import ROWS
 from bench.report.findings import Finding, findings
 from bench.report.page import page
+from bench.report.sweep import sweep_findings, sweep_page
 
 
 class TraceUnreadableError(Exception):
@@ -31,27 +37,38 @@ class Analysis:
 
 
 def analyze(
-    trace_dir: str | Path,
+    traces: str | Path | Sequence[str],
     out_dir: str | Path,
     master: str | None = None,
     remote: str | None = None,
+    lag_limit_ms: float = LAG_P99_MS,
 ) -> Analysis:
     """Analyse a trace and write ``report.html``; the results lie in ``tables`` beside it.
 
     Args:
-        trace_dir: path or URI of the trace, as Spark sees it.
+        traces: path or URI of a trace, or of one or more folders of bench runs (``rows.parquet``
+            and ``trace``), as Spark sees it.
         out_dir: folder of this machine for the report; created.
         master: ``local[*]`` (default), ``spark://host:7077``, …
         remote: Spark Connect server, ``sc://host:15002``.
+        lag_limit_ms: the lag's p99 that the headline of bench runs asks for.
 
     Raises:
         JavaNotFoundError: a local session needs Java and there is none.
         TraceVersionError: the trace has another schema version.
         TraceUnreadableError: Spark cannot find or read the trace.
     """
+    places = [str(traces)] if isinstance(traces, str | Path) else list(traces)
     spark = session(master, remote)
     try:
-        return report(spark, str(trace_dir), Path(out_dir))
+        if is_bench_run(spark, places[0]):
+            return sweep_report(spark, places, Path(out_dir), lag_limit_ms)
+        if len(places) > 1:
+            raise TraceUnreadableError(
+                f"{places[0]} is no folder of a bench run (it has no {ROWS}); "
+                "only such folders are analysed together"
+            )
+        return report(spark, places[0], Path(out_dir))
     except AnalysisException as error:
         # Its text comes from the session, which ends here.
         raise TraceUnreadableError(str(error).splitlines()[0]) from error
@@ -69,6 +86,32 @@ def report(spark: SparkSession, trace: str, out: Path) -> Analysis:
     html = out / "report.html"
     html.write_text(page(tables, parquet), encoding="utf-8")
     return Analysis(html, parquet, findings(tables))
+
+
+def is_bench_run(spark: SparkSession, place: str) -> bool:
+    """Whether a folder has the rows of a bench run."""
+    try:
+        return bool(spark.read.parquet(f"{place.rstrip('/')}/{ROWS}").columns)
+    except AnalysisException:
+        return False
+
+
+def sweep_report(
+    spark: SparkSession, places: Sequence[str], out: Path, lag_limit_ms: float = LAG_P99_MS
+) -> Analysis:
+    """Analyse folders of bench runs in a session that stays open."""
+    out = out.absolute()
+    out.mkdir(parents=True, exist_ok=True)
+    parquet = f"{out}/tables"
+    sweep_job.run(spark, places, parquet)
+    tables = sweep_job.records(spark, parquet)
+    found = conclude(tables, lag_limit_ms)
+    options = ["--out", str(out), "--lag-p99-ms", f"{lag_limit_ms:g}"]
+    command = shlex.join(["kraft-bridge", "analyze", *places, *options])
+    html = out / "report.html"
+    html.write_text(sweep_page(found, tables["described"], command, parquet), encoding="utf-8")
+    told = [Finding("headline", found.headline), *sweep_findings(found)]
+    return Analysis(html, parquet, told)
 
 
 def _records(spark: SparkSession, where: str) -> list[dict[str, Any]]:

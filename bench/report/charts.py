@@ -17,31 +17,47 @@ _STYLE: Final[Any] = {
     "axes.spines.right": False,
     "axes.grid": True,
     "grid.alpha": 0.25,
+    "text.parse_math": False,  # names come from traces, where a $ is a $
 }
-COLOURS: Final = ("#1f6f8b", "#d1495b", "#edae49", "#66a182", "#8d6a9f", "#444444")
+COLOURS: Final = ("#2b87a8", "#d1495b", "#edae49", "#66a182", "#8d6a9f", "#8a8f94")
 
 
 def _svg(figure: Figure, salt: str) -> str:
     """Render without metadata; ids are salted, for several charts share one document."""
     out = io.StringIO()
-    with mpl.rc_context({**_STYLE, "svg.hashsalt": salt}):
-        figure.savefig(out, format="svg", bbox_inches="tight", metadata={"Date": None})
+    with mpl.rc_context({"svg.hashsalt": salt}):
+        figure.savefig(
+            out, format="svg", bbox_inches="tight", transparent=True, metadata={"Date": None}
+        )
     text = out.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", text)  # names of groups, the same in each chart
+    text = text.replace("#000000", "currentColor")  # ink of the page, dark or light
     return text[text.index("<svg") :]
 
 
 def _axes(title: str, x: str, y: str, height: float = 2.6) -> tuple[Figure, Any]:
-    with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(8.0, height))
-        axes = figure.subplots()
-    axes.set_title(title, loc="left", fontsize=10)
+    figure = Figure(figsize=(4.4, height))
+    axes = figure.subplots()
+    axes.set_title(title, loc="left", fontsize=9, wrap=True)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     return figure, axes
 
 
+def _legend(axes: Any) -> None:
+    """Below the axes, where it hides no line."""
+    axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(0, -0.18))
+
+
+def _logarithmic(axes: Any) -> None:
+    """A logarithmic scale whose numbers are written out."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:,g}")
+    axes.yaxis.set_minor_formatter("")
+
+
+@mpl.rc_context(_STYLE)
 def lines(
     title: str, x: str, y: str, series: Mapping[str, tuple[Sequence[float], Sequence[float]]]
 ) -> str:
@@ -52,10 +68,11 @@ def lines(
         axes.step(xs, ys, where="post", label=name, color=colour, linewidth=1.1)
     axes.set_ylim(bottom=0)
     if len(series) > 1:
-        axes.legend(frameon=False, ncols=3, fontsize=8)
+        _legend(axes)
     return _svg(figure, title)
 
 
+@mpl.rc_context(_STYLE)
 def bars(title: str, x: str, parts: Sequence[tuple[str, float]]) -> str:
     """Horizontal bars, in the order given, each with its value."""
     figure, axes = _axes(title, x, "", height=0.6 + 0.28 * max(1, len(parts)))
@@ -73,6 +90,7 @@ def bars(title: str, x: str, parts: Sequence[tuple[str, float]]) -> str:
     return _svg(figure, title)
 
 
+@mpl.rc_context(_STYLE)
 def quantile_lines(
     title: str, rows: Mapping[str, Mapping[str, float | None]], columns: Sequence[str]
 ) -> str:
@@ -87,8 +105,39 @@ def quantile_lines(
         colour = COLOURS[index % len(COLOURS)]
         xs, ys = [at for at, _ in shown], [value for _, value in shown]
         axes.plot(xs, ys, marker="o", markersize=3, label=name, color=colour, linewidth=1.1)
-    axes.set_yscale("log")
+    _logarithmic(axes)
     axes.set_xticks(range(len(columns)), [column.removesuffix("_ms") for column in columns])
     if rows:
-        axes.legend(frameon=False, fontsize=8)
+        _legend(axes)
+    return _svg(figure, title)
+
+
+@mpl.rc_context(_STYLE)
+def curves(
+    title: str,
+    x: str,
+    y: str,
+    series: Mapping[str, Sequence[tuple[float, float]]],
+    *,
+    logarithmic: bool = False,
+    marks: Mapping[str, float] | None = None,
+) -> str:
+    """Points joined by lines, one line per name; a dotted upright at each of ``marks``."""
+    figure, axes = _axes(title, x, y, height=3.2)
+    colours = {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(series)}
+    for index, (name, points) in enumerate(series.items()):
+        style = ("-", "--", "-.", ":")[index // len(COLOURS) % 4]
+        xs, ys = [at for at, _ in points], [value for _, value in points]
+        axes.plot(
+            xs, ys, style, marker="o", markersize=3, label=name, color=colours[name], linewidth=1.1
+        )
+    for name, at in (marks or {}).items():
+        axes.axvline(at, color=colours.get(name, COLOURS[-1]), linestyle=":", linewidth=0.9)
+    if logarithmic and any(value > 0 for points in series.values() for _, value in points):
+        _logarithmic(axes)
+    else:
+        axes.set_ylim(bottom=0)
+    axes.set_xlim(left=0)
+    if series:
+        _legend(axes)
     return _svg(figure, title)

@@ -1,0 +1,389 @@
+"""What the measures of many runs say together. Plain Python over one row a run and slice."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from bench.analysis.sweep import fits
+from bench.analysis.sweep.knee import ACHIEVED, Knee, Measured, Verdict, knee, last_kept, verdicts
+
+Record = Mapping[str, Any]
+
+LAG_P99_MS: Final = 50.0
+OURS: Final = "kraft-bridge"
+WITHOUT_ZOOKEEPER: Final = "no-zookeeper"
+SLICES: Final = 60
+"""A steady window is cut into at most this many slices, none shorter than a second."""
+_LATE_MS: Final = 10.0
+_OTHERS_CORES: Final = 0.5
+_OFF_RATE: Final = 0.05
+_BIN: Final = 0.1
+
+
+class Group(NamedTuple):
+    """What the runs of one sweep of rates have in common."""
+
+    scenario: str
+    target: str
+    latency_ms: float
+    bound_records: int | None
+    partitions_per_topic: int | None
+
+    @property
+    def label(self) -> str:
+        """The group in a few words."""
+        bound = "" if self.bound_records is None else f", bound {self.bound_records:,}"
+        batch = "" if not self.partitions_per_topic else f", {self.partitions_per_topic} a topic"
+        return f"{self.target}, {self.latency_ms:g} ms{bound}{batch}"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run with what follows from its measures; shares are of its steady window.
+
+    ``utilisation``: the time ZooKeeper would need for what was committed, at the time a record
+    took in this run, as a share of the window; above 1 it cannot keep up.
+    """
+
+    run_id: str
+    group: Group
+    rate: float | None
+    repeat: int
+    void: str
+    pair: str | None
+    seconds: float
+    achieved: float | None
+    achieved_per_s: float | None
+    written_per_s: float | None
+    p50_ms: float | None
+    p99_ms: float | None
+    late_p99_ms: float | None
+    lag_p50_ms: float | None
+    lag_p99_ms: float | None
+    lag_p99_records: float | None
+    lag_source: str | None
+    growth: float | None
+    blocked_share: float | None
+    blocked_operations: int | None
+    busy_share: float | None
+    utilisation: float | None
+    records_per_multi: float | None
+    others_cores: float | None
+    intended: int
+    noisy_stalls: int
+    counts: bool
+    """Whether it is compared: not void, and with a steady window that something happened in."""
+
+    @property
+    def measured(self) -> Measured:
+        """As a point of its sweep of rates."""
+        assert self.rate is not None
+        return Measured(self.rate, self.achieved, self.growth, self.p99_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class SweepOfRates:
+    """One group: its runs from the lowest rate up, and what they say."""
+
+    group: Group
+    runs: list[Run]
+    verdicts: list[Verdict]
+    knee: Knee | None
+    scaling: fits.Scaling | None
+    cost: fits.Cost | None
+    unblocked_rate: float | None
+    """The highest rate, with all lower ones, at which at least 99 % were achieved, the lag's p99 is
+    within the limit, and no operation was blocked; None: not even the lowest."""
+    rates: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counterfactual:
+    """Runs beside the same runs without writing to ZooKeeper: differences of p99, ms."""
+
+    label: str
+    rate: float | None
+    pairs: int
+    mean_ms: float
+    low_ms: float
+    high_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Collapse:
+    """Blocked share by utilisation, in bins of a tenth: and whether all runs agree."""
+
+    utilisation: float
+    runs: int
+    least: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
+class Anomaly:
+    """Something that makes one run less believable."""
+
+    run_id: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusions:
+    """Everything a report of a sweep shows."""
+
+    headline: str
+    lag_limit_ms: float
+    runs: list[Run]
+    sweeps: list[SweepOfRates]
+    counterfactuals: list[Counterfactual]
+    collapse: list[Collapse]
+    anomalies: list[Anomaly]
+
+
+def conclude(
+    tables: Mapping[str, Sequence[Record]], lag_limit_ms: float = LAG_P99_MS
+) -> Conclusions:
+    """Conclude from the records of ``sweep.job.TABLES``.
+
+    Args:
+        tables: ``described``, ``runs``, ``slices``, ``stalls``.
+        lag_limit_ms: the lag's p99 that the headline asks for.
+    """
+    slices = _by(tables["slices"], "run_id")
+    measured = {row["run_id"]: row for row in tables["runs"]}
+    stalls = {row["run_id"]: row["stalls"] for row in tables["stalls"]}
+    runs = [
+        _run(row, measured.get(row["run_id"]), slices[row["run_id"]], stalls)
+        for row in sorted(tables["described"], key=lambda row: str(row["run_id"]))
+    ]
+    groups: dict[Group, list[Run]] = defaultdict(list)
+    for run in runs:
+        if run.counts and run.rate is not None:
+            groups[run.group].append(run)
+    sweeps = [
+        _sweep(group, sorted(members, key=lambda run: run.rate or 0.0), slices, lag_limit_ms)
+        for group, members in sorted(groups.items(), key=lambda item: str(item[0]))
+    ]
+    return Conclusions(
+        headline=headline(sweeps, lag_limit_ms),
+        lag_limit_ms=lag_limit_ms,
+        runs=runs,
+        sweeps=sweeps,
+        counterfactuals=list(_counterfactuals(runs)),
+        collapse=list(_collapse(runs)),
+        anomalies=list(_anomalies(runs)),
+    )
+
+
+def _by(rows: Iterable[Record], key: str) -> dict[str, list[Record]]:
+    found: dict[str, list[Record]] = defaultdict(list)
+    for row in rows:
+        found[row[key]].append(row)
+    return found
+
+
+def _run(
+    described: Record, measured: Record | None, slices: Sequence[Record], stalls: Mapping[str, int]
+) -> Run:
+    run: Record = measured or {}
+    seconds = run.get("seconds") or 0.0
+    intended, answered = run.get("intended") or 0, run.get("answered")
+    records, committed = run.get("records") or 0, run.get("committed") or 0
+    busy = _share(run.get("busy_ms"), seconds)
+    traced = run.get("lag_source") == "trace"
+    utilisation = busy * committed / records if busy is not None and records else None
+    achieved = min(1.0, answered / intended) if intended and answered is not None else None
+    achieved_per_s = answered / seconds if seconds and answered is not None else None
+    return Run(
+        run_id=described["run_id"],
+        group=Group(
+            described["scenario"] or "",
+            described["target"] or "",
+            described["latency_ms"] or 0.0,
+            described["bound_records"],
+            described["partitions_per_topic"],
+        ),
+        rate=described["rate_per_s"],
+        repeat=described["repeat"] or 0,
+        void=described["void"] or "",
+        pair=described["pair"],
+        seconds=seconds,
+        achieved=achieved,
+        achieved_per_s=achieved_per_s,
+        written_per_s=(
+            achieved_per_s * min(1.0, records / committed)
+            if achieved_per_s is not None and committed
+            else None
+        ),
+        p50_ms=run.get("p50_ms"),
+        p99_ms=run.get("p99_ms"),
+        late_p99_ms=run.get("late_p99_ms"),
+        lag_p50_ms=run.get("lag_p50_ms"),
+        lag_p99_ms=run.get("lag_p99_ms"),
+        lag_p99_records=run.get("lag_p99_records"),
+        lag_source=run.get("lag_source"),
+        growth=growth(slices, seconds),
+        blocked_share=_share(run.get("blocked_ms") or 0.0, seconds) if traced else None,
+        blocked_operations=(run.get("blocked_operations") or 0) if traced else None,
+        busy_share=busy,
+        utilisation=utilisation,
+        records_per_multi=records / run["multis"] if run.get("multis") else None,
+        others_cores=described["others_cores"],
+        intended=intended,
+        noisy_stalls=stalls.get(described["run_id"], 0),
+        counts=not described["void"] and intended > 0,
+    )
+
+
+def _share(part_ms: float | None, seconds: float) -> float | None:
+    return part_ms / (seconds * 1000) if part_ms is not None and seconds else None
+
+
+def growth(slices: Sequence[Record], seconds: float) -> float | None:
+    """By how much the lag grows, as a share of the records committed meanwhile.
+
+    The slope is the lower end of its 95 % interval, 0 if that is negative: less than this it does
+    not grow. None with fewer than four slices that have a lag.
+    """
+    known = sorted(
+        (row["slice"], row["lag_records"]) for row in slices if row["lag_records"] is not None
+    )
+    trend = fits.theil_sen([at for at, _ in known], [lag for _, lag in known])
+    if trend is None:
+        return None
+    whole: int = sum(row["committed"] for row in slices)
+    if not seconds or not whole:
+        return None
+    per_slice = whole / seconds * max(1.0, seconds / SLICES)
+    return max(0.0, trend.low) / per_slice
+
+
+def _sweep(
+    group: Group, runs: list[Run], slices: Mapping[str, Sequence[Record]], limit_ms: float
+) -> SweepOfRates:
+    points = [run.measured for run in runs]
+    judged = verdicts(points)
+    rows = [row for run in runs for row in slices[run.run_id] if row["multis"]]
+    written = [(run.rate, run.written_per_s) for run in runs if run.rate and run.written_per_s]
+    good = {
+        verdict.rate
+        for verdict in judged
+        if within([run for run in runs if run.rate == verdict.rate], limit_ms)
+    }
+    return SweepOfRates(
+        group=group,
+        runs=runs,
+        verdicts=judged,
+        knee=knee(points),
+        scaling=fits.scaling([rate for rate, _ in written], [reached for _, reached in written]),
+        cost=fits.cost(
+            [row["records"] for row in rows],
+            [row["multis"] for row in rows],
+            [row["busy_ms"] for row in rows],
+        ),
+        unblocked_rate=last_kept(judged, lambda verdict: verdict.rate in good),
+        rates=len(judged),
+    )
+
+
+def within(repeats: Sequence[Run], limit_ms: float) -> bool:
+    """Whether runs of one rate satisfy the headline: medians, but never anything blocked."""
+    achieved = [run.achieved for run in repeats if run.achieved is not None]
+    lags = [run.lag_p99_ms for run in repeats if run.lag_p99_ms is not None]
+    return (
+        len(achieved) == len(lags) == len(repeats) > 0
+        and statistics.median(achieved) >= ACHIEVED
+        and statistics.median(lags) <= limit_ms
+        and not any(run.blocked_operations for run in repeats)
+    )
+
+
+def headline(sweeps: Sequence[SweepOfRates], limit_ms: float) -> str:
+    """One sentence: the highest rate with a small lag and nothing blocked, beside Kafka's."""
+    best: dict[tuple[str, float], SweepOfRates] = {}
+    for sweep in sweeps:
+        if sweep.rates < 2:
+            continue
+        key = (sweep.group.target, sweep.group.latency_ms)
+        if key not in best or (sweep.unblocked_rate or 0) > (best[key].unblocked_rate or 0):
+            best[key] = sweep
+    ours = [sweep for (target, _), sweep in best.items() if target == OURS]
+    if not ours:
+        return "No sweep of rates of kraft-bridge is among these runs."
+    ours.sort(key=lambda sweep: sweep.group.latency_ms)
+    said = []
+    for sweep in ours:
+        theirs = best.get(("kafka", sweep.group.latency_ms))
+        beside = f", Kafka: {_rate(theirs)}" if theirs is not None else ""
+        said.append(f"{_rate(sweep)} at {sweep.group.latency_ms:g} ms of latency{beside}")
+    return (
+        f"With the lag's p99 within {limit_ms:g} ms and nothing blocked, ZooKeeper keeps up with "
+        f"kraft-bridge at {'; '.join(said)}."
+    )
+
+
+def _rate(sweep: SweepOfRates) -> str:
+    if sweep.unblocked_rate is None:
+        return f"no rate measured (from {sweep.runs[0].rate:,.0f} changes/s)"
+    ended = sweep.unblocked_rate == sweep.runs[-1].rate
+    most = " (the highest measured)" if ended else ""
+    return f"up to {sweep.unblocked_rate:,.0f} changes/s{most}"
+
+
+def _counterfactuals(runs: Sequence[Run]) -> Iterable[Counterfactual]:
+    pairs: dict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        if run.counts and run.pair is not None and run.p99_ms is not None:
+            pairs[run.pair].append(run)
+    found: dict[tuple[str, float | None], list[float]] = defaultdict(list)
+    for members in pairs.values():
+        without = [run for run in members if run.group.target == WITHOUT_ZOOKEEPER]
+        writing = [run for run in members if run.group.target != WITHOUT_ZOOKEEPER]
+        if len(without) == 1:
+            for run in writing:
+                assert run.p99_ms is not None
+                assert without[0].p99_ms is not None
+                found[run.group.label, run.rate].append(run.p99_ms - without[0].p99_ms)
+    for (label, rate), differences in sorted(found.items(), key=str):
+        interval = fits.bootstrap_mean(differences)
+        assert interval is not None
+        yield Counterfactual(label, rate, len(differences), *interval)
+
+
+def _collapse(runs: Sequence[Run]) -> Iterable[Collapse]:
+    bins: dict[int, list[float]] = defaultdict(list)
+    for run in runs:
+        known = run.utilisation is not None and run.blocked_share is not None
+        if run.counts and known and run.group.target == OURS:
+            assert run.utilisation is not None
+            assert run.blocked_share is not None
+            bins[int(run.utilisation / _BIN)].append(run.blocked_share)
+    for at, shares in sorted(bins.items()):
+        yield Collapse(at * _BIN, len(shares), min(shares), max(shares))
+
+
+def _anomalies(runs: Sequence[Run]) -> Iterable[Anomaly]:
+    for run in runs:
+        if run.void:
+            yield Anomaly(run.run_id, f"void: {run.void}")
+            continue
+        if not run.counts:
+            yield Anomaly(run.run_id, "no request was intended in its steady window")
+            continue
+        if run.others_cores is not None and run.others_cores > _OTHERS_CORES:
+            yield Anomaly(run.run_id, f"other processes used {run.others_cores:.2f} cores")
+        if run.late_p99_ms is not None and run.late_p99_ms > _LATE_MS:
+            yield Anomaly(run.run_id, f"the client itself was late: p99 {run.late_p99_ms:.1f} ms")
+        if run.rate and abs(run.intended / run.seconds / run.rate - 1) > _OFF_RATE:
+            yield Anomaly(
+                run.run_id,
+                f"intended {run.intended / run.seconds:,.1f}/s where {run.rate:,.1f}/s was asked",
+            )
+        if run.noisy_stalls:
+            yield Anomaly(run.run_id, f"{run.noisy_stalls} stalls of 50 ms or more")
+        if run.lag_p99_ms is None:
+            yield Anomaly(run.run_id, "its lag is not known")

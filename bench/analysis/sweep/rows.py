@@ -1,0 +1,107 @@
+"""The rows of bench runs and their traces as frames: ``rows.parquet`` and ``trace`` of a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text uses
+
+from bench.analysis.read import read
+from bench.analysis.sweep.conclusions import SLICES
+from emulator.trace import rows
+
+ROWS: Final = "rows.parquet"
+COLUMNS: Final[dict[str, str]] = {
+    "run_id": "string",
+    "scenario": "string",
+    "case": "string",
+    "target": "string",
+    "repeat": "long",
+    "void": "string",
+    "pair": "string",
+    "begin_ns": "long",
+    "end_ns": "long",
+    "warm_up_s": "double",
+    "rate_per_s": "double",
+    "latency_ms": "double",
+    "bound_records": "long",
+    "partitions_per_topic": "long",
+    "others_cores": "double",
+    "load_1_min": "double",
+    "warm_up": "string",
+    "command": "string",
+    "versions": "string",
+    "machine": "string",
+    "started_wall_ns": "long",
+}
+"""What is read of ``rows.parquet``; a column that is missing there is null."""
+
+GROUP: Final = ("scenario", "target", "latency_ms", "bound_records", "partitions_per_topic")
+"""Runs that are alike in these differ in their rate: they are one sweep of rates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """Frames of all runs given: ``described`` has a row a run, ``trace`` the tables of a trace."""
+
+    described: DataFrame
+    trace: dict[str, DataFrame]
+
+
+def read_sweep(spark: SparkSession, folders: Sequence[str]) -> Sweep:
+    """Open the folders of bench runs as one.
+
+    With more than one folder, ``@1``, ``@2`` … is added to their run ids: two runs of one scenario
+    share them, and count as repeats.
+
+    Args:
+        spark: a classic or a Connect session.
+        folders: URIs or paths, as the Spark server sees them.
+
+    Raises:
+        TraceVersionError: a trace has another schema version.
+    """
+    opened = []
+    for number, folder in enumerate(folders, start=1):
+        place = folder.rstrip("/")
+        given = spark.read.parquet(f"{place}/{ROWS}")
+        parts = {"described": _described(given), **read(spark, f"{place}/trace")}
+        suffix = f"@{number}" if len(folders) > 1 else ""
+        named = F.concat(rows.RUN_ID_COLUMN, F.lit(suffix))
+        opened.append(
+            {name: part.withColumn(rows.RUN_ID_COLUMN, named) for name, part in parts.items()}
+        )
+    together = opened[0]
+    for more in opened[1:]:
+        together = {name: part.unionByName(more[name]) for name, part in together.items()}
+    described = together.pop("described")
+    return Sweep(described, together)
+
+
+def _described(given: DataFrame) -> DataFrame:
+    missing = F.lit(None)
+    return given.select(
+        *(
+            (F.col(name) if name in given.columns else missing).cast(kind).alias(name)
+            for name, kind in COLUMNS.items()
+        )
+    )
+
+
+def windows(described: DataFrame) -> DataFrame:
+    """The steady window of each run: after its warm-up, to the end of its load.
+
+    Returns:
+        run_id, from_ns, to_ns, slice_ns; no row for a run that never began or has no such window.
+    """
+    from_ns = F.col("begin_ns") + (F.coalesce("warm_up_s", F.lit(0.0)) * 1e9).cast("long")
+    length = F.col("to_ns") - F.col("from_ns")
+    second = F.lit(1_000_000_000)
+    return (
+        described.select("run_id", from_ns.alias("from_ns"), F.col("end_ns").alias("to_ns"))
+        .where("to_ns > from_ns")
+        .select("*", F.greatest(second, F.ceil(length / SLICES)).alias("slice_ns"))
+    )

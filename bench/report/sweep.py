@@ -1,0 +1,343 @@
+"""The report of many runs: the headline, curves beside Kafka's, knees, fits, and what to doubt."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib import metadata
+from typing import Any, Final
+
+from bench.analysis.sweep.conclusions import OURS, Conclusions, Run, SweepOfRates
+from bench.analysis.sweep.knee import ACHIEVED, P99_FACTOR, SAMPLES, TREND_SHARE
+from bench.report import charts
+from bench.report.blocks import Block, Chart, HeatMap, Note, ReportSection, render, table
+from bench.report.findings import Finding, Record
+
+_CURVES: Final[tuple[tuple[str, str, Callable[[Run], float | None], bool], ...]] = (
+    ("p99 of requests, from the intended instant", "ms", lambda run: run.p99_ms, True),
+    ("p99 of ZooKeeper's lag", "ms", lambda run: run.lag_p99_ms, True),
+    ("Changes answered without error", "changes/s", lambda run: run.achieved_per_s, False),
+)
+_SHOWN_ANOMALIES: Final = 200
+_CAVEATS: Final = """
+One machine holds the controller, ZooKeeper, the brokers and the load: they compete for its cores. \
+Compare targets within one run, not absolute figures between machines.
+The lag of a controller without a trace is read from outside, 20 times a second: what is shorter \
+than 50 ms may not be seen, so such a target looks better than it is.
+A knee lies between the last rate that was kept up with and the next one measured; with one repeat \
+there is no interval around it.
+ZkWriteBlockingKRaftMillis is a measure of kraft-bridge: Apache Kafka never holds a change back, \
+and its lag grows without bound instead.
+"""
+
+
+def sweep_page(found: Conclusions, described: Sequence[Record], command: str, where: str) -> str:
+    """Render the document.
+
+    Args:
+        found: what was concluded.
+        described: the rows of the bench's runs: commands, versions, load of the machine.
+        command: the command that makes this report again.
+        where: where the Parquet behind it lies.
+    """
+    sections = {
+        "Rates beside each other": _curves(found),
+        "Time that ZooKeeper blocked KRaft": _blocking(found),
+        "Knees": _knees(found),
+        "Universal Scalability Law, as a cross-check": _scaling(found),
+        "What a multi and a record cost ZooKeeper": _cost(found),
+        "With and without writing to ZooKeeper": _counterfactuals(found),
+        "Runs not to be believed at once": _anomalies(found),
+        "All runs": _runs(found),
+        "How this was made": _method(described, command, where),
+    }
+    shown = [ReportSection(title, list(blocks)) for title, blocks in sections.items()]
+    return render(
+        "kraft-bridge: a sweep of rates",
+        found.headline,
+        sweep_findings(found),
+        [section for section in shown if section.blocks],
+    )
+
+
+def sweep_findings(found: Conclusions) -> list[Finding]:
+    """The summary, one line a sweep of rates, for the page and the terminal."""
+    told = []
+    for sweep in found.sweeps:
+        if sweep.knee is None or sweep.rates < 2:
+            continue
+        told.append(Finding(f"knee of {sweep.group.label}", _knee_says(sweep)))
+    doubtful = len({anomaly.run_id for anomaly in found.anomalies})
+    told.append(
+        Finding(
+            "runs",
+            f"{len(found.runs)}, of which {sum(run.counts for run in found.runs)} count; "
+            f"{doubtful} with something to doubt",
+            warning=doubtful > 0,
+        )
+    )
+    return told
+
+
+def _knee_says(sweep: SweepOfRates) -> str:
+    assert sweep.knee is not None
+    at = sweep.knee
+    kept = "below the lowest rate" if at.rate is None else f"{at.rate:,.0f} changes/s"
+    after = "not reached by this sweep" if at.next_rate is None else f"not at {at.next_rate:,.0f}"
+    if at.low is None or at.high is None:
+        interval = "one repeat: no interval"
+    else:
+        interval = f"95 % of {at.repeats} resampled repeats: {at.low:,.0f} to {at.high:,.0f}"
+    return f"{kept}; {after}; {interval}"
+
+
+def _curves(found: Conclusions) -> Iterable[Block]:
+    by_latency: dict[tuple[str, float], list[SweepOfRates]] = defaultdict(list)
+    for sweep in found.sweeps:
+        if sweep.rates > 1:
+            by_latency[sweep.group.scenario, sweep.group.latency_ms].append(sweep)
+    for (scenario, latency), sweeps in sorted(by_latency.items()):
+        # Dotted: where each stops to keep up.
+        marks = {
+            sweep.group.label: sweep.knee.rate
+            for sweep in sweeps
+            if sweep.knee is not None and sweep.knee.rate is not None
+        }
+        for title, unit, value, logarithmic in _CURVES:
+            series = {sweep.group.label: _points(sweep.runs, value) for sweep in sweeps}
+            yield Chart(
+                charts.curves(
+                    f"{title}: {scenario}, ZooKeeper at {latency:g} ms",
+                    "intended changes/s",
+                    unit,
+                    series,
+                    logarithmic=logarithmic,
+                    marks=marks,
+                )
+            )
+    if by_latency:
+        yield Note("Medians of repeats. A dotted line marks the knee of the line of its colour.")
+
+
+def _points(runs: Sequence[Run], value: Callable[[Run], float | None]) -> list[tuple[float, float]]:
+    at: dict[float, list[float]] = defaultdict(list)
+    for run in runs:
+        found = value(run)
+        if run.rate is not None and found is not None:
+            at[run.rate].append(found)
+    return [(rate, statistics.median(values)) for rate, values in sorted(at.items())]
+
+
+def _blocking(found: Conclusions) -> Iterable[Block]:
+    ours = [sweep for sweep in found.sweeps if sweep.group.target == OURS]
+    grouped: dict[tuple[str, str], list[SweepOfRates]] = defaultdict(list)
+    for sweep in ours:
+        of = sweep.group
+        bound = "no bound" if not of.bound_records else f"bound {of.bound_records:,} records"
+        batch = f"{of.partitions_per_topic or 1} partitions a topic"
+        grouped[of.scenario, f"{bound}, {batch}"].append(sweep)
+    for (scenario, what), sweeps in sorted(grouped.items()):
+        rates = sorted({run.rate for sweep in sweeps for run in sweep.runs if run.rate is not None})
+        rows = []
+        for sweep in sorted(sweeps, key=lambda sweep: sweep.group.latency_ms):
+            share = dict(_points(sweep.runs, lambda run: run.blocked_share))
+            name = f"{sweep.group.latency_ms:g} ms"
+            rows.append((name, [share.get(rate) for rate in rates]))
+        yield HeatMap(
+            f"Share of the time in which a change waited for ZooKeeper: {scenario}, {what}",
+            "ZooKeeper latency, changes/s",
+            [f"{rate:,.0f}" for rate in rates],
+            rows,
+        )
+    points: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for run in found.runs:
+        known = run.utilisation is not None and run.blocked_share is not None
+        if run.counts and known and run.group.target == OURS:
+            assert run.utilisation is not None
+            assert run.blocked_share is not None
+            points[run.group.label].append((run.utilisation, run.blocked_share))
+    if points:
+        yield Chart(
+            charts.curves(
+                "Blocked share by utilisation of ZooKeeper",
+                "utilisation",
+                "share of the time",
+                {name: sorted(at) for name, at in points.items()},
+            )
+        )
+        yield Note(
+            "Utilisation: the time ZooKeeper would need for what was committed, as a share of the "
+            "window, at the time a record took in that run. If blocking depends on nothing else, "
+            "all lines fall on one; least and most show by how much they do not."
+        )
+        yield from table([_fields(each) for each in found.collapse])
+
+
+def _knees(found: Conclusions) -> Iterable[Block]:
+    knees = []
+    for sweep in found.sweeps:
+        if sweep.knee is not None and sweep.rates > 1:
+            at = sweep.knee
+            knees.append(
+                {
+                    "sweep": sweep.group.label,
+                    "scenario": sweep.group.scenario,
+                    "knee_per_s": at.rate,
+                    "not_at_per_s": at.next_rate,
+                    "low_per_s": at.low,
+                    "high_per_s": at.high,
+                    "repeats": at.repeats,
+                    **{f"by_{name}_per_s": rate for name, rate in at.by_criterion.items()},
+                    "unblocked_per_s": sweep.unblocked_rate,
+                }
+            )
+    if not knees:
+        return
+    yield Note(
+        f"The highest rate at which, there and at each lower rate, at least {ACHIEVED:.0%} of the "
+        "intended changes were answered without error in time, the lag has no upward trend (the "
+        "lower end of Sen's 95 % interval of its slope is at most "
+        f"{TREND_SHARE:.0%} of what is committed), and p99 is at most {P99_FACTOR:g} times that of "
+        f"the lowest rate. Low and high: 95 % of {SAMPLES:,} resamplings of the repeats. "
+        f"unblocked: the lag's p99 is within {found.lag_limit_ms:g} ms and no change ever waited."
+    )
+    yield from table(knees)
+    yield from table(
+        [
+            {
+                "sweep": sweep.group.label,
+                "rate_per_s": verdict.rate,
+                "repeats": verdict.repeats,
+                "achieved": verdict.achieved,
+                "lag_growth": verdict.growth,
+                "p99_ms": verdict.p99_ms,
+                "fails": ", ".join(verdict.fails) or "nothing",
+            }
+            for sweep in found.sweeps
+            if sweep.rates > 1
+            for verdict in sweep.verdicts
+        ]
+    )
+
+
+def _scaling(found: Conclusions) -> Iterable[Block]:
+    rows = [
+        {
+            "sweep": sweep.group.label,
+            "sigma": sweep.scaling.sigma,
+            "kappa": sweep.scaling.kappa,
+            "peak_per_s": sweep.scaling.peak,
+            "r_squared": sweep.scaling.r_squared,
+            "knee_per_s": sweep.knee.rate if sweep.knee else None,
+        }
+        for sweep in found.sweeps
+        if sweep.scaling is not None
+    ]
+    if rows:
+        yield Note(
+            "X(n) = X(1) n / (1 + sigma (n - 1) + kappa n (n - 1)), fitted to changes per second "
+            "that reached ZooKeeper, n in units of the lowest rate. No peak: the fit sees none "
+            "within the rates measured. A peak far from the knee is a reason to doubt one of them."
+        )
+    yield from table(rows)
+
+
+def _cost(found: Conclusions) -> Iterable[Block]:
+    rows = [
+        {"sweep": sweep.group.label, **_fields(sweep.cost)}
+        for sweep in found.sweeps
+        if sweep.cost is not None
+    ]
+    if rows:
+        yield Note(
+            "Busy time of ZooKeeper per slice = a + b records + c multis, by least squares over "
+            "slices of all runs; residuals are those of the same slices. Where records and multis "
+            "are not separable, only their sum means something."
+        )
+    yield from table(rows)
+
+
+def _counterfactuals(found: Conclusions) -> Iterable[Block]:
+    if found.counterfactuals:
+        yield Note(
+            "Difference of p99 between runs with the same arrivals, with and without writing to "
+            "ZooKeeper: the mean of the pairs and its 95 % interval by resampling them."
+        )
+    yield from table([_fields(each) for each in found.counterfactuals])
+
+
+def _anomalies(found: Conclusions) -> Iterable[Block]:
+    shown = found.anomalies[:_SHOWN_ANOMALIES]
+    yield from table([{"run": each.run_id, "what": each.what} for each in shown])
+    if len(found.anomalies) > len(shown):
+        yield Note(f"{len(found.anomalies) - len(shown):,} more are not shown.")
+
+
+def _runs(found: Conclusions) -> Iterable[Block]:
+    yield from table(
+        [
+            {
+                "run": run.run_id,
+                "rate_per_s": run.rate,
+                "achieved": run.achieved,
+                "p50_ms": run.p50_ms,
+                "p99_ms": run.p99_ms,
+                "lag_p99_ms": run.lag_p99_ms,
+                "lag_p99_records": run.lag_p99_records,
+                "blocked_share": run.blocked_share,
+                "blocked_operations": run.blocked_operations,
+                "utilisation": run.utilisation,
+                "records_per_multi": run.records_per_multi,
+                "others_cores": run.others_cores,
+                "counts": run.counts,
+            }
+            for run in found.runs
+        ]
+    )
+
+
+def _method(described: Sequence[Record], command: str, where: str) -> Iterable[Block]:
+    for caveat in _CAVEATS.strip().splitlines():
+        yield Note(caveat)
+    for title, column in (
+        ("Runs were taken with", "command"),
+        ("Warm-up", "warm_up"),
+        ("Versions", "versions"),
+        ("Machine of the runs", "machine"),
+    ):
+        for value in sorted({row[column] for row in described if row[column]}):
+            yield Note(f"{title}: {_plain(value)}")
+    loads = [row["load_1_min"] for row in described if row["load_1_min"] is not None]
+    others = [row["others_cores"] for row in described if row["others_cores"] is not None]
+    for name, values in (("Load average", loads), ("Cores used by others", others)):
+        if values:
+            yield Note(f"{name} during the runs: {min(values):.2f} to {max(values):.2f}")
+    versions = ", ".join(
+        f"{name} {metadata.version(name)}" for name in ("pyspark", "numpy", "matplotlib")
+    )
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    load = os.getloadavg()[0]
+    yield Note(
+        f"This report: {command}; {now}; Python {platform.python_version()}, {versions}; load "
+        f"average {load:.2f}; Parquet behind it: {where}"
+    )
+
+
+def _plain(text: str) -> str:
+    """JSON objects as words; other texts as they are."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return text
+    if not isinstance(found, dict):
+        return text
+    return ", ".join(f"{name} {value}" for name, value in found.items())
+
+
+def _fields(each: Any) -> Mapping[str, Any]:
+    return {name: getattr(each, name) for name in each.__dataclass_fields__}

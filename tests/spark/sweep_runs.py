@@ -1,0 +1,134 @@
+"""Runs of a bench whose truth is known: a queue in front of ZooKeeper with one rate of service."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from emulator.io.trace_file import TraceFile
+from emulator.trace import rows
+
+MS = 1_000_000
+SECOND = 1_000 * MS
+BEGIN = 7 * SECOND + 3  # not at a border of anything
+
+
+@dataclass(frozen=True)
+class Made:
+    """One run to write: operations of one record at ``rate`` for ``seconds``, from ``BEGIN``.
+
+    ``capacity``: records per second that ZooKeeper takes. ``response_ms``: of each request; the
+    share ``lost`` of them is answered with an error. ``blocked``: spans in ms since ``BEGIN``.
+    ``outside``: as seen by an observer at 20 Hz only, as for a controller without a trace.
+    """
+
+    rate: float
+    capacity: float = 1000.0
+    response_ms: float = 5.0
+    lost: float = 0.0
+    blocked: tuple[tuple[float, float], ...] = ()
+    outside: bool = False
+    target: str = "kraft-bridge"
+    repeat: int = 0
+    seconds: float = 6.0
+    warm_up_s: float = 1.0
+    latency_ms: float = 2.0
+    void: str = ""
+    pair: str | None = None
+
+    @property
+    def run_id(self) -> str:
+        return f"sweep.{self.rate:g}-{self.latency_ms:g}.{self.target}.r{self.repeat}"
+
+    def row(self) -> dict[str, Any]:
+        return {
+            "run_id": self.run_id,
+            "scenario": "sweep",
+            "case": f"{self.rate:g}",
+            "target": self.target,
+            "repeat": self.repeat,
+            "void": self.void,
+            "pair": self.pair,
+            "begin_ns": BEGIN,
+            "end_ns": BEGIN + int(self.seconds * SECOND),
+            "warm_up_s": self.warm_up_s,
+            "rate_per_s": self.rate,
+            "latency_ms": self.latency_ms,
+            "bound_records": 100,
+            "partitions_per_topic": 1,
+            "others_cores": 0.1,
+            "command": "kraft-bridge bench run sweep.toml --out <b>x</b>",
+            "versions": json.dumps({"kafka": "3.9.2"}),
+            "machine": json.dumps({"cores": 2}),
+        }
+
+    def moves(self) -> list[rows.RangeRow]:
+        """Committed 1 ms after the arrival; acknowledged one by one."""
+        free, found = 0, []
+        service = int(SECOND / self.capacity)
+        for index in range(int(self.rate * self.seconds)):
+            committed = BEGIN + int(index * SECOND / self.rate) + MS
+            free = max(free, committed) + service
+            found.append(rows.RangeRow("committed", index, index, committed))
+            found.append(rows.RangeRow("zk_acked", index, index, free))
+        return found
+
+    def trace(self) -> Iterable[tuple[str, rows.Row]]:
+        """Process and row."""
+        moves = self.moves()
+        yield "load", rows.RunRow(rows.SCHEMA_VERSION, 0, 10**18, "h", "0", "load", "{}")
+        for index in range(int(self.rate * self.seconds)):
+            at = BEGIN + int(index * SECOND / self.rate)
+            error = 41 if index % 100 < self.lost * 100 else 0
+            answered = at + int(self.response_ms * MS)
+            yield (
+                "load",
+                rows.RequestRow(
+                    index, "X", 0, "load", index, answered, None, error, intended_ns=at, sent_ns=at
+                ),
+            )
+        if self.outside:
+            end = max(move.time_ns for move in moves)
+            for at in range(BEGIN, end + 50 * MS, 50 * MS):
+                for stage, gauge in (
+                    ("committed", "bench_committed_offset"),
+                    ("zk_acked", "bench_zk_offset"),
+                ):
+                    done = [m.last_offset for m in moves if m.stage == stage and m.time_ns <= at]
+                    yield "watch", rows.GaugeRow(at, gauge, float(max(done, default=-1)))
+            return
+        for move in moves:
+            yield "controller-3000", move
+            if move.stage == "zk_acked":
+                sent = move.time_ns - int(SECOND / self.capacity)
+                yield (
+                    "controller-3000",
+                    rows.MultiRow(sent, move.time_ns, 4, 100, move.last_offset, move.last_offset),
+                )
+        for begin, end in self.blocked:
+            yield (
+                "controller-3000",
+                rows.BlockRow(
+                    BEGIN + int(begin * MS), BEGIN + int(end * MS), "lag_records", "CreateTopics"
+                ),
+            )
+
+
+def write(folder: Path, runs: Sequence[Made]) -> None:
+    """The folder of a bench run."""
+    folder.mkdir(parents=True)
+    pq.write_table(pa.Table.from_pylist([run.row() for run in runs]), folder / "rows.parquet")
+    for run in runs:
+        files: dict[str, TraceFile] = {}
+        for process, row in run.trace():
+            if process not in files:
+                files[process] = TraceFile(folder / "trace", run.run_id, process)
+            files[process].append(row)
+        for file in files.values():
+            file.close()

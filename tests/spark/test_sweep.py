@@ -1,0 +1,123 @@
+"""Measures of many runs: against the truth of runs made by hand, and against counting."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from bench.analysis.sweep import job
+from bench.analysis.sweep.conclusions import conclude
+from bench.report.analyze import sweep_report
+from tests.spark import reference
+from tests.spark.sweep_runs import BEGIN, MS, SECOND, Made, write
+
+pytestmark = [pytest.mark.spark, pytest.mark.jvm, pytest.mark.xdist_group("spark")]
+
+RUNS = [
+    *(Made(rate, 100.0, repeat=repeat) for rate in (20.0, 40.0) for repeat in (0, 1)),
+    # Two spans that overlap, one that begins in the warm-up, one that ends after the window.
+    Made(80.0, 100.0, blocked=((900, 1100), (2000, 2500), (2250, 2750), (5900, 6100))),
+    Made(160.0, 100.0, blocked=((3000, 3001),)),
+    Made(20.0, 30.0, outside=True, target="kafka"),
+    Made(40.0, 30.0, outside=True, target="kafka"),
+    Made(30.0, 100.0, void="<script>alert(1)</script>"),
+]
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("sweep")
+    write(folder / "bench", RUNS)
+    job.run(spark, [str(folder / "bench")], str(folder / "out"))
+    return job.records(spark, str(folder / "out"))
+
+
+def _lag_ms(run: Made) -> list[float]:
+    """The lag every 10 ms of the window, counted record by record."""
+    moves = run.moves()
+    first = BEGIN + int(run.warm_up_s * SECOND)
+    last = BEGIN + int(run.seconds * SECOND)
+    found = [reference.lag(moves, at) for at in range(first, last, 10 * MS)]
+    return [lag[2] for lag in found if lag is not None]
+
+
+def test_each_run_is_measured_in_its_window(tables: dict[str, Any]) -> None:
+    measured = {row["run_id"]: row for row in tables["runs"]}
+    assert measured.keys() == {run.run_id for run in RUNS}
+    for run in RUNS:
+        row = measured[run.run_id]
+        assert row["seconds"] == 5.0
+        assert row["intended"] == row["answered"] == 5 * run.rate
+        assert (row["p50_ms"], row["p99_ms"]) == (5.0, 5.0)
+        assert row["lag_source"] == ("outside" if run.outside else "trace")
+        if not run.outside:
+            counted = _lag_ms(run)
+            assert row["lag_p99_ms"] == pytest.approx(reference.quantile(counted, 0.99))
+            assert row["lag_p50_ms"] == pytest.approx(reference.quantile(counted, 0.5))
+            written = min(run.rate, run.capacity)
+            assert row["records"] == pytest.approx(5 * written, abs=1)
+            assert row["busy_ms"] == pytest.approx(5000 * written / run.capacity, abs=11)
+    outside = measured["sweep.40-2.kafka.r0"]
+    grown = max(_lag_ms(RUNS[7]))
+    assert outside["lag_p99_ms"] == pytest.approx(grown, abs=120)  # readings are 50 ms apart
+
+
+@pytest.mark.requirement("M09")
+def test_blocked_time_is_exact_and_cut_at_the_window(tables: dict[str, Any]) -> None:
+    blocked = {row["run_id"]: row for row in tables["runs"] if row["blocked_operations"]}
+    assert blocked.keys() == {RUNS[4].run_id, RUNS[5].run_id}
+    assert blocked[RUNS[4].run_id]["blocked_ms"] == pytest.approx(100 + 750 + 100)
+    assert blocked[RUNS[4].run_id]["blocked_operations"] == 4
+    assert blocked[RUNS[5].run_id]["blocked_ms"] == pytest.approx(1.0)
+    slices = [row["blocked_ms"] for row in tables["slices"] if row["run_id"] == RUNS[4].run_id]
+    assert sum(slices) == pytest.approx(950)
+
+
+def test_the_knee_is_where_it_was_put(tables: dict[str, Any]) -> None:
+    found = conclude(tables, lag_limit_ms=50.0)
+    sweeps = {sweep.group.target: sweep for sweep in found.sweeps}
+    ours = sweeps["kraft-bridge"]
+    assert ours.knee is not None
+    assert (ours.knee.rate, ours.knee.next_rate) == (80.0, 160.0)
+    assert [verdict.fails for verdict in ours.verdicts] == [(), (), (), ("lag",)]
+    assert ours.unblocked_rate == 40.0  # at 80/s something was blocked
+    assert ours.cost is not None
+    kafka = sweeps["kafka"]
+    assert kafka.knee is not None
+    assert (kafka.knee.rate, kafka.knee.by_criterion["achieved"]) == (20.0, 40.0)
+    assert found.headline == (
+        "With the lag's p99 within 50 ms and nothing blocked, ZooKeeper keeps up with kraft-bridge "
+        "at up to 40 changes/s at 2 ms of latency, Kafka: up to 20 changes/s."
+    )
+    assert [anomaly.what for anomaly in found.anomalies] == ["void: <script>alert(1)</script>"]
+
+
+def test_the_report_of_a_sweep_needs_nothing_and_escapes_what_it_shows(
+    spark: SparkSession, tables: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def given(*_: object) -> dict[str, Any]:
+        return tables
+
+    monkeypatch.setattr(job, "run", lambda *_: None)
+    monkeypatch.setattr(job, "records", given)
+    analysis = sweep_report(spark, ["out/sweep one"], tmp_path / "out")
+    html = analysis.html.read_text(encoding="utf-8")
+    assert "<script" not in html
+    assert "void: &lt;script&gt;alert(1)&lt;/script&gt;" in html
+    assert "--out &lt;b&gt;x&lt;/b&gt;" in html
+    assert "kraft-bridge analyze &#39;out/sweep one&#39; --out" in html
+    assert not re.search(r"<(link|img|iframe)\b|@import|url\((?!#)", html)
+    assert set(re.findall(r"https?://[^\"' )<]+", html)) <= {
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/1999/xlink",
+    }
+    assert analysis.findings[0].says in html.replace("&#39;", "'")
+    # Blocked share at 20, 40, 80 and 160 changes/s: 950 and 1 ms of 5 s.
+    row = re.search(r'<tr><th scope="row">2 ms</th>(.*?)</tr>', html)
+    assert row is not None
+    assert re.findall(r">([\d.]+) %", row[1]) == ["0.0", "0.0", "19.0", "0.0"]
+    assert "80 changes/s; not at 160" in html

@@ -1,0 +1,170 @@
+"""What is concluded from measures of runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bench.analysis.sweep.conclusions import Conclusions, conclude, growth
+
+
+def _tables(*runs: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Runs of ten seconds, by what differs from a quiet one."""
+    tables: dict[str, list[dict[str, Any]]] = {"described": [], "runs": [], "slices": []}
+    for number, change in enumerate(runs):
+        run: dict[str, Any] = {
+            "run_id": f"r{number}",
+            "scenario": "s",
+            "target": "kraft-bridge",
+            "repeat": 0,
+            "void": None,
+            "pair": None,
+            "rate_per_s": 100.0,
+            "latency_ms": 1.0,
+            "bound_records": None,
+            "partitions_per_topic": 1,
+            "others_cores": 0.0,
+            "seconds": 10.0,
+            "p50_ms": 1.0,
+            "p99_ms": 2.0,
+            "late_p99_ms": 0.1,
+            "lag_p50_ms": 1.0,
+            "lag_p99_ms": 5.0,
+            "lag_p99_records": 1,
+            "lag_source": "trace",
+            "busy_ms": 2000.0,
+            "blocked_ms": None,
+            "blocked_operations": None,
+            "multis": 100,
+            "lag_each_slice": 0.0,
+        } | change
+        total = int(run["rate_per_s"] * run["seconds"])
+        for name in ("intended", "answered", "records", "committed"):
+            run.setdefault(name, total)
+        tables["described"].append(run)
+        tables["runs"].append(run)
+        tables["slices"] += [
+            {
+                "run_id": run["run_id"],
+                "slice": at,
+                "lag_records": at * run["lag_each_slice"],
+                "committed": run["committed"] / 10,
+                "records": run["records"] / 10 + at % 3,
+                "multis": 10 + at % 2,
+                "busy_ms": 200.0,
+            }
+            for at in range(10)
+        ]
+    return {**tables, "stalls": []}
+
+
+def _concluded(*runs: dict[str, Any], **options: Any) -> Conclusions:
+    return conclude(_tables(*runs), **options)
+
+
+@pytest.mark.parametrize(
+    ("at_300", "kept"),
+    [
+        ({}, "up to 300 changes/s (the highest measured)"),
+        ({"blocked_operations": 1, "blocked_ms": 0.5}, "up to 200 changes/s"),
+        ({"lag_p99_ms": 50.1}, "up to 200 changes/s"),
+        ({"lag_p99_ms": 50.0}, "up to 300 changes/s (the highest measured)"),
+        ({"lag_p99_ms": None}, "up to 200 changes/s"),
+        ({"answered": 2969}, "up to 200 changes/s"),
+    ],
+)
+def test_the_headline_needs_all_of_it(at_300: dict[str, Any], kept: str) -> None:
+    rates = [{"rate_per_s": rate} for rate in (100.0, 200.0)]
+    found = _concluded(*rates, {"rate_per_s": 300.0, **at_300})
+    assert found.headline.endswith(f"kraft-bridge at {kept} at 1 ms of latency.")
+
+
+def test_one_blocked_repeat_of_three_is_something_blocked() -> None:
+    runs = [{"rate_per_s": rate, "repeat": n} for rate in (1.0, 2.0) for n in (0, 1, 2)]
+    runs[-1] |= {"blocked_operations": 3, "blocked_ms": 1.0}
+    [sweep] = _concluded(*runs).sweeps
+    assert sweep.unblocked_rate == 1.0
+    assert sweep.knee is not None
+    assert sweep.knee.rate == 2.0
+
+
+def test_kafka_stands_beside_the_same_latency() -> None:
+    found = _concluded(
+        *(
+            {"target": target, "rate_per_s": rate, "latency_ms": latency, "lag_p99_ms": lag}
+            for target, rate, latency, lag in (
+                ("kraft-bridge", 10.0, 0.0, 1.0),
+                ("kraft-bridge", 20.0, 0.0, 1.0),
+                ("kraft-bridge", 10.0, 5.0, 1.0),
+                ("kraft-bridge", 20.0, 5.0, 99.0),
+                ("kafka", 10.0, 5.0, 99.0),
+                ("kafka", 20.0, 5.0, 99.0),
+            )
+        )
+    )
+    assert found.headline.endswith(
+        " up to 20 changes/s (the highest measured) at 0 ms of latency; up to 10 changes/s at 5 ms "
+        "of latency, Kafka: no rate measured (from 10 changes/s)."
+    )
+
+
+def test_without_a_sweep_no_number_is_made_up() -> None:
+    nothing = "No sweep of rates of kraft-bridge is among these runs."
+    assert _concluded().headline == nothing
+    assert _concluded({}).headline == nothing
+    assert (
+        _concluded({"target": "kafka"}, {"target": "kafka", "rate_per_s": 9.0}).headline == nothing
+    )
+
+
+@pytest.mark.parametrize(("step", "expected"), [(0.0, 0.0), (-5.0, 0.0), (1.0, 0.01), (25.0, 0.25)])
+def test_growth_is_the_share_of_what_was_committed(step: float, expected: float) -> None:
+    slices = [{"slice": at, "lag_records": at * step, "committed": 100} for at in range(10)]
+    assert growth(slices, 10.0) == pytest.approx(expected)
+    # Two seconds a slice: the same lag in twice the time.
+    assert growth(slices, 120.0) == pytest.approx(expected * 120 / 10 / 2)
+    assert growth(slices[:3], 10.0) is None
+
+
+def test_void_runs_and_those_without_load_do_not_count() -> None:
+    found = _concluded({"void": "trees differ"}, {"intended": 0, "answered": 0}, {})
+    assert [run.counts for run in found.runs] == [False, False, True]
+    assert [anomaly.run_id for anomaly in found.anomalies] == ["r0", "r1"]
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"others_cores": 0.7}, "other processes used 0.70 cores"),
+        ({"late_p99_ms": 12.0}, "the client itself was late: p99 12.0 ms"),
+        ({"intended": 940}, "intended 94.0/s where 100.0/s was asked"),
+        ({"lag_p99_ms": None}, "its lag is not known"),
+    ],
+)
+def test_what_makes_a_run_less_believable_is_told(change: dict[str, Any], what: str) -> None:
+    assert [anomaly.what for anomaly in _concluded(change).anomalies] == [what]
+    assert not _concluded({}).anomalies
+
+
+def test_pairs_tell_what_writing_to_zookeeper_adds() -> None:
+    found = _concluded(
+        {"pair": "a", "p99_ms": 7.0},
+        {"pair": "a", "p99_ms": 2.0, "target": "no-zookeeper"},
+        {"pair": "b", "p99_ms": 10.0},
+        {"pair": "b", "p99_ms": 3.0, "target": "no-zookeeper"},
+        {"pair": "c", "p99_ms": 99.0},
+    )
+    [pair] = found.counterfactuals
+    assert (pair.pairs, pair.mean_ms, pair.low_ms, pair.high_ms) == (2, 6.0, 5.0, 7.0)
+
+
+def test_utilisation_is_the_time_all_that_was_committed_would_need() -> None:
+    # 8 s for half of the records: twice that for all of them, in 10 s.
+    found = _concluded(
+        {"busy_ms": 8000.0, "records": 500, "blocked_ms": 400.0, "blocked_operations": 9}
+    )
+    [run] = found.runs
+    assert (run.utilisation, run.blocked_share, run.written_per_s) == (1.6, 0.04, 50.0)
+    [at] = found.collapse
+    assert (at.utilisation, at.least, at.most) == (1.6, 0.04, 0.04)
