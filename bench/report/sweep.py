@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any, Final
 
-from bench.analysis.sweep.conclusions import OURS, Conclusions, Run, SweepOfRates
+from bench.analysis.sweep.conclusions import OURS, Conclusions, SweepOfRates
 from bench.analysis.sweep.knee import ACHIEVED, P99_FACTOR, SAMPLES, TREND_SHARE
+from bench.analysis.sweep.one_run import Run
 from bench.report import charts
 from bench.report.blocks import Block, Chart, HeatMap, Note, ReportSection, render, table
 from bench.report.findings import Finding, Record

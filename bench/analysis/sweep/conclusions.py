@@ -6,83 +6,19 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from bench.analysis.sweep import fits
-from bench.analysis.sweep.knee import ACHIEVED, Knee, Measured, Verdict, knee, last_kept, verdicts
-
-Record = Mapping[str, Any]
+from bench.analysis.sweep.knee import ACHIEVED, Knee, Verdict, knee, last_kept, verdicts
+from bench.analysis.sweep.one_run import Group, Record, Run, run_of
 
 LAG_P99_MS: Final = 50.0
 OURS: Final = "kraft-bridge"
 WITHOUT_ZOOKEEPER: Final = "no-zookeeper"
-SLICES: Final = 60
-"""A steady window is cut into at most this many slices, none shorter than a second."""
 _LATE_MS: Final = 10.0
 _OTHERS_CORES: Final = 0.5
 _OFF_RATE: Final = 0.05
 _BIN: Final = 0.1
-
-
-class Group(NamedTuple):
-    """What the runs of one sweep of rates have in common."""
-
-    scenario: str
-    target: str
-    latency_ms: float
-    bound_records: int | None
-    partitions_per_topic: int | None
-
-    @property
-    def label(self) -> str:
-        """The group in a few words."""
-        bound = "" if self.bound_records is None else f", bound {self.bound_records:,}"
-        batch = "" if not self.partitions_per_topic else f", {self.partitions_per_topic} a topic"
-        return f"{self.target}, {self.latency_ms:g} ms{bound}{batch}"
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One run with what follows from its measures; shares are of its steady window.
-
-    ``utilisation``: the time ZooKeeper would need for what was committed, at the time a record
-    took in this run, as a share of the window; above 1 it cannot keep up.
-    """
-
-    run_id: str
-    group: Group
-    rate: float | None
-    repeat: int
-    void: str
-    pair: str | None
-    seconds: float
-    achieved: float | None
-    achieved_per_s: float | None
-    written_per_s: float | None
-    p50_ms: float | None
-    p99_ms: float | None
-    late_p99_ms: float | None
-    lag_p50_ms: float | None
-    lag_p99_ms: float | None
-    lag_p99_records: float | None
-    lag_source: str | None
-    growth: float | None
-    blocked_share: float | None
-    blocked_operations: int | None
-    busy_share: float | None
-    utilisation: float | None
-    records_per_multi: float | None
-    others_cores: float | None
-    intended: int
-    noisy_stalls: int
-    counts: bool
-    """Whether it is compared: not void, and with a steady window that something happened in."""
-
-    @property
-    def measured(self) -> Measured:
-        """As a point of its sweep of rates."""
-        assert self.rate is not None
-        return Measured(self.rate, self.achieved, self.growth, self.p99_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +93,7 @@ def conclude(
     measured = {row["run_id"]: row for row in tables["runs"]}
     stalls = {row["run_id"]: row["stalls"] for row in tables["stalls"]}
     runs = [
-        _run(row, measured.get(row["run_id"]), slices[row["run_id"]], stalls)
+        run_of(row, measured.get(row["run_id"]), slices[row["run_id"]], stalls)
         for row in sorted(tables["described"], key=lambda row: str(row["run_id"]))
     ]
     groups: dict[Group, list[Run]] = defaultdict(list)
@@ -184,82 +120,6 @@ def _by(rows: Iterable[Record], key: str) -> dict[str, list[Record]]:
     for row in rows:
         found[row[key]].append(row)
     return found
-
-
-def _run(
-    described: Record, measured: Record | None, slices: Sequence[Record], stalls: Mapping[str, int]
-) -> Run:
-    run: Record = measured or {}
-    seconds = run.get("seconds") or 0.0
-    intended, answered = run.get("intended") or 0, run.get("answered")
-    records, committed = run.get("records") or 0, run.get("committed") or 0
-    busy = _share(run.get("busy_ms"), seconds)
-    traced = run.get("lag_source") == "trace"
-    utilisation = busy * committed / records if busy is not None and records else None
-    achieved = min(1.0, answered / intended) if intended and answered is not None else None
-    achieved_per_s = answered / seconds if seconds and answered is not None else None
-    return Run(
-        run_id=described["run_id"],
-        group=Group(
-            described["scenario"] or "",
-            described["target"] or "",
-            described["latency_ms"] or 0.0,
-            described["bound_records"],
-            described["partitions_per_topic"],
-        ),
-        rate=described["rate_per_s"],
-        repeat=described["repeat"] or 0,
-        void=described["void"] or "",
-        pair=described["pair"],
-        seconds=seconds,
-        achieved=achieved,
-        achieved_per_s=achieved_per_s,
-        written_per_s=(
-            achieved_per_s * min(1.0, records / committed)
-            if achieved_per_s is not None and committed
-            else None
-        ),
-        p50_ms=run.get("p50_ms"),
-        p99_ms=run.get("p99_ms"),
-        late_p99_ms=run.get("late_p99_ms"),
-        lag_p50_ms=run.get("lag_p50_ms"),
-        lag_p99_ms=run.get("lag_p99_ms"),
-        lag_p99_records=run.get("lag_p99_records"),
-        lag_source=run.get("lag_source"),
-        growth=growth(slices, seconds),
-        blocked_share=_share(run.get("blocked_ms") or 0.0, seconds) if traced else None,
-        blocked_operations=(run.get("blocked_operations") or 0) if traced else None,
-        busy_share=busy,
-        utilisation=utilisation,
-        records_per_multi=records / run["multis"] if run.get("multis") else None,
-        others_cores=described["others_cores"],
-        intended=intended,
-        noisy_stalls=stalls.get(described["run_id"], 0),
-        counts=not described["void"] and intended > 0,
-    )
-
-
-def _share(part_ms: float | None, seconds: float) -> float | None:
-    return part_ms / (seconds * 1000) if part_ms is not None and seconds else None
-
-
-def growth(slices: Sequence[Record], seconds: float) -> float | None:
-    """By how much the lag grows, as a share of the records committed meanwhile.
-
-    The slope is the lower end of its 95 % interval, 0 if that is negative: less than this it does
-    not grow. None with fewer than four slices that have a lag.
-    """
-    known = sorted(
-        (row["slice"], row["lag_records"]) for row in slices if row["lag_records"] is not None
-    )
-    trend = fits.theil_sen([at for at, _ in known], [lag for _, lag in known])
-    if trend is None:
-        return None
-    whole: int = sum(row["committed"] for row in slices)
-    if not seconds or not whole:
-        return None
-    per_slice = whole / seconds * max(1.0, seconds / SLICES)
-    return max(0.0, trend.low) / per_slice
 
 
 def _sweep(

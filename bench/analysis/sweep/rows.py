@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text uses
 
 from bench.analysis.read import read
-from bench.analysis.sweep.conclusions import SLICES
+from bench.analysis.sweep.one_run import SLICES
 from emulator.trace import rows
 
 ROWS: Final = "rows.parquet"
@@ -29,6 +29,10 @@ COLUMNS: Final[dict[str, str]] = {
     "latency_ms": "double",
     "bound_records": "long",
     "partitions_per_topic": "long",
+    "topics_present": "long",
+    "connections": "long",
+    "frozen_s": "double",
+    "servers": "long",
     "others_cores": "double",
     "load_1_min": "double",
     "warm_up": "string",
@@ -38,9 +42,6 @@ COLUMNS: Final[dict[str, str]] = {
     "started_wall_ns": "long",
 }
 """What is read of ``rows.parquet``; a column that is missing there is null."""
-
-GROUP: Final = ("scenario", "target", "latency_ms", "bound_records", "partitions_per_topic")
-"""Runs that are alike in these differ in their rate: they are one sweep of rates."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from bench.analysis.sweep.conclusions import Conclusions, conclude, growth
+from bench.analysis.sweep.conclusions import Conclusions, conclude
+from bench.analysis.sweep.one_run import growth
 
 
 def _tables(*runs: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
@@ -107,6 +108,20 @@ def test_kafka_stands_beside_the_same_latency() -> None:
         " up to 20 changes/s (the highest measured) at 0 ms of latency; up to 10 changes/s at 5 ms "
         "of latency, Kafka: no rate measured (from 10 changes/s)."
     )
+
+
+def test_runs_that_differ_in_more_than_their_rate_are_other_sweeps() -> None:
+    rates = (1.0, 2.0)
+    found = _concluded(
+        *({"rate_per_s": rate} for rate in rates),
+        *({"rate_per_s": rate, "frozen_s": 5.0} for rate in rates),
+        *({"rate_per_s": rate, "connections": 8, "servers": 3} for rate in rates),
+    )
+    assert [sweep.group.label for sweep in found.sweeps] == [
+        "kraft-bridge, 1 ms, 1 a topic",
+        "kraft-bridge, 1 ms, 1 a topic, 5 s frozen",
+        "kraft-bridge, 1 ms, 1 a topic, 8 connections, 3 ZooKeeper servers",
+    ]
 
 
 def test_without_a_sweep_no_number_is_made_up() -> None:

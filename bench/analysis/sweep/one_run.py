@@ -1,0 +1,172 @@
+"""One run: how it was described, and what follows from its measures. Plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from bench.analysis.sweep import fits
+from bench.analysis.sweep.knee import Measured
+
+Record = Mapping[str, Any]
+
+SLICES: Final = 60
+"""A steady window is cut into at most this many slices, none shorter than a second."""
+
+
+class Group(NamedTuple):
+    """What the runs of one sweep of rates have in common."""
+
+    scenario: str
+    target: str
+    latency_ms: float
+    bound_records: int | None
+    partitions_per_topic: int | None
+    setting: str = ""
+    """What else differs from the plainest case, in words."""
+
+    @property
+    def label(self) -> str:
+        """The group in a few words."""
+        bound = "" if self.bound_records is None else f", bound {self.bound_records:,}"
+        batch = "" if not self.partitions_per_topic else f", {self.partitions_per_topic} a topic"
+        setting = f", {self.setting}" if self.setting else ""
+        return f"{self.target}, {self.latency_ms:g} ms{bound}{batch}{setting}"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run with what follows from its measures; shares are of its steady window.
+
+    ``utilisation``: the time ZooKeeper would need for what was committed, at the time a record
+    took in this run, as a share of the window; above 1 it cannot keep up.
+    """
+
+    run_id: str
+    group: Group
+    rate: float | None
+    repeat: int
+    void: str
+    pair: str | None
+    seconds: float
+    achieved: float | None
+    achieved_per_s: float | None
+    written_per_s: float | None
+    p50_ms: float | None
+    p99_ms: float | None
+    late_p99_ms: float | None
+    lag_p50_ms: float | None
+    lag_p99_ms: float | None
+    lag_p99_records: float | None
+    lag_source: str | None
+    growth: float | None
+    blocked_share: float | None
+    blocked_operations: int | None
+    busy_share: float | None
+    utilisation: float | None
+    records_per_multi: float | None
+    others_cores: float | None
+    intended: int
+    noisy_stalls: int
+    counts: bool
+    """Whether it is compared: not void, and with a steady window that something happened in."""
+
+    @property
+    def measured(self) -> Measured:
+        """As a point of its sweep of rates."""
+        assert self.rate is not None
+        return Measured(self.rate, self.achieved, self.growth, self.p99_ms)
+
+
+def run_of(
+    described: Record, measured: Record | None, slices: Sequence[Record], stalls: Mapping[str, int]
+) -> Run:
+    """One run from its row of ``rows.parquet``, its measures, its slices and its long stalls."""
+    run: Record = measured or {}
+    seconds = run.get("seconds") or 0.0
+    intended, answered = run.get("intended") or 0, run.get("answered")
+    records, committed = run.get("records") or 0, run.get("committed") or 0
+    busy = _share(run.get("busy_ms"), seconds)
+    traced = run.get("lag_source") == "trace"
+    utilisation = busy * committed / records if busy is not None and records else None
+    achieved = min(1.0, answered / intended) if intended and answered is not None else None
+    achieved_per_s = answered / seconds if seconds and answered is not None else None
+    return Run(
+        run_id=described["run_id"],
+        group=Group(
+            described["scenario"] or "",
+            described["target"] or "",
+            described["latency_ms"] or 0.0,
+            described["bound_records"],
+            described["partitions_per_topic"],
+            _setting(described),
+        ),
+        rate=described["rate_per_s"],
+        repeat=described["repeat"] or 0,
+        void=described["void"] or "",
+        pair=described["pair"],
+        seconds=seconds,
+        achieved=achieved,
+        achieved_per_s=achieved_per_s,
+        written_per_s=(
+            achieved_per_s * min(1.0, records / committed)
+            if achieved_per_s is not None and committed
+            else None
+        ),
+        p50_ms=run.get("p50_ms"),
+        p99_ms=run.get("p99_ms"),
+        late_p99_ms=run.get("late_p99_ms"),
+        lag_p50_ms=run.get("lag_p50_ms"),
+        lag_p99_ms=run.get("lag_p99_ms"),
+        lag_p99_records=run.get("lag_p99_records"),
+        lag_source=run.get("lag_source"),
+        growth=growth(slices, seconds),
+        blocked_share=_share(run.get("blocked_ms") or 0.0, seconds) if traced else None,
+        blocked_operations=(run.get("blocked_operations") or 0) if traced else None,
+        busy_share=busy,
+        utilisation=utilisation,
+        records_per_multi=records / run["multis"] if run.get("multis") else None,
+        others_cores=described["others_cores"],
+        intended=intended,
+        noisy_stalls=stalls.get(described["run_id"], 0),
+        counts=not described["void"] and intended > 0,
+    )
+
+
+def _setting(described: Record) -> str:
+    """What runs must have in common besides, to differ in nothing but their rate."""
+    told = [
+        f"{described[name]:g} {words}"
+        for name, words, plain in (
+            ("topics_present", "topics present", 0),
+            ("connections", "connections", 0),
+            ("frozen_s", "s frozen", 0),
+            ("servers", "ZooKeeper servers", 1),
+        )
+        if described.get(name) not in {None, plain}
+    ]
+    return ", ".join(told)
+
+
+def _share(part_ms: float | None, seconds: float) -> float | None:
+    return part_ms / (seconds * 1000) if part_ms is not None and seconds else None
+
+
+def growth(slices: Sequence[Record], seconds: float) -> float | None:
+    """By how much the lag grows, as a share of the records committed meanwhile.
+
+    The slope is the lower end of its 95 % interval, 0 if that is negative: less than this it does
+    not grow. None with fewer than four slices that have a lag.
+    """
+    known = sorted(
+        (row["slice"], row["lag_records"]) for row in slices if row["lag_records"] is not None
+    )
+    trend = fits.theil_sen([at for at, _ in known], [lag for _, lag in known])
+    if trend is None:
+        return None
+    whole: int = sum(row["committed"] for row in slices)
+    if not seconds or not whole:
+        return None
+    per_slice = whole / seconds * max(1.0, seconds / SLICES)
+    return max(0.0, trend.low) / per_slice
