@@ -76,7 +76,12 @@ def fleet(  # noqa: PLR0917  # one option each
     ] = None,
     seed: Annotated[int, typer.Option(help="Chooses who dies.")] = 0,
     patience: Annotated[
-        float, typer.Option(min=0, max=SECONDS_MAX, help="Seconds until all brokers must run.")
+        float,
+        typer.Option(
+            min=0,
+            max=SECONDS_MAX,
+            help="Seconds until all must run, and until a shutdown must be granted.",
+        ),
     ] = 120.0,
     trace: Annotated[
         Path | None, typer.Option(help="Folder for a trace of requests and events (Parquet).")

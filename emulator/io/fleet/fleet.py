@@ -47,7 +47,8 @@ class FleetPlan:
     """What a fleet does. Times in seconds, rates each second.
 
     ``start_rate`` None: all brokers begin at once. ``isr_churn``: changes of ISRs by the whole
-    fleet. ``patience_s``: how long it waits for the first registration of all, and for topics.
+    fleet. ``patience_s``: how long it waits for the first registration of all, for topics, and
+    for a controlled shutdown.
     """
 
     brokers: int
@@ -194,7 +195,7 @@ class BrokerFleet:
             case WaveKind.REVIVE:
                 member.begin(due_ns)
             case WaveKind.RESTART | WaveKind.ROLL:
-                await member.life.end()
+                await member.life.end(self._plan.patience_s)
                 self._results.note_end(member.broker_id, member.life, due_ns)
                 member.kraft |= due.kind is WaveKind.ROLL
                 ended_ns = self._clock.now_ns()
@@ -216,7 +217,9 @@ class BrokerFleet:
         self._results.note_members(self.members)
         begin_ns = self._clock.now_ns()
         alive = [member for member in self.members if member.alive]
-        await asyncio.gather(*(member.life.end() for member in alive))
+        self._say(f"stopping {len(alive)} brokers")
+        patience_s = self._plan.patience_s
+        await asyncio.gather(*(member.life.end(patience_s) for member in alive))
         for member in alive:
             self._results.note_end(member.broker_id, member.life, begin_ns)
         for member in self.members:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import random
 import socket
-from typing import Final, Protocol
+from typing import Protocol
 
 from emulator.broker.assembly import broker_node
 from emulator.broker.churn import ChurnedIsr, IsrChurn
@@ -21,9 +21,6 @@ from emulator.io.clock import Clock
 from emulator.io.fleet.settings import LISTENER
 from emulator.io.fleet.tap import Exchange, Tapped
 from emulator.io.run import Shell
-
-STOP_S: Final = 10.0
-"""How long a controlled shutdown may take."""
 
 
 class FleetObserver(Protocol):
@@ -110,15 +107,15 @@ class BrokerLife:
         side = self.node.side
         return side.zookeeper.znode.cluster_id if isinstance(side, ZooKeeperSide) else None
 
-    async def end(self) -> None:
-        """Ask for a controlled shutdown and wait for it, at most ``STOP_S``."""
+    async def end(self, patience_s: float) -> None:
+        """Ask for a controlled shutdown and wait for it; after ``patience_s`` it ends at once."""
         if not self.goes_on:
             return
         self._shell.request_shutdown()
-        done, _ = await asyncio.wait([self._task], timeout=STOP_S)
+        done, _ = await asyncio.wait([self._task], timeout=patience_s)
         if not done:
             await self.die()
-            self.problem = f"the shutdown was not granted within {STOP_S:.0f} s"
+            self.problem = f"the shutdown was not granted within {patience_s:g} s"
 
     async def die(self) -> None:
         """End at once: every connection is closed, and nothing is said."""

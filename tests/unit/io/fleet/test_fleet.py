@@ -130,6 +130,17 @@ def test_a_fleet_of_another_cluster_is_refused_with_the_reason() -> None:
         Ran(plan, cluster.controllers, "MkU3OEVBNTcwNTJENDM2Qg", "3.9")
 
 
+def test_a_shutdown_that_nobody_grants_ends_with_the_patience() -> None:
+    silent = Fault(api="BrokerHeartbeat", silent=True, nth=12, times=1_000)
+    plan = FleetPlan(brokers=1, seconds=1.5, patience_s=3.0)
+    with Cluster(fsync=False, controller_faults=[silent]) as cluster:
+        found = Ran(plan, cluster.controllers, cluster.status()["cluster_id"], "3.9")
+    assert found.said[-1] == "stopping 1 brokers"
+    (member,) = found.fleet.members
+    assert member.life.problem == "the shutdown was not granted within 3 s"
+    assert found.results.failed
+
+
 def test_nobody_at_the_address_is_said_when_the_patience_is_over() -> None:
     with pytest.raises(FleetError, match="2 of 2 brokers do not run after 1 s, the first is 0: "):
         Ran(FleetPlan(brokers=2, patience_s=1.0), "127.0.0.1:1", "MkU3OEVBNTcwNTJENDM2Qg", "3.9")
