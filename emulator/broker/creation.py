@@ -8,12 +8,16 @@ Source: DefaultAutoTopicCreationManager, Kafka 3.9.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from emulator.broker.forwarding import Forwardee, Forwarding
 from emulator.net.versions import declared
 from wire import messages as m
 from wire.frame import RequestHeader, encode_request
 from wire.releases import Ranges
+
+ASKED_MAX: Final = 10_000
+"""Topics that are asked for at a time; the client of one more asks again."""
 
 
 class TopicCreation:
@@ -76,7 +80,8 @@ class TopicCreation:
     def _request(
         self, topics: Sequence[m.CreateTopicsRequest.CreatableTopic]
     ) -> m.CreateTopicsRequest | None:
-        new = [topic for topic in topics if topic.name not in self._asked]
+        room = ASKED_MAX - len(self._asked)
+        new = [topic for topic in topics if topic.name not in self._asked][: max(room, 0)]
         if not new:
             return None
         self._asked |= {topic.name for topic in new}

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from emulator.broker import creation
 from tests.kit.edges import EdgeAdmin
 from tests.kit.joined import Asker
 from tests.laws.wire_values import Maker
@@ -136,3 +137,20 @@ def test_mutated_frames() -> None:
     assert not broker.failures.total
     assert not broker.forwarding.outstanding
     assert stage.client(1).ask(m.MetadataRequest(topics=None), 12).brokers
+
+
+def test_a_storm_of_new_topics_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(creation, "ASKED_MAX", 250)
+    stage = Stage()
+    (broker,) = stage.running(1)
+    stage.joined.leave(stage.controller)
+    kind = m.MetadataRequest.MetadataRequestTopic
+    client = stage.client(1)
+    for number in range(8):
+        names = [kind(name=f"t{number}-{other}") for other in range(100)]
+        client.send(m.MetadataRequest(topics=names), 8)
+    stage.joined.settle()
+    assert len(broker._creation._asked) == 250
+    stage.joined.until(lambda: len(client.frames) == 8)
+    stage.joined.until(lambda: not broker._creation._asked)
+    assert not broker.failures.total
