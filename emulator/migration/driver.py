@@ -278,6 +278,7 @@ class MigrationDriver:
         self._task = None
         if isinstance(task, CopyTask):
             self.records_copied = task.records
+            self.teller.copied()
         if isinstance(task, ClaimTask):
             self.claim_count += task.raised
         self._guards_passed = task.guards_said(self._guards_passed)

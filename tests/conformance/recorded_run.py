@@ -11,10 +11,8 @@ import functools
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
-
-from msgspec.structs import replace
 
 from emulator.metadata import EMPTY, History, Image
 from emulator.metadata.acls import of_record, record_of

@@ -100,12 +100,18 @@ class Propagator:
         for broker_id in [*caught_up]:
             self._join(sender, self._channels.peers[broker_id], everything)
 
-    def full(self, image: Image, zk_epoch: int) -> list[Effect]:
+    def full(self, image: Image, zk_epoch: int, *, first: bool = False) -> list[Effect]:
         """Tell every broker everything: UpdateMetadata, LeaderAndIsr, UpdateMetadata, all FULL.
 
         Kafka's first one has type 0. A topic may have been created anew unseen by the broker: named
         with its new id in such a request it keeps the partitions of the old one, and FULL, which
         removes topics whose id it leaves out, does not help any more.
+
+        Args:
+            image: everything.
+            zk_epoch: see ``Sender``.
+            first: no KRaft controller has told these brokers anything, so nothing was missed: the
+                first request has type 0, as Kafka's.
 
         Returns:
             The effects of opening channels; the requests follow from :meth:`step`.
@@ -118,7 +124,7 @@ class Propagator:
         everything = _Shared(image)
         for peer in peers.values():
             self._channels.resume(peer.broker_id)
-            self._put_update(sender, peer, everything, TYPE_FULL)
+            self._put_update(sender, peer, everything, TYPE_UNKNOWN if first else TYPE_FULL)
         for peer in peers.values():
             self._put_leaders(sender, peer, everything, TYPE_FULL)
             self._put_update(sender, peer, everything, TYPE_FULL)

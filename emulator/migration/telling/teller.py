@@ -50,13 +50,19 @@ class Teller:
         self._unwritten: deque[tuple[int, Touched]] = deque()
         """Last offset and touched entities of each committed, unconfirmed change."""
         self._handed: list[Written] = []
+        self._first = False
 
     def clear(self) -> list[Effect]:
         """Drop all state and close all channels: leadership or the claim is lost."""
         self._told = EMPTY
+        self._first = False
         self._unwritten.clear()
         self._handed.clear()
         return self._propagator.clear()
+
+    def copied(self) -> None:
+        """The metadata was copied in this term: brokers know what the ZooKeeper controller said."""
+        self._first = True
 
     def committed(self, deltas: Iterable[Delta]) -> None:
         """Deltas became stable; ZooKeeper does not hold them yet."""
@@ -71,7 +77,7 @@ class Teller:
         """ZooKeeper holds everything for the first time in this term: send full requests."""
         self._confirm(written)
         self._told = written.after
-        return self._propagator.full(written.after, zk_epoch)
+        return self._propagator.full(written.after, zk_epoch, first=self._first)
 
     def written(self, written: Written, newest: Image, zk_epoch: int) -> list[Effect]:
         """ZooKeeper confirmed changes: tell them to brokers, unless they know newer ones.

@@ -61,6 +61,7 @@ def test_the_claim_is_one_compare_and_set() -> None:
     update = world.requests[1][0]
     assert isinstance(update, m.UpdateMetadataRequest)
     assert update.controller_epoch == 42
+    assert update.type == 0, "as Kafka's: nothing was told before"
 
 
 @pytest.mark.requirement("Z03", "E06")
@@ -78,7 +79,7 @@ def test_a_restart_claims_again_compares_and_writes_only_what_differs() -> None:
     assert data == []
     kinds = [(type(q).__name__, q.type) for q in world.requests[1]]
     assert kinds[:3] == [
-        ("UpdateMetadataRequest", 0),
+        ("UpdateMetadataRequest", 2),
         ("LeaderAndIsrRequest", 2),
         ("UpdateMetadataRequest", 2),
     ]
