@@ -97,7 +97,7 @@ def test_it_is_told_everything_once_it_answers() -> None:
     world.advance(1_000)
     told = world.requests[2][heard + 1 :]
     assert [(type(q), getattr(q, "type", None)) for q in told] == [
-        (m.UpdateMetadataRequest, 0),
+        (m.UpdateMetadataRequest, TYPE_FULL),
         (m.LeaderAndIsrRequest, TYPE_FULL),
         (m.UpdateMetadataRequest, TYPE_FULL),
     ]
