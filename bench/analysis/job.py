@@ -120,6 +120,11 @@ def _of_stalls(rows: DataFrame, keep: Keep) -> dict[str, DataFrame]:
 
 def run(spark: SparkSession, trace: str, out: str) -> list[str]:
     """Read a trace, write every result as Parquet below ``out``; both are URIs."""
+    return run_over(spark, read(spark, trace), out)
+
+
+def run_over(spark: SparkSession, trace: Mapping[str, DataFrame], out: str) -> list[str]:
+    """The same for tables that are open; returns the names of the results."""
     written: set[str] = set()
 
     def write(name: str, table: DataFrame) -> None:
@@ -130,7 +135,7 @@ def run(spark: SparkSession, trace: str, out: str) -> list[str]:
         written.add(name)
         return spark.read.schema(table.schema).parquet(f"{out}/{name}")
 
-    tables = results(read(spark, trace), keep)
+    tables = results(trace, keep)
     rest = [name for name in tables if name not in written]
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda name: write(name, tables[name]), rest))

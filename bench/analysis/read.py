@@ -27,6 +27,15 @@ def read(spark: SparkSession, trace: str) -> dict[str, DataFrame]:
         name: spark.read.schema(struct_type(row)).parquet(f"{trace.rstrip('/')}/{name}")
         for name, row in rows.TABLES.items()
     }
+    return of_known_version(tables)
+
+
+def of_known_version(tables: dict[str, DataFrame]) -> dict[str, DataFrame]:
+    """The tables as they are.
+
+    Raises:
+        TraceVersionError: a process of the trace wrote another schema version.
+    """
     foreign = tables["runs"].where(F.col("schema_version") != rows.SCHEMA_VERSION)
     for run in foreign.select("process", "schema_version").distinct().limit(1).collect():
         raise TraceVersionError(

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 from rich.table import Table
 
 from bench.analysis import job
+from bench.analysis.follow import Follower, Idle, Live
+from bench.analysis.read import read
 from bench.analysis.session import end, session
 from bench.analysis.sweep import job as sweep_job
 from bench.analysis.sweep.conclusions import LAG_P99_MS, conclude
@@ -78,10 +80,56 @@ def analyze(
 
 def report(spark: SparkSession, trace: str, out: Path) -> Analysis:
     """The same in a session that stays open."""
+    return report_over(spark, read(spark, trace), out)
+
+
+def follow(
+    trace: str | Path,
+    out_dir: str | Path,
+    master: str | None = None,
+    *,
+    every_s: float = 10.0,
+    idle_s: float | None = None,
+    tell: Callable[[Live], None],
+) -> Analysis:
+    """Analyse a trace while it grows; ``report.html`` is written again as it does.
+
+    What is known is kept in ``out_dir``: the same call goes on there after a restart. An interrupt
+    (SIGINT) ends it with a report over all files by then.
+
+    Args:
+        trace: path or URI of the trace, as Spark sees it.
+        out_dir: folder of this machine; one per trace.
+        master: as for ``analyze``; Spark Connect cannot call back, so there is no ``remote``.
+        every_s: seconds between two looks.
+        idle_s: end when no file came for so long; None: only by an interrupt.
+        tell: called with each new state.
+
+    Raises:
+        JavaNotFoundError, TraceVersionError, TraceUnreadableError: as ``analyze``.
+    """
+    out = Path(out_dir).absolute()
+    spark = session(master)
+    last: list[Analysis] = []
+    idle = Idle(idle_s)
+    try:
+        follower = Follower(spark, str(trace), f"{out}/follow")
+        follower.run_until(
+            idle, lambda tables: last.append(report_over(spark, tables, out)), tell, every_s
+        )
+    except AnalysisException as error:
+        raise TraceUnreadableError(str(error).splitlines()[0]) from error
+    finally:
+        end(spark)
+    return last[-1]
+
+
+def report_over(spark: SparkSession, trace: Mapping[str, DataFrame], out: Path) -> Analysis:
+    """Analyse tables that are open."""
     out = out.absolute()
     out.mkdir(parents=True, exist_ok=True)
     parquet = f"{out}/tables"
-    names = job.run(spark, trace, parquet)
+    names = job.run_over(spark, trace, parquet)
     tables = {name: _records(spark, f"{parquet}/{name}") for name in names if name not in job.LONG}
     html = out / "report.html"
     html.write_text(page(tables, parquet), encoding="utf-8")

@@ -22,6 +22,13 @@ def analyze(
     lag_p99_ms: Annotated[
         float, typer.Option(help="Of bench runs: the lag that the headline allows.", min=0.0)
     ] = 50.0,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on while the trace grows, until Ctrl-C.")
+    ] = False,
+    every: Annotated[float, typer.Option(help="With --follow: s between two looks.", min=0.1)] = 10,
+    until_idle: Annotated[
+        float | None, typer.Option(help="With --follow: end when no row came for so many s.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Analyse a trace with Spark: how long ZooKeeper blocked KRaft (needs [spark] and Java)."""
@@ -35,8 +42,16 @@ def analyze(
     from bench.analysis.read import TraceVersionError
     from bench.rig.java import JavaNotFoundError
 
+    if follow and (len(run) > 1 or remote is not None):
+        raise typer.BadParameter("--follow takes one trace, and no --remote")
+    tell = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
-        done = report.analyze(run, out, master, remote, lag_p99_ms)
+        if follow:
+            done = report.follow(
+                run[0], out, master, every_s=every, idle_s=until_idle, tell=tell.print
+            )
+        else:
+            done = report.analyze(run, out, master, remote, lag_p99_ms)
     except (JavaNotFoundError, TraceVersionError, report.TraceUnreadableError, OSError) as error:
         raise fail(str(error)) from error
     if as_json:
