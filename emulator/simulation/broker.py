@@ -53,8 +53,9 @@ FAILED: Final = "a request failed with an internal error"
 FORGOTTEN: Final = "heartbeat refused: STALE_BROKER_EPOCH"
 CLIENT_MS: Final = 3 * REQUEST_MS
 """How long clients wait: longer than a broker, which answers them."""
-EXCUSED: Final = ("registration in ZooKeeper: /brokers/ids/",)
-"""How the reason begins for which a broker may end by itself: its id is taken for a while."""
+EXCUSED: Final = ("registration in ZooKeeper: /brokers/ids/", "metadata.version ")
+"""How the reason begins for which a broker may end by itself: its id is taken for a while, or a
+level is finalised that its release does not support."""
 
 
 class BrokerEyes(Protocol):

@@ -20,7 +20,6 @@ CONNECTION_MS: Final = 60_000
 """No broker gives ZooKeeper up: the longest fault is shorter."""
 REGISTRATION_MS: Final = 600_000
 """No broker gives its registration up either."""
-RELEASE: Final = "3.9"
 
 
 def host_of(broker_id: int) -> str:
@@ -47,7 +46,7 @@ def configured(scenario: Scenario, broker_id: int, *, kraft: bool) -> BrokerConf
         "request.timeout.ms": str(REQUEST_MS),
         "controller.quorum.request.timeout.ms": str(REQUEST_MS),
         "initial.broker.registration.timeout.ms": str(REGISTRATION_MS),
-        "kraftbridge.release": RELEASE,
+        "kraftbridge.release": scenario.broker_release,
     }
     in_zookeeper_mode = {
         "broker.id": str(broker_id),

@@ -27,6 +27,8 @@ AGAIN: Final = frozenset(
     }
 )
 """Errors of a change that was made already: a broker repeats a request whose answer was lost."""
+REFUSED: Final = ErrorCode.UNKNOWN_SERVER_ERROR
+"""What a client is told whose Envelope was refused; a checker knows whether it may be."""
 THROUGH: Final = 0.5
 """Share of requests that go through a broker; the others go straight to the controller."""
 K = TypeVar("K", bound=Hashable)
@@ -87,7 +89,7 @@ class Changes(Generic[K]):
         def answered(answer: object | None, *, repeated: bool = False) -> None:
             self._busy.discard(key)
             error = error_of(answer)
-            if error in UNKNOWN or (repeated and error in AGAIN):
+            if error in UNKNOWN or (repeated and error in AGAIN) or error == REFUSED:
                 self._lost.add(key)
             else:
                 ensure(error == ErrorCode.NONE, "expected-answers", f"{key}: {error}")

@@ -15,7 +15,7 @@ from random import Random
 from typing import Final
 
 from emulator.simulation.broker import BrokerAsked, SimulatedBroker
-from emulator.simulation.changes import AGAIN, THROUGH, UNKNOWN
+from emulator.simulation.changes import AGAIN, REFUSED, THROUGH, UNKNOWN
 from emulator.simulation.facts import BROKER, TOPIC, Facts
 from emulator.simulation.violation import Violated, ensure
 from wire import messages as m
@@ -156,7 +156,7 @@ class Load:
                 self.acknowledged += 1
                 self._tell(f"acknowledged {what}: {after}")
                 self._compare(what, thing)
-            elif error in UNKNOWN or (repeated and error in AGAIN):
+            elif error in UNKNOWN or (repeated and error in AGAIN) or error == REFUSED:
                 thing.maybe = after
                 self.timed_out += error == ErrorCode.REQUEST_TIMED_OUT
                 self._tell(f"in doubt {what}: {after}")

@@ -12,7 +12,7 @@ from typing import Final
 
 from emulator.simulation.broker import SimulatedBroker
 from emulator.simulation.caller import OnAnswer
-from emulator.simulation.changes import THROUGH
+from emulator.simulation.changes import REFUSED, THROUGH
 from emulator.simulation.facts import Facts
 from emulator.simulation.violation import ensure
 from wire import messages as m
@@ -39,7 +39,7 @@ MOVE_ERRORS: Final = frozenset(
         ErrorCode.INVALID_REPLICA_ASSIGNMENT,
     }
 )
-WHOLE_ERRORS: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT})
+WHOLE_ERRORS: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT, REFUSED})
 Key = tuple[bytes, int]
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from random import Random
 
 from emulator.config.load import Config
+from emulator.faults.script import FaultScript
 from emulator.node.machine import Node
 from emulator.raft.format import MetaProperties
 from emulator.seam import (
@@ -52,6 +53,7 @@ class Process:
     ``watch`` is called after every step with its effects, before they are performed; if it ends the
     process, none of them is. ``died`` is called once, with the exit code or None for a crash;
     ``happened`` when something of it is lost, or its disk refuses. ``listens``: others reach it.
+    ``faults``: strikes what it is asked.
     ``sync_us``: shortest and longest time of a sync.
     """
 
@@ -71,6 +73,7 @@ class Process:
         died: Callable[[Process, int | None], None],
         sync_us: tuple[int, int] = (200, 4 * MS),
         listens: bool = True,
+        faults: FaultScript | None = None,
     ) -> None:
         self.name = name
         self.alive = True
@@ -99,6 +102,7 @@ class Process:
             stamp=lambda: scheduler.now_ns,
             new_conn=network.new_conn,
             now_ms=scheduler.now_ms,
+            faults=faults,
         )
 
     def start(self) -> None:

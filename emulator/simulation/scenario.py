@@ -76,6 +76,9 @@ class Scenario:
     hostile_every_ms: int = 0
     """Requests with names and values that are long, odd or wrong."""
     feature_changes_every_ms: int = 0
+    broker_release: str = "3.9"
+    envelope_refusals: float = 0.0
+    """Share of Envelopes that the controller refuses with CLUSTER_AUTHORIZATION_FAILED."""
     rolls: int = 0
     """Restarts of a broker in the other mode, ZooKeeper's or KRaft."""
 

@@ -6,6 +6,8 @@ from typing import Final
 
 from emulator.config.load import Config
 from emulator.config.load import load as load_config
+from emulator.faults.fault import Fault
+from emulator.faults.script import FaultScript
 from emulator.metadata.metadata_version import MetadataVersion
 from emulator.raft import layout
 from emulator.raft.format import (
@@ -48,6 +50,23 @@ def formatted(scenario: Scenario) -> dict[str, bytes]:
             [encode_record(record, 0)], EPOCH_MS
         ),
     }
+
+
+def refusals(seed: int, scenario: Scenario) -> FaultScript | None:
+    """What refuses Envelopes as an authorizer does that does not trust brokers."""
+    if not scenario.envelope_refusals:
+        return None
+    script = FaultScript()
+    script.add(
+        Fault(
+            api="Envelope",
+            error="CLUSTER_AUTHORIZATION_FAILED",
+            probability=scenario.envelope_refusals,
+            seed=seed,
+            may_miss=True,
+        )
+    )
+    return script
 
 
 def configured(scenario: Scenario) -> Config:

@@ -38,6 +38,7 @@ DELAYS_US: Final = (
 SYNCS_US: Final = ((200, 4 * MS), (200, 4 * MS), (5 * MS, 60 * MS), (50 * MS, 800 * MS))
 AFTER_MS: Final = (0, 0, 0, 1, 5, 20, 60, 200)
 ROLLS: Final = (0, 0, 0, 0, 0, 1, 3, 9)
+REFUSALS: Final = (0.0, 0.0, 0.0, 0.0, 0.0, 0.1)
 STATES: Final = (
     "WAIT_FOR_BROKERS",
     "BECOME_CONTROLLER",
@@ -82,6 +83,7 @@ def swarm(seed: int) -> Scenario:
         hostile_every_ms=pace(0.3, 20, 100),
         feature_changes_every_ms=pace(0.2, 50, 200),
         rolls=Random(f"swarm rolls {seed}").choice(ROLLS),
+        envelope_refusals=Random(f"swarm refusals {seed}").choice(REFUSALS),
     )
 
 

@@ -115,6 +115,7 @@ class World:
         """Somebody else has deleted ``/controller`` since the last claim."""
         self._lives = Random(f"lives {seed}")
         self._config = settings.configured(scenario)
+        self._refusals = settings.refusals(self.seed, scenario)
         self._state = ""
         self.main = Host("controller", SimulatedDisk(settings.formatted(scenario)), Ledger())
         """The host that brokers talk to."""
@@ -217,6 +218,7 @@ class World:
             happened=self.aftermath.happened,
             sync_us=self.scenario.sync_us,
             listens=host.listens,
+            faults=self._refusals,
         )
         host.process = process
         self.scheduler.tell(process.name, f"log ends at {process.node.raft.log_end_offset}")

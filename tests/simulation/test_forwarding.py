@@ -64,3 +64,22 @@ def test_a_broker_looks_for_the_controller_until_the_time_of_a_request_is_over(s
     run.run()
     assert clients.done_again > 0
     assert clients.over > 0
+
+
+class Refused(Checker):
+    """Counts the clients that were told of an unknown error."""
+
+    count = 0
+
+    def passed_on(self, asked):
+        self.count += ErrorCode.UNKNOWN_SERVER_ERROR in error_codes(asked.answer)
+
+
+@pytest.mark.requirement("I15")
+def test_a_client_whose_envelope_was_refused_is_told_of_an_unknown_error():
+    """The checker `refused-unnamed` holds that none is told that the broker lacks a right."""
+    run = Run(1, Scenario(changes=60, envelope_refusals=0.3))
+    refused = Refused(run.world)
+    run.world.onlookers.append(refused)
+    run.run()
+    assert refused.count > 5

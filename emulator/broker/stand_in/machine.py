@@ -4,7 +4,7 @@ It registers, sends heartbeats, follows the metadata log, validates control requ
 broker does, and forwards requests of its clients. It stores no records and serves no partitions.
 The owner of the machine keeps its znode in ``/brokers/ids``.
 
-The simulator runs it on a simulated network, the bench's fleet on asyncio.
+The bench's fleet runs it on asyncio: as load, it costs less than a broker that follows the log.
 
 Source: KafkaServer in migration mode, NodeToControllerRequestThread (one connection per purpose),
 Kafka 3.9.

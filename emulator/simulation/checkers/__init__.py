@@ -14,6 +14,7 @@ from emulator.simulation.checkers.answers import (
     AnsweredIsCommitted,
     HandlersCope,
     PassedOnUntilTimeout,
+    RefusedUnnamed,
 )
 from emulator.simulation.checkers.base import Checker
 from emulator.simulation.checkers.brokers import BrokersAgree, ToldCommitted, ToldOnlyRegistered
@@ -37,6 +38,7 @@ ALL: Final[tuple[type[Checker], ...]] = (
     AnsweredIsCommitted,
     HandlersCope,
     PassedOnUntilTimeout,
+    RefusedUnnamed,
     BrokersAgree,
 )
 """In the order in which they are called."""

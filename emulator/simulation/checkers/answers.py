@@ -76,6 +76,23 @@ class PassedOnUntilTimeout(Checker):
         ensure(not early, self.name, f"{waited}: timed out")
 
 
+class RefusedUnnamed(Checker):
+    """I15: a client is not told that its broker lacks a right, and sees an unknown error then only.
+
+    Clients may do everything here, so CLUSTER_AUTHORIZATION_FAILED can only be the broker's.
+    """
+
+    name = "refused-unnamed"
+
+    def passed_on(self, asked: BrokerAsked) -> None:
+        """Judge what a client got."""
+        codes = error_codes(asked.answer)
+        what = f"{type(asked.message).__name__} through {asked.broker.name}: {codes}"
+        ensure(ErrorCode.CLUSTER_AUTHORIZATION_FAILED not in codes, self.name, what)
+        may = self.world.scenario.envelope_refusals > 0
+        ensure(may or ErrorCode.UNKNOWN_SERVER_ERROR not in codes, self.name, what)
+
+
 def error_codes(message: Any) -> set[int]:
     """Every error code in a response, at any depth."""
     found: set[int] = set()
