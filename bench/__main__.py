@@ -31,6 +31,7 @@ SCENARIOS: Final = (
     "leader-killed",
     "config-churn",
     "knee-bounds",
+    "counterfactual",
 )
 """The most important first."""
 OUT: Final = Path("out/bench")

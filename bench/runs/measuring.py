@@ -11,7 +11,7 @@ from bench.runs import loads
 from bench.runs.client import OpenLoop
 from bench.runs.faults import Fault
 from bench.runs.row import BenchRow, percentile, slope
-from bench.runs.targets import Controller
+from bench.runs.targets import TARGETS, Controller
 from bench.runs.watch import Watch
 from bench.runs.zookeepers import Servers
 
@@ -93,6 +93,8 @@ def _client(row: BenchRow, loop: OpenLoop) -> None:
 
 
 def _zookeeper(row: BenchRow, watch: Watch) -> None:
+    if not TARGETS[row.target].to_zookeeper:
+        return
     assert row.begin_ns is not None
     assert row.end_ns is not None
     during = [s for s in watch.samples if row.begin_ns <= s.time_ns <= row.end_ns]

@@ -128,10 +128,12 @@ class _Reader:
         kind, warm_up = self._kind(), self._warm_up()
         targets = self._targets(kind)
         cases = self._cases(kind)
+        if not isinstance(self._document.get("about", ""), str):
+            self.problems.append("about must be a text")
         quick = self._names("quick", [case.name for case in cases], every=True)
         if self.problems or kind is None:
             return None
-        about = str(self._document.get("about", ""))
+        about = self._document.get("about", "")
         return Scenario(name, about, kind, cases, targets, warm_up, quick)
 
     def _kind(self) -> Kind | None:
@@ -153,11 +155,12 @@ class _Reader:
     def _targets(self, kind: Kind | None) -> tuple[str, ...]:
         if kind is Kind.RAW and "targets" not in self._document:
             return (RAW_TARGET,)
-        found = self._names("targets", [*TARGETS, RAW_TARGET])
+        names = [*TARGETS, RAW_TARGET]
+        found = [name for name in self._names("targets", names) if name in names]
         for target in found:
-            if kind is not None and (target == RAW_TARGET) != (kind is Kind.RAW):
+            if kind is not None and not suits(target, kind):
                 self.problems.append(f"targets: {target} and kind {kind} do not go together")
-        return found
+        return tuple(found)
 
     def _names(self, key: str, allowed: Any, *, every: bool = False) -> tuple[str, ...]:
         value = self._document.get(key)
@@ -185,7 +188,10 @@ class _Reader:
             table = self._table(given, where)
             for key in table.keys() - _KEYS.keys() - _FLAGS - {"name"}:
                 self._unknown(key, f"{where}, ")
-            for name, point in self._sweep(str(table.get("name", ""))):
+            if not isinstance(table.get("name", ""), str):
+                self.problems.append(f"{where}, name must be a text, not {_shown(table['name'])}")
+                continue
+            for name, point in self._sweep(table.get("name", "")):
                 if len(found) == CASES_MAX:
                     self.problems.append(f"these are more than {CASES_MAX} cases")
                     return tuple(found)
@@ -315,6 +321,13 @@ class _Reader:
     def _unknown(self, key: str, where: str) -> None:
         known = sorted(_KEYS.keys() | _FLAGS)
         self.problems.append(f"{where}{key!r} is no key; keys of a case: {', '.join(known)}")
+
+
+def suits(target: str, kind: Kind) -> bool:
+    """Whether rows of this kind can be taken on a target."""
+    if kind is Kind.RAW or target == RAW_TARGET:
+        return kind is Kind.RAW and target == RAW_TARGET
+    return TARGETS[target].to_zookeeper or kind in LOADS
 
 
 def _shown(value: object) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import platform
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import Final
 
 from bench.beside.machine import description
@@ -16,12 +19,36 @@ from bench.runs import raw, stage
 from bench.runs.row import BenchRow
 from bench.runs.scenario import Kind, Planned
 from bench.runs.store import Store
-from bench.runs.targets import KAFKA_RELEASE
+from bench.runs.targets import KAFKA_RELEASE, OFF
 
 ATTEMPTS: Final = 2
 """A row whose servers do not start is tried again once."""
 
+_PAIR: Final = frozenset({"kraft-bridge", OFF})
+"""Rows of one round that differ in writing to ZooKeeper alone."""
+
 Say = Callable[[str], None]
+
+
+class NotAloneError(RuntimeError):
+    """Another bench writes to the same folder."""
+
+
+@contextlib.contextmanager
+def alone(out: Path) -> Iterator[None]:
+    """Hold the folder of several scenarios: two benches at once would measure each other.
+
+    Raises:
+        NotAloneError: another process holds it.
+        OSError: it cannot be made.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise NotAloneError("another bench is running there") from error
+        yield
 
 
 def dry_run(planned: Sequence[Planned], store: Store, say: Say) -> None:
@@ -70,6 +97,8 @@ def run(
             except ProcessError as error:
                 say(f"FAILED {error}")
                 continue
+            if one.target in _PAIR and {each.target for each in of_round} >= _PAIR:
+                row.pair = one.round
             row.command, row.versions, row.machine = command, versions, machine
             store.keep(row)
             store.write_parquet()

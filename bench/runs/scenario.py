@@ -137,14 +137,14 @@ class Planned:
         if self.scenario.kind is Kind.RAW:
             return 15.0 + (case.count or 0) / 20_000
         java = 0.0 if self.target in {"kraft-bridge", "write-ahead", "sequential"} else 8.0
-        present = case.topics_present * case.partitions
+        present = case.topics_present * (5 + case.partitions)
         return (
             14.0
             + java
             + 3.0 * (case.servers - 1)
             + case.seconds * (1.3 if java else 1.1)
             + case.freeze_s
-            + present * (0.0012 if java else 0.0004)
+            + present * (0.0012 if java else 0.0003)
             + (case.count or 0) * case.partitions * (0.0006 if java else 0.0001)
         )
 

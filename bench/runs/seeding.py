@@ -10,9 +10,14 @@ from typing import Any, Final
 
 from kazoo.client import KazooClient
 
+from bench.runs.scenario import Case
+
 PREFIX: Final = "present"
 _OPS: Final = 500
 _WINDOW: Final = 4
+_COMPARED: Final = 1_000
+"""As many topics as share the first three of the six digits of their number."""
+_PARTITIONS_COMPARED: Final = 20_000
 _NO_CONFIG: Final = b'{"version":1,"config":{}}'
 
 
@@ -24,6 +29,17 @@ def present_name(number: int) -> str:
 def present_id(number: int) -> bytes:
     """Its id."""
     return hashlib.sha256(present_name(number).encode()).digest()[:16]
+
+
+def unread(case: Case) -> list[str]:
+    """Prefixes of topics present that are not compared: reading them all would take minutes.
+
+    The first thousand are, unless they have more than 20,000 partitions.
+    """
+    if _COMPARED * case.partitions > _PARTITIONS_COMPARED < case.topics_present * case.partitions:
+        return [f"{PREFIX}-"]
+    thousands = range(1, -(-case.topics_present // _COMPARED))
+    return [f"{PREFIX}-{number:03d}" for number in thousands]
 
 
 def topics(client: KazooClient, count: int, partitions: int) -> None:

@@ -41,9 +41,6 @@ _DUAL_WRITE_S: Final = 600.0
 _WARM_CONNECTIONS: Final = 16
 _WARM_WAIT_S: Final = 300.0
 
-_READ_PARTITIONS: Final = 20_000
-"""Topics present are not compared when they have more: reading them takes minutes."""
-
 Say = Callable[[str], None]
 
 
@@ -98,9 +95,10 @@ def take(planned: Planned, store: Store, patience_s: float, say: Say) -> BenchRo
             doubtful = _measure(stage, store)
         elif kind is Kind.RESTART:
             _restart(stage)
-        many = planned.case.topics_present * planned.case.partitions > _READ_PARTITIONS
-        unread = [f"{seeding.PREFIX}-"] if many else []
-        store.keep_tree(planned.run_id, tree.read(stage.client, unread), doubtful)
+        if not TARGETS[planned.target].to_zookeeper:
+            return row
+        left = tree.read(stage.client, seeding.unread(planned.case))
+        store.keep_tree(planned.run_id, left, doubtful)
     return row
 
 
@@ -178,7 +176,8 @@ def _warm_up(stage: Stage) -> None:
     watch = Watch(stage.controller.port, stage.client)
     watch.start()
     try:
-        if watch.drained(_last_offset(stage), _WARM_WAIT_S) is None:
+        writes = TARGETS[stage.planned.target].to_zookeeper
+        if writes and watch.drained(_last_offset(stage), _WARM_WAIT_S) is None:
             raise RuntimeError(f"ZooKeeper does not hold the warm-up after {_WARM_WAIT_S:g} s")
     finally:
         watch.close()
@@ -211,7 +210,8 @@ def _measure(stage: Stage, store: Store) -> set[str]:
         _load_under(fault, loop, stage, case)
         ended_ns = time.monotonic_ns()
         last = _last_offset(stage)
-        drained_ns = watch.drained(last, case.drain_s)
+        writes = TARGETS[stage.planned.target].to_zookeeper
+        drained_ns = watch.drained(last, case.drain_s) if writes else None
     finally:
         watch.close()
         gc.unfreeze()

@@ -15,6 +15,8 @@ from bench.rig.ports import is_open
 from emulator.config.bench_only import MARKER
 
 KAFKA_RELEASE: Final = "3.9.2"
+OFF: Final = "no-zookeeper"
+"""The counterfactual: what a row would be without writes to ZooKeeper."""
 RAW_TARGET: Final = "raw-multi"
 """ZooKeeper alone; no controller."""
 
@@ -134,6 +136,8 @@ class Target:
     what: str
     ours: bool
     properties: Mapping[str, object]
+    to_zookeeper: bool = True
+    """Whether ZooKeeper gets the changes."""
 
     def controller(self, setting: Setting) -> Controller:
         """Its process, not started."""
@@ -150,7 +154,7 @@ class Target:
             "kraftbridge.trace.run.id": setting.run_id,
             **self.properties,
         }
-        if setting.bound_records is not None:
+        if setting.bound_records is not None and self.to_zookeeper:
             properties["kraftbridge.zk.write.behind.max.records"] = setting.bound_records
         made = _Ours(setting.folder, setting.zk, properties=properties)
         made.cluster_id = setting.cluster_id
@@ -166,6 +170,17 @@ TARGETS: Final[Mapping[str, Target]] = {
             "kraft-bridge, but ZooKeeper first and then the log: the order that was rejected",
             ours=True,
             properties={"kraftbridge.bench.write.ahead": "true"},
+        ),
+        Target(
+            OFF,
+            "kraft-bridge, but nothing goes to ZooKeeper or to brokers after the copy",
+            ours=True,
+            properties={
+                "kraftbridge.bench.write.off": "true",
+                "kraftbridge.zk.write.behind.max.records": 0,
+                "kraftbridge.zk.write.behind.max.bytes": 0,
+            },
+            to_zookeeper=False,
         ),
         Target(
             "sequential",

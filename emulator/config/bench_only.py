@@ -18,9 +18,13 @@ MARKER: Final = "KRAFT_BRIDGE_BENCH"
 
 @dataclass(frozen=True, slots=True)
 class BenchOnly:
-    """``write_ahead``: ZooKeeper first, then the log. ``multis_in_flight``: 0 is the ordinary."""
+    """``write_ahead``: ZooKeeper first, then the log. ``write_off``: no ZooKeeper after the copy.
+
+    ``multis_in_flight``: 0 is the ordinary number.
+    """
 
     write_ahead: bool = False
+    write_off: bool = False
     multis_in_flight: int = 0
 
     @classmethod
@@ -28,6 +32,7 @@ class BenchOnly:
         """Read them; problems go to the reader."""
         return cls(
             r.take(f"{PREFIX}write.ahead", boolean, False),
+            r.take(f"{PREFIX}write.off", boolean, False),
             r.take(f"{PREFIX}multis.in.flight", integer(1, 100), 0),
         )
 
@@ -43,6 +48,6 @@ def refusal(keys: Iterable[str], marker: str | None) -> str:
     if not found or marker == "1":
         return ""
     return (
-        f"{', '.join(found)}: only kraft-bridge bench may set this; it makes the controller write "
-        "in a way that loses changes or is slow, to be measured"
+        f"{', '.join(found)}: only kraft-bridge bench may set this; it makes the controller "
+        "lose changes or slow, to be measured"
     )

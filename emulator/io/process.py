@@ -29,6 +29,7 @@ from emulator.io.trace_file import TraceFailedError, TraceFile, TraceUnavailable
 from emulator.node import introspection, recovery
 from emulator.node.machine import Node
 from emulator.node.write_ahead import WriteAheadNode
+from emulator.node.write_off import WriteOffNode
 from emulator.raft.errors import RecoveryError
 from emulator.seam import Halt, Log
 from emulator.trace import metrics as metric
@@ -79,8 +80,7 @@ class NodeProcess:
         files = disk.read_all()
         identity = recovery.identity(config, files)
         self.shell: Shell | None = None
-        # The bench may have asked for an order that nobody should use.
-        self.node = (WriteAheadNode if config.bench.write_ahead else Node)(
+        self.node = _kind(config)(
             config,
             identity,
             files,
@@ -199,6 +199,13 @@ class NodeProcess:
         assert self.shell is not None
         if not task.cancelled() and (error := task.exception()) is not None:
             self.shell.fail(error)
+
+
+def _kind(config: Config) -> type[Node]:
+    """What serves: the bench may have asked for something that nobody should use."""
+    if config.bench.write_ahead:
+        return WriteAheadNode
+    return WriteOffNode if config.bench.write_off else Node
 
 
 def _open_trace(config: Config, clock: Clock) -> TraceFile | None:

@@ -1,15 +1,40 @@
-"""The short form of the bench: two tiny rows, one of ours and one of Kafka's."""
+"""The short form of the bench on real servers."""
 
 import json
+import shutil
+from itertools import pairwise
 
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from bench.runs.reading import find, read
+from bench.runs.scenario import planned
 from bench.runs.store import Store
 from emulator.cli import app
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
+
+FROZEN = """
+about = "ZooKeeper stops for two seconds."
+kind = "create"
+targets = ["kraft-bridge"]
+rate = 25
+count = 100
+partitions = 3
+connections = 50
+bound_records = 40
+fault_at_s = 1
+freeze_s = 2
+drain_s = 60
+[warm_up]
+topics = 4
+partitions = 1
+[[case]]
+name = "bounded"
+"""
+RECORDS_EACH = 4
+"""A topic of three partitions."""
 
 
 def bench(*arguments):
@@ -24,34 +49,58 @@ def taken(tmp_path_factory):
     return out / "tiny", said.output
 
 
-def test_both_controllers_did_the_same_and_it_was_measured(taken):
-    folder, said = taken
-    rows = pq.read_table(folder / "rows.parquet").to_pylist()
-    assert [row["target"] for row in rows] == ["kraft-bridge", "kafka"]
-    ours, kafkas = rows
-    for row in rows:
+@pytest.fixture(scope="module")
+def rows(taken):
+    read = pq.read_table(taken[0] / "rows.parquet").to_pylist()
+    return {row["target"]: row for row in read}
+
+
+@pytest.mark.requirement("X05")
+def test_all_did_the_same_and_it_was_measured(taken, rows):
+    assert [*rows] == ["kraft-bridge", "kafka", "write-ahead"]
+    for row in rows.values():
         assert row["void"] == ""
         assert (row["intended"], row["answered"], row["refused"]) == (20, 20, 0)
         assert row["znodes"] == 20 * (3 + 2 * 3)
         assert row["begin_ns"] < row["end_ns"]
         assert row["begin_ns"] < row["drained_ns"]
         assert row["fsync_p50_ms"] > 0
+        assert row["zk_write_p50_ms"] >= 20, "the delay is on the way to ZooKeeper"
         assert row["others_cores"] is not None
         assert row["warm_up"] == "4 topics of 1 partitions created before"
-    assert kafkas["zk_transactions"] > 4 * ours["zk_transactions"]
-    assert (ours["blocked_union_ms"], kafkas["blocked_union_ms"]) == (0, None)
-    assert "| into ZooKeeper, /s |" in said
+    assert "| into ZooKeeper, /s |" in taken[1]
+
+
+@pytest.mark.requirement("W06", "X06")
+def test_ours_bundles_and_has_several_multis_on_their_way(taken, rows):
+    assert rows["kafka"]["zk_transactions"] > 4 * rows["kraft-bridge"]["zk_transactions"]
+    multis = [
+        row
+        for row in pq.read_table(taken[0] / "trace" / "multis").to_pylist()
+        if str(row["run_id"]) == rows["kraft-bridge"]["run_id"]
+    ]
+    multis.sort(key=lambda row: row["sent_ns"])
+    on_their_way = pairwise(multis)
+    assert any(later["sent_ns"] < sooner["answered_ns"] for sooner, later in on_their_way)
+
+
+@pytest.mark.requirement("X05", "W01")
+def test_the_rejected_order_waits_for_zookeeper_and_ours_does_not(rows):
+    ours, ahead = rows["kraft-bridge"], rows["write-ahead"]
+    assert ours["blocked_union_ms"] == 0
+    assert ahead["blocked_operations_ms"] >= 20 * 20
+    assert ahead["commit_p50_ms"] >= 20
+    assert rows["kafka"]["blocked_union_ms"] is None
 
 
 def test_each_row_has_its_trace(taken):
     folder, _ = taken
     requests = pq.read_table(folder / "trace" / "requests").to_pandas()
     load = requests[requests["process"] == "load"]
-    assert sorted(load["run_id"].astype(str).unique()) == [
-        "tiny.tiny.kafka.r1",
-        "tiny.tiny.kraft-bridge.r1",
-    ]
-    assert len(load) == 40
+    assert set(load["run_id"].astype(str)) == {
+        f"tiny.tiny.{target}.r1" for target in ("kraft-bridge", "kafka", "write-ahead")
+    }
+    assert len(load) == 60
     assert (load["sent_ns"] >= load["intended_ns"]).all()
     gauges = pq.read_table(folder / "trace" / "gauges").to_pandas()
     assert {"bench_committed_offset", "bench_zk_offset"} <= set(gauges["gauge"])
@@ -64,24 +113,41 @@ def test_each_row_has_its_trace(taken):
 
 
 def test_rows_that_are_there_are_not_taken_again(taken):
-    folder, _ = taken
-    said = bench("run", "tiny", "--repeat", 1, "--out", folder.parent)
+    said = bench("run", "tiny", "--repeat", 1, "--out", taken[0].parent)
     assert said.exit_code == 0
-    assert said.output.count("is there") == 2
+    assert said.output.count("is there") == 3
 
 
 def test_a_run_compared_with_itself_is_no_regression(taken):
-    folder, _ = taken
-    said = bench("compare", folder, folder)
+    said = bench("compare", taken[0], taken[0])
     assert said.exit_code == 0
     assert "0 of" in said.output
 
 
-def test_the_trees_were_compared(taken):
-    """Each row has a tree; one znode more in one of them is noticed."""
-    folder, _ = taken
-    store = Store(folder)
-    read = {run_id: store._tree(run_id) for run_id in (row.run_id for row in store.rows())}
-    for tree, doubtful in read.values():
-        assert doubtful == set()
-        assert "/brokers/topics/made-000019/partitions/2/state" in tree
+def test_a_difference_planted_in_a_tree_makes_the_round_void(taken, tmp_path):
+    folder = tmp_path / "tiny"
+    shutil.copytree(taken[0], folder)
+    store, scenario = Store(folder), read(find("tiny"))
+    plan = planned(scenario, scenario.targets, 1)
+    store.judge(plan)
+    assert not any(row.void for row in store.rows())
+    tree, doubtful = store._tree(plan[0].run_id)
+    assert doubtful == set()
+    state = "/brokers/topics/made-000019/partitions/2/state"
+    store.keep_tree(plan[0].run_id, tree | {state: b'{"leader":1}'}, doubtful)
+    store.judge(plan)
+    assert all(state in row.void for row in store.rows())
+
+
+@pytest.mark.requirement("U04")
+def test_the_stores_drift_no_further_than_the_bound_while_zookeeper_stands_still(tmp_path):
+    path = tmp_path / "frozen.toml"
+    path.write_text(FROZEN)
+    said = bench("run", path, "--repeat", 1, "--patience", 0, "--out", tmp_path)
+    assert said.exit_code == 0, said.output
+    [row] = pq.read_table(tmp_path / "frozen" / "rows.parquet").to_pylist()
+    assert (row["answered"], row["refused"]) == (100, 0)
+    no_ops = 2 * (row["thaw_ns"] - row["fault_ns"]) / 1e9 + 4
+    # Without the bound it would be 25 x 4 records for each of two seconds.
+    assert 20 <= row["lag_max_records"] <= 40 + RECORDS_EACH + no_ops
+    assert row["blocked_union_ms"] > 500

@@ -72,10 +72,16 @@ def run(
         minutes = sum(runner.left_s(plan, store) for _, _, plan, store in plans) / 60
         typer.echo(f"all together about {minutes:.0f} min")
         return
-    raise typer.Exit(_run(plans, patience))
+    try:
+        with runner.alone(out):
+            code = _run(plans, patience)
+    except (runner.NotAloneError, OSError) as error:
+        raise fail(f"--out {out}: {error}") from error
+    raise typer.Exit(code)
 
 
 def _targets(given: str | None, scenario: Scenario) -> list[str]:
+    from bench.runs.reading import suits
     from bench.runs.targets import RAW_TARGET, TARGETS
 
     # ZooKeeper alone has no controller to choose.
@@ -85,6 +91,8 @@ def _targets(given: str | None, scenario: Scenario) -> list[str]:
     for name in names:
         if name not in TARGETS:
             raise fail(f"--targets: {name!r} is none of {', '.join(TARGETS)}", 2)
+        if not suits(name, scenario.kind):
+            raise fail(f"--targets: {name} and kind {scenario.kind} do not go together", 2)
     if len({*names}) < len(names):
         raise fail(f"--targets {given}: a name stands there twice", 2)
     return names

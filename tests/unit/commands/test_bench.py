@@ -3,6 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
+from bench.runs.run import alone
 from bench.runs.store import Store
 from emulator.cli import app
 from tests.unit.runs.kit import row
@@ -16,7 +17,7 @@ def test_a_dry_run_says_every_row_and_how_long_it_takes(tmp_path):
     said = bench("run", "tiny", "--dry-run", "--repeat", 2, "--out", tmp_path)
     assert said.exit_code == 0
     assert "tiny.tiny.kafka.r2" in said.output
-    assert "4 of 4 rows to take" in said.output
+    assert "6 of 6 rows to take" in said.output
     assert not (tmp_path / "tiny").exists()
 
 
@@ -29,12 +30,28 @@ def test_a_dry_run_says_every_row_and_how_long_it_takes(tmp_path):
         (["tiny", "--targets", "kafka,kafka"], "a name stands there twice"),
         (["tiny", "--targets", ""], "'' is none of"),
         (["tiny", "--repeat", "0"], "--repeat"),
+        (["restart", "--targets", "no-zookeeper"], "no-zookeeper and kind restart do not go"),
     ],
 )
 def test_a_wrong_command_line_ends_with_2(arguments, why):
     said = bench("run", *arguments, "--dry-run")
     assert said.exit_code == 2
     assert why in said.output
+
+
+def test_two_benches_do_not_share_a_folder(tmp_path):
+    with alone(tmp_path):
+        said = bench("run", "tiny", "--out", tmp_path)
+    assert said.exit_code == 1
+    assert "another bench is running there" in said.output
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
+    (tmp_path / "file").touch()
+    said = bench("run", "tiny", "--out", tmp_path / "file" / "x")
+    assert said.exit_code == 1
+    assert "Not a directory" in said.output
+    assert said.exception is None or isinstance(said.exception, SystemExit)
 
 
 def test_compare_ends_with_1_on_a_regression_and_2_without_rows(tmp_path):

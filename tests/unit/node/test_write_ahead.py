@@ -5,6 +5,7 @@ import pytest
 from emulator.config.bench_only import BenchOnly, refusal
 from emulator.config.reading import PropertyReader
 from emulator.node.write_ahead import WriteAheadNode
+from emulator.node.write_off import WriteOffNode
 from emulator.seam import AppendFile
 from emulator.trace.rows import BlockCause
 from tests.unit.node import test_machine
@@ -79,6 +80,18 @@ def test_the_ordinary_node_answers_at_once():
     run.world.held = []
     answer = created(run, "a", 100)
     assert answer()[0] == 100
+
+
+def test_with_writing_off_commits_go_on_and_zookeeper_gets_nothing(monkeypatch):
+    monkeypatch.setattr(test_machine, "Node", WriteOffNode)
+    run = Example(0)
+    world = run.world
+    before = world.zookeeper.tree.zxid
+    answer = created(run, "a", 100)
+    run.until(2_000)
+    assert answer()[0] == 100
+    assert world.zookeeper.tree.zxid == before
+    assert world.node.driver.drained
 
 
 def test_changes_made_meanwhile_are_each_written_once(run):

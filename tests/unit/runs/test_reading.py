@@ -93,6 +93,16 @@ def test_a_sweep_is_every_combination(tmp_path):
         ('targets = ["kafka", "kafka"]\n' + GOOD, "a name stands there twice"),
         ('quick = ["two"]\n' + GOOD, "'two' is none of one"),
         ("case = 3\n" + GOOD.partition("[[")[0], "case must be an array of tables"),
+        (GOOD.replace('"one"', "1"), "name must be a text, not 1"),
+        ("about = 7\n" + GOOD, "about must be a text"),
+        ('targets = ["raw-multi"]\n' + GOOD, "raw-multi and kind create do not go together"),
+        (GOOD + "window = 3\n", "window is for kind raw alone"),
+        ('kind = "raw"\ncount = 5\n[[case]]\nname = "a"\nwindow = 1\n', "multi_ops is missing"),
+        ('kind = "raw"\nrate = 5\n[[case]]\nname = "a"\n', "kind raw has count (of znodes)"),
+        (
+            'kind = "restart"\ntargets = ["no-zookeeper"]\n[[case]]\nname = "a"\n',
+            "no-zookeeper and kind restart do not go together",
+        ),
         ("warm_up = 3\n" + GOOD, "warm_up must be a table"),
     ],
 )
