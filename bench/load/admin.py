@@ -83,6 +83,7 @@ class AdminLoad:
         give_up_s: from the intended instant; then the change counts as failed.
         prefix: of every topic's name.
         topics_wanted: about as many topics are kept.
+        connections: at most; a change that is due while all are used waits for one.
     """
 
     def __init__(
@@ -98,10 +99,12 @@ class AdminLoad:
         give_up_s: float = 60.0,
         prefix: str = "load",
         topics_wanted: int = 40,
+        connections: int = 100,
     ) -> None:
         self._rate = rate
         self._count = math.inf if seconds is None else max(1, int(rate * seconds))
         self._stopped = asyncio.Event()
+        self._room = asyncio.Semaphore(connections)
         self._client_id = client_id
         self._record = record
         self._give_up_s = give_up_s
@@ -161,7 +164,8 @@ class AdminLoad:
     async def _carry_out(self, change: Change, intended_ns: int) -> None:
         in_doubt = False
         while True:
-            attempt = await self._attempt(change)
+            async with self._room:
+                attempt = await self._attempt(change)
             error = attempt.error
             done = error is ErrorCode.NONE or (in_doubt and error is change.done_already)
             late = time.monotonic_ns() - intended_ns > self._give_up_s * 1e9

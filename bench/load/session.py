@@ -8,7 +8,8 @@ import json
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
@@ -39,6 +40,7 @@ class LoadPlan:
     seed: int = 0
     give_up_s: float = 60.0
     client_id: str = "kraft-bridge-load"
+    connections: int = 100
 
 
 class UnreachableError(OSError):
@@ -55,13 +57,13 @@ def play(
         TraceUnavailableError: a trace is wanted and pyarrow is missing.
         TraceFailedError: the trace cannot be written.
     """
-    seen: dict[str, list[float]] = {}
+    seen: dict[str, array[float]] = {}
     with _traced(plan, trace, run_id) as (record, flush):
 
         def take(row: Row) -> None:
             if isinstance(row, RequestRow) and row.intended_ns is not None and not row.error_code:
                 wait_ms = (row.answered_ns - row.intended_ns) / 1e6
-                seen.setdefault(row.api, []).append(wait_ms)
+                seen.setdefault(row.api, array("d")).append(wait_ms)
             record(row)
 
         result = asyncio.run(_play(plan, take, flush, say))
@@ -86,6 +88,7 @@ async def _play(
         give_up_s=plan.give_up_s,
         prefix=plan.prefix,
         topics_wanted=plan.topics,
+        connections=plan.connections,
     )
     loop = asyncio.get_running_loop()
     running = asyncio.ensure_future(load.run())
@@ -154,7 +157,9 @@ def _traced(
         file.close()
 
 
-def figures(plan: LoadPlan, result: AdminResult, seen: dict[str, list[float]]) -> dict[str, Any]:
+def figures(
+    plan: LoadPlan, result: AdminResult, seen: Mapping[str, Sequence[float]]
+) -> dict[str, Any]:
     """The result of a load.
 
     Args:

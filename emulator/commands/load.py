@@ -33,6 +33,9 @@ def load(  # noqa: PLR0917  # one option each
         float,
         typer.Option(min=0.1, max=3_600, help="Seconds after which a change counts as failed."),
     ] = 60.0,
+    connections: Annotated[
+        int, typer.Option(min=1, max=10_000, help="At most; a change waits for one to be free.")
+    ] = 100,
     client_id: Annotated[
         str, typer.Option(help="In every request and in the trace; unique among several loads.")
     ] = "kraft-bridge-load",
@@ -70,6 +73,7 @@ def load(  # noqa: PLR0917  # one option each
         seed=seed,
         give_up_s=give_up,
         client_id=client_id,
+        connections=connections,
     )
     try:
         found = play(plan, trace, run_id, lambda line: typer.echo(line, err=True))

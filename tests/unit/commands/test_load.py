@@ -3,12 +3,13 @@
 import json
 import os
 import signal
-import threading
 
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from bench.load import session
+from bench.load.admin import AdminLoad
 from emulator.cli import app
 from emulator.testing import Cluster
 
@@ -43,11 +44,18 @@ def test_changes_are_made_and_traced(cluster, tmp_path):
     assert all(row["intended_ns"] <= row["sent_ns"] <= row["answered_ns"] for row in rows)
 
 
-def test_without_a_duration_it_ends_by_a_signal_and_says_what_it_did(cluster):
-    timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
+def test_without_a_duration_it_ends_by_a_signal_and_says_what_it_did(cluster, monkeypatch):
+    told, sent = AdminLoad.progress, []
+
+    def progress(self):
+        if not sent and self.result.done.total() > 3:
+            sent.append(1)
+            os.kill(os.getpid(), signal.SIGINT)
+        return told(self)
+
+    monkeypatch.setattr(session, "_TOLD_S", 0.2)
+    monkeypatch.setattr(AdminLoad, "progress", progress)
     said = load("--bootstrap-server", cluster.bootstrap, "--rate", 40, "--prefix", "endless")
-    timer.join()
     assert said.exit_code == 0, said.output
     assert "no more changes; waiting for the answers" in said.output
     assert "topics left: " in said.stdout

@@ -135,3 +135,36 @@ async def test_an_answer_of_garbage_ends_the_connection_not_the_load() -> None:
         found = await _load(broker, 1, [])
     assert found.done.total() == 1
     assert found.retried == {("CreateTopics", "NETWORK_EXCEPTION"): 1}
+
+
+async def test_no_more_connections_than_allowed_are_opened() -> None:
+    together = most = 0
+
+    async def answer(request: Any) -> Any:
+        nonlocal together, most
+        together += 1
+        most = max(most, together)
+        due = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_later(0.005, due.set_result, None)
+        await due
+        together -= 1
+        return result(request)
+
+    async with FakeBroker(answer) as broker:
+        load = AdminLoad(f"127.0.0.1:{broker.port}", 2_000, 0.03, connections=3)
+        found = await load.run()
+    assert (found.intended, found.done.total()) == (60, 60)
+    assert most == 3
+
+
+async def test_a_load_without_an_end_ends_when_it_is_told_to() -> None:
+    async def answer(request: Any) -> Any:
+        if len(broker.headers) > 20:
+            load.stop()
+        return result(request)
+
+    async with FakeBroker(answer) as broker:
+        load = AdminLoad(f"127.0.0.1:{broker.port}", 500, None)
+        found = await load.run()
+    assert found.intended == found.done.total() >= 20
+    assert "0 waiting" in load.progress()
