@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from emulator.commands.common import Json, fail
+
+if TYPE_CHECKING:
+    from bench.load.session import LoadPlan
 
 
 def load(  # noqa: PLR0917  # one option each
@@ -54,11 +57,9 @@ def load(  # noqa: PLR0917  # one option each
     Exit code 1: a change failed. 2: no broker can be reached, or an option is wrong.
     """
     try:
-        from bench.load.session import LoadPlan, UnreachableError, play, text
+        from bench.load.session import LoadPlan
     except ImportError as error:
         raise fail(f"{error}; install it: pip install 'kraft-bridge[spark]'") from error
-    from emulator.io.trace_file import TraceFailedError, TraceUnavailableError
-
     for name, value in (("--rate", rate), ("--duration", duration), ("--give-up", give_up)):
         if value is not None and math.isnan(value):
             raise fail(f"{name} must be a number", 2)
@@ -75,16 +76,24 @@ def load(  # noqa: PLR0917  # one option each
         client_id=client_id,
         connections=connections,
     )
+    raise typer.Exit(_play(plan, trace, run_id, as_json=as_json))
+
+
+def _play(plan: LoadPlan, trace: Path | None, run_id: str | None, *, as_json: bool) -> int:
+    """Run the load and print its figures; returns the exit code."""
+    from bench.load.session import UnreachableError, play, text
+    from emulator.io.trace_file import TraceFailedError, TraceUnavailableError
+
     try:
         found = play(plan, trace, run_id, lambda line: typer.echo(line, err=True))
     except UnreachableError as error:
-        raise fail(f"--bootstrap-server {bootstrap_server}: {error}", 2) from error
+        raise fail(f"--bootstrap-server {plan.bootstrap}: {error}", 2) from error
     except (TraceUnavailableError, TraceFailedError) as error:
         raise fail(f"--trace {trace}: {error}") from error
     except OSError as error:
         raise fail(str(error)) from error
-    typer.echo(json.dumps(found, indent=1) if as_json else text(found, prefix))
-    raise typer.Exit(int(bool(found["failed"] or found["given_up"])))
+    typer.echo(json.dumps(found, indent=1) if as_json else text(found, plan.prefix))
+    return int(bool(found["failed"] or found["given_up"]))
 
 
 def _check(bootstrap: str, prefix: str, names: dict[str, str]) -> None:
