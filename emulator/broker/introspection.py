@@ -9,6 +9,7 @@ from emulator.broker.lifecycle import LifeState
 from emulator.broker.machine import BrokerNode
 from emulator.broker.zookeeper_part import ZooKeeperPart
 from emulator.broker.zookeeper_side import ZooKeeperSide
+from emulator.config.listeners import HostPort
 from emulator.controller.failures import api_name
 from emulator.trace import broker_metrics as metric
 from emulator.trace import metrics as common
@@ -42,7 +43,9 @@ def status(node: BrokerNode) -> dict[str, Any]:
         "mode": side.mode,
         "state": side.state.value,
         "broker_epoch": side.broker_epoch,
-        "controller": None if controller is None else f"{controller.host}:{controller.port}",
+        "controller": None
+        if controller is None
+        else str(HostPort(controller.host, controller.port)),
         "metadata_offset": image.offset,
         "topics": len(image.topics),
         "forwarding": side.forwards,

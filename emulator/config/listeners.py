@@ -17,13 +17,18 @@ SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SAS
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """A host name or address with its port."""
+    """A host name or address with its port.
+
+    >>> str(HostPort("::1", 9092))
+    '[::1]:9092'
+    """
 
     host: str
     port: int
 
     def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)

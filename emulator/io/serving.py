@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from emulator.config.listeners import Listener
+from emulator.config.listeners import HostPort, Listener
 from emulator.faults.script import FaultScript
 from emulator.io import http
 from emulator.io.faults_route import FaultsRoute
@@ -57,7 +57,7 @@ async def listen(
     """
     bound = sockets or {}
     for one in listeners:
-        with named(f"listeners: {one.name}://{one.host}:{one.port}"):
+        with named(f"listeners: {one.name}://{HostPort(one.host, one.port)}"):
             await shell.listen(one.name, one.host, one.port, bound.get(one.name))
 
 

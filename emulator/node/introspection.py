@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from emulator.config.listeners import HostPort
 from emulator.controller.failures import api_name
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
@@ -52,7 +53,7 @@ def status(node: Node, now_ms: int) -> dict[str, Any]:
                 "kind": "zookeeper" if broker.is_migrating_zk_broker else "kraft",
                 "fenced": broker.fenced,
                 "in_controlled_shutdown": broker.in_controlled_shutdown,
-                "endpoints": [f"{e.name}://{e.host}:{e.port}" for e in broker.endpoints],
+                "endpoints": [f"{e.name}://{HostPort(e.host, e.port)}" for e in broker.endpoints],
             }
             for _id, broker in sorted(image.brokers.items())
         ],
