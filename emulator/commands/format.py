@@ -12,7 +12,7 @@ import typer
 
 from emulator.commands.common import ConfigFile, Override, configured, fail
 from emulator.config.broker import BrokerConfig, load_broker
-from emulator.config.load import Config, load
+from emulator.config.load import Config, ConfigError, load
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk, FolderLockedError
 from emulator.metadata.metadata_version import MetadataVersion
@@ -130,6 +130,8 @@ def _write(root: Path, *files: ReplaceFile) -> None:
     try:
         for file in files:
             disk.replace(file)
+    except OSError as error:
+        raise FormatError(f"{error}; nothing was formatted in {root}") from error
     finally:
         disk.close()
 
@@ -168,6 +170,10 @@ def format_command(
 
 def _either(raw: Mapping[str, str]) -> tuple[Config | BrokerConfig, tuple[str, ...]]:
     """The settings of a broker if ``process.roles`` says so, else of a controller."""
-    if raw.get("process.roles", "").strip() == "broker":
+    roles = raw.get("process.roles", "").strip()
+    if not roles and raw.get("zookeeper.connect", "").strip():
+        why = "a broker in ZooKeeper mode (no process.roles) is not formatted, only started"
+        raise ConfigError([why], ())
+    if roles == "broker":
         return load_broker(raw, socket.getfqdn())
     return load(raw)

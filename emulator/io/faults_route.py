@@ -49,10 +49,14 @@ class FaultsRoute:
         # A file that is there may be open, or readable for others.
         self._path.unlink(missing_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        with os.fdopen(os.open(self._path, flags, 0o600), "w") as file:
-            os.fchmod(file.fileno(), 0o600)
-            file.write(self._token + "\n")
-        where: dict[str, object] = {"path": "/faults", "token": TOKEN_FILE}
+        try:
+            with os.fdopen(os.open(self._path, flags, 0o600), "w") as file:
+                os.fchmod(file.fileno(), 0o600)
+                file.write(self._token + "\n")
+        except OSError as error:
+            self.close()
+            raise OSError(error.errno, error.strerror, str(self._path)) from error
+        where: dict[str, object] = {"path": "/faults", "token": str(self._path)}
         log(Log("warning", "requests may be made to fail by a script of faults", where))
 
     def close(self) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
 
+from emulator.io.disk import Disk
+from emulator.seam import ReplaceFile
 from tests.unit.commands.running import CLUSTER, run
 
 
@@ -37,3 +40,22 @@ def test_format_says_what_is_wrong(
 ) -> None:
     found, _, complaint = run("format", "-c", properties, *arguments)
     assert (found, word in complaint) == (code, True), complaint
+
+
+def test_a_full_disk_is_one_sentence(properties: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_self: Disk, effect: ReplaceFile) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", effect.path)
+
+    monkeypatch.setattr(Disk, "replace", full)
+    code, _, complaint = run("format", "-c", properties, "-t", CLUSTER)
+    assert (code, "Traceback" in complaint) == (1, False)
+    assert "No space left on device" in complaint
+    assert "nothing was formatted in" in complaint
+
+
+def test_a_broker_in_zookeeper_mode_needs_no_format(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("broker.id=1\nzookeeper.connect=127.0.0.1:1\nlog.dirs=data\n")
+    code, _, complaint = run("format", "-c", file, "-t", CLUSTER)
+    assert code == 2
+    assert "is not formatted, only started" in complaint

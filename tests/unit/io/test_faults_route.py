@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,21 @@ def test_from_another_machine_there_is_no_such_page_even_with_the_token(tmp_path
 )
 def test_what_counts_as_this_machine(address: str, loopback: bool) -> None:
     assert http._is_loopback(address) is loopback
+
+
+def test_a_token_that_cannot_be_written_is_named_and_not_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_fd: int, _mode: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fchmod", full)
+    with pytest.raises(OSError, match=r"No space left.*faults\.token"):
+        FaultsRoute(FaultScript(), tmp_path, lambda _line: None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_line_says_where_the_token_is(tmp_path: Path) -> None:
+    logs: list[Log] = []
+    FaultsRoute(FaultScript(), tmp_path, logs.append).close()
+    assert logs[0].fields["token"] == str(tmp_path / TOKEN_FILE)
