@@ -7,10 +7,11 @@ batch. It can always be rebuilt.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from typing import Final
 
 from emulator.controller.result import Record
 from emulator.metadata.image import Image
-from emulator.metadata.topics import NO_LEADER, Partition
+from emulator.metadata.topics import NO_LEADER, Partition, Topic
 from wire import records as r
 
 PartitionKey = tuple[bytes, int]
@@ -27,6 +28,49 @@ def collision_key(name: str) -> str:
     return name.replace(".", "_")
 
 
+_BLOCK: Final = 1_024
+"""Partition numbers in one integer of bits; a tree of ZooKeeper may hold any number."""
+
+
+class PartitionSet:
+    """Partitions as bits by topic: a few bytes each, where a set of keys takes a hundred."""
+
+    __slots__ = ("_bits",)
+
+    def __init__(self) -> None:
+        self._bits: dict[bytes | tuple[bytes, int], int] = {}
+        """Bits of the first block by topic id, of further ones by topic id and block."""
+
+    def add(self, topic_id: bytes, number: int) -> None:
+        """Add a partition; nothing changes if it is there."""
+        block, bit = divmod(number, _BLOCK)
+        key = (topic_id, block) if block else topic_id
+        self._bits[key] = self._bits.get(key, 0) | 1 << bit
+
+    def remove(self, topic_id: bytes, number: int) -> None:
+        """Remove a partition that is there.
+
+        Raises:
+            KeyError: it is not.
+        """
+        block, bit = divmod(number, _BLOCK)
+        key = (topic_id, block) if block else topic_id
+        left = self._bits[key] & ~(1 << bit)
+        if left:
+            self._bits[key] = left
+        else:
+            del self._bits[key]
+
+    def __iter__(self) -> Iterator[PartitionKey]:
+        """Those there now; of a topic by number within each block."""
+        for key, bits in tuple(self._bits.items()):
+            topic_id, block = key if isinstance(key, tuple) else (key, 0)
+            first = block * _BLOCK
+            for number in range(bits.bit_length()):
+                if bits >> number & 1:
+                    yield topic_id, first + number
+
+
 class TipIndex:
     """Partitions by broker in ISR and by pending work, topic names by collision key.
 
@@ -35,7 +79,7 @@ class TipIndex:
     """
 
     def __init__(self, image: Image) -> None:
-        self._in_isr: dict[int, dict[PartitionKey, None]] = {}
+        self._in_isr: dict[int, PartitionSet] = {}
         self._leads: dict[int, int] = {}
         self._leaderless: dict[PartitionKey, None] = {}
         self._imbalanced: dict[PartitionKey, None] = {}
@@ -44,34 +88,36 @@ class TipIndex:
         for topic_id, topic in image.topics.items():
             self._names.setdefault(collision_key(topic.name), {})[topic.name] = None
             for partition_id, partition in topic.partitions.items():
-                self._add((topic_id, partition_id), partition)
+                self._add(topic_id, partition_id, partition)
 
     def follow(self, before: Image, after: Image, records: Iterable[Record]) -> None:
         """Update the index for one batch of records that changed ``before`` to ``after``."""
-        partitions: dict[PartitionKey, None] = {}
+        partitions: dict[bytes, dict[int, None]] = {}
         names: dict[str, None] = {}
         for record in records:
             match record:
                 case r.PartitionRecord() | r.PartitionChangeRecord():
-                    partitions[record.topic_id, record.partition_id] = None
+                    partitions.setdefault(record.topic_id, {})[record.partition_id] = None
                 case r.TopicRecord():
                     names[record.name] = None
                 case r.RemoveTopicRecord() if record.topic_id in before.topics:
                     topic = before.topics[record.topic_id]
                     names[topic.name] = None
-                    for partition_id in topic.partitions:
-                        partitions[topic.id, partition_id] = None
+                    partitions.setdefault(topic.id, {}).update(dict.fromkeys(topic.partitions))
                 case _:
                     pass
         for name in names:
             self._name(name, exists=name in after.topic_ids)
-        for key in partitions:
-            self._drop(key, before.partition(*key))
-            self._add(key, after.partition(*key))
+        for topic_id, numbers in partitions.items():
+            old, new = before.topics.get(topic_id), after.topics.get(topic_id)
+            for number in numbers:
+                self._drop(old, number)
+                if new is not None and (partition := new.partitions.get(number)) is not None:
+                    self._add(new.id, number, partition)
 
     def in_isr(self, broker_id: int) -> Iterator[PartitionKey]:
-        """Every partition whose ISR holds the broker."""
-        yield from tuple(self._in_isr.get(broker_id, ()))
+        """Every partition whose ISR holds the broker; those of a topic by number."""
+        return iter(self._in_isr.get(broker_id, _NONE))
 
     def leads(self, broker_id: int) -> bool:
         """Whether the broker leads at least one partition."""
@@ -110,28 +156,34 @@ class TipIndex:
         if not names:
             del self._names[collision_key(name)]
 
-    def _add(self, key: PartitionKey, partition: Partition | None) -> None:
-        if partition is None:
-            return
+    def _add(self, topic_id: bytes, number: int, partition: Partition) -> None:
         for broker_id in partition.isr:
-            self._in_isr.setdefault(broker_id, {})[key] = None
+            held = self._in_isr.get(broker_id)
+            if held is None:
+                held = self._in_isr[broker_id] = PartitionSet()
+            held.add(topic_id, number)
         if partition.leader not in partition.replicas[:1]:
-            self._imbalanced[key] = None
+            self._imbalanced[topic_id, number] = None
         if partition.adding_replicas or partition.removing_replicas:
-            self._reassigning[key] = None
+            self._reassigning[topic_id, number] = None
         if partition.leader == NO_LEADER:
-            self._leaderless[key] = None
+            self._leaderless[topic_id, number] = None
         else:
             self._leads[partition.leader] = self._leads.get(partition.leader, 0) + 1
 
-    def _drop(self, key: PartitionKey, partition: Partition | None) -> None:
-        if partition is None:
+    def _drop(self, topic: Topic | None, number: int) -> None:
+        partition = None if topic is None else topic.partitions.get(number)
+        if topic is None or partition is None:
             return
         for broker_id in partition.isr:
-            self._in_isr.get(broker_id, {}).pop(key, None)
+            self._in_isr[broker_id].remove(topic.id, number)
+        key = topic.id, number
         self._imbalanced.pop(key, None)
         self._reassigning.pop(key, None)
         if partition.leader == NO_LEADER:
             self._leaderless.pop(key, None)
         else:
             self._leads[partition.leader] -= 1
+
+
+_NONE: Final = PartitionSet()

@@ -15,6 +15,7 @@ from emulator.metadata import acls, client_quotas, configs
 from emulator.metadata.acls import Resource
 from emulator.metadata.client_quotas import Entity
 from emulator.metadata.image import Image
+from emulator.metadata.topics import Topic
 from wire import records as r
 
 
@@ -118,6 +119,24 @@ def touch(touched: Touched, image: Image, record: object) -> None:
     collect = _COLLECT.get(type(record))
     if collect is not None:
         collect(touched, image, record)
+
+
+def touch_topic(touched: Touched, topic: Topic, record: object) -> None:
+    """Collect what a record about a topic or partition names, as :func:`touch` does.
+
+    The keys hold the id of the topic, not the equal one that each record brings.
+
+    Args:
+        touched: collects.
+        topic: the one that the record creates or changes.
+        record: one that ``Replayer.of_topic`` has replayed.
+    """
+    touched.topics[topic.id] = topic.name
+    if isinstance(record, r.TopicRecord):
+        touched.created_topics.add(topic.id)
+    else:
+        assert isinstance(record, r.PartitionRecord | r.PartitionChangeRecord)
+        touched.partitions.add((topic.id, record.partition_id))
 
 
 Collect: TypeAlias = Callable[[Touched, Image, Any], None]

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from emulator.metadata.delta import Delta, Touched, touch
+from emulator.metadata.delta import Delta, Touched, touch, touch_topic
 from emulator.metadata.errors import ReplayError
 from emulator.metadata.idle import ChangeCount, IdleOffsets
 from emulator.metadata.image import EMPTY, Image
-from emulator.metadata.replay import replay
+from emulator.metadata.replay import Replayer
 from wire import records as r
 
 
@@ -114,12 +114,16 @@ class History:
         """
         assert records, "a batch holds at least one record"
         self._follows(base_offset)
-        begin, image = self._begin, self._tip
-        segments = [_Segment(base_offset, image, begin, Touched())]
+        begin, replayer = self._begin, Replayer(self._tip)
+        segments = [_Segment(base_offset, self._tip, begin, Touched())]
         for offset, record in enumerate(records, base_offset):
-            if isinstance(record, r.AbortTransactionRecord):
+            topic = replayer.of_topic(record, offset, epoch)
+            if topic is not None:
+                touch_topic(segments[-1].touched, topic, record)
+            elif isinstance(record, r.AbortTransactionRecord):
                 # Keep the offset of this record, not the earlier one: offsets only grow.
-                image = replace(self._opened(begin, offset, record), offset=offset, epoch=epoch)
+                before = self._opened(begin, offset, record)
+                replayer = Replayer(replace(before, offset=offset, epoch=epoch))
                 begin = None
                 segments[-1].touched, segments[-1].aborts = Touched(), True
             elif isinstance(record, r.BeginTransactionRecord):
@@ -129,16 +133,18 @@ class History:
                         f"offset {begin.offset + 1}"
                     )
                 if offset > base_offset:
-                    segments.append(_Segment(offset, image, None, Touched()))
-                begin = image
-                image = replay(image, record, offset, epoch)
+                    segments[-1].image, segments[-1].begin = replayer.image, None
+                    segments.append(_Segment(offset, replayer.image, None, Touched()))
+                begin = replayer.image
+                replayer.other(record, offset, epoch)
             else:
                 if isinstance(record, r.EndTransactionRecord):
                     self._opened(begin, offset, record)
                     begin = None
-                before, image = image, replay(image, record, offset, epoch)
+                before = replayer.image
+                replayer.other(record, offset, epoch)
                 touch(segments[-1].touched, before, record)
-            segments[-1].image, segments[-1].begin = image, begin
+        segments[-1].image, segments[-1].begin = replayer.image, begin
         idle = all(isinstance(record, r.NoOpRecord) for record in records)
         return Replayed(self._tip, tuple(segments), idle)
 

@@ -68,6 +68,37 @@ class PMap(Mapping[K, V]):
         lows.insert(at + 1, keys[cut])
         return self._built(chunks, lows, self._size + 1)
 
+    def update(self, entries: Mapping[K, V]) -> PMap[K, V]:
+        """Return this map with all these entries; each part is copied once.
+
+        >>> list(PMap({"b": 1, "d": 2}).update({"a": 0, "d": 3}).items())
+        [('a', 0), ('b', 1), ('d', 3)]
+        """
+        if not entries:
+            return self
+        if len(entries) == 1:
+            return self.set(*next(iter(entries.items())))
+        parts: dict[int, dict[K, V]] = {}
+        for key, value in entries.items():
+            at = _bisect_right(self._lows, key, 1) - 1
+            part = parts.get(at)
+            if part is None:
+                part = parts[at] = self._chunks[at].copy()
+            part[key] = value
+        chunks, lows = self._chunks.copy(), self._lows.copy()
+        size = self._size
+        for at in sorted(parts, reverse=True):
+            part = parts[at]
+            size += len(part) - len(chunks[at])
+            if len(part) <= CHUNK:
+                chunks[at] = part
+                continue
+            keys = sorted(cast("Iterable[Any]", part))
+            cuts = [keys[low : low + CHUNK] for low in range(0, len(keys), CHUNK)]
+            chunks[at : at + 1] = [{key: part[key] for key in cut} for cut in cuts]
+            lows[at + 1 : at + 1] = [cut[0] for cut in cuts[1:]]
+        return self._built(chunks, lows, size)
+
     def delete(self, key: K) -> PMap[K, V]:
         """Return this map without ``key``.
 

@@ -19,10 +19,10 @@ from emulator.metadata import (
     migration_state,
     producer_ids,
     scram,
-    topics,
 )
 from emulator.metadata.errors import ReplayError
 from emulator.metadata.image import Image
+from emulator.metadata.topic_changes import TopicChanges
 from emulator.metadata.topics import Topic
 from wire import records as r
 from wire.text import uuid_text
@@ -59,34 +59,56 @@ def replay(image: Image, record: object, offset: int, epoch: int) -> Image:
         raise ReplayError(f"offset {offset}: {name}: {error}") from None
 
 
-def _topic(image: Image, record: r.TopicRecord) -> Image:
-    if record.name in image.topic_ids:
-        held = uuid_text(image.topic_ids[record.name])
-        raise ReplayError(f"topic {record.name} exists with id {held}")
-    if record.topic_id in image.topics:
-        raise ReplayError(f"topic id {uuid_text(record.topic_id)} exists under another name")
-    return replace(
-        image,
-        topics=image.topics.set(record.topic_id, Topic(record.name, record.topic_id)),
-        topic_ids=image.topic_ids.set(record.name, record.topic_id),
-    )
+class Replayer:
+    """Replays records one after the other; an image is made only where one is asked for.
+
+    Of a run of records about topics and partitions, none but the last needs one.
+    """
+
+    def __init__(self, image: Image) -> None:
+        self._image = image
+        self._changes: TopicChanges | None = None
+        self._last = (image.offset, image.epoch)
+
+    @property
+    def image(self) -> Image:
+        """All records replayed so far."""
+        if self._changes is not None:
+            self._image = self._changes.applied(*self._last)
+            self._changes = None
+        return self._image
+
+    def of_topic(self, record: object, offset: int, epoch: int) -> Topic | None:
+        """Replay a record that creates or changes a topic or partition, and return its topic.
+
+        None: it is another record, and nothing was done. The partitions in the topic need not be
+        the newest.
+
+        Raises:
+            ReplayError: as :func:`replay`.
+        """
+        changes = self._changes or TopicChanges(self._image)
+        try:
+            topic = changes.replay(record)
+        except ReplayError as error:
+            raise ReplayError(f"offset {offset}: {type(record).__name__}: {error}") from None
+        if topic is not None:
+            self._changes, self._last = changes, (offset, epoch)
+        return topic
+
+    def other(self, record: object, offset: int, epoch: int) -> None:
+        """Replay any other record.
+
+        Raises:
+            ReplayError: as :func:`replay`.
+        """
+        self._image = replay(self.image, record, offset, epoch)
 
 
-def _partition(image: Image, record: r.PartitionRecord) -> Image:
-    topic = _known(image, record.topic_id)
-    new = topics.new_partition(record)
-    after = topics.with_partition(topic, record.partition_id, new)
-    return replace(image, topics=image.topics.set(topic.id, after))
-
-
-def _partition_change(image: Image, record: r.PartitionChangeRecord) -> Image:
-    topic = _known(image, record.topic_id)
-    before = topic.partitions.get(record.partition_id)
-    if before is None:
-        raise ReplayError(f"topic {topic.name} has no partition {record.partition_id}")
-    changed = topics.changed_partition(before, record)
-    after = topics.with_partition(topic, record.partition_id, changed)
-    return replace(image, topics=image.topics.set(topic.id, after))
+def _of_topics(image: Image, record: object) -> Image:
+    changes = TopicChanges(image)
+    changes.replay(record)
+    return changes.applied(image.offset, image.epoch)
 
 
 def _remove_topic(image: Image, record: r.RemoveTopicRecord) -> Image:
@@ -188,9 +210,9 @@ def _abort(_image: Image, _record: r.AbortTransactionRecord) -> Image:
 
 _APPLY: Final[Mapping[type, Apply]] = MappingProxyType(
     {
-        r.TopicRecord: _topic,
-        r.PartitionRecord: _partition,
-        r.PartitionChangeRecord: _partition_change,
+        r.TopicRecord: _of_topics,
+        r.PartitionRecord: _of_topics,
+        r.PartitionChangeRecord: _of_topics,
         r.RemoveTopicRecord: _remove_topic,
         r.RegisterBrokerRecord: _register_broker,
         r.UnregisterBrokerRecord: _unregister_broker,

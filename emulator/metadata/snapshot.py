@@ -15,7 +15,7 @@ from emulator.metadata.metadata_version import (
     MetadataVersion,
 )
 from emulator.metadata.producer_ids import ProducerIds
-from emulator.metadata.replay import replay
+from emulator.metadata.replay import Replayer
 from emulator.metadata.topics import MIGRATING, RECOVERED, Partition, Topic
 from wire import records as r
 
@@ -49,12 +49,14 @@ def from_records(records: Iterable[object], offset: int, epoch: int) -> Image:
     Raises:
         ReplayError: a record does not fit, or belongs to a transaction.
     """
-    image = Image(offset, epoch)
+    replayer = Replayer(Image(offset, epoch))
     for record in records:
+        if replayer.of_topic(record, offset, epoch) is not None:
+            continue
         if isinstance(record, r.BeginTransactionRecord | r.EndTransactionRecord):
             raise ReplayError(f"{type(record).__name__} cannot appear within a snapshot")
-        image = replay(image, record, offset, epoch)
-    return image
+        replayer.other(record, offset, epoch)
+    return replayer.image
 
 
 def _records(image: Image, version: MetadataVersion) -> Iterator[object]:

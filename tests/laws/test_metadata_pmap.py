@@ -32,3 +32,22 @@ def test_it_is_a_sorted_dict_whose_older_versions_stay(
             ]
             assert one == PMap(model)
             assert (one == versions[-1][0]) is (model == versions[-1][1])
+
+
+@settings(deadline=None)
+@given(st.lists(st.dictionaries(st.integers(0, 60), st.integers(0, 2), max_size=30), max_size=6))
+def test_many_entries_at_once_are_as_one_after_the_other(parts: list[dict[int, int]]) -> None:
+    with mock.patch.object(pmap, "CHUNK", 4):
+        versions = [(PMap[int, int](), dict[int, int]())]
+        for part in parts:
+            one, model = versions[-1]
+            versions.append((one.update(part), {**model, **part}))
+        for one, model in versions:
+            assert list(one.items()) == sorted(model.items())
+            assert len(one) == len(model)
+            assert one == PMap(model)
+            for key in range(61):
+                assert one.get(key) == model.get(key)
+                assert (key in one) is (key in model)
+            if model:
+                assert one.delete(max(model)) == {k: v for k, v in model.items() if k < max(model)}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.controller.index import TipIndex
+from emulator.controller.index import PartitionSet, TipIndex
 from emulator.metadata.history import History
 from emulator.metadata.image import Image
 from tests.unit.controller.world import partition, topic, uuid
@@ -76,3 +78,20 @@ def test_following_is_rebuilding(data: st.DataObject) -> None:
         offset += len(records)
         index.follow(before, history.tip, records)
         assert contents(index) == contents(TipIndex(history.tip))
+
+
+@given(st.lists(st.tuples(st.sampled_from([b"a", b"b"]), st.integers(0, 5_000)), max_size=40))
+def test_partitions_of_any_number_are_held_as_bits(keys: list[tuple[bytes, int]]) -> None:
+    """ZooKeeper may hold a partition of any number: 2^31 - 1 takes no more than another."""
+    held, model = PartitionSet(), dict.fromkeys(keys)
+    for topic_id, number in [*model, (b"c", 2**31 - 1)]:
+        held.add(topic_id, number)
+    assert sorted(held) == [*sorted(model), (b"c", 2**31 - 1)]
+    assert sum(map(sys.getsizeof, held._bits.values())) <= 200 * (len(model) + 1)
+    for key in keys[::2]:
+        if key in model:
+            held.remove(*key)
+            del model[key]
+    assert sorted(held) == [*sorted(model), (b"c", 2**31 - 1)]
+    with pytest.raises(KeyError):
+        held.remove(b"d", 0)
