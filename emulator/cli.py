@@ -6,67 +6,94 @@ failed, 2 the command line or the configuration is wrong, or the input cannot be
 
 from __future__ import annotations
 
+import importlib
 import logging
 import sys
 import threading
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Final
 from warnings import filterwarnings
 
 import typer
 
-from emulator.commands import log_dump
-from emulator.commands.analyze import analyze
-from emulator.commands.bench import compare as bench_compare
-from emulator.commands.bench import run as bench_run
-from emulator.commands.broker import broker
-from emulator.commands.controller import controller
-from emulator.commands.demo import demo
-from emulator.commands.elect_leaders.command import elect_leaders
-from emulator.commands.fleet import fleet
-from emulator.commands.format import format_command
-from emulator.commands.load import load
-from emulator.commands.plan.command import plan
-from emulator.commands.preflight.command import preflight
-from emulator.commands.simulate import simulate
-from emulator.commands.status import status
-from emulator.commands.wire_record import record
-from emulator.commands.zk import diff as zk_diff
-from emulator.commands.zk import dump as zk_dump
-from emulator.commands.zk import start as zk_start
-from wire.cli import app as wire_app
-
-app = typer.Typer(
-    name="kraft-bridge",
-    help="Rehearse a Kafka migration from ZooKeeper to KRaft with your real brokers.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+VERBS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "format": "emulator.commands.format:format_command",
+        "controller": "emulator.commands.controller:controller",
+        "broker": "emulator.commands.broker:broker",
+        "fleet": "emulator.commands.fleet:fleet",
+        "load": "emulator.commands.load:load",
+        "status": "emulator.commands.status:status",
+        "preflight": "emulator.commands.preflight.command:preflight",
+        "plan": "emulator.commands.plan.command:plan",
+        "elect-leaders": "emulator.commands.elect_leaders.command:elect_leaders",
+        "demo": "emulator.commands.demo:demo",
+        "analyze": "emulator.commands.analyze:analyze",
+        "simulate": "emulator.commands.simulate:simulate",
+        "bench run": "emulator.commands.bench.run:run",
+        "bench compare": "emulator.commands.bench.compare:compare",
+        "zk start": "emulator.commands.zk.start:start",
+        "zk dump": "emulator.commands.zk.dump:dump",
+        "zk diff": "emulator.commands.zk.diff:diff",
+        "log dump": "emulator.commands.log_dump:dump",
+        "wire": "wire.cli:app",
+        "wire record": "emulator.commands.wire_record:record",
+    }
 )
-app.command(name="format")(format_command)
-app.command()(controller)
-app.command()(broker)
-app.command()(fleet)
-app.command()(load)
-app.command()(status)
-app.command()(preflight)
-app.command()(plan)
-app.command(name="elect-leaders")(elect_leaders)
-app.command()(demo)
-app.command()(analyze)
-app.command()(simulate)
-bench_app = typer.Typer(help="Scenarios on several controllers, side by side.")
-bench_app.command(name="run")(bench_run.run)
-bench_app.command(name="compare")(bench_compare.compare)
-app.add_typer(bench_app, name="bench")
-zk_app = typer.Typer(help="ZooKeeper: start one, dump a tree, compare it with a controller.")
-zk_app.command(name="start")(zk_start.start)
-zk_app.command(name="dump")(zk_dump.dump)
-zk_app.command(name="diff")(zk_diff.diff)
-app.add_typer(zk_app, name="zk")
-log_app = typer.Typer(help="The metadata log.")
-log_app.command(name="dump")(log_dump.dump)
-app.add_typer(log_app, name="log")
-wire_app.command()(record)
-app.add_typer(wire_app, name="wire", help="Kafka's messages: show one, record and check frames.")
+"""Each verb and where its function is; imported only when it is asked for, as some import much."""
+_GROUPS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "bench": "Scenarios on several controllers, side by side.",
+        "zk": "ZooKeeper: start one, dump a tree, compare it with a controller.",
+        "log": "The metadata log.",
+        "wire": "Kafka's messages: show one, record and check frames.",
+    }
+)
+
+
+def app_of(asked: str) -> typer.Typer:
+    """The program with the verb or the group of that name only; with all if there is none."""
+    app = typer.Typer(
+        name="kraft-bridge",
+        help="Rehearse a Kafka migration from ZooKeeper to KRaft with your real brokers.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    if asked not in {verb.split()[0] for verb in VERBS}:
+        asked = ""
+    else:
+        # With one verb alone, typer would take its name for an argument.
+        app.callback()(lambda: None)
+    groups: dict[str, typer.Typer] = {}
+    for verb, where in VERBS.items():
+        first, _, second = verb.partition(" ")
+        if asked in {"", first}:
+            module, _, name = where.partition(":")
+            found = getattr(importlib.import_module(module), name)
+            if isinstance(found, typer.Typer):
+                groups[first] = found
+            elif second:
+                groups.setdefault(first, typer.Typer()).command(name=second)(found)
+            else:
+                app.command(name=verb)(found)
+    for name, group in groups.items():
+        app.add_typer(group, name=name, help=_GROUPS[name])
+    return app
+
+
+@cache
+def _whole() -> typer.Typer:
+    return app_of("")
+
+
+def __getattr__(name: str) -> typer.Typer:
+    """``app``: the program with all verbs, for tests and the documentation."""
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _whole()
 
 
 def main() -> None:
@@ -77,7 +104,7 @@ def main() -> None:
     logging.getLogger("kazoo").addHandler(logging.NullHandler())
     filterwarnings("ignore", "No chroot path exists", UserWarning)
     threading.excepthook = _thread_died
-    app()
+    app_of(sys.argv[1] if len(sys.argv) > 1 else "")()
 
 
 def _thread_died(died: threading.ExceptHookArgs) -> None:

@@ -8,6 +8,7 @@ a connection, and the CPU used until then.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import time
 from collections.abc import Callable
@@ -104,11 +105,16 @@ def starts(
 ) -> list[StartRow]:
     """Make partitions, then stop in order and start, several times.
 
+    The byte code of the program is cached in the folder, as it is in an installed package; the
+    first start, which writes it, does not count.
+
     Raises:
         RpcRefusedError: a topic was refused.
         ProcessError: the controller did not start.
     """
     rows: list[StartRow] = []
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = str(folder / "byte-code")
     server = made(OURS, folder)
     with contextlib.ExitStack() as stack:
         stack.callback(server.kill)
