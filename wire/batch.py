@@ -251,6 +251,11 @@ class _Records:
         if position < self.end and (byte := self.data[position]) < 128:
             self.position = position + 1
             return byte >> 1 ^ -(byte & 1)
+        if position + 1 < self.end and (last := self.data[position + 1]) < 128:
+            # Two bytes: the size of nearly every record, and its place in a batch.
+            self.position = position + 2
+            value = byte & 127 | last << 7
+            return value >> 1 ^ -(value & 1)
         return self.long_varint()
 
     def long_varint(self) -> int:
@@ -271,6 +276,8 @@ def _signed_varint(value: int) -> bytes:
     value = value << 1 ^ value >> 63
     if value < 128:
         return bytes((value,))
+    if value < 16_384:
+        return bytes((value & 127 | 128, value >> 7))
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)

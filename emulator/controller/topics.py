@@ -68,65 +68,85 @@ def replica_list_error(image: Image, replicas: Sequence[int]) -> ApiError | None
     return None if why is None else ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
 
 
-def assignment_error(
-    image: Image, partition_id: int, replicas: Sequence[int], replication_factor: int | None
-) -> ApiError | None:
-    """Why the replica list of a new partition is refused; None if it is not.
+class NewPartitions:
+    """Checks replica lists and makes the records of new partitions, for one request.
+
+    What depends on the list alone is found once for each list; a large topic has few of them.
 
     Args:
         image: has the registered brokers.
-        partition_id: used in the text only.
-        replicas: broker ids, preferred leader first.
-        replication_factor: that of the earlier partitions, None for the first.
-
-    Source: ReplicationControlManager.validateManualPartitionAssignment, Kafka 3.9.
     """
-    error = replica_list_error(image, replicas)
-    if error is not None:
-        return error
-    why = None
-    if replication_factor is not None and len(replicas) != replication_factor:
-        why = (
-            f"The manual partition assignment includes a partition with {len(replicas)} "
-            "replica(s), but this is not consistent with previous partitions, which have "
-            f"{replication_factor} replica(s)."
+
+    def __init__(self, image: Image) -> None:
+        self._image = image
+        self._errors: dict[tuple[int, ...], ApiError | None] = {}
+        self._placed: dict[tuple[int, ...], tuple[tuple[int, ...], tuple[bytes, ...]]] = {}
+        """Replicas -> ISR and directories."""
+
+    def error(
+        self, partition_id: int, replicas: Sequence[int], replication_factor: int | None
+    ) -> ApiError | None:
+        """Why the replica list of a new partition is refused; None if it is not.
+
+        Args:
+            partition_id: used in the text only.
+            replicas: broker ids, preferred leader first.
+            replication_factor: that of the earlier partitions, None for the first.
+
+        Source: ReplicationControlManager.validateManualPartitionAssignment, Kafka 3.9.
+        """
+        key = tuple(replicas)
+        if key not in self._errors:
+            self._errors[key] = replica_list_error(self._image, replicas)
+        error = self._errors[key]
+        if error is not None:
+            return error
+        why = None
+        if replication_factor is not None and len(replicas) != replication_factor:
+            why = (
+                f"The manual partition assignment includes a partition with {len(replicas)} "
+                "replica(s), but this is not consistent with previous partitions, which have "
+                f"{replication_factor} replica(s)."
+            )
+        elif not self._on(key)[0]:
+            why = (
+                "All brokers specified in the manual partition assignment for partition "
+                f"{partition_id} are fenced or in controlled shutdown."
+            )
+        return None if why is None else ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
+
+    def record(
+        self, topic_id: bytes, partition_id: int, replicas: Sequence[int]
+    ) -> r.PartitionRecord | None:
+        """A new partition led by its first active replica; None if no replica is active.
+
+        Inactive replicas stay in the assignment and out of the ISR.
+        """
+        key = tuple(replicas)
+        isr, directories = self._on(key)
+        if not isr:
+            return None
+        return r.PartitionRecord(
+            partition_id=partition_id,
+            topic_id=topic_id,
+            replicas=key,
+            isr=isr,
+            leader=isr[0],
+            leader_recovery_state=RECOVERED,
+            leader_epoch=0,
+            partition_epoch=0,
+            directories=directories,
         )
-    elif not any(image.brokers[replica].active for replica in replicas):
-        why = (
-            "All brokers specified in the manual partition assignment for partition "
-            f"{partition_id} are fenced or in controlled shutdown."
-        )
-    return None if why is None else ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
 
+    def _on(self, replicas: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[bytes, ...]]:
+        found = self._placed.get(replicas)
+        if found is None:
+            found = self._placed[replicas] = self._found(replicas)
+        return found
 
-def partition_record(
-    image: Image, topic_id: bytes, partition_id: int, replicas: Sequence[int]
-) -> r.PartitionRecord | None:
-    """A new partition led by its first active replica; None if no replica is active.
-
-    Inactive replicas stay in the assignment and out of the ISR.
-    """
-    brokers = [image.brokers.get(replica) for replica in replicas]
-    isr = tuple(
-        [
-            replica
-            for replica, broker in zip(replicas, brokers, strict=True)
-            if broker is not None and broker.active
-        ]
-    )
-    if not isr:
-        return None
-    directories: tuple[bytes, ...] = ()
-    if image.metadata_version.supports(Feature.DIRECTORIES):
-        directories = tuple([directory_on(broker) for broker in brokers])
-    return r.PartitionRecord(
-        partition_id=partition_id,
-        topic_id=topic_id,
-        replicas=tuple(replicas),
-        isr=isr,
-        leader=isr[0],
-        leader_recovery_state=RECOVERED,
-        leader_epoch=0,
-        partition_epoch=0,
-        directories=directories,
-    )
+    def _found(self, replicas: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[bytes, ...]]:
+        brokers = [self._image.brokers.get(replica) for replica in replicas]
+        active = [broker.id for broker in brokers if broker is not None and broker.active]
+        if not self._image.metadata_version.supports(Feature.DIRECTORIES):
+            return tuple(active), ()
+        return tuple(active), tuple([directory_on(broker) for broker in brokers])

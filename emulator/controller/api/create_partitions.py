@@ -22,7 +22,7 @@ from emulator.controller.placement import PlacementError, place, usable_brokers
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
 from emulator.controller.storable import Room
-from emulator.controller.topics import assignment_error, partition_record
+from emulator.controller.topics import NewPartitions
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Topic, first_gap
@@ -134,12 +134,13 @@ def _grow(
 def _manual(
     image: Image, topic: Topic, assignments: list[Assignment]
 ) -> list[r.PartitionRecord] | ApiError:
+    new = NewPartitions(image)
     partitions = []
     for index, assignment in enumerate(assignments, len(topic.partitions)):
-        error = assignment_error(image, index, assignment.broker_ids, _replication_factor(topic))
+        error = new.error(index, assignment.broker_ids, _replication_factor(topic))
         if error is not None:
             return error
-        record = partition_record(image, topic.id, index, assignment.broker_ids)
+        record = new.record(topic.id, index, assignment.broker_ids)
         assert record is not None, "an accepted assignment has an active replica"
         partitions.append(record)
     return partitions
@@ -154,9 +155,10 @@ def _automatic(
         placed = place(usable_brokers(image, ctx), count, factor, ctx.rng)
     except PlacementError as refusal:
         return ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, f"{failed}{refusal}")
+    new = NewPartitions(image)
     partitions = []
     for index, replicas in enumerate(placed, len(topic.partitions)):
-        record = partition_record(image, topic.id, index, replicas)
+        record = new.record(topic.id, index, replicas)
         if record is None:
             text = f"{failed}All brokers are currently fenced or in controlled shutdown."
             return ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, text)

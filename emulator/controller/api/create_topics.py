@@ -27,9 +27,8 @@ from emulator.controller.result import ApiError, Record, Result
 from emulator.controller.storable import Room
 from emulator.controller.topics import (
     METADATA_TOPIC,
-    assignment_error,
+    NewPartitions,
     name_error,
-    partition_record,
 )
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.configs import TOPIC
@@ -61,6 +60,7 @@ def create_topics(image: Image, request: m.CreateTopicsRequest, ctx: Context) ->
     answers: list[Answer] = []
     records: list[Record] = []
     new_names: dict[str, str] = {}
+    new = NewPartitions(image)
     any_topic = ctx.allowed(image, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
     for wanted in request.topics:
         if times[wanted.name] > 1:
@@ -69,7 +69,7 @@ def create_topics(image: Image, request: m.CreateTopicsRequest, ctx: Context) ->
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             answers.append(_error(wanted.name, ApiError(code, "Authorization failed.")))
             continue
-        created = _create(image, wanted, ctx, new_names)
+        created = _create(image, wanted, ctx, new_names, new)
         if isinstance(created, ApiError):
             answers.append(_error(wanted.name, created))
         else:
@@ -97,7 +97,7 @@ def _count(wanted: Wanted, ctx: Context) -> int:
 
 
 def _create(
-    image: Image, wanted: Wanted, ctx: Context, new_names: dict[str, str]
+    image: Image, wanted: Wanted, ctx: Context, new_names: dict[str, str], new: NewPartitions
 ) -> tuple[Answer, list[Record]] | ApiError:
     error = _check_name(image, wanted.name, ctx, new_names)
     if error is not None:
@@ -117,9 +117,9 @@ def _create(
     while topic_id in image.topics:
         topic_id = ctx.random_uuid()
     partitions = (
-        _manual(image, wanted, topic_id)
+        _manual(new, wanted, topic_id)
         if wanted.assignments
-        else _automatic(image, wanted, topic_id, ctx)
+        else _automatic(image, new, wanted, topic_id, ctx)
     )
     if isinstance(partitions, ApiError):
         return partitions
@@ -159,7 +159,9 @@ def _check_name(
     return None
 
 
-def _manual(image: Image, wanted: Wanted, topic_id: bytes) -> list[r.PartitionRecord] | ApiError:
+def _manual(
+    new: NewPartitions, wanted: Wanted, topic_id: bytes
+) -> list[r.PartitionRecord] | ApiError:
     given = "A manual partition assignment was specified, but"
     if wanted.replication_factor != FROM_CONTROLLER:
         return ApiError(ErrorCode.INVALID_REQUEST, f"{given} replication factor was not set to -1.")
@@ -172,11 +174,11 @@ def _manual(image: Image, wanted: Wanted, topic_id: bytes) -> list[r.PartitionRe
         if index in partitions:
             text = f"Found multiple manual partition assignments for partition {index}"
             return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
-        error = assignment_error(image, index, assignment.broker_ids, replication_factor)
+        error = new.error(index, assignment.broker_ids, replication_factor)
         if error is not None:
             return error
         replication_factor = len(assignment.broker_ids)
-        record = partition_record(image, topic_id, index, assignment.broker_ids)
+        record = new.record(topic_id, index, assignment.broker_ids)
         assert record is not None, "an accepted assignment has an active replica"
         partitions[index] = record
     if sorted(partitions) != list(range(len(partitions))):
@@ -188,7 +190,7 @@ def _manual(image: Image, wanted: Wanted, topic_id: bytes) -> list[r.PartitionRe
 
 
 def _automatic(
-    image: Image, wanted: Wanted, topic_id: bytes, ctx: Context
+    image: Image, new: NewPartitions, wanted: Wanted, topic_id: bytes, ctx: Context
 ) -> list[r.PartitionRecord] | ApiError:
     if wanted.replication_factor < FROM_CONTROLLER or wanted.replication_factor == 0:
         return ApiError(
@@ -210,7 +212,7 @@ def _automatic(
         return ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, f"{failed}{refusal}")
     partitions = []
     for index, replicas in enumerate(placed):
-        record = partition_record(image, topic_id, index, replicas)
+        record = new.record(topic_id, index, replicas)
         if record is None:
             text = f"{failed}All brokers are currently fenced or in controlled shutdown."
             return ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, text)
