@@ -79,4 +79,6 @@ def kraft_cluster(
     It works in coroutines too: its nodes do not run on the loop of the test.
     """
     marker = request.node.get_closest_marker(MARKER)
+    if marker is not None and marker.args:
+        pytest.fail(f"{MARKER} takes arguments by name, such as brokers=3, not {marker.args[0]!r}")
     return kraft_clusters(**(marker.kwargs if marker else {}))

@@ -69,6 +69,22 @@ def test_mistyped(kraft_cluster):
     assert "unexpected keyword argument 'colour'" in said
 
 
+def test_an_argument_of_the_marker_without_a_name_is_refused(tmp_path: Path) -> None:
+    """It was ignored: the test ran on a cluster without brokers."""
+    code, said = run(
+        tmp_path,
+        """
+import pytest
+
+@pytest.mark.kraft_cluster(3)
+def test_positional(kraft_cluster):
+    pass
+""",
+    )
+    assert code == 1
+    assert "kraft_cluster takes arguments by name, such as brokers=3, not 3" in said
+
+
 def test_a_test_whose_fault_never_fired_fails(tmp_path: Path) -> None:
     code, said = run(
         tmp_path,
