@@ -114,7 +114,7 @@ def test_a_copy_ends_though_somebody_deletes_controller_meanwhile(simulate):
 def test_a_paused_controller_does_not_claim_because_somebody_deleted_controller(simulate):
     """An older KRaft epoch claimed after a newer one, as long as nothing had been copied."""
     story = Scenario(
-        faults=("controller-pause@WAIT_FOR_BROKERS", "controller-deleted@ZK_MIGRATION"),
+        faults=("controller-pause@BECOME_CONTROLLER", "controller-deleted@ZK_MIGRATION"),
         topics=8,
         batch_size=1,
         changes=3,
