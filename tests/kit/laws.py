@@ -15,7 +15,7 @@ def load_profile() -> None:
     """Register the profiles and load the one asked for.
 
     Raises:
-        KeyError: there is no such profile.
+        hypothesis.errors.InvalidArgument: there is no such profile.
     """
     # Deadlines measure the machine, which other work shares; the time limit is pytest's.
     for name, factor in FACTORS.items():
