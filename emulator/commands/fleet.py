@@ -98,7 +98,7 @@ def fleet(  # noqa: PLR0917  # one option each
     from emulator.io.fleet.settings import FleetSettings
 
     waves = _waves(wave or [])
-    _check(controller, zookeeper, release, waves)
+    _check(controller, zookeeper, release, waves, seconds)
     _descriptors(brokers)
     extra = _extra(overrides or [])
     if zookeeper is None:
@@ -221,6 +221,7 @@ def _check(
     zookeeper: str | None,
     release: str,
     waves: tuple[Wave, ...],
+    seconds: float,
 ) -> None:
     from emulator.io.fleet.waves import WaveKind
 
@@ -228,6 +229,10 @@ def _check(
         raise fail("--controller (KRaft mode), --zookeeper (ZooKeeper mode) or both (migration)", 2)
     if release not in RELEASES:
         raise fail(f"--release is one of {', '.join(RELEASES)}, not {release}", 2)
+    late = [one for one in waves if one.at_s > seconds]
+    if late:
+        wave = late[0]
+        raise fail(f"--wave {wave.kind.value}@{wave.at_s:g} is after --seconds {seconds:g}", 2)
     if controller is None and any(one.kind is WaveKind.ROLL for one in waves):
         raise fail("a roll to KRaft mode needs --controller", 2)
 

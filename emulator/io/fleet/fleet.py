@@ -238,8 +238,8 @@ class BrokerFleet:
         self._results.note_isr(broker_id, change, self._clock)
 
     async def _watch(self) -> None:
-        """Say the progress, and notice when the loop is late."""
-        told_ns = self._clock.now_ns()
+        """Say how many run when that has changed, and notice when the loop is late."""
+        told_ns, told = self._clock.now_ns(), -1
         while True:
             before_ns = self._clock.now_ns()
             await asyncio.sleep(0.01)
@@ -250,7 +250,9 @@ class BrokerFleet:
             if now_ns - told_ns > 2e9:
                 told_ns = now_ns
                 running = sum(member.running for member in self.members)
-                self._say(f"{running} of {len(self.members)} brokers run")
+                if running != told:
+                    told = running
+                    self._say(f"{running} of {len(self.members)} brokers run")
                 self._results.flush()
 
     # ---------------------------------------------------------------- helpers

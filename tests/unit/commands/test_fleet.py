@@ -37,6 +37,10 @@ def fleet(*arguments: str) -> Any:
         (["--brokers", "2", "--controller", "h:1", "-X", "nothing"], "key=value"),
         (["--brokers", "2", "--controller", "h:1", "-X", "=value"], "key=value"),
         (
+            ["--brokers", "2", "--controller", "h:1", "--wave", "restart@100", "--seconds", "1"],
+            "--wave restart@100 is after --seconds 1",
+        ),
+        (
             ["--brokers", "2", "--zookeeper", "127.0.0.1:1", "--wave", "roll@1"],
             "needs --controller",
         ),
