@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from emulator.controller import batches, forwarding
+from emulator.controller.heartbeats import Heartbeats
+from emulator.metadata.image import Image
+from emulator.metadata.pmap import PMap
 from emulator.net import accepted
 from emulator.node import tracing
 from emulator.seam import Accepted, Event, Received, Send, Synced, SyncFile
@@ -127,3 +130,43 @@ def test_turns_of_a_request(peers: Peers) -> None:
 def due(peers: Peers) -> bool:
     deadline_ms = peers.node.deadline_ms
     return deadline_ms is not None and deadline_ms <= peers.now_ms
+
+
+def test_a_heartbeat_does_not_look_at_all_brokers(
+    peers: Peers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the others have applied counts in a controlled shutdown only."""
+    looked: list[int] = []
+    real = Heartbeats.lowest_active_offset
+
+    def lowest(self: Heartbeats, image: Image) -> int:
+        looked.append(1)
+        return real(self, image)
+
+    monkeypatch.setattr(Heartbeats, "lowest_active_offset", lowest)
+    epoch = peers.image.brokers[1].epoch
+    beat = m.BrokerHeartbeatRequest(broker_id=1, broker_epoch=epoch, current_metadata_offset=epoch)
+    assert not peers.ask(beat, 63, 1).is_fenced
+    assert not looked
+    beat.want_shut_down = True
+    for _ in range(2):
+        assert not peers.ask(beat, 63, 1).should_shut_down
+    assert looked
+
+
+def test_maps_made_for_a_large_topic(peers: Peers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch makes one image, however many partitions it has."""
+    counts = []
+    for name, partitions in (("small", 10), ("large", 1_000)):
+        made: list[int] = []
+        real = PMap._built.__func__  # type: ignore[attr-defined]
+
+        def built(*parts: Any, real: Any = real, made: list[int] = made) -> Any:
+            made.append(1)
+            return real(*parts)
+
+        monkeypatch.setattr(PMap, "_built", classmethod(built))
+        assert peers.ask(create(name, partitions, 2), 19, 7).topics[0].error_code == 0
+        monkeypatch.undo()
+        counts.append(len(made))
+    assert counts[0] == counts[1]
