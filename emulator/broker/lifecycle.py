@@ -43,6 +43,10 @@ HINTS: Final[Mapping[int, str]] = MappingProxyType(
         ErrorCode.INCONSISTENT_CLUSTER_ID: (
             "cluster.id in meta.properties is not that of the controller's cluster"
         ),
+        ErrorCode.INVALID_REGISTRATION: (
+            "in a migration inter.broker.listener.name of the controller must be a listener of "
+            "this broker; directory.id of a log folder must not be that of another one"
+        ),
         ErrorCode.UNSUPPORTED_VERSION: (
             "the controller's metadata.version is not one of this release (kraftbridge.release), "
             "or in a migration not that of inter.broker.protocol.version"

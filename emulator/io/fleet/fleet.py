@@ -162,9 +162,9 @@ class BrokerFleet:
             try:
                 partitions = self._plan.partitions
                 await asyncio.to_thread(self._create, port, names, partitions, replicas)
-            except NoControllerYetError:
+            except NoControllerYetError as error:
                 if self._clock.now_ns() > end_ns:
-                    raise
+                    raise FleetError(f"{error}{_warned(self.members[0])}") from error
                 await asyncio.sleep(1)
             else:
                 return
@@ -291,13 +291,18 @@ class BrokerFleet:
                     f"{dead[0].broker_id}: {why}"
                 )
             if self._clock.now_ns() > end_ns:
-                warnings = missing[0].totals()[1]
-                said = f": {max(warnings, key=warnings.__getitem__)}" if warnings else ""
+                first = missing[0]
                 raise FleetError(
                     f"{len(missing)} of {len(self.members)} brokers do not {what} after "
-                    f"{math.ceil(patience_s)} s, the first is {missing[0].broker_id}{said}"
+                    f"{math.ceil(patience_s)} s, the first is {first.broker_id}{_warned(first)}"
                 )
             await asyncio.sleep(LOOK_S)
+
+
+def _warned(member: FleetMember) -> str:
+    """What a broker was told most often, to be appended."""
+    warnings = member.totals()[1]
+    return f": {max(warnings, key=warnings.__getitem__)}" if warnings else ""
 
 
 def _knows(member: FleetMember, topic: str) -> bool:

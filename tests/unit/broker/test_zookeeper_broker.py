@@ -402,3 +402,12 @@ def test_who_rules_in_zookeeper_is_logged() -> None:
     stage.zookeeper.write(Create("/controller", controller.encode(3000, 4, 5)))
     told = [log.fields for log in stage.parties[1].logs if log.event == "controller in zookeeper"]
     assert {"broker_id": 3000, "kraft_epoch": 4} in told
+
+
+def test_that_there_is_no_controller_is_said_at_the_start() -> None:
+    stage = ZooKeeperStage()
+    stage.running(1)
+    stage.joined.wait(1_000)
+    (said,) = [log for log in stage.parties[1].logs if log.event == "controller in zookeeper"]
+    assert said.fields["broker_id"] == -1
+    assert said.fields["note"] == "this broker never becomes a ZooKeeper controller"

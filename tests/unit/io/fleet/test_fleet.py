@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,10 +28,17 @@ FAST = {"broker.heartbeat.interval.ms": "100"}
 class Ran:
     """A fleet that has run, and what it left."""
 
-    def __init__(self, plan: FleetPlan, controller: str, cluster_id: str, release: str) -> None:
+    def __init__(
+        self,
+        plan: FleetPlan,
+        controller: str,
+        cluster_id: str,
+        release: str,
+        more: Mapping[str, str] = FAST,
+    ) -> None:
         self.rows: list[Row] = []
         self.said: list[str] = []
-        settings = FleetSettings("127.0.0.1", controller, None, cluster_id, release, FAST)
+        settings = FleetSettings("127.0.0.1", controller, None, cluster_id, release, dict(more))
         self.results = FleetResults(self.rows.append, lambda: None)
         self.fleet = BrokerFleet(
             plan,
@@ -144,6 +151,18 @@ def test_a_shutdown_that_nobody_grants_ends_with_the_patience() -> None:
 def test_nobody_at_the_address_is_said_when_the_patience_is_over() -> None:
     with pytest.raises(FleetError, match="2 of 2 brokers do not run after 1 s, the first is 0: "):
         Ran(FleetPlan(brokers=2, patience_s=1.0), "127.0.0.1:1", "MkU3OEVBNTcwNTJENDM2Qg", "3.9")
+
+
+def test_topics_that_nobody_creates_are_told_with_what_the_brokers_were_told() -> None:
+    moves = Fault(api="CreateTopics", error="NOT_CONTROLLER")
+    refuses = Fault(api="BrokerHeartbeat", error="STALE_BROKER_EPOCH", nth=8, times=1_000)
+    plan = replace(PLAN, brokers=1, topics=1, patience_s=4.0)
+    broker = {**FAST, "request.timeout.ms": "500"}
+    with Cluster(fsync=False, controller_faults=[moves, refuses]) as cluster:
+        cluster_id = cluster.status()["cluster_id"]
+        why = "fleet-00000 cannot be created: .*: .*STALE_BROKER_EPOCH"
+        with pytest.raises(FleetError, match=why):
+            Ran(plan, cluster.controllers, cluster_id, "3.9", broker)
 
 
 def test_topics_that_are_refused_stop_the_fleet_with_the_reason() -> None:
