@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.rpc import memory, rates, steps
-from bench.rpc.cluster import create, registered
+from bench.rpc.cluster import CLUSTER_ID, create, registered
 from bench.rpc.requests import KINDS
 from bench.rpc.servers import KAFKA, OURS, running
 
@@ -31,6 +31,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=3.0, help="for each row of rates")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--partitions", type=int, help="default: 100,000; 20,000 for start, steps")
+    parser.add_argument(
+        "--port", type=int, help="rates of a controller that runs, once for each, with --pid"
+    )
+    parser.add_argument("--pid", type=int, help="its process")
+    parser.add_argument("--cluster-id", default=CLUSTER_ID, help="its cluster")
     parser.add_argument("--out", type=Path, help="write all rows there, as JSON")
     return parser
 
@@ -46,7 +51,12 @@ def main() -> int:
             plan = rates.RatesPlan(
                 contenders, asked.kinds, asked.connections, asked.seconds, asked.rounds
             )
-            rows += rates.measure(plan, folder, _say)
+            if asked.port and asked.pid:
+                cluster = registered(asked.port, asked.cluster_id)
+                one = rates.Measured(asked.only or OURS, asked.pid, cluster)
+                rows += rates.measure_these(plan, [one], _say)
+            else:
+                rows += rates.measure(plan, folder, _say)
             for each in rates.table(rows):
                 _say(each)
         elif asked.what == "steps":

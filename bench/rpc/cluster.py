@@ -21,7 +21,8 @@ from wire.errors import ErrorCode
 from wire.frame import RequestHeader, encode_request, framed
 
 CLUSTER_ID: Final = "cnBjLWJlbmNoLWNsdXN0ZQ"
-BROKERS: Final = (0, 1, 2)
+BROKERS: Final = (901, 902, 903)
+"""Not the ids of a fleet that the controller may have beside them."""
 PROPERTIES: Final = MappingProxyType(
     {
         "broker.session.timeout.ms": 3_600_000,
@@ -73,18 +74,18 @@ def heartbeat(cluster: RpcCluster, broker_id: int) -> m.BrokerHeartbeatRequest:
     )
 
 
-def registered(port: int) -> RpcCluster:
+def registered(port: int, cluster_id: str = CLUSTER_ID) -> RpcCluster:
     """Register :data:`BROKERS` with a KRaft controller and have them unfenced.
 
     Raises:
         RpcRefusedError: the controller refuses them.
         OSError: it cannot be reached.
     """
-    return asyncio.run(_registered(port))
+    return asyncio.run(_registered(port, cluster_id))
 
 
 def create(cluster: RpcCluster, prefix: str, topics: int, partitions: int) -> None:
-    """Create topics with all replicas in the order 0, 1, 2; a few topics in each request.
+    """Create topics with replicas in the order of :data:`BROKERS`; a few topics in each request.
 
     Raises:
         RpcRefusedError: the controller refuses one.
@@ -120,7 +121,7 @@ async def connected(port: int) -> Connection:
     return await Connection.open((HOST, port), "rpc-bench", itertools.count(1))
 
 
-async def _registered(port: int) -> RpcCluster:
+async def _registered(port: int, cluster_id: str) -> RpcCluster:
     cluster = RpcCluster(port)
     connection = await connected(port)
     try:
@@ -128,7 +129,7 @@ async def _registered(port: int) -> RpcCluster:
             kinds = m.BrokerRegistrationRequest
             request = kinds(
                 broker_id=broker_id,
-                cluster_id=CLUSTER_ID,
+                cluster_id=cluster_id,
                 incarnation_id=UUID(int=broker_id + 1).bytes,
                 listeners=[kinds.Listener(name="INTERNAL", host=HOST, port=9_000 + broker_id)],
                 features=[

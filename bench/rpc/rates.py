@@ -12,7 +12,7 @@ from bench.beside.machine import Meter
 from bench.rpc import client
 from bench.rpc.cluster import RpcCluster, create, registered
 from bench.rpc.requests import ALTER_PREFIX, KINDS, Kind
-from bench.rpc.servers import KAFKA, OURS, Server, pid_of, running
+from bench.rpc.servers import KAFKA, OURS, pid_of, running
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Measured:
     """A controller under measurement."""
 
     name: str
-    server: Server
+    pid: int
     cluster: RpcCluster
 
 
@@ -63,31 +63,41 @@ def measure(plan: RatesPlan, folder: Path, say: Callable[[str], None]) -> list[R
         RpcRefusedError: an answer is an error.
         ProcessError: a controller did not start.
     """
-    most = max(plan.connections)
-    rows: list[RpcRow] = []
     with contextlib.ExitStack() as stack:
         started: list[Measured] = []
         for name in plan.contenders:
             server = stack.enter_context(running(name, folder))
-            cluster = registered(server.port)
-            create(cluster, ALTER_PREFIX, most, 1)
-            started.append(Measured(name, server, cluster))
-        for one in started:
-            for kind in plan.kinds:
-                _row(one, KINDS[kind], most, plan.warm_s)
-        for number in range(plan.rounds):
-            for kind in plan.kinds:
-                for connections in plan.connections:
-                    for one in started if number % 2 else reversed(started):
-                        rows.append(_row(one, KINDS[kind], connections, plan.seconds))
-                        say(line(rows[-1]))
+            started.append(Measured(name, pid_of(server), registered(server.port)))
+        return measure_these(plan, started, say)
+
+
+def measure_these(
+    plan: RatesPlan, started: Sequence[Measured], say: Callable[[str], None]
+) -> list[RpcRow]:
+    """As :func:`measure`, on controllers that run already; ``plan.contenders`` is not used.
+
+    Raises:
+        RpcRefusedError: an answer is an error.
+    """
+    most = max(plan.connections)
+    rows: list[RpcRow] = []
+    for one in started:
+        create(one.cluster, ALTER_PREFIX, most, 1)
+        for kind in plan.kinds:
+            _row(one, KINDS[kind], most, plan.warm_s)
+    for number in range(plan.rounds):
+        for kind in plan.kinds:
+            for connections in plan.connections:
+                for one in started if number % 2 else reversed(started):
+                    rows.append(_row(one, KINDS[kind], connections, plan.seconds))
+                    say(line(rows[-1]))
     return rows
 
 
 def _row(one: Measured, kind: Kind, connections: int, seconds: float) -> RpcRow:
     sources = [kind.source(one.cluster, place) for place in range(connections)]
-    meter = Meter({"controller": pid_of(one.server)})
-    calls = client.run(one.server.port, sources, seconds)
+    meter = Meter({"controller": one.pid})
+    calls = client.run(one.cluster.port, sources, seconds)
     usage = meter.usage()
     kind.check(calls)
     return RpcRow(

@@ -65,7 +65,9 @@ def _alterations(cluster: RpcCluster, place: int) -> NextFrame:
             partition_epoch=_MARK,
         )
         topic = kinds.TopicData(topic_id=topic_id, partitions=[partition])
-        request = kinds(broker_id=0, broker_epoch=cluster.epochs[0], topics=[topic])
+        request = kinds(
+            broker_id=BROKERS[0], broker_epoch=cluster.epochs[BROKERS[0]], topics=[topic]
+        )
         head, _, tail = frame(request, 56, 3).partition(_MARK.to_bytes(4, "big"))
         templates.append((head, tail))
 
@@ -97,7 +99,7 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
                 "heartbeat",
                 63,
                 1,
-                _same(lambda cluster: heartbeat(cluster, 0), 63, 1),
+                _same(lambda cluster: heartbeat(cluster, BROKERS[0]), 63, 1),
                 lambda answer: int(answer.error_code),
             ),
             Kind(

@@ -26,7 +26,7 @@ def test_each_change_of_an_isr_follows_from_the_one_before() -> None:
     changes = [one.partitions[0] for one in asked]
     assert [one.partition_epoch for one in changes] == [0, 1, 2]
     members = [[state.broker_id for state in one.new_isr_with_epochs] for one in changes]
-    assert members == [[0, 1], [0, 1, 2], [0, 1]]
+    assert members == [[*BROKERS[:2]], [*BROKERS], [*BROKERS[:2]]]
 
 
 def test_each_creation_has_a_name_of_its_own() -> None:
