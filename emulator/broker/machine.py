@@ -216,6 +216,7 @@ class BrokerNode:
             if pieces:
                 divided = DividedAnswer(request, pieces, api.division.entries)
                 self._divided.append((api, divided))
+                self.connections.pause(request.ticket.conn)
                 return []
         answer = api.function(self.side.cluster, message, self._asked(request, now_ms))
         match answer:
@@ -236,10 +237,13 @@ class BrokerNode:
         """Make the next part of one answer; those whose client has gone are left out."""
         while self._divided:
             api, divided = self._divided.popleft()
-            request = divided.request
-            if self.connections.owns(request.ticket.conn):
+            request, conn = divided.request, divided.request.ticket.conn
+            if self.connections.owns(conn):
                 part = partial(self._part, api, divided, now_ms)
-                return self._guarded(request, part, now_ms)
+                effects = self._guarded(request, part, now_ms)
+                if all(other.request.ticket.conn != conn for _, other in self._divided):
+                    self.connections.resume(conn)
+                return effects
         return []
 
     def _part(self, api: ServedApi, divided: DividedAnswer, now_ms: int) -> list[Effect]:
@@ -249,10 +253,10 @@ class BrokerNode:
             self._create(request, answer, now_ms)
             answer = answer.response
         divided.add(answer)
-        if divided.whole:
-            return self._send(request.ticket, divided.payload(), now_ms)
-        self._divided.append((api, divided))
-        return []
+        if not divided.whole:
+            self._divided.append((api, divided))
+            return []
+        return self._send(request.ticket, divided.payload(), now_ms)
 
     def _asked(self, request: Request, now_ms: int) -> Asked:
         return Asked(

@@ -72,6 +72,7 @@ class Connections:
         self._population = population or Population(ConnectionSettings())
         self._open: dict[int, _Inbound] = {}
         self._behind: dict[int, None] = {}
+        self._paused: set[int] = set()
         self._next_request_id = 0
         self.entries_max: Mapping[int, int] = {}
         self.requests_total: dict[int, int] = {}
@@ -115,12 +116,20 @@ class Connections:
     @property
     def deadline_ms(self) -> int | None:
         """When the next connection has been idle for too long; 0 while requests are to be taken."""
-        return 0 if self._behind else self._population.deadline_ms
+        return 0 if self._behind.keys() - self._paused else self._population.deadline_ms
 
     @property
     def behind(self) -> list[int]:
         """Connections with requests that were not taken yet: call :meth:`received` without data."""
-        return list(self._behind)
+        return [conn for conn in self._behind if conn not in self._paused]
+
+    def pause(self, conn: int) -> None:
+        """Take no more requests of a connection: one of them takes long, and those wait anyway."""
+        self._paused.add(conn)
+
+    def resume(self, conn: int) -> None:
+        """Take its requests again."""
+        self._paused.discard(conn)
 
     def tick(self, now_ms: int) -> list[int]:
         """Close connections that have been idle for too long, also with an incomplete frame."""
@@ -134,6 +143,7 @@ class Connections:
         """A peer disconnected; its pending responses are dropped."""
         self._open.pop(conn, None)
         self._behind.pop(conn, None)
+        self._paused.discard(conn)
         self._population.leave(conn)
 
     def received(self, conn: int, data: bytes, now_ms: int) -> tuple[list[Request], list[Effect]]:
@@ -144,12 +154,13 @@ class Connections:
             if data:
                 self._population.active(conn, now_ms)
                 frames = inbound.reader.feed(data)
-                if len(frames) == 1 and not inbound.frames:
+                if len(frames) == 1 and not inbound.frames and conn not in self._paused:
                     self._hold(inbound, len(frames[0]))
                     return [self._request(conn, inbound, frames[0], self._stamp())], []
                 self._fed(inbound, frames)
             taken_bytes = 0
-            while inbound.frames and len(requests) < TAKEN_MAX and taken_bytes < TAKEN_BYTES_MAX:
+            most = 0 if conn in self._paused else TAKEN_MAX
+            while inbound.frames and len(requests) < most and taken_bytes < TAKEN_BYTES_MAX:
                 frame, came_ns = inbound.frames.popleft()
                 taken_bytes += len(frame)
                 requests.append(self._request(conn, inbound, frame, came_ns))

@@ -130,6 +130,28 @@ def test_a_client_that_leaves_is_not_answered_to_the_end(monkeypatch: pytest.Mon
     assert broker.deadline_ms != 0
 
 
+def test_of_one_connection_few_large_requests_are_taken_at_a_time() -> None:
+    stage = with_topics()
+    broker: Any = stage.parties[1].machine
+    client = stage.client(1)
+    most = 0
+    add = broker._next_part
+
+    def watched(now_ms: int) -> Any:
+        nonlocal most
+        most = max(most, len(broker._divided))
+        return add(now_ms)
+
+    broker._next_part = watched
+    for _ in range(30):
+        client.send(keys(9_000), 4)
+    client.send(m.ApiVersionsRequest(), 0)
+    stage.joined.until(lambda: len(client.frames) == 31)
+    assert 1 <= most <= 3
+    stage.joined.wait(10)
+    assert broker.deadline_ms != 0
+
+
 def test_what_fails_in_a_later_part_is_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = with_topics()
     real, seen = metadata.metadata, []
@@ -143,9 +165,11 @@ def test_what_fails_in_a_later_part_is_the_answer(monkeypatch: pytest.MonkeyPatc
     api = served()[3]
     changed = registry.ServedApi(3, api.request, fails, api.refused, api.division)
     monkeypatch.setitem(registry._SERVED, 3, changed)
-    answer = stage.client(1).ask(topics(f"t{n}" for n in range(MANY)), 8)
+    client = stage.client(1)
+    answer = client.ask(topics(f"t{n}" for n in range(MANY)), 8)
     assert {one.error_code for one in answer.topics} == {-1}
     assert len(answer.topics) == MANY
+    assert client.ask(topics(["a"]), 8).topics[0].error_code == 0, "the connection goes on"
 
 
 @pytest.mark.parametrize("count", [ENTRIES_MAX, ENTRIES_MAX + 1])
