@@ -73,6 +73,11 @@ class Backlog:
         """Whether any uncovered delta changes the metadata."""
         return bool(self._pending)
 
+    def fills(self, ops: int) -> bool:
+        """Whether the uncovered deltas are about as many operations, or more."""
+        pending = self._pending
+        return 2 * len(pending.partitions) + len(pending.configs) >= ops
+
     def delta_unit(self, kraft_epoch: int, begun_ns: int) -> Unit:
         """Make a unit of all waiting deltas."""
         source = plan.changes(

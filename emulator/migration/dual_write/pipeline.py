@@ -1,7 +1,8 @@
 """The multis in flight: made from units, sent in the chain, acknowledged or taken back.
 
-At most two are in flight; after a doubt one, until it is answered. Each result is checked. A
-failure is reported to ``write_behind.py``, which decides what to do.
+Two are in flight, more if ZooKeeper is far away (:func:`depth_for`); after a doubt one, until it is
+answered. Each result is checked. A failure is reported to ``write_behind.py``, which decides what
+to do.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Final
 
 from emulator.migration.dual_write.chain import Chain, Standing
@@ -71,8 +73,26 @@ class InDoubt:
     refused: Refused | None = None
 
 
-DEPTH: Final = 2
-"""Maximum multis in flight; one after a doubt, until it is answered."""
+DEPTH_MIN: Final = 2
+DEPTH_MAX: Final = 8
+STEP_MS: Final = 5.0
+"""A multi of full size is planned and encoded in about one step."""
+ROUND_TRIPS_KEPT: Final = 32
+
+
+def depth_for(round_trip_ms: float) -> int:
+    """How many multis are in flight at most: enough to plan while the answers are on their way.
+
+    Args:
+        round_trip_ms: the shortest of the last ones. The others include time in queues, which more
+            multis in flight would only make longer.
+
+    >>> depth_for(0.4), depth_for(12.0), depth_for(500.0)
+    (2, 4, 8)
+    """
+    return min(max(DEPTH_MIN, 1 + ceil(round_trip_ms / STEP_MS)), DEPTH_MAX)
+
+
 Report = Acknowledged | Refused | InDoubt
 _RACES: Final = frozenset({ZkCode.BAD_VERSION, ZkCode.NO_NODE, ZkCode.NODE_EXISTS})
 MULTI_TOO_LARGE: Final = -1_000
@@ -109,14 +129,16 @@ class Pipeline:
         self._zk = zk
         self._stamp = stamp
         self._digest_at = digest_at
-        self._ops_max = ops_max
+        self.ops_max = ops_max
         self._serial = 0
         self._careful = True
-        self.depth = DEPTH
+        self.depth: int | None = None
+        """Maximum multis in flight; None: by the measured round trips."""
         self.chain: Chain | None = None
         self.units: deque[Unit] = deque()
         self._flights: deque[_Flight] = deque()
         self.multi_latency_ms = Distribution()
+        self._round_trips_ms: deque[float] = deque(maxlen=ROUND_TRIPS_KEPT)
         self.multis: dict[str, int] = dict.fromkeys(MultiResult, 0)
         self.multi_ops: dict[str, int] = {}
         self.multi_bytes = 0
@@ -140,7 +162,14 @@ class Pipeline:
     @property
     def full(self) -> bool:
         """Whether no multi may be sent before one in flight is answered."""
-        return len(self._flights) >= (1 if self._careful else self.depth)
+        return len(self._flights) >= (1 if self._careful else self.depth_now)
+
+    @property
+    def depth_now(self) -> int:
+        """Maximum multis in flight, by the round trips of this process."""
+        if self.depth is not None:
+            return self.depth
+        return depth_for(min(self._round_trips_ms, default=0.0))
 
     @property
     def open_unit(self) -> Unit | None:
@@ -184,7 +213,7 @@ class Pipeline:
         """
         assert self.chain is not None
         overhead = self.chain.overhead_bytes(self._zk.op_size)
-        groups = unit.pack(self._ops_max, max(1, self._zk.limit.bytes - overhead))
+        groups = unit.pack(self.ops_max, max(1, self._zk.limit.bytes - overhead))
         if groups is None:
             return None
         if unit.packed_bytes > FRAME_BYTES_MAX - overhead:
@@ -296,7 +325,9 @@ class Pipeline:
         stamp = self._stamp()
         kinds = operations(flight.groups, flight.size)
         if result is MultiResult.OK:
-            self.multi_latency_ms.observe((stamp - flight.sent_ns) / 1e6)
+            round_trip_ms = (stamp - flight.sent_ns) / 1e6
+            self.multi_latency_ms.observe(round_trip_ms)
+            self._round_trips_ms.append(round_trip_ms)
             self.multi_bytes += flight.size
             for kind in kinds:
                 self.multi_ops[kind.operation] = self.multi_ops.get(kind.operation, 0) + kind.ops

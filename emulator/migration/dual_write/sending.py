@@ -1,5 +1,9 @@
 """Decides what is sent next: units from the backlog, split into multis while there is room.
 
+A small unit waits while a multi is in flight, so that changes gather: each multi, and the requests
+to brokers that follow it, cost as much for one change as for many. What fills a multi does not wait
+(the same rule as Nagle's for TCP).
+
 A step plans for at most 5 ms; the next step continues. Progress without changes is written rarely.
 """
 
@@ -77,6 +81,8 @@ class Sending:
         backlog = self._backlog
         waited = now_ms - self._last_write_ms >= NO_OP_WRITE_MS
         if not backlog.waiting or not (backlog.changed or waited or self.draining):
+            return None
+        if self._pipeline.in_flight and not backlog.fills(self._pipeline.ops_max):
             return None
         unit = backlog.delta_unit(kraft_epoch, self._stamp())
         self._pipeline.units.append(unit)

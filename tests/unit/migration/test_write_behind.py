@@ -92,6 +92,49 @@ def test_two_multis_are_in_flight_and_never_more() -> None:
     assert differences(world) == {}
 
 
+def test_small_changes_gather_while_a_multi_is_in_flight_and_large_ones_do_not() -> None:
+    """Each multi costs as much for one change as for many; a full one gains nothing by waiting."""
+    world = World(write_behind_multi_ops=40).dual_write()
+    world.held = []
+    since = len(world.multis)
+    for number in range(9):
+        world.append(*world.topic(f"t{number}", number.to_bytes(16), (1, 2)))
+    assert len(chained(world, since)) == 1
+    world.append(*big_topic(world, "big", A, 20))
+    assert len(chained(world, since)) == 2
+    world.release()
+    world.advance(10)
+    assert len(chained(world, since)) <= 5
+    assert differences(world) == {}
+
+
+def test_more_multis_are_in_flight_the_farther_zookeeper_is() -> None:
+    world = World(write_behind_multi_ops=20).dual_write()
+    pipeline = world.driver.write_behind.pipeline
+    assert pipeline.depth_now == 2
+    for value in range(40):
+        world.held = []
+        world.append(config(BROKER, "", "k", str(value)))
+        world.now_ms += 12
+        world.release()
+    assert pipeline.depth_now == 4
+    world.held = []
+    world.append(*big_topic(world, "big", A, 100))
+    world.advance(10)
+    assert pipeline.in_flight == 4
+    world.release()
+    world.advance(50)
+    assert differences(world) == {}
+    pipeline.depth = 4
+    world.dropping_replies = True
+    world.append(*big_topic(world, "again", B, 100))
+    world.advance(10)
+    assert pipeline.in_flight == 4, "all of them applied, and no answer came"
+    world.cut()
+    world.advance(5_000)
+    assert differences(world) == {}
+
+
 def test_changes_committed_meanwhile_coalesce() -> None:
     world = World().dual_write()
     world.held = []

@@ -68,8 +68,8 @@ def test_a_multi_that_overtook_a_refused_one_leaves_no_hole() -> None:
     """The foreign writes stand in for the first multi, so the second one is applied."""
     world = running()
     world.held = []
-    for name, topic_id in (("a", A), ("b", B)):
-        world.append(*world.topic(name, topic_id, (1, 2)))
+    for name, topic_id, partitions in (("a", A, 1), ("b", B, 200)):
+        world.append(*world.topic(name, topic_id, *[(1, 2)] * partitions))
     assert world.driver.write_behind.pipeline.in_flight == 2
     rewritten(world)
     world.release()
