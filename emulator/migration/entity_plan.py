@@ -24,6 +24,10 @@ Group: TypeAlias = tuple[ZkOp, ...]
 Piece: TypeAlias = list[Group]
 T = TypeVar("T")
 
+PAUSE: Final[Piece] = []
+"""A piece that ends the step: what precedes it, or what follows, takes as long as a step may."""
+MANY: Final = 2_000
+"""Entities or partitions that take some ms to be collected, sorted or rendered."""
 ENTITIES_PER_PIECE: Final = 25
 LISTED_PER_PIECE: Final = 500
 
@@ -70,7 +74,10 @@ def entity_changes(
     Yields:
         Pieces of about 25 entities.
     """
+    many = len(touched.acls) + len(touched.client_quotas) + len(touched.configs) > MANY
     for entity in entities:
+        if many:
+            yield PAUSE
         for keys in _batches(entity.touched(touched), ENTITIES_PER_PIECE):
             have, want = _nodes(entity, before, keys), _nodes(entity, after, keys)
             # Both values are rendered by us: equal bytes suffice, and long lists need not be

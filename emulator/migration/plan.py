@@ -24,6 +24,8 @@ from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Topic
 from emulator.migration.entity_plan import (
+    MANY,
+    PAUSE,
     Group,
     Piece,
     PlannedPaths,
@@ -49,7 +51,7 @@ TOPICS_PER_PIECE: Final = 10
 """Topics that existed before, in a piece of a delta: looking at one takes as long as an operation.
 """
 
-__all__ = ["Group", "Piece", "PlannedPaths", "changes", "compare", "plan"]
+__all__ = ["PAUSE", "Group", "Piece", "PlannedPaths", "changes", "compare", "plan"]
 
 
 def plan(before: Mapping[str, bytes | None], after: Mapping[str, bytes | None]) -> list[ZkOp]:
@@ -141,6 +143,10 @@ def _created(image: Image, topic: Topic, controller_epoch: int) -> Iterator[Piec
         (Create(folder, None),),
         *_groups([config]),
     ]
+    if len(topic.partitions) > MANY:
+        yield piece
+        yield PAUSE
+        piece = []
     for index, partition in topic.partitions.items():
         path = f"{folder}/{index}"
         piece.append((Create(path, None),))
@@ -148,6 +154,22 @@ def _created(image: Image, topic: Topic, controller_epoch: int) -> Iterator[Piec
         if len(piece) >= 2 * PARTITIONS_PER_PIECE:
             yield piece
             piece = []
+    yield piece
+
+
+def _deleted(topic: Topic) -> Iterator[Piece]:
+    """Delete a topic of an image: partitions by number, children before parents."""
+    folder = topics.partitions_path(topic.name)
+    piece: Piece = []
+    for index in topic.partitions:
+        path = f"{folder}/{index}"
+        piece.append((Delete(f"{path}/state"),))
+        piece.append((Delete(path),))
+        if len(piece) >= 2 * PARTITIONS_PER_PIECE:
+            yield piece
+            piece = []
+    head = (configs.topic_config_path(topic.name), folder, topics.topic_path(topic.name))
+    piece += [(Delete(path),) for path in head]
     yield piece
 
 
@@ -207,6 +229,8 @@ def changes(
     indexes: dict[bytes, set[int]] = {}
     for topic_id, index in touched.partitions:
         indexes.setdefault(topic_id, set()).add(index)
+    if len(touched.partitions) > MANY:
+        yield PAUSE
     configured = {name for kind, name in touched.configs if kind == TOPIC}
     piece: Piece = []
     looked = 0
@@ -214,9 +238,12 @@ def changes(
         old, new = before.topic(name), after.topic(name)
         if old is not None and new is not None and old.id == new.id:
             some = sorted(indexes.get(new.id, ()))
-            head = _changed_head(before, after, old, new, some, config=name in configured)
-            piece += head
+            piece += _changed_head(before, after, old, new, some, config=name in configured)
             looked += 1
+            if len(new.partitions) > MANY:
+                yield piece
+                yield PAUSE
+                piece = []
             for index in some:
                 piece += _changed_partition(old, new, index, controller_epoch)
                 if len(piece) >= 2 * PARTITIONS_PER_PIECE:
@@ -229,7 +256,7 @@ def changes(
             yield piece
             piece, looked = [], 0
             if old is not None:
-                yield from _topic_pieces(_whole(before, old, controller_epoch), None)
+                yield from _deleted(old)
             if new is not None:
                 yield from _created(after, new, controller_epoch)
     yield piece
@@ -240,15 +267,12 @@ def _changed_head(
     before: Image, after: Image, old: Topic, new: Topic, indexes: Sequence[int], *, config: bool
 ) -> Piece:
     """Set the topic and its config, if they changed; both topics have the same id."""
-    have: Nodes = {}
-    want: Nodes = {}
+    ops: list[ZkOp] = []
     if not all(_assigned_alike(old, new, index) for index in indexes):
-        path = topics.topic_path(new.name)
-        have[path], want[path] = topics.topic_data(old), topics.topic_data(new)
-    if config:
-        path = configs.topic_config_path(new.name)
-        have[path], want[path] = topic_config(before, new.name), topic_config(after, new.name)
-    return _groups(plan(have, want)) if want else []
+        ops.append(SetData(topics.topic_path(new.name), topics.topic_data(new)))
+    if config and before.config(TOPIC, new.name) != after.config(TOPIC, new.name):
+        ops.append(SetData(configs.topic_config_path(new.name), topic_config(after, new.name)))
+    return _groups(ops)
 
 
 def _changed_partition(old: Topic, new: Topic, index: int, controller_epoch: int) -> Piece:

@@ -15,7 +15,7 @@ from emulator.metadata.delta import Delta, Touched
 from emulator.metadata.image import EMPTY, Image
 from emulator.migration import plan
 from emulator.migration.dual_write.unit import Unit
-from emulator.migration.plan import Piece, PlannedPaths
+from emulator.migration.plan import PAUSE, Piece, PlannedPaths
 from emulator.migration.position import Position
 from emulator.migration.zk_tree.entities import ENTITIES
 from emulator.migration.zk_tree.entity import Entities
@@ -118,7 +118,7 @@ class Backlog:
         return Written(unit.after, touched, unit.first_offset, unit.last_offset)
 
     def _unit(self, base: Position, source: Iterable[Piece], begun_ns: int) -> Unit:
-        kept = map(self._keep, source)
+        kept = (piece if piece is PAUSE else self._keep(piece) for piece in source)
         unit = Unit(base, self.target, self._pending, kept, begun_ns=begun_ns)
         self._pending = Touched()
         self.planned = self.target

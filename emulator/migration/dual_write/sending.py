@@ -18,6 +18,7 @@ from emulator.migration.dual_write.unit import Unit
 from emulator.seam import Effect, Row
 from emulator.trace.rows import RangeRow, Stage
 
+LARGE_OPS: Final = 4_000
 NO_OP_WRITE_MS: Final = 500
 """Minimum time between writes of ``/migration`` for progress without changes."""
 
@@ -84,6 +85,8 @@ class Sending:
             return None
         if self._pipeline.in_flight and not backlog.fills(self._pipeline.ops_max):
             return None
+        # To collect a large change took some ms: it is planned in the next step.
+        self.busy = backlog.fills(LARGE_OPS)
         unit = backlog.delta_unit(kraft_epoch, self._stamp())
         self._pipeline.units.append(unit)
-        return unit
+        return None if self.busy else unit

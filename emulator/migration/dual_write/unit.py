@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
-from emulator.migration.plan import Group
+from emulator.migration.plan import PAUSE, Group
 from emulator.migration.position import Position
 from emulator.migration.zk_tree import topics
 from emulator.trace.rows import MultiOperation
@@ -27,7 +27,7 @@ _OF_TOPICS: Final = {
     SetData: "partition_change",
     Check: "partition_change",
 }
-PLAN_OPS_PER_STEP: Final = 1_000
+PLAN_OPS_PER_STEP: Final = 600
 PIECES_PER_STEP: Final = 80
 """Most pieces of a delta hold operations, which :data:`PLAN_OPS_PER_STEP` limits; a few hold
 none.
@@ -111,6 +111,8 @@ class Unit:
             piece = next(self.source, None)
             if piece is None:
                 self.planned = True
+                break
+            if piece is PAUSE:
                 break
             count = size = 0
             for ops in piece:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
 
+from bench.pipeline.machine import Log, Rig
 from emulator.config.zookeeper import ZooKeeperSecurity
-from emulator.metadata.delta import Touched
+from emulator.metadata.delta import Delta, Touched
 from emulator.metadata.image import EMPTY
 from emulator.migration.dual_write.pipeline import MULTI_TOO_LARGE, Acknowledged, Pipeline, Refused
-from emulator.migration.dual_write.unit import Unit
+from emulator.migration.dual_write.unit import PLAN_OPS_PER_STEP, Unit
 from emulator.migration.plan import Group
 from emulator.migration.position import Counters, Position, Term
 from emulator.raft.digest import DIGEST_CHARS
 from emulator.zookeeper import jute
 from emulator.zookeeper.ops import Create, ZkOp
 from tests.unit.zookeeper.world import World
+from wire import records as r
 
 PARENT = "/t"
 SIXTY = bytes(60)
@@ -127,3 +129,61 @@ def test_a_step_plans_some_eighty_topics_of_a_delta_and_fewer_pieces_of_a_compar
     for unit in (delta, whole):
         unit.plan(lambda _op: SIXTY)
     assert (len(delta.groups), len(whole.groups)) == (80, 6)
+
+
+@pytest.mark.parametrize("what", ["created", "grown", "deleted"])
+def test_a_topic_of_ten_thousand_partitions_is_planned_over_many_steps(what: str) -> None:
+    """What is collected, what is rendered whole and what is planned are in steps of their own."""
+    log, rig = Log(), Rig()
+    created = log.create(10_000)
+    topic_id = next(iter(log.image.topics))
+    more = [
+        r.PartitionRecord(
+            partition_id=10_000, topic_id=topic_id, replicas=(0,), isr=(0,), leader=0,
+            leader_epoch=0, partition_epoch=0,
+        )
+    ]  # fmt: skip
+    changes = {
+        "created": created,
+        "grown": log.append(more),
+        "deleted": log.append([r.RemoveTopicRecord(topic_id=topic_id)]),
+    }
+    for name, deltas in changes.items():
+        steps = encoded_per_step(rig, deltas)
+        if name == what:
+            break
+    if what == "grown":
+        assert steps == [1, 5], "the topic; then its partition, and what each multi has"
+    else:
+        assert steps[0] == 0
+        assert max(steps) <= PLAN_OPS_PER_STEP + 50 + 2 * 3
+        assert sum(steps) > 20_000
+
+
+def encoded_per_step(rig: Rig, deltas: list[Delta]) -> list[int]:
+    """Operations encoded in each call of the write-behind while it writes these deltas."""
+    steps: list[int] = []
+    encoded, inner = [0], rig.zk.op_bytes
+
+    def op_bytes(op: ZkOp) -> bytes:
+        encoded[0] += 1
+        return inner(op)
+
+    rig.zk.op_bytes = op_bytes  # type: ignore[method-assign]
+    for name in ("metadata", "tick", "outcome"):
+        call = getattr(rig.behind, name)
+
+        def counted(*args: object, call: Callable[..., object] = call) -> object:
+            encoded[0] = 0
+            result = call(*args)
+            steps.append(encoded[0])
+            return result
+
+        setattr(rig.behind, name, counted)
+    rig.feed(deltas, at_once=1)
+    for name in ("metadata", "tick", "outcome"):
+        delattr(rig.behind, name)
+    rig.zk.op_bytes = inner  # type: ignore[method-assign]
+    while len(steps) > 1 and not steps[-1]:
+        steps.pop()
+    return steps
