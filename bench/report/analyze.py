@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 from rich.table import Table
@@ -117,7 +117,7 @@ def follow(
         follower.run_until(
             idle, lambda tables: last.append(report_over(spark, tables, out)), tell, every_s
         )
-    except AnalysisException as error:
+    except (AnalysisException, StreamingQueryException) as error:
         raise TraceUnreadableError(str(error).splitlines()[0]) from error
     finally:
         end(spark)

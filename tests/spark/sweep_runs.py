@@ -24,7 +24,8 @@ class Made:
     """One run to write: operations of one record at ``rate`` for ``seconds``, from ``BEGIN``.
 
     ``capacity``: records per second that ZooKeeper takes. ``response_ms``: of each request; the
-    share ``lost`` of them is answered with an error. ``blocked``: spans in ms since ``BEGIN``.
+    share ``lost`` of them is answered with an error, all at most at ``answers_per_s``, and none
+    later than 2 s after the schedule. ``blocked``: spans in ms since ``BEGIN``.
     ``outside``: as seen by an observer at 20 Hz only, as for a controller without a trace.
     """
 
@@ -32,6 +33,7 @@ class Made:
     capacity: float = 1000.0
     response_ms: float = 5.0
     lost: float = 0.0
+    answers_per_s: float = 1e9
     blocked: tuple[tuple[float, float], ...] = ()
     outside: bool = False
     target: str = "kraft-bridge"
@@ -49,14 +51,15 @@ class Made:
     def row(self) -> dict[str, Any]:
         return {
             "run_id": self.run_id,
-            "scenario": "sweep",
+            "scenario": "<i>$x$</i>",
             "case": f"{self.rate:g}",
             "target": self.target,
             "repeat": self.repeat,
             "void": self.void,
             "pair": self.pair,
             "begin_ns": BEGIN,
-            "end_ns": BEGIN + int(self.seconds * SECOND),
+            "end_ns": BEGIN + int((self.seconds + 2) * SECOND),  # the last answer
+            "intended": int(self.rate * self.seconds),
             "warm_up_s": self.warm_up_s,
             "rate_per_s": self.rate,
             "latency_ms": self.latency_ms,
@@ -79,14 +82,21 @@ class Made:
             found.append(rows.RangeRow("zk_acked", index, index, free))
         return found
 
+    def requests(self) -> Iterable[tuple[int, int, int]]:
+        """Number, when it was due, when it was answered; only those that were."""
+        free = 0
+        for index in range(int(self.rate * self.seconds)):
+            at = BEGIN + int(index * SECOND / self.rate)
+            free = max(free + int(SECOND / self.answers_per_s), at + int(self.response_ms * MS))
+            if free <= BEGIN + int((self.seconds + 2) * SECOND):
+                yield index, at, free
+
     def trace(self) -> Iterable[tuple[str, rows.Row]]:
         """Process and row."""
         moves = self.moves()
         yield "load", rows.RunRow(rows.SCHEMA_VERSION, 0, 10**18, "h", "0", "load", "{}")
-        for index in range(int(self.rate * self.seconds)):
-            at = BEGIN + int(index * SECOND / self.rate)
+        for index, at, answered in self.requests():
             error = 41 if index % 100 < self.lost * 100 else 0
-            answered = at + int(self.response_ms * MS)
             yield (
                 "load",
                 rows.RequestRow(

@@ -22,6 +22,7 @@ RUNS = [
     # Two spans that overlap, one that begins in the warm-up, one that ends after the window.
     Made(80.0, 100.0, blocked=((900, 1100), (2000, 2500), (2250, 2750), (5900, 6100))),
     Made(160.0, 100.0, blocked=((3000, 3001),)),
+    Made(320.0, answers_per_s=200.0),
     Made(20.0, 30.0, outside=True, target="kafka"),
     Made(40.0, 30.0, outside=True, target="kafka"),
     Made(30.0, 100.0, void="<script>alert(1)</script>"),
@@ -51,6 +52,12 @@ def test_each_run_is_measured_in_its_window(tables: dict[str, Any]) -> None:
     for run in RUNS:
         row = measured[run.run_id]
         assert row["seconds"] == 5.0
+        if run.rate == 320.0:
+            begin, end = BEGIN + SECOND, BEGIN + 6 * SECOND
+            due = [(at, answer) for _, at, answer in run.requests() if begin <= at < end]
+            assert row["intended"] == len(due) < 5 * 320  # the rest was not answered
+            assert row["answered"] == sum(answer <= end + 50 * MS for _, answer in due)
+            continue
         assert row["intended"] == row["answered"] == 5 * run.rate
         assert (row["p50_ms"], row["p99_ms"]) == (5.0, 5.0)
         assert row["lag_source"] == ("outside" if run.outside else "trace")
@@ -62,7 +69,7 @@ def test_each_run_is_measured_in_its_window(tables: dict[str, Any]) -> None:
             assert row["records"] == pytest.approx(5 * written, abs=1)
             assert row["busy_ms"] == pytest.approx(5000 * written / run.capacity, abs=11)
     outside = measured["sweep.40-2.kafka.r0"]
-    grown = max(_lag_ms(RUNS[7]))
+    grown = max(_lag_ms(RUNS[8]))
     assert outside["lag_p99_ms"] == pytest.approx(grown, abs=120)  # readings are 50 ms apart
 
 
@@ -83,7 +90,13 @@ def test_the_knee_is_where_it_was_put(tables: dict[str, Any]) -> None:
     ours = sweeps["kraft-bridge"]
     assert ours.knee is not None
     assert (ours.knee.rate, ours.knee.next_rate) == (80.0, 160.0)
-    assert [verdict.fails for verdict in ours.verdicts] == [(), (), (), ("lag",)]
+    assert [verdict.fails for verdict in ours.verdicts] == [
+        (),
+        (),
+        (),
+        ("lag",),
+        ("achieved", "p99"),
+    ]
     assert ours.unblocked_rate == 40.0  # at 80/s something was blocked
     assert ours.cost is not None
     kafka = sweeps["kafka"]
@@ -107,6 +120,8 @@ def test_the_report_of_a_sweep_needs_nothing_and_escapes_what_it_shows(
     analysis = sweep_report(spark, ["out/sweep one"], tmp_path / "out")
     html = analysis.html.read_text(encoding="utf-8")
     assert "<script" not in html
+    assert "<i>" not in html
+    assert html.count("&lt;i&gt;$x$&lt;/i&gt;") >= 3  # in each chart, as it is
     assert "void: &lt;script&gt;alert(1)&lt;/script&gt;" in html
     assert "--out &lt;b&gt;x&lt;/b&gt;" in html
     assert "kraft-bridge analyze &#39;out/sweep one&#39; --out" in html
@@ -119,5 +134,5 @@ def test_the_report_of_a_sweep_needs_nothing_and_escapes_what_it_shows(
     # Blocked share at 20, 40, 80 and 160 changes/s: 950 and 1 ms of 5 s.
     row = re.search(r'<tr><th scope="row">2 ms</th>(.*?)</tr>', html)
     assert row is not None
-    assert re.findall(r">([\d.]+) %", row[1]) == ["0.0", "0.0", "19.0", "0.0"]
+    assert re.findall(r">([\d.]+) %", row[1]) == ["0.0", "0.0", "19.0", "0.0", "0.0"]
     assert "80 changes/s; not at 160" in html

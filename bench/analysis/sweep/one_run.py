@@ -85,7 +85,10 @@ def run_of(
     """One run from its row of ``rows.parquet``, its measures, its slices and its long stalls."""
     run: Record = measured or {}
     seconds = run.get("seconds") or 0.0
-    intended, answered = run.get("intended") or 0, run.get("answered")
+    answered = run.get("answered")
+    # Requests that were never answered may have no row in the trace.
+    due = round((described["rate_per_s"] or 0.0) * seconds)
+    intended = max(due, run.get("intended") or 0)
     records, committed = run.get("records") or 0, run.get("committed") or 0
     busy = _share(run.get("busy_ms"), seconds)
     traced = run.get("lag_source") == "trace"
@@ -130,7 +133,7 @@ def run_of(
         others_cores=described["others_cores"],
         intended=intended,
         noisy_stalls=stalls.get(described["run_id"], 0),
-        counts=not described["void"] and intended > 0,
+        counts=not described["void"] and bool(run.get("intended")),
     )
 
 

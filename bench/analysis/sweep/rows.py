@@ -14,6 +14,9 @@ from bench.analysis.sweep.one_run import SLICES
 from emulator.trace import rows
 
 ROWS: Final = "rows.parquet"
+_LONGEST_S: Final = 86_400.0
+"""A schedule is not looked at beyond a day: its length is what a file says."""
+
 COLUMNS: Final[dict[str, str]] = {
     "run_id": "string",
     "scenario": "string",
@@ -25,6 +28,7 @@ COLUMNS: Final[dict[str, str]] = {
     "begin_ns": "long",
     "end_ns": "long",
     "warm_up_s": "double",
+    "intended": "long",
     "rate_per_s": "double",
     "latency_ms": "double",
     "bound_records": "long",
@@ -93,16 +97,22 @@ def _described(given: DataFrame) -> DataFrame:
 
 
 def windows(described: DataFrame) -> DataFrame:
-    """The steady window of each run: after its warm-up, to the end of its load.
+    """The steady window of each run: after its warm-up, to the end of its schedule.
+
+    Not to its last answer (``end_ns``): a system that answers late would have achieved all there.
+    A run without a schedule has no other end.
 
     Returns:
         run_id, from_ns, to_ns, slice_ns; no row for a run that never began or has no such window.
     """
     from_ns = F.col("begin_ns") + (F.coalesce("warm_up_s", F.lit(0.0)) * 1e9).cast("long")
+    due_s = F.col("intended") / F.when(F.col("rate_per_s") > 0, F.col("rate_per_s"))
+    due_ns = (F.least(due_s, F.lit(_LONGEST_S)) * 1e9).cast("long")
+    to_ns = F.coalesce(F.col("begin_ns") + due_ns, F.col("end_ns"))
     length = F.col("to_ns") - F.col("from_ns")
     second = F.lit(1_000_000_000)
     return (
-        described.select("run_id", from_ns.alias("from_ns"), F.col("end_ns").alias("to_ns"))
+        described.select("run_id", from_ns.alias("from_ns"), to_ns.alias("to_ns"))
         .where("to_ns > from_ns")
         .select("*", F.greatest(second, F.ceil(length / SLICES)).alias("slice_ns"))
     )

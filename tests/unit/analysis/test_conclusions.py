@@ -142,6 +142,12 @@ def test_growth_is_the_share_of_what_was_committed(step: float, expected: float)
     assert growth(slices[:3], 10.0) is None
 
 
+def test_requests_without_an_answer_are_not_achieved() -> None:
+    # Of 1,000 that were due only 950 left a row, all of them fine.
+    [run] = _concluded({"intended": 950, "answered": 950}).runs
+    assert (run.intended, run.achieved) == (1000, 0.95)
+
+
 def test_void_runs_and_those_without_load_do_not_count() -> None:
     found = _concluded({"void": "trees differ"}, {"intended": 0, "answered": 0}, {})
     assert [run.counts for run in found.runs] == [False, False, True]
@@ -153,7 +159,7 @@ def test_void_runs_and_those_without_load_do_not_count() -> None:
     [
         ({"others_cores": 0.7}, "other processes used 0.70 cores"),
         ({"late_p99_ms": 12.0}, "the client itself was late: p99 12.0 ms"),
-        ({"intended": 940}, "intended 94.0/s where 100.0/s was asked"),
+        ({"intended": 1060}, "106.0/s in its trace where 100.0/s was due"),
         ({"lag_p99_ms": None}, "its lag is not known"),
     ],
 )
