@@ -201,7 +201,7 @@ def lag_chart(series: DataFrame) -> DataFrame:
     """Thin the result of ``lag_series`` for a plot: the greatest value in each slice of time.
 
     Returns:
-        run_id, process, seconds (of the process's clock), lag_records, lag_ms.
+        run_id, process, seconds (since the first row), lag_records, lag_ms.
     """
     thinned = by_slice(
         series,
@@ -210,7 +210,10 @@ def lag_chart(series: DataFrame) -> DataFrame:
         F.max("lag_ms").alias("lag_ms"),
     )
     return thinned.select(
-        *KEYS, (F.col("time_ns") / F.lit(1e9)).alias("seconds"), "lag_records", "lag_ms"
+        *KEYS,
+        ((F.col("time_ns") - F.col("begin")) / F.lit(1e9)).alias("seconds"),
+        "lag_records",
+        "lag_ms",
     )
 
 

@@ -18,21 +18,22 @@ def by_slice(table: DataFrame, time: str, *values: Column, points: int = POINTS)
     Args:
         table: run_id, process, ``time``, and what ``values`` need.
         time: an integer column, of whatever unit.
-        values: aggregates, each with an alias; ``slice`` is the length of a slice in units of time.
+        values: aggregates, each with an alias; ``slice`` is the length of a slice in units of time,
+            ``begin`` the process's first ``time``.
         points: the greatest number of rows a process.
 
     Returns:
-        run_id, process, ``time`` (the slice's begin), slice (its length), and ``values``.
+        run_id, process, ``time`` (the slice's begin), slice (its length), begin, and ``values``.
     """
-    ends = table.groupBy(*KEYS).agg(F.min(time).alias("_begin"), F.max(time).alias("_end"))
-    length = F.ceil((F.col("_end") - F.col("_begin") + 1) / points)
-    whole = ends.select(*KEYS, "_begin", length.alias("slice"))
-    begin = F.col("_begin") + F.floor((F.col(time) - F.col("_begin")) / F.col("slice")) * F.col(
+    ends = table.groupBy(*KEYS).agg(F.min(time).alias("begin"), F.max(time).alias("_end"))
+    length = F.ceil((F.col("_end") - F.col("begin") + 1) / points)
+    whole = ends.select(*KEYS, "begin", length.alias("slice"))
+    begin = F.col("begin") + F.floor((F.col(time) - F.col("begin")) / F.col("slice")) * F.col(
         "slice"
     )
     return (
         table.join(F.broadcast(whole), KEYS)
         .withColumn(time, begin)
-        .groupBy(*KEYS, time, "slice")
+        .groupBy(*KEYS, time, "slice", "begin")
         .agg(*values)
     )

@@ -34,10 +34,11 @@ for name in sys.argv[3:]:
 end(spark)
 """
 _IMPORTS = """
-import os, sys, time
+import os, sys
 from bench.analysis.job import results
 from bench.analysis.read import read
 from bench.analysis.session import end, session
+from bench.rig.waiting import wait_for
 """
 _OVER_CONNECT = f"""{_IMPORTS}
 spark = session(remote="local[2]")
@@ -47,11 +48,8 @@ assert type(spark).__module__.startswith("pyspark.sql.connect"), type(spark)
 _ON_A_MASTER = f"""{_IMPORTS}
 spark = session(os.environ["CLUSTER"])
 spark.conf.set("spark.sql.shuffle.partitions", "4")
-inside = spark.sparkContext._jsc.sc()
-end_s = time.monotonic() + 120
-while (executors := inside.getExecutorMemoryStatus().size() - 1) < 2:  # besides the driver
-    assert time.monotonic() < end_s, executors
-    time.sleep(0.1)
+memory = spark.sparkContext._jsc.sc().getExecutorMemoryStatus
+wait_for("second executor", lambda: memory().size() == 3, 120)  # the driver is one
 {_JOB}
 """
 

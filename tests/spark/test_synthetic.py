@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from bench.analysis import carry
 from bench.analysis.job import LONG, run
 from bench.analysis.synthetic import generate
+from bench.analysis.thin import POINTS
 from emulator.io.trace_file import TraceFile
 from emulator.trace import rows
 from tests.spark.write_behind_model import WriteBehindModel
@@ -65,6 +66,10 @@ def test_the_job_finds_the_truth_of_a_trace_in_many_pieces(
     assert (felt.samples, felt.max_ms) == (truth.operations, pytest.approx(truth.max_response_ms))
     [lag] = tables["lag_summary"]
     assert lag.last_lag_records == 0
+    chart = {row.seconds: row.lag_records for row in tables["lag_chart"]}
+    assert min(chart) == 0.0
+    assert max(chart.values()) == lag.max_lag_records
+    assert len(chart) <= POINTS
     for gauge in tables["gauge_agreement"]:
         assert gauge.readings == gauge.agreeing > 100
         assert gauge.greatest_difference < 1e-3, gauge
