@@ -24,12 +24,15 @@ _LOOSE: Final = {"topic_id", "controller_epoch"}
 T = TypeVar("T")
 
 
-def read(client: KazooClient, unread: Collection[str] = ()) -> dict[str, bytes | None]:
+def read(
+    client: KazooClient, unread: Collection[str] = (), skipped: Collection[str] = ()
+) -> dict[str, bytes | None]:
     """Every znode below the chroot of ``client`` with its data, None where there is none.
 
-    Topics whose names begin with one of ``unread`` are left out.
+    Topics whose names begin with one of ``unread`` are left out, and paths that begin with one of
+    ``skipped``.
     """
-    left_out = tuple(f"/brokers/topics/{prefix}" for prefix in unread)
+    left_out = (*(f"/brokers/topics/{prefix}" for prefix in unread), *skipped)
     found: dict[str, bytes | None] = {}
     level = ["/"]
     while level:
@@ -43,7 +46,7 @@ def read(client: KazooClient, unread: Collection[str] = ()) -> dict[str, bytes |
             f"{path.rstrip('/')}/{child}"
             for path, children in _each(client.get_children_async, parents)
             for child in children
-            if not (left_out and f"{path}/{child}".startswith(left_out))
+            if not (left_out and f"{path.rstrip('/')}/{child}".startswith(left_out))
         ]
     return found
 

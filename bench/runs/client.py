@@ -15,6 +15,7 @@ from typing import Protocol, cast
 
 from bench.rig.ports import HOST
 from emulator.trace.rows import RequestRow
+from wire.errors import DecodeError
 from wire.frame import RequestHeader, encode_request, framed
 
 UNANSWERED = -2
@@ -223,7 +224,11 @@ class OpenLoop:
             self._end(LostConnectionError(f"an answer to {number} was not one: {frame[:8]!r}"))
             return
         self.answered_ns[number] = self.last_ns = time.monotonic_ns()
-        self._over(number, self._load.answered(number, frame))
+        try:
+            self._over(number, self._load.answered(number, frame))
+        except (DecodeError, IndexError) as error:
+            self._end(LostConnectionError(f"an answer cannot be read: {error}"))
+            return
         self._send()
 
     def lost(self, wire: _Wire, error: Exception | None) -> None:

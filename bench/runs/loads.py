@@ -9,7 +9,7 @@ from bench.runs.client import UNANSWERED, Load, request_frame
 from bench.runs.scenario import Case, Kind, WarmUp
 from bench.runs.seeding import present_id, present_name
 from wire import messages as m
-from wire.errors import ErrorCode
+from wire.errors import named
 from wire.frame import decode_response
 
 REPLICAS: Final = (0, 1, 2)
@@ -195,7 +195,7 @@ def errors_of(codes: Sequence[int]) -> dict[str, int]:
     found: dict[str, int] = {}
     for code in codes:
         if code:
-            name = "UNANSWERED" if code == UNANSWERED else ErrorCode(code).name
+            name = "UNANSWERED" if code == UNANSWERED else named(code)
             found[name] = found.get(name, 0) + 1
     return dict(sorted(found.items()))
 

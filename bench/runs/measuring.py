@@ -48,10 +48,12 @@ class Figures:
         row.drained_ns = drained_ns
         _client(row, loop)
         _zookeeper(row, watch)
-        now = self._servers.transactions()
-        if now >> 32 == self._transactions >> 32:
-            row.zk_transactions = now - self._transactions
-        row.znodes = self._servers.znodes() - self._znodes
+        before, now = self._transactions, self._servers.transactions()
+        if before is not None and now is not None and now >> 32 == before >> 32:
+            row.zk_transactions = now - before
+        before, now = self._znodes, self._servers.znodes()
+        if before is not None and now is not None:
+            row.znodes = now - before
         self._blocked(row)
 
     def _machine(self, row: BenchRow) -> None:
@@ -59,9 +61,8 @@ class Figures:
         row.controller_cpu_s = usage.cpu_s["controller"]
         row.fleet_cpu_s = usage.cpu_s["fleet"]
         row.load_cpu_s = usage.cpu_s["client"]
-        row.zookeeper_cpu_s = sum(
-            cpu_s for name, cpu_s in usage.cpu_s.items() if name.startswith("zookeeper")
-        )
+        of_zookeeper = [s for name, s in usage.cpu_s.items() if name.startswith("zookeeper")]
+        row.zookeeper_cpu_s = sum(of_zookeeper) if of_zookeeper else None
         row.others_cores = usage.others_cores
         row.controller_rss_mib = _rss_mib(self._controller.pid)
 
@@ -116,6 +117,7 @@ def after_fault(row: BenchRow, watch: Watch, fault: Fault) -> None:
     """Enter how much had piled up when ZooKeeper went on, and how long it took to write it."""
     row.fault_ns, row.thaw_ns = fault.begin_ns, fault.end_ns
     if fault.end_ns is None:
+        row.void = "the fault did not happen"
         return
     row.backlog_records = float(watch.lag_at(fault.end_ns))
     reached_ns = watch.drained(watch.committed_at(fault.end_ns), 0.0)

@@ -62,6 +62,8 @@ def take(planned: Planned, store: Store, patience_s: float) -> BenchRow:
         row.zookeeper_cpu_s = usage.cpu_s["zookeeper-0"]
         row.load_cpu_s = usage.cpu_s["client"]  # the client's JVM has ended: it is counted here
         row.others_cores = usage.others_cores
-        row.zk_transactions = servers.transactions() - transactions
-        row.znodes = servers.znodes() - znodes
+        after = servers.transactions(), servers.znodes()
+        assert None not in (transactions, znodes, *after), "of servers of our own"
+        row.zk_transactions = (after[0] or 0) - (transactions or 0)
+        row.znodes = (after[1] or 0) - (znodes or 0)
     return row

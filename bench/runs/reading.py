@@ -299,6 +299,9 @@ class _Reader:
                 if faults
                 else f"{where}fault_at_s without freeze_s or kill_leader"
             )
+        seconds = values["count"] / values["rate"] if "rate" in values and made else None
+        if faults and seconds is not None and values.get("fault_at_s", 0) >= seconds:
+            self.problems.append(f"{where}fault_at_s is not before the end of the schedule")
         if values.get("kill_leader") and values.get("servers", 1) < 3:
             self.problems.append(f"{where}kill_leader needs servers = 3 or more")
         if values.get("freeze_s") and values.get("servers", 1) > 1:

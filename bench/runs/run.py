@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from bench.beside.machine import description
+from bench.rig.jars import JarsMissingError
+from bench.rig.java import JavaNotFoundError
 from bench.rig.process import PortTakenError, ProcessError, kill_all
 from bench.runs import raw, stage
 from bench.runs.row import BenchRow
@@ -120,6 +122,8 @@ def _taken(one: Planned, store: Store, patience_s: float, say: Say) -> BenchRow:
     for attempt in range(1, ATTEMPTS + 1):
         try:
             row = _take(one, store, patience_s, say)
+        except (JarsMissingError, JavaNotFoundError):
+            raise
         except PortTakenError:
             kill_all()
         except (ProcessError, RuntimeError, OSError) as error:

@@ -107,6 +107,8 @@ class Planned:
     target: str
     repeat: int
     position: int
+    zookeeper: str | None = None
+    """Connect string of one that is there already; None: the row gets its own."""
 
     @property
     def run_id(self) -> str:
@@ -127,7 +129,7 @@ class Planned:
     def digest(self) -> str:
         """Of all that decides what is measured: a row of another digest is taken again."""
         warm_up = asdict(self.scenario.warm_up)
-        told = [self.scenario.kind, asdict(self.case), warm_up, self.target]
+        told = [self.scenario.kind, asdict(self.case), warm_up, self.target, self.zookeeper]
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
@@ -149,7 +151,9 @@ class Planned:
         )
 
 
-def planned(scenario: Scenario, targets: Sequence[str], repeats: int) -> list[Planned]:
+def planned(
+    scenario: Scenario, targets: Sequence[str], repeats: int, zookeeper: str | None = None
+) -> list[Planned]:
     """All rows, a round of a case after the other; who is first turns from round to round."""
     rows = []
     for repeat in range(1, repeats + 1):
@@ -157,7 +161,7 @@ def planned(scenario: Scenario, targets: Sequence[str], repeats: int) -> list[Pl
             turn = (repeat - 1 + number) % len(targets)
             order = [*targets[turn:], *targets[:turn]]
             rows += [
-                Planned(scenario, case, target, repeat, position)
+                Planned(scenario, case, target, repeat, position, zookeeper)
                 for position, target in enumerate(order)
             ]
     return rows

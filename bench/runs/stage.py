@@ -22,6 +22,7 @@ from bench.beside.machine import Meter, wait_quiet
 from bench.rig.process import ProcessError
 from bench.runs import loads, seeding, zookeepers
 from bench.runs.blocking import BlockingClient
+from bench.runs.borrowed import borrowed
 from bench.runs.brokers import Brokers, seed
 from bench.runs.client import OpenLoop
 from bench.runs.faults import Fault, fault_of
@@ -97,7 +98,8 @@ def take(planned: Planned, store: Store, patience_s: float, say: Say) -> BenchRo
             _restart(stage)
         if not TARGETS[planned.target].to_zookeeper:
             return row
-        left = tree.read(stage.client, seeding.unread(planned.case))
+        unread = seeding.unread(planned.case)
+        left = tree.read(stage.client, unread, [zookeepers.WARM_UP])
         store.keep_tree(planned.run_id, left, doubtful)
     return row
 
@@ -106,7 +108,11 @@ def take(planned: Planned, store: Store, patience_s: float, say: Say) -> BenchRo
 def _staged(planned: Planned, row: BenchRow, store: Store, folder: Path) -> Iterator[Stage]:
     case = planned.case
     with contextlib.ExitStack() as stack:
-        servers = stack.enter_context(zookeepers.running(case, folder))
+        servers: zookeepers.Servers
+        if planned.zookeeper is None:
+            servers = stack.enter_context(zookeepers.running(case, folder))
+        else:
+            servers = stack.enter_context(borrowed(planned.zookeeper, planned.run_id))
         client = stack.enter_context(zookeepers.connected(servers.direct))
         seed(client, CLUSTER_ID)
         seeding.topics(client, case.topics_present, case.partitions)

@@ -115,7 +115,7 @@ class Watch:
                     in_zookeeper = self._steps[-1][1]
                     committed = self._quorum.high_watermark() - 1
                     self.samples.append(Sample(time.monotonic_ns(), committed, in_zookeeper))
-        except OSError as error:
+        except (OSError, ValueError, KeyError) as error:
             self.problem = error
 
     def _look_at_zookeeper(self) -> None:

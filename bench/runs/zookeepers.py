@@ -20,6 +20,8 @@ from bench.rig.zookeeper import ZooKeeper
 from bench.runs.scenario import Case
 
 HEAP: Final = "1g"
+WARM_UP: Final = "/warm-up"
+"""What warmed up the server lies below it."""
 TICK_MS: Final = 2_000
 _WARM_SINGLE: Final = 2_000
 _WARM_MULTIS: Final = 40
@@ -84,8 +86,8 @@ class Servers:
                 return one
         raise RuntimeError("no ZooKeeper server answers")
 
-    def transactions(self) -> int:
-        """Id of the last transaction; each write that was tried takes one.
+    def transactions(self) -> int | None:
+        """Id of the last transaction, None if unknown; each write that was tried takes one.
 
         The upper 32 bits are the epoch of the ensemble's leader, the lower ones count.
         """
@@ -94,8 +96,8 @@ class Servers:
                 return int(line.split()[1], 16)
         return 0
 
-    def znodes(self) -> int:
-        """Persistent znodes."""
+    def znodes(self) -> int | None:
+        """Persistent znodes; None if unknown."""
         told = dict(
             line.split("\t", 1)
             for line in self.alive().four_letters("mntr").splitlines()
@@ -121,7 +123,7 @@ def running(case: Case, folder: Path) -> Iterator[Servers]:
             one.wait_started()
         delay = None
         with connected(",".join(one.hosts for one in servers)) as client:
-            _warm(client)
+            warm(client)
         if case.latency_ms:
             delay = Delay(folder, servers[0].port, case.latency_ms)
             stack.callback(delay.kill)
@@ -145,23 +147,24 @@ def connected(hosts: str) -> Iterator[KazooClient]:
         client.close()
 
 
-def _warm(client: KazooClient) -> None:
-    client.create("/warm-up", b"")
+def warm(client: KazooClient) -> None:
+    """Write to it until its compiler has run."""
+    client.create(WARM_UP, b"")
     for pending in [
-        client.create_async(f"/warm-up/s{number}", b"x" * 100) for number in range(_WARM_SINGLE)
+        client.create_async(f"{WARM_UP}/s{number}", b"x" * 100) for number in range(_WARM_SINGLE)
     ]:
         pending.get(timeout=60)
     for multi in range(_WARM_MULTIS):
         transaction = client.transaction()
         for number in range(_WARM_MULTI_OPS):
-            transaction.create(f"/warm-up/m{multi}-{number}", b"x" * 100)
+            transaction.create(f"{WARM_UP}/m{multi}-{number}", b"x" * 100)
         transaction.commit()
 
 
 def write_ms(hosts: str) -> float:
     """Median time of one small write on this way, in ms, connected anew."""
     with connected(hosts) as client:
-        return _middle([_timed(lambda: client.set("/warm-up", b"x")) for _ in range(_PROBES)])
+        return _middle([_timed(lambda: client.set(WARM_UP, b"x")) for _ in range(_PROBES)])
 
 
 def fsync_ms(folder: Path) -> tuple[float, float]:

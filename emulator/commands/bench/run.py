@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bench.runs.store import Store
 
 
-def run(
+def run(  # noqa: PLR0917  # one option each
     scenarios: Annotated[
         list[str], typer.Argument(help="TOML files, or names of scenarios of this package.")
     ],
@@ -28,6 +28,10 @@ def run(
     out: Annotated[
         Path, typer.Option(help="Rows go to a folder of the scenario's name in this one.")
     ] = Path("out/bench"),
+    zookeeper: Annotated[
+        str | None,
+        typer.Option(help="HOST:PORT,... of one that is there; else each row gets its own."),
+    ] = None,
     patience: Annotated[
         float,
         typer.Option(min=0, max=3_600, help="Seconds to wait for a quiet machine before a row."),
@@ -64,7 +68,8 @@ def run(
     for one in chosen:
         scenario = one.shortened() if quick else one
         names = _targets(targets, scenario)
-        plan = planned(scenario, names, repeat)
+        _check_borrowed(zookeeper, scenario)
+        plan = planned(scenario, names, repeat, zookeeper)
         plans.append((scenario, names, plan, Store(out / scenario.name, any_code=any_code)))
     if dry_run:
         for _, _, plan, store in plans:
@@ -72,6 +77,8 @@ def run(
         minutes = sum(runner.left_s(plan, store) for _, _, plan, store in plans) / 60
         typer.echo(f"all together about {minutes:.0f} min")
         return
+    if zookeeper is not None:
+        _reach(zookeeper)
     try:
         with runner.alone(out):
             code = _run(plans, patience)
@@ -96,6 +103,31 @@ def _targets(given: str | None, scenario: Scenario) -> list[str]:
     if len({*names}) < len(names):
         raise fail(f"--targets {given}: a name stands there twice", 2)
     return names
+
+
+def _check_borrowed(zookeeper: str | None, scenario: Scenario) -> None:
+    from bench.runs.borrowed import problem
+    from bench.runs.scenario import Kind
+
+    if zookeeper is None:
+        return
+    if scenario.kind is Kind.RAW:
+        raise fail("--zookeeper: kind raw fills a ZooKeeper, so it gets its own", 2)
+    for case in scenario.cases:
+        why = problem(case)
+        if why is not None:
+            raise fail(why, 2)
+
+
+def _reach(zookeeper: str) -> None:
+    from bench.runs.borrowed import ZooKeeperUnreachableError, check
+
+    if "/" in zookeeper:
+        raise fail("--zookeeper: HOST:PORT,... without a chroot; each row makes its own", 2)
+    try:
+        check(zookeeper)
+    except ZooKeeperUnreachableError as error:
+        raise fail(f"--zookeeper {zookeeper}: {error}", 2) from error
 
 
 def _run(plans: list[tuple[Scenario, list[str], list[Planned], Store]], patience: float) -> int:

@@ -30,6 +30,9 @@ def test_a_dry_run_says_every_row_and_how_long_it_takes(tmp_path):
         (["tiny", "--targets", "kafka,kafka"], "a name stands there twice"),
         (["tiny", "--targets", ""], "'' is none of"),
         (["tiny", "--repeat", "0"], "--repeat"),
+        (["freeze", "--zookeeper", "h:1"], "freeze_s needs a ZooKeeper of the bench"),
+        (["latency", "--zookeeper", "h:1"], "latency_ms needs a ZooKeeper of the bench"),
+        (["raw-limit", "--zookeeper", "h:1"], "kind raw fills a ZooKeeper"),
         (["restart", "--targets", "no-zookeeper"], "no-zookeeper and kind restart do not go"),
     ],
 )
@@ -37,6 +40,13 @@ def test_a_wrong_command_line_ends_with_2(arguments, why):
     said = bench("run", *arguments, "--dry-run")
     assert said.exit_code == 2
     assert why in said.output
+
+
+@pytest.mark.parametrize("hosts", ["127.0.0.1:1/x", "nonsense", "127.0.0.1:x"])
+def test_a_zookeeper_that_cannot_be_is_one_sentence(tmp_path, hosts):
+    said = bench("run", "restart", "--zookeeper", hosts, "--out", tmp_path)
+    assert said.exit_code == 2, said.output
+    assert "--zookeeper" in said.output
 
 
 def test_two_benches_do_not_share_a_folder(tmp_path):

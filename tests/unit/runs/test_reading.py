@@ -83,6 +83,7 @@ def test_a_sweep_is_every_combination(tmp_path):
         (GOOD.replace("create", "copy"), "rate: there is no schedule in kind copy"),
         (GOOD + "freeze_s = 5\n", "fault_at_s is missing"),
         (GOOD + "fault_at_s = 5\n", "fault_at_s without freeze_s or kill_leader"),
+        (GOOD + "fault_at_s = 2\nfreeze_s = 1\n", "fault_at_s is not before the end"),
         (GOOD + "fault_at_s = 1\nkill_leader = true\n", "kill_leader needs servers = 3"),
         (GOOD + "fault_at_s = 1\nkill_leader = 1\n", "kill_leader must be true or false"),
         (GOOD + '[[case]]\nname = "one"\n', "two cases have the name 'one'"),

@@ -1,0 +1,82 @@
+"""A ZooKeeper that is there already: each row gets a chroot of its own in it.
+
+It is neither fresh nor known to be idle, its processes are not seen, and nothing may be done to it:
+no faults, no delay. So rows on it say less than rows on a server of the bench.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Iterator
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
+
+from bench.runs.scenario import Case
+from bench.runs.zookeepers import Servers, connected, warm
+
+_CONNECT_S = 10.0
+
+
+class ZooKeeperUnreachableError(OSError):
+    """Nothing answers at that address, or it refuses."""
+
+
+class Borrowed(Servers):
+    """See the module's docstring. ``hosts`` has the chroot."""
+
+    def __init__(self, hosts: str) -> None:
+        super().__init__([], None)
+        self.direct = self.hosts = hosts
+
+    def transactions(self) -> None:
+        """Others write there too."""
+
+    def znodes(self) -> None:
+        """Others write there too."""
+
+
+def problem(case: Case) -> str | None:
+    """Why a case cannot be run on it; None if it can."""
+    for key in ("latency_ms", "freeze_s", "kill_leader"):
+        if getattr(case, key):
+            return f"case {case.name}: {key} needs a ZooKeeper of the bench, without --zookeeper"
+    if case.servers > 1:
+        return f"case {case.name}: servers needs a ZooKeeper of the bench, without --zookeeper"
+    return None
+
+
+def check(hosts: str) -> None:
+    """See whether it answers.
+
+    Raises:
+        ZooKeeperUnreachableError: it does not.
+    """
+    try:
+        client = KazooClient(hosts=hosts, timeout=10)
+    except ValueError as error:
+        raise ZooKeeperUnreachableError(str(error)) from error
+    try:
+        client.start(_CONNECT_S)
+        client.get_children("/")
+    except (KazooException, KazooTimeoutError, OSError, ValueError) as error:
+        raise ZooKeeperUnreachableError(str(error) or type(error).__name__) from error
+    finally:
+        client.stop()
+        client.close()
+
+
+@contextlib.contextmanager
+def borrowed(hosts: str, run_id: str) -> Iterator[Borrowed]:
+    """Make a chroot for a row, and remove it afterwards."""
+    chroot = f"/kraft-bridge-bench-{run_id}-{secrets.token_hex(4)}"
+    with connected(hosts) as client:
+        client.create(chroot, b"")
+        try:
+            with connected(f"{hosts}{chroot}") as inside:
+                warm(inside)
+            yield Borrowed(f"{hosts}{chroot}")
+        finally:
+            client.delete(chroot, recursive=True)
