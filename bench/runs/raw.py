@@ -11,7 +11,7 @@ from bench.rig.jars import zookeeper_jars
 from bench.rig.java import FULL_SPEED
 from bench.rig.java_tools import compile_java, java
 from bench.rig.zookeeper import Secured
-from bench.runs import zookeepers
+from bench.runs import tracing, zookeepers
 from bench.runs.row import BenchRow
 from bench.runs.scenario import Planned
 from bench.runs.store import Store
@@ -66,4 +66,5 @@ def take(planned: Planned, store: Store, patience_s: float) -> BenchRow:
         assert None not in (transactions, znodes, *after), "of servers of our own"
         row.zk_transactions = (after[0] or 0) - (transactions or 0)
         row.znodes = (after[1] or 0) - (znodes or 0)
+    tracing.write(store, planned, row, {"bench": []})
     return row

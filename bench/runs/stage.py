@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import json
 import os
 import threading
 import time
@@ -20,7 +19,7 @@ from kazoo.client import KazooClient
 from bench.beside import tree
 from bench.beside.machine import Meter, wait_quiet
 from bench.rig.process import ProcessError
-from bench.runs import loads, seeding, zookeepers
+from bench.runs import loads, seeding, tracing, zookeepers
 from bench.runs.blocking import BlockingClient
 from bench.runs.borrowed import borrowed
 from bench.runs.brokers import Brokers, seed
@@ -33,8 +32,6 @@ from bench.runs.scenario import LOADS, Case, Kind, Planned
 from bench.runs.store import Store
 from bench.runs.targets import TARGETS, Controller, Setting
 from bench.runs.watch import Watch
-from emulator.io.trace_file import TraceFile
-from emulator.trace.rows import SCHEMA_VERSION, Row, RunRow
 
 CLUSTER_ID: Final = "YmVuY2gtc2NlbmFyaW9zLQ"
 _POLL_S: Final = 0.01
@@ -94,8 +91,10 @@ def take(planned: Planned, store: Store, patience_s: float, say: Say) -> BenchRo
         doubtful: set[str] = set()
         if kind in LOADS:
             doubtful = _measure(stage, store)
-        elif kind is Kind.RESTART:
-            _restart(stage)
+        else:
+            if kind is Kind.RESTART:
+                _restart(stage)
+            tracing.write(store, planned, row, {"bench": []})
         if not TARGETS[planned.target].to_zookeeper:
             return row
         unread = seeding.unread(planned.case)
@@ -227,7 +226,8 @@ def _measure(stage: Stage, store: Store) -> set[str]:
     if fault is not None:
         after_fault(row, watch, fault)
     row.load_1_min = os.getloadavg()[0]
-    _trace(stage, store, loop, watch)
+    seen = {"load": loop.rows(), "watch": watch.rows()}
+    tracing.write(store, stage.planned, row, seen)
     return load.doubtful
 
 
@@ -245,33 +245,3 @@ def _last_offset(stage: Stage) -> int:
     """Offset of the last committed record, of the controller itself."""
     with contextlib.closing(BlockingClient(stage.controller.port)) as client:
         return client.high_watermark() - 1
-
-
-def _trace(stage: Stage, store: Store, loop: OpenLoop, watch: Watch) -> None:
-    """Write what the client and the watch saw, beside the controller's own trace."""
-    planned = stage.planned
-    parameters = {
-        "scenario": planned.scenario.name,
-        "case": planned.case.name,
-        "target": planned.target,
-        "repeat": planned.repeat,
-        "phase_begin_ns": stage.row.begin_ns,
-        "phase_end_ns": stage.row.end_ns,
-    }
-    written: list[tuple[str, list[Row]]] = [("load", [*loop.rows()]), ("watch", [*watch.rows()])]
-    for process, rows in written:
-        file = TraceFile(store.trace, planned.run_id, process)
-        file.append(
-            RunRow(
-                schema_version=SCHEMA_VERSION,
-                monotonic_ns=time.monotonic_ns(),
-                wall_ns=time.time_ns(),
-                host=os.uname().nodename,
-                product_version="bench",
-                release=process,
-                parameters=json.dumps(parameters),
-            )
-        )
-        for each in rows:
-            file.append(each)
-        file.close()
