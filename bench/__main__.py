@@ -1,4 +1,4 @@
-"""``python -m bench``: every scenario on all its targets, then the request path and the codec.
+"""``python -m bench``: every scenario, the request path and the codec, then the report of all.
 
 What was measured already is not measured again, so an interrupted run goes on. ``--quick`` takes
 the quick cases once: about half an hour on two cores, the most important first; without it every
@@ -67,6 +67,15 @@ def parts(*, quick: bool, scenario: str | None, any_code: bool) -> list[Part]:
     return found
 
 
+def report(wanted: Sequence[str]) -> Part | None:
+    """The analysis of every scenario that has rows; None if none has."""
+    folders = [OUT / Path(name).stem for name in wanted]
+    there = [str(each) for each in folders if (each / "rows.parquet").exists()]
+    if not there:
+        return None
+    return Part("report", (*_CLI, "analyze", *there, "--out", str(OUT / "report")))
+
+
 def play(found: Sequence[Part], run: Callable[[Sequence[str]], int]) -> int:
     """Run the parts as separate programs, so that no garbage of one affects another.
 
@@ -96,8 +105,14 @@ def main() -> int:
     parser.add_argument("--any-code", action="store_true", help="keep rows of other source code")
     asked = parser.parse_args()
     found = parts(quick=asked.quick, scenario=asked.scenario, any_code=asked.any_code)
+
+    def run(command: Sequence[str]) -> int:
+        return subprocess.run(command, check=False).returncode
+
     try:
-        return play(found, lambda command: subprocess.run(command, check=False).returncode)
+        failed = play(found, run)
+        last = report([asked.scenario] if asked.scenario else SCENARIOS)
+        return failed if last is None else failed | play([last], run)
     except KeyboardInterrupt:
         sys.stdout.write("interrupted; the same command goes on\n")
         return 1

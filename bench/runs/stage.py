@@ -8,7 +8,7 @@ import gc
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -32,6 +32,7 @@ from bench.runs.scenario import LOADS, Case, Kind, Planned
 from bench.runs.store import Store
 from bench.runs.targets import TARGETS, Controller, Setting
 from bench.runs.watch import Watch
+from emulator.trace.rows import Row
 
 CLUSTER_ID: Final = "YmVuY2gtc2NlbmFyaW9zLQ"
 _POLL_S: Final = 0.01
@@ -226,7 +227,7 @@ def _measure(stage: Stage, store: Store) -> set[str]:
     if fault is not None:
         after_fault(row, watch, fault)
     row.load_1_min = os.getloadavg()[0]
-    seen = {"load": loop.rows(), "watch": watch.rows()}
+    seen: dict[str, Sequence[Row]] = {"load": loop.rows(), "watch": watch.rows()}
     tracing.write(store, stage.planned, row, seen)
     return load.doubtful
 

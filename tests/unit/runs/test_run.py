@@ -2,6 +2,7 @@
 
 import pytest
 
+from bench import __main__ as program
 from bench.__main__ import SCENARIOS, Part, parts, play
 from bench.rig.process import ProcessError
 from bench.runs import run as runner
@@ -108,6 +109,19 @@ def test_a_part_that_is_done_is_not_done_again(tmp_path):
     assert play(found, run) == 1
     assert play(found, run) == 0
     assert ran == ["a", "b", "c", "b", "c"]
+
+
+def test_the_report_is_of_all_scenarios_that_have_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr(program, "OUT", tmp_path)
+    assert program.report(SCENARIOS) is None
+    for name in ("knee", "freeze"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "rows.parquet").touch()
+    found = program.report(SCENARIOS).arguments
+    assert found[3:] == (
+        *(str(tmp_path / "knee"), str(tmp_path / "freeze")),
+        *("--out", str(tmp_path / "report")),
+    )
 
 
 def test_quick_and_one_scenario():
