@@ -15,6 +15,8 @@ from wire.frame import decode_response
 REPLICAS: Final = (0, 1, 2)
 LEADER: Final = 0
 CLIENT_ID: Final = "bench"
+MADE: Final = "made"
+"""Names of topics that the load creates begin with it."""
 _TIMEOUT_MS: Final = 120_000
 """Of a creation: longer than any freeze, so that it waits and is not refused."""
 _TOPIC: Final = 2
@@ -179,7 +181,7 @@ def load_of(kind: Kind, case: Case, broker_epoch: int) -> Creations | ConfigChan
     """The load of a case."""
     assert case.count is not None
     if kind is Kind.CREATE:
-        return Creations("made", case.count, case.partitions)
+        return Creations(MADE, case.count, case.partitions)
     if kind is Kind.CONFIG:
         return ConfigChanges(case.count, case.topics_present)
     return IsrChanges(case.topics_present, broker_epoch)

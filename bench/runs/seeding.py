@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from kazoo.client import KazooClient
 
-from bench.runs.scenario import Case
-
 PREFIX: Final = "present"
 _OPS: Final = 500
 _WINDOW: Final = 4
@@ -31,15 +29,20 @@ def present_id(number: int) -> bytes:
     return hashlib.sha256(present_name(number).encode()).digest()[:16]
 
 
-def unread(case: Case) -> list[str]:
-    """Prefixes of topics present that are not compared: reading them all would take minutes.
+def unread(prefix: str, topics: int, partitions: int) -> list[str]:
+    """Prefixes of topics that are not compared: reading all of very many would take minutes.
 
-    The first thousand are, unless they have more than 20,000 partitions.
+    The first thousand are compared, or none if those have more than 20,000 partitions.
+
+    Args:
+        prefix: of their names, before a hyphen and six digits.
+        topics: how many there are.
+        partitions: of each.
     """
-    if _COMPARED * case.partitions > _PARTITIONS_COMPARED < case.topics_present * case.partitions:
-        return [f"{PREFIX}-"]
-    thousands = range(1, -(-case.topics_present // _COMPARED))
-    return [f"{PREFIX}-{number:03d}" for number in thousands]
+    if min(topics, _COMPARED) * partitions > _PARTITIONS_COMPARED:
+        return [f"{prefix}-"]
+    thousands = range(1, -(-topics // _COMPARED))
+    return [f"{prefix}-{number:03d}" for number in thousands]
 
 
 def topics(client: KazooClient, count: int, partitions: int) -> None:

@@ -98,10 +98,18 @@ def take(planned: Planned, store: Store, patience_s: float, say: Say) -> BenchRo
             tracing.write(store, planned, row, {"bench": []})
         if not TARGETS[planned.target].to_zookeeper:
             return row
-        unread = seeding.unread(planned.case)
-        left = tree.read(stage.client, unread, [zookeepers.WARM_UP])
-        store.keep_tree(planned.run_id, left, doubtful)
+        if kind not in LOADS or row.drained_ns is not None:
+            left = tree.read(stage.client, _unread(planned), [zookeepers.WARM_UP])
+            store.keep_tree(planned.run_id, left, doubtful)
     return row
+
+
+def _unread(planned: Planned) -> list[str]:
+    """Topics that are not compared."""
+    case = planned.case
+    made = (case.count or 0) if planned.scenario.kind is Kind.CREATE else 0
+    found = seeding.unread(loads.MADE, made, case.partitions)
+    return found + seeding.unread(seeding.PREFIX, case.topics_present, case.partitions)
 
 
 @contextlib.contextmanager
