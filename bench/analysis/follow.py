@@ -11,9 +11,10 @@ nothing is dropped for its age.
 from __future__ import annotations
 
 import contextlib
+import signal
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -76,6 +77,27 @@ class Idle:
         if live.rows != self._rows:
             self._rows, self._since = live.rows, now
         return self._seconds is not None and now - self._since >= self._seconds
+
+
+@contextlib.contextmanager
+def interrupts() -> Iterator[threading.Event]:
+    """An event that the first SIGINT sets; the second one raises KeyboardInterrupt.
+
+    pyspark's own handler talks to Java in the middle of whatever is being said to it. Only the main
+    thread may use this.
+    """
+    stop = threading.Event()
+
+    def handle(*_: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class Follower:
@@ -191,19 +213,20 @@ class Follower:
         job: Callable[[dict[str, DataFrame]], None],
         tell: Callable[[Live], None],
         every_s: float,
+        stop: threading.Event,
     ) -> None:
-        """Follow until ``over`` or an interrupt (SIGINT), then run the job over everything.
+        """Follow until ``over`` or ``stop``, then run the job over everything.
 
         Args:
             over: asked after each look.
             job: what to run over the tables.
             tell: called with each new state.
             every_s: seconds between two looks.
+            stop: set from elsewhere, it ends the wait for the next look too.
         """
         try:
-            with contextlib.suppress(KeyboardInterrupt):
-                while not self._look(over, job, tell, every_s):
-                    pass
+            while not self._look(over, job, tell) and not stop.wait(every_s):
+                pass
             job(self.tables())
         finally:
             self.close()
@@ -213,10 +236,8 @@ class Follower:
         over: Callable[[Live], bool],
         job: Callable[[dict[str, DataFrame]], None],
         tell: Callable[[Live], None],
-        every_s: float,
     ) -> bool:
-        """Look once and wait for the next time; returns whether it is over."""
-        begun = time.monotonic()
+        """Look once; returns whether it is over."""
         self.catch_up()
         live = self.live()
         tell(live)
@@ -225,7 +246,6 @@ class Follower:
         if live.rows > GROWTH * self._rows_of_last_run:
             job(self.tables())
             self._rows_of_last_run = live.rows
-        time.sleep(max(0.0, begun + every_s - time.monotonic()))
         return False
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.analysis import job
-from bench.analysis.follow import Follower, Idle, Live
+from bench.analysis.follow import Follower, Idle, Live, interrupts
 from bench.analysis.read import read
 from bench.analysis.session import end, session
 from bench.analysis.sweep import job as sweep_job
@@ -95,7 +95,7 @@ def follow(
     """Analyse a trace while it grows; ``report.html`` is written again as it does.
 
     What is known is kept in ``out_dir``: the same call goes on there after a restart. An interrupt
-    (SIGINT) ends it with a report over all files by then.
+    (SIGINT) ends it with a report over all files by then; a second one ends it at once.
 
     Args:
         trace: path or URI of the trace, as Spark sees it.
@@ -113,10 +113,15 @@ def follow(
     last: list[Analysis] = []
     idle = Idle(idle_s)
     try:
-        follower = Follower(spark, str(trace), f"{out}/follow")
-        follower.run_until(
-            idle, lambda tables: last.append(report_over(spark, tables, out)), tell, every_s
-        )
+        with interrupts() as stop:
+            follower = Follower(spark, str(trace), f"{out}/follow")
+            follower.run_until(
+                idle,
+                lambda tables: last.append(report_over(spark, tables, out)),
+                tell,
+                every_s,
+                stop,
+            )
     except (AnalysisException, StreamingQueryException) as error:
         raise TraceUnreadableError(str(error).splitlines()[0]) from error
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from bench.analysis import follow
-from bench.analysis.follow import Follower, Idle, Live
+from bench.analysis.follow import Follower, Idle, Live, interrupts
 from bench.analysis.job import results
 from bench.analysis.read import read
 from bench.analysis.synthetic import generate
@@ -71,8 +72,14 @@ def test_files_that_come_late_and_a_crash_change_nothing(
     again = Follower(spark, str(growing), out)
     told: list[Live] = []
     ran: list[dict[str, DataFrame]] = []
-    over = lambda live: live.rows >= truth.rows or len(told) > 50  # noqa: E731
-    again.run_until(over, ran.append, told.append, 0.1)
+
+    def tell(live: Live) -> None:
+        told.append(live)
+        if live.rows >= truth.rows or len(told) > 50:
+            signal.raise_signal(signal.SIGINT)
+
+    with interrupts() as stop:
+        again.run_until(Idle(None), ran.append, tell, 0.1, stop)
     assert told[-1].rows == truth.rows
     assert told[-1].requests == truth.operations
     assert told[-1].blocked_operations == truth.blocked_operations > 0
@@ -91,6 +98,17 @@ def _crash_in(add: Callable[..., None]) -> Callable[..., None]:
         add(*given)
 
     return crash
+
+
+def test_the_second_interrupt_ends_it_at_once() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with interrupts() as stop:
+        assert not stop.is_set()
+        signal.raise_signal(signal.SIGINT)
+        assert stop.is_set()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_it_is_idle_when_no_row_has_come_for_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
