@@ -145,10 +145,16 @@ class Bound:
         return BoundStatus(
             counted_records=self._records.count,
             counted_bytes=self._bytes.count,
-            blocked=any(limit.reached for limit in first),
-            hard_blocked=self._hard_records.reached or self._hard_bytes.reached,
+            blocked=self._blocked[0],
+            hard_blocked=self._blocked[1],
             reached=tuple(name for name, limit in named if limit.reached),
         )
+
+    @property
+    def _blocked(self) -> tuple[bool, bool]:
+        """Whether a first bound is reached, and a second."""
+        first = self._records.reached or self._bytes.reached or self._age.reached
+        return first, self._hard_records.reached or self._hard_bytes.reached
 
     def deadline_ms(self, oldest_ms: int | None) -> int | None:
         """When :meth:`apply` must be called because time passes.
@@ -175,7 +181,7 @@ class Bound:
                 self._controller.hold(now_ms=now_ms)
             return []
         self._told = True
-        before = self.status
+        before = self._blocked
         confirmed = max(confirmed, self._after)
         known, unknown = self._controller.changes_after(confirmed)
         size = self._bytes_after(confirmed)
@@ -184,13 +190,13 @@ class Bound:
         hard_room = self._hard_records.room(hard)
         byte_room, hard_byte_room = self._bytes.room(size), self._hard_bytes.room(size)
         self._age.room(lag.age_ms(now_ms))
-        after = self.status
-        if after.blocked and not before.blocked:
+        after = self._blocked
+        if after[0] and not before[0]:
             self._blocked_since = now_ms, confirmed
-        retry_ms = self._retry_ms(confirmed, now_ms) if after.blocked else 0
+        retry_ms = self._retry_ms(confirmed, now_ms) if after[0] else 0
         others = OtherLimits(byte_room, hard_byte_room, self._age.reached, retry_ms)
         self._controller.hold(now_ms=now_ms, room=room, hard_room=hard_room, others=others)
-        return self._tell(before, after)
+        return [] if before == after else self._tell()
 
     def _reset(self) -> None:
         bounds = self.bounds
@@ -230,9 +236,8 @@ class Bound:
         left = share * max(self._records.count, 1)
         return min(max(round(left * waited_ms / done), RETRY_MS_MIN), RETRY_MS_MAX)
 
-    def _tell(self, before: BoundStatus, after: BoundStatus) -> list[Effect]:
-        if (before.blocked, before.hard_blocked) == (after.blocked, after.hard_blocked):
-            return []
+    def _tell(self) -> list[Effect]:
+        after = self.status
         fields: dict[str, object] = {
             "lag_records": after.counted_records,
             "bound_records": self.bounds.records,
