@@ -48,7 +48,12 @@ def analyze(
     try:
         if follow:
             done = report.follow(
-                run[0], out, master, every_s=every, idle_s=until_idle, tell=tell.print
+                run[0],
+                out,
+                master,
+                every_s=every,
+                idle_s=until_idle,
+                tell=lambda live: tell.print(str(live)),
             )
         else:
             done = report.analyze(run, out, master, remote, lag_p99_ms)
