@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 from random import Random
 from typing import Final, Generic, TypeVar
 
-from emulator.simulation.broker import SimulatedBroker
+from emulator.simulation.broker import BrokerAsked, SimulatedBroker
 from emulator.simulation.facts import Facts
 from emulator.simulation.violation import ensure
 from wire.errors import ErrorCode
@@ -31,6 +31,18 @@ REFUSED: Final = ErrorCode.UNKNOWN_SERVER_ERROR
 """What a client is told whose Envelope was refused; a checker knows whether it may be."""
 THROUGH: Final = 0.5
 """Share of requests that go through a broker; the others go straight to the controller."""
+
+
+def unsure(asked: BrokerAsked | None, error: int | None) -> bool:
+    """Whether an error of a broker leaves open what became of a change.
+
+    Args:
+        asked: the request; None: the controller was asked itself.
+        error: of the answer.
+    """
+    return asked is not None and (error == REFUSED or (asked.repeated and error in AGAIN))
+
+
 K = TypeVar("K", bound=Hashable)
 
 
@@ -86,10 +98,10 @@ class Changes(Generic[K]):
         """
         self._busy.add(key)
 
-        def answered(answer: object | None, *, repeated: bool = False) -> None:
+        def answered(answer: object | None, *, through: BrokerAsked | None = None) -> None:
             self._busy.discard(key)
             error = error_of(answer)
-            if error in UNKNOWN or (repeated and error in AGAIN) or error == REFUSED:
+            if error in UNKNOWN or unsure(through, error):
                 self._lost.add(key)
             else:
                 ensure(error == ErrorCode.NONE, "expected-answers", f"{key}: {error}")
@@ -100,7 +112,7 @@ class Changes(Generic[K]):
 
         if self.rng.random() < THROUGH:
             broker.ask_as_client(
-                request, version, lambda asked: answered(asked.answer, repeated=asked.repeated)
+                request, version, lambda asked: answered(asked.answer, through=asked)
             )
         else:
             broker.ask(request, version, answered)

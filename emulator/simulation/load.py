@@ -15,7 +15,7 @@ from random import Random
 from typing import Final
 
 from emulator.simulation.broker import BrokerAsked, SimulatedBroker
-from emulator.simulation.changes import AGAIN, REFUSED, THROUGH, UNKNOWN
+from emulator.simulation.changes import THROUGH, UNKNOWN, unsure
 from emulator.simulation.facts import BROKER, TOPIC, Facts
 from emulator.simulation.violation import Violated, ensure
 from wire import messages as m
@@ -149,14 +149,14 @@ class Load:
     ) -> None:
         thing.busy = True
 
-        def answered(error: int | None, *, repeated: bool = False) -> None:
+        def answered(error: int | None, *, through: BrokerAsked | None = None) -> None:
             thing.busy = False
             if error == ErrorCode.NONE:
                 thing.now = after
                 self.acknowledged += 1
                 self._tell(f"acknowledged {what}: {after}")
                 self._compare(what, thing)
-            elif error in UNKNOWN or (repeated and error in AGAIN) or error == REFUSED:
+            elif error in UNKNOWN or unsure(through, error):
                 thing.maybe = after
                 self.timed_out += error == ErrorCode.REQUEST_TIMED_OUT
                 self._tell(f"in doubt {what}: {after}")
@@ -169,7 +169,7 @@ class Load:
             broker.ask_as_client(
                 request,
                 version,
-                lambda asked: answered(_error(asked.answer), repeated=asked.repeated),
+                lambda asked: answered(_error(asked.answer), through=asked),
             )
         else:
             broker.ask(request, version, lambda answer: answered(_error(answer)))

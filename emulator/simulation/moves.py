@@ -144,8 +144,14 @@ class Moves:
     ) -> None:
         if self.rng.random() < THROUGH:
             broker.ask_as_client(request, version, lambda asked: answered(asked.answer))
-        else:
-            broker.ask(request, version, answered)
+            return
+
+        def plainly(answer: object | None) -> None:
+            told = getattr(answer, "error_code", ErrorCode.NONE)
+            ensure(told != REFUSED, "expected-answers", f"of the controller itself: {told}")
+            answered(answer)
+
+        broker.ask(request, version, plainly)
 
     def _target(self, ids: list[int], key: Key) -> list[int]:
         """The same brokers in another order, which leaves another one preferred, or any."""
