@@ -8,7 +8,7 @@ import gc
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,7 @@ import uvloop
 from kazoo.client import KazooClient
 
 from bench.beside import tree
-from bench.beside.machine import Meter, wait_quiet
+from bench.beside.machine import Meter, process_cpu_s, wait_quiet
 from bench.rig.process import ProcessError
 from bench.runs import loads, seeding, tracing, zookeepers
 from bench.runs.blocking import BlockingClient
@@ -81,14 +81,18 @@ def take(planned: Planned, store: Store, patience_s: float, say: Say) -> BenchRo
     row = BenchRow.of(planned)
     row.started_wall_ns = time.time_ns()
     row.fsync_p50_ms, row.fsync_max_ms = zookeepers.fsync_ms(folder)
-    with _staged(planned, row, store, folder) as stage:
+
+    def quiet(pids: Mapping[str, int]) -> None:
+        if planned.scenario.kind is Kind.COPY:
+            _wait_quiet(pids, planned, patience_s, say)
+
+    with _staged(planned, row, store, folder, quiet) as stage:
         kind = planned.scenario.kind
         if kind is not Kind.COPY:
             _warm_up(stage)
         row.zk_write_p50_ms = zookeepers.write_ms(stage.servers.hosts)
-        others = wait_quiet(patience_s, stage.pids().values())
-        if others:
-            say(f"{planned.run_id}: others used {others:.2f} cores before it")
+        if kind is not Kind.COPY:
+            _wait_quiet(stage.pids(), planned, patience_s, say)
         doubtful: set[str] = set()
         if kind in LOADS:
             doubtful = _measure(stage, store)
@@ -104,6 +108,12 @@ def take(planned: Planned, store: Store, patience_s: float, say: Say) -> BenchRo
     return row
 
 
+def _wait_quiet(pids: Mapping[str, int], planned: Planned, patience_s: float, say: Say) -> None:
+    others = wait_quiet(patience_s, pids.values())
+    if others:
+        say(f"{planned.run_id}: others used {others:.2f} cores before it")
+
+
 def _unread(planned: Planned) -> list[str]:
     """Topics that are not compared."""
     case = planned.case
@@ -113,7 +123,13 @@ def _unread(planned: Planned) -> list[str]:
 
 
 @contextlib.contextmanager
-def _staged(planned: Planned, row: BenchRow, store: Store, folder: Path) -> Iterator[Stage]:
+def _staged(
+    planned: Planned,
+    row: BenchRow,
+    store: Store,
+    folder: Path,
+    before_start: Callable[[Mapping[str, int]], None],
+) -> Iterator[Stage]:
     case = planned.case
     with contextlib.ExitStack() as stack:
         servers: zookeepers.Servers
@@ -134,13 +150,23 @@ def _staged(planned: Planned, row: BenchRow, store: Store, folder: Path) -> Iter
         stack.callback(brokers.kill)
         # The brokers are there first: the start then holds no waiting for them.
         brokers.start().wait_announced()
-        start(row, client, controller)
+        pids = servers.pids() | ({} if brokers.pid is None else {"fleet": brokers.pid})
+        before_start(pids)
+        start(row, client, controller, pids)
         yield Stage(planned, row, servers, client, controller, brokers)
         controller.stop()  # the trace of ours is complete when it has ended
 
 
-def start(row: BenchRow, client: KazooClient, controller: Controller) -> None:
+def start(
+    row: BenchRow, client: KazooClient, controller: Controller, pids: Mapping[str, int]
+) -> None:
     """Start the controller, and time it until changes go to ZooKeeper.
+
+    Args:
+        row: is filled.
+        client: of ZooKeeper.
+        controller: not running.
+        pids: name -> process id of the servers that run.
 
     Raises:
         ProcessError: it ended, or does not get there.
@@ -153,12 +179,18 @@ def start(row: BenchRow, client: KazooClient, controller: Controller) -> None:
         claimed.set()
 
     client.get("/controller_epoch", watch=seen)
+    meter = Meter({**pids})
     began_ns = time.monotonic_ns()
     controller.begin()
     row.listening_s = _until(controller, controller.listening, "a listener", began_ns)
     row.dual_write_s = _until(controller, controller.dual_writing, "dual write", began_ns)
     if claimed.is_set():
         row.claim_s = (claim_ns[0] - began_ns) / 1e9
+    usage = meter.usage()
+    assert controller.pid is not None
+    row.controller_cpu_s = process_cpu_s(controller.pid)
+    row.others_cores = max(0.0, usage.others_cores - row.controller_cpu_s / usage.wall_s)
+    row.load_1_min = os.getloadavg()[0]
 
 
 def _until(controller: Controller, reached: Callable[[], bool], what: str, began_ns: int) -> float:
@@ -202,7 +234,9 @@ def _restart(stage: Stage) -> None:
     stage.controller.stop()
     probe = Probe(stage.controller.port, stage.client)
     probe.start()
-    start(stage.row, stage.client, stage.controller)
+    pids = stage.pids()
+    pids.pop("controller", None)
+    start(stage.row, stage.client, stage.controller, pids)
     stage.row.first_commit_s, stage.row.first_in_zk_s = probe.result(_DUAL_WRITE_S)
 
 
