@@ -10,7 +10,7 @@ MATRIX := .cache/jars/.matrix
 JOBS   ?= 2
 SEEDS  ?= 1000
 PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder
-QUICK  := not jars and not jvm and not spark and not slow
+NO_JAVA := not jars and not jvm and not spark and not slow
 
 # Bytecode is kept also where the environment says otherwise: a run starts hundreds of processes, and
 # without it each compiles all that it imports.
@@ -33,7 +33,7 @@ forget: ## remove the record of the last `make test`
 	@rm -f .cache/records/test.json
 
 quick: $(ENV) ## the tests that need no Java, with fewer examples and seeds
-	HYPOTHESIS_PROFILE=quick $(PYTEST) -m "$(QUICK)"
+	HYPOTHESIS_PROFILE=quick $(PYTEST) -m "$(NO_JAVA)"
 
 fmt: $(ENV) ## format the source
 	$(PY) -m ruff format .

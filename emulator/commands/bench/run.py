@@ -141,6 +141,8 @@ def _run(plans: list[tuple[Scenario, list[str], list[Planned], Store]], patience
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # each row ends its connections
     command = shlex.join(["kraft-bridge", *sys.argv[1:]])
     bad = False
+    minutes = sum(runner.left_s(plan, store) for _, _, plan, store in plans) / 60
+    runner.say_at_once(f"about {minutes:.0f} min, if the machine is quiet")
     try:
         for scenario, names, plan, store in plans:
             typer.echo(f"\n== {scenario.name}: {scenario.about}")
