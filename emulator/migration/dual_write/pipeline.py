@@ -14,7 +14,7 @@ from math import ceil
 from typing import Final
 
 from emulator.migration.dual_write.chain import Chain, Standing
-from emulator.migration.dual_write.unit import EncodedGroup, Unit, operations
+from emulator.migration.dual_write.unit import PLAN_OPS_PER_STEP, EncodedGroup, Unit, operations
 from emulator.migration.position import Counters, Position, Term
 from emulator.migration.zk import Zk
 from emulator.seam import Effect, Log, Row
@@ -198,7 +198,8 @@ class Pipeline:
 
     def plan(self, unit: Unit) -> bool:
         """Plan the next piece of work of a unit; returns whether all of it is planned."""
-        return unit.plan(self._zk.op_bytes)
+        # More than a multi may hold must be waiting before one is packed.
+        return unit.plan(self._zk.op_bytes, self.ops_max + PLAN_OPS_PER_STEP)
 
     def send_bare(self, position: Position, now_ms: int) -> list[Effect]:
         """Send a multi without data."""

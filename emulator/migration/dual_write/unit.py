@@ -104,9 +104,10 @@ class Unit:
         Returns:
             Whether the source is exhausted.
         """
+        drawn = 0
         usual = COMPARED_PIECES_PER_STEP if self.full else PIECES_PER_STEP
         for _ in range(usual if pieces_max is None else pieces_max):
-            if self.waiting_ops >= ops_max:
+            if drawn >= PLAN_OPS_PER_STEP or self.waiting_ops >= ops_max:
                 break
             piece = next(self.source, None)
             if piece is None:
@@ -120,6 +121,7 @@ class Unit:
                 self.groups.append((ops, encoded))
                 count += len(ops)
                 size += len(encoded)
+            drawn += count
             self.ops_count += count
             self.waiting_ops += count
             self.waiting_bytes += size

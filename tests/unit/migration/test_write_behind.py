@@ -92,6 +92,15 @@ def test_two_multis_are_in_flight_and_never_more() -> None:
     assert differences(world) == {}
 
 
+@pytest.mark.parametrize("multi_ops", [1, 399, 599, 600, 601, 1_000])
+def test_a_large_change_ends_however_many_operations_a_multi_may_hold(multi_ops: int) -> None:
+    world = World(write_behind_multi_ops=multi_ops).dual_write()
+    last = world.append(*big_topic(world, "big", A, 1_100))
+    world.advance(100)
+    assert migration_offset(world) == last
+    assert differences(world) == {}
+
+
 def test_small_changes_gather_while_a_multi_is_in_flight_and_large_ones_do_not() -> None:
     """Each multi costs as much for one change as for many; a full one gains nothing by waiting."""
     world = World(write_behind_multi_ops=40).dual_write()
