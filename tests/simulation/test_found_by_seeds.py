@@ -159,5 +159,6 @@ def test_the_log_keeps_the_batch_that_a_claim_on_its_way_names(simulate):
         snapshot_interval_ms=300,
         batch_size=3,
     )
-    report = simulate(11, story)
-    assert not report.failure, str(report)
+    for seed in (1, 3, 24):
+        report = simulate(seed, story)
+        assert not report.failure, str(report)
