@@ -84,10 +84,15 @@ class ToldOnlyRegistered(Checker):
         )
 
     def _held(self, topic_id: bytes, name: str, index: int, broker_id: int | None) -> bool:
-        """Whether ZooKeeper has held a replica for longer than a request may be on its way."""
+        """Whether ZooKeeper has held a replica for longer than a request may be on its way.
+
+        Its topic's config, which a broker reads when it gets the replica, must be there too.
+        """
         node = self.world.tree.nodes.get(f"/brokers/topics/{name}")
         said = {} if node is None else json.loads(node.data or b"{}")
         if node is None or said.get("topic_id") != uuid_text(topic_id):
+            return False
+        if f"/config/topics/{name}" not in self.world.tree.nodes:
             return False
         replicas = said["partitions"].get(str(index), [])
         there = bool(replicas) if broker_id is None else broker_id in replicas
