@@ -208,8 +208,20 @@ class Process:
                 os.killpg(self._child.pid, number)
 
     def pause(self) -> None:
-        """SIGSTOP: it keeps its sockets and does nothing, as in a long garbage collection."""
+        """SIGSTOP: it keeps its sockets and does nothing, as in a long garbage collection.
+
+        Returns when every thread has stopped: one that runs on might answer what is sent next.
+        """
         self.signal(signal.SIGSTOP)
+        if self.alive:
+            self.wait_until("every thread to stop", self._stopped, 10)
+
+    def _stopped(self) -> bool:
+        states = set()
+        for stat in Path(f"/proc/{self.pid}/task").glob("*/stat"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                states.add(stat.read_text().rpartition(")")[2].split()[0])
+        return states <= set("TtZX")
 
     def resume(self) -> None:
         """SIGCONT."""

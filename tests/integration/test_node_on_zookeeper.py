@@ -190,7 +190,8 @@ spark.conf.set("spark.sql.shuffle.partitions", "1")
 tables = read.read(spark, sys.argv[1])
 kept = [tables[name].where(f"{begin} between {sys.argv[2]} and {sys.argv[3]}")
         for name, begin in (("blocks", "begin_ns"), ("multis", "sent_ns"))]
-check = blocking.blocking_check(blocking.blocked_whole(kept[0]), blocking.blocking_by_cause(*kept))
+by_cause = blocking.blocking_by_cause(blocking.blocked_segments(*kept))
+check = blocking.blocking_check(blocking.blocked_whole(kept[0]), by_cause)
 print(json.dumps([row.asDict() for row in check.collect()]))
 session.end(spark)
 """

@@ -10,6 +10,7 @@ from collections import Counter
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,8 +63,7 @@ class History:
             image, request, now_ms=now_ms, heartbeats=self.heartbeats, **SETTINGS
         )
         caller = call(request, principal="User:alice", forwarded=True)
-        object.__setattr__(surroundings, "call", caller)
-        object.__setattr__(surroundings, "rng", self.rng)
+        surroundings = msgspec.structs.replace(surroundings, call=caller, rng=self.rng)
         result = handlers()[header(request).api_key].function(image, request, surroundings)
         assert encode_response(caller.header.api_key, caller.header.api_version, 1, result.response)
         if result.records:

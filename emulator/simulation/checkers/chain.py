@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from emulator.migration.dual_write.pipeline import DEPTH_MAX
 from emulator.simulation.checkers.base import CONTROLLER, EPOCH, MIGRATION, OWN, Checker
 from emulator.simulation.violation import ensure
 from emulator.simulation.world import World
@@ -15,8 +16,8 @@ class ChainAgrees(Checker):
     """Invariants 2 and 5: both counters move as one and never back; no multi applies twice.
 
     One write back is right. When another client has moved both counters as multis do, the multi
-    that was in flight is refused, and the one sent behind it may be applied (``covers_hole``). The
-    reconcile that follows begins at the offset that was confirmed before both.
+    that was in flight is refused, and those sent behind it may be applied (``covers_hole``). The
+    reconcile that follows begins at the offset that was confirmed before all of them.
     """
 
     name = "chain-agrees"
@@ -26,7 +27,9 @@ class ChainAgrees(Checker):
         self._last: dict[str, int] = {}
         self._versions: tuple[int, int] | None = None
         self._confirmed: int | None = None
-        """Offset before the last multi, where that one may cover a hole; else None."""
+        """Offset before the multis that may cover a hole; None if there are none."""
+        self._behind = 0
+        """How many multis may still be applied behind the refused one."""
 
     def served(self, changed: frozenset[str], client: str) -> None:
         """Look at both counters when one has moved."""
@@ -46,8 +49,14 @@ class ChainAgrees(Checker):
         ensure(now[0] >= before[0] and now[2] >= lowest, self.name, f"{now} after {before}")
         once = now[:2] > before[:2]
         ensure(once, self.name, f"{now} after {before}: a multi was applied twice")
-        world.covers_hole = world.counters_feigned and same_epoch
-        self._confirmed = before[2] if world.covers_hole else None
+        if world.counters_feigned and same_epoch:
+            self._behind = DEPTH_MAX
+            self._confirmed = before[2] if self._confirmed is None else self._confirmed
+        back = now[2] < before[2]
+        world.covers_hole = self._behind > 0 and same_epoch and not back
+        self._behind = self._behind - 1 if world.covers_hole else 0
+        if not world.covers_hole:
+            self._confirmed = None
         world.counters_feigned = False
         foreign = dict(world.foreign_writes)
         world.foreign_writes = dict.fromkeys(foreign, 0)
