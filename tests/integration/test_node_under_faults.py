@@ -118,7 +118,7 @@ def refusals(stage: Stage) -> int:
 
 @pytest.mark.requirement("Z03", "E04")
 def test_killed_under_load_it_comes_back_and_nothing_is_lost(stage: Stage) -> None:
-    stage.proxy.delay(20, 20)
+    stage.proxy.delay(200, 200)
     answers: list[stages.Answered] = []
     with stage.written_once() as names:
         asked = [stage.name() for _ in range(200)]
