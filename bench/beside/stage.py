@@ -21,6 +21,7 @@ from bench.beside.scenario import Burst, Committed, run
 from bench.fleet.process import Fleet
 from bench.fleet.znodes import seed
 from bench.rig.java import FULL_SPEED
+from bench.rig.warming import connected, warm
 from bench.rig.zookeeper import ZooKeeper
 
 CLUSTER_ID: Final = "YmVzaWRlLWJlbmNoLXJ1bg"
@@ -28,8 +29,6 @@ _MIGRATION: Final = "/migration"
 _POLL_S: Final = 0.005
 _DRAIN_S: Final = 120.0
 _WARM_SINGLE: Final = 4_000
-_WARM_MULTIS: Final = 40
-_WARM_MULTI_OPS: Final = 250
 
 Say = Callable[[str], None]
 
@@ -93,31 +92,11 @@ def zookeeper(folder: Path, contenders: Sequence[Contender]) -> Iterator[ZooKeep
     zk = ZooKeeper(folder / "zookeeper", tick_ms=2_000)
     zk.heap = "512m"
     zk.java_flags = FULL_SPEED
-    with zk, _connected(zk.hosts) as client:
+    with zk, connected(zk.hosts) as client:
         for contender in contenders:
             client.create(_chroot(contender), None)
-        client.create("/warm-up", None)
-        for pending in [
-            client.create_async(f"/warm-up/s{number}", b"x" * 100) for number in range(_WARM_SINGLE)
-        ]:
-            pending.get(timeout=60)
-        for multi in range(_WARM_MULTIS):
-            transaction = client.transaction()
-            for number in range(_WARM_MULTI_OPS):
-                transaction.create(f"/warm-up/m{multi}-{number}", b"x" * 100)
-            transaction.commit()
+        warm(client, _WARM_SINGLE)
         yield zk
-
-
-@contextlib.contextmanager
-def _connected(hosts: str) -> Iterator[KazooClient]:
-    client = KazooClient(hosts=hosts, timeout=30)
-    client.start()
-    try:
-        yield client
-    finally:
-        client.stop()
-        client.close()
 
 
 @dataclass(slots=True)
@@ -151,7 +130,7 @@ def started(plan: Plan, contender: Contender, zk: ZooKeeper, folder: Path) -> It
     """
     hosts = f"{zk.hosts}{_chroot(contender)}"
     own = folder / contender.name.replace(" ", "-")
-    with _connected(hosts) as client:
+    with connected(hosts) as client:
         seed(client, CLUSTER_ID)
         controller = contender.begin(own, hosts, CLUSTER_ID)
         fleet = Fleet(own, hosts, controller.port, CLUSTER_ID)

@@ -14,8 +14,9 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
+from bench.rig.warming import connected, warm
 from bench.runs.scenario import Case
-from bench.runs.zookeepers import Servers, connected, warm
+from bench.runs.zookeepers import Servers
 
 _CONNECT_S = 10.0
 

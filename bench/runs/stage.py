@@ -18,6 +18,7 @@ from kazoo.client import KazooClient
 
 from bench.beside import tree
 from bench.beside.machine import Meter, process_cpu_s, wait_quiet
+from bench.rig import warming
 from bench.rig.process import ProcessError
 from bench.runs import loads, seeding, tracing, zookeepers
 from bench.runs.blocking import BlockingClient
@@ -103,7 +104,7 @@ def take(planned: Planned, store: Store, patience_s: float, say: Say) -> BenchRo
         if not TARGETS[planned.target].to_zookeeper:
             return row
         if kind not in LOADS or row.drained_ns is not None:
-            left = tree.read(stage.client, _unread(planned), [zookeepers.WARM_UP])
+            left = tree.read(stage.client, _unread(planned), [warming.WARM_UP])
             store.keep_tree(planned.run_id, left, doubtful)
     return row
 
@@ -137,7 +138,7 @@ def _staged(
             servers = stack.enter_context(zookeepers.running(case, folder))
         else:
             servers = stack.enter_context(borrowed(planned.zookeeper, planned.run_id))
-        client = stack.enter_context(zookeepers.connected(servers.direct))
+        client = stack.enter_context(warming.connected(servers.direct))
         seed(client, CLUSTER_ID)
         seeding.topics(client, case.topics_present, case.partitions)
         setting = Setting(

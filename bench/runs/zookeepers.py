@@ -10,22 +10,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Self
 
-from kazoo.client import KazooClient
-
 from bench.rig.ensemble import ensemble
 from bench.rig.java import FULL_SPEED
 from bench.rig.ports import free_port, is_open
 from bench.rig.process import Process
+from bench.rig.warming import WARM_UP, connected, warm
 from bench.rig.zookeeper import ZooKeeper
 from bench.runs.scenario import Case
 
 HEAP: Final = "1g"
-WARM_UP: Final = "/warm-up"
-"""What warmed up the server lies below it."""
 TICK_MS: Final = 2_000
-_WARM_SINGLE: Final = 2_000
-_WARM_MULTIS: Final = 40
-_WARM_MULTI_OPS: Final = 250
 _PROBES: Final = 50
 _FSYNC_BYTES: Final = 4_096
 
@@ -133,32 +127,6 @@ def running(case: Case, folder: Path) -> Iterator[Servers]:
 
 def _single(folder: Path) -> ZooKeeper:
     return ZooKeeper(folder / "zookeeper", tick_ms=TICK_MS)
-
-
-@contextlib.contextmanager
-def connected(hosts: str) -> Iterator[KazooClient]:
-    """A client of ours."""
-    client = KazooClient(hosts=hosts, timeout=60)
-    client.start()
-    try:
-        yield client
-    finally:
-        client.stop()
-        client.close()
-
-
-def warm(client: KazooClient) -> None:
-    """Write to it until its compiler has run."""
-    client.create(WARM_UP, b"")
-    for pending in [
-        client.create_async(f"{WARM_UP}/s{number}", b"x" * 100) for number in range(_WARM_SINGLE)
-    ]:
-        pending.get(timeout=60)
-    for multi in range(_WARM_MULTIS):
-        transaction = client.transaction()
-        for number in range(_WARM_MULTI_OPS):
-            transaction.create(f"{WARM_UP}/m{multi}-{number}", b"x" * 100)
-        transaction.commit()
 
 
 def write_ms(hosts: str) -> float:
