@@ -177,22 +177,29 @@ def read_state(tree: Tree, name: str, index: int) -> ZkPartitionState | None:
     return None if node is None else parse_state(path, node.data, node.version)
 
 
+def zk_topic(topic: Topic) -> ZkTopic:
+    """What the znode of a topic of an image says."""
+    partitions = topic.partitions.items()
+    return ZkTopic(
+        topic.id,
+        {index: one.replicas for index, one in partitions},
+        {index: one.adding_replicas for index, one in partitions if one.adding_replicas},
+        {index: one.removing_replicas for index, one in partitions if one.removing_replicas},
+    )
+
+
 def topic_data(topic: Topic) -> bytes:
     """Render a topic's znode.
 
     Version 3, always with ``adding_replicas`` and ``removing_replicas``.
     """
-    partitions = topic.partitions.items()
+    said = zk_topic(topic)
     return encode(
         _TopicJson(
-            partitions={index: one.replicas for index, one in partitions},
-            topic_id=uuid_text(topic.id),
-            adding_replicas={
-                i: one.adding_replicas for i, one in partitions if one.adding_replicas
-            },
-            removing_replicas={
-                i: one.removing_replicas for i, one in partitions if one.removing_replicas
-            },
+            partitions=said.partitions,
+            topic_id=uuid_text(said.topic_id),
+            adding_replicas=said.adding_replicas,
+            removing_replicas=said.removing_replicas,
         )
     )
 
@@ -232,6 +239,21 @@ def same_partition_state(one: Partition, other: Partition) -> bool:
         and one.leader == other.leader
         and one.leader_epoch == other.leader_epoch
         and one.leader_recovery_state == other.leader_recovery_state
+    )
+
+
+def is_state(path: str, data: bytes | None, partition: Partition) -> bool:
+    """Whether a state znode says what the image has, whatever leader epoch wrote it.
+
+    Raises:
+        ZnodeError: malformed.
+    """
+    found = decode(path, data, _StateJson)
+    return (
+        found.isr == partition.isr
+        and found.leader == partition.leader
+        and found.leader_epoch == partition.leader_epoch
+        and found.leader_recovery_state == partition.leader_recovery_state
     )
 
 

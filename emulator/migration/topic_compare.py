@@ -1,0 +1,273 @@
+"""Writes that make the topics of a tree equal to those of an image.
+
+A topic that was deleted and made again under its name is deleted first, with everything below it:
+otherwise the new topic would have the old topic's partition states. (Kafka 3.9 creates first and
+then deletes both.)
+
+Most topics are as they should be. That is seen without making their znodes: what was read is parsed
+once and compared with the image.
+
+Source: KRaftMigrationZkWriter.handleTopicsSnapshot, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Final
+
+from emulator.metadata.configs import TOPIC
+from emulator.metadata.image import Image
+from emulator.metadata.topics import Partition, Topic
+from emulator.migration.entity_plan import PAUSE, Piece
+from emulator.migration.topic_changes import PARTITIONS_PER_PIECE, created, with_notifications
+from emulator.migration.zk_tree import configs, topics
+from emulator.migration.zk_tree.entity import Nodes
+from emulator.migration.zk_tree.errors import ZnodeError
+from emulator.migration.zk_tree.projection import (
+    partition_nodes,
+    same,
+    topic_head,
+)
+from emulator.migration.zk_tree.tree import Tree
+from emulator.migration.zk_tree.znode_json import number_of
+from emulator.zookeeper.ops import Create, Delete, SetData, ZkOp
+
+LOOKED_PER_PIECE: Final = 150
+"""Znodes that a piece looks at: about 0.4 ms."""
+PLANNED_AS_LOOKED: Final = 20
+"""Making and comparing the znodes of a part of a topic takes as long as looking at so many."""
+ALIKE_PARTITIONS_MAX: Final = 1_000
+"""A topic with more is compared part by part, as one that differs."""
+
+
+def plan(before: Mapping[str, bytes | None], after: Mapping[str, bytes | None]) -> list[ZkOp]:
+    """Order the writes that turn one set of znodes into another.
+
+    Deletes come first, children before parents; then creates, parents before children; then sets.
+    If only a prefix of the plan is applied, planning again still leads to ``after``.
+
+    Args:
+        before: data by path, as read or as last written; every path absolute.
+        after: the wanted data by path. Values that mean the same (``projection.same``) are left
+            alone.
+
+    >>> plan({"/a": b"1", "/b": None}, {"/a": b"2", "/c": None})
+    [Delete(path='/b', version=-1), Create(path='/c', data=None, ...), SetData(path='/a', ...)]
+    """
+    recreated = tuple(path + "/" for path in before if _recreated(path, before, after))
+    gone = {path for path in before if path not in after or f"{path}/".startswith(recreated)}
+    ops: list[ZkOp] = [Delete(path) for path in sorted(gone, reverse=True)]
+    ops += [
+        Create(path, after[path]) for path in sorted(after) if path not in before or path in gone
+    ]
+    ops += [
+        SetData(path, after[path])
+        for path in sorted(after)
+        if path in before and path not in gone and not same(path, before[path], after[path])
+    ]
+    return ops
+
+
+def _recreated(
+    path: str, before: Mapping[str, bytes | None], after: Mapping[str, bytes | None]
+) -> bool:
+    if path.count("/") != 3 or not path.startswith(topics.ROOT) or path not in after:
+        return False
+    if before[path] == after[path]:
+        return False
+    ids = {_topic_id(path, before[path]), _topic_id(path, after[path])}
+    return len(ids) == 2 and topics.NO_ID not in ids
+
+
+def _topic_id(path: str, data: bytes | None) -> bytes:
+    try:
+        return topics.parse_topic_id(path, data)
+    except ZnodeError:
+        return topics.NO_ID
+
+
+def topic_compare(tree: Tree, image: Image, controller_epoch: int) -> Iterator[Piece]:
+    """Writes that make the topics of a tree, and their configs, equal to those of an image.
+
+    Args:
+        tree: read after the claim.
+        image: it takes precedence over the tree.
+        controller_epoch: KRaft leader epoch, written into partition states.
+
+    Yields:
+        Pieces of about 50 znodes to write, or :data:`LOOKED_PER_PIECE` that are as they should be:
+        topics by name.
+    """
+    piece: Piece = []
+    looked = 0
+    named = (tree.children(topics.ROOT), tree.children(configs.TOPICS), image.topic_ids)
+    for name, _ in groupby(heapq.merge(*named)):
+        topic = image.topic(name)
+        if topic is not None and _alike(tree, image, topic):
+            count = len(topic.partitions)
+            looked += 3 + count
+            if count > LOOKED_PER_PIECE:
+                yield PAUSE
+        else:
+            for part in _differences(tree, image, name, controller_epoch):
+                piece += part
+                looked += PLANNED_AS_LOOKED + len(part)
+                if part is PAUSE or looked >= LOOKED_PER_PIECE:
+                    yield piece
+                    piece, looked = [], 0
+                if part is PAUSE:
+                    yield PAUSE
+        if looked >= LOOKED_PER_PIECE:
+            yield piece
+            piece, looked = [], 0
+    yield piece
+
+
+def _alike(tree: Tree, image: Image, topic: Topic) -> bool:
+    """Whether the znodes of a topic hold what the image has: none is missing, surplus, malformed.
+
+    Other clients may have created more below them, which a comparison keeps.
+    """
+    path, folder = topics.topic_path(topic.name), topics.partitions_path(topic.name)
+    config_path = configs.topic_config_path(topic.name)
+    head, config, listed = tree.node(path), tree.node(config_path), tree.lists.get(folder)
+    if head is None or config is None or listed is None:
+        return False
+    if not len(listed) == len(topic.partitions) <= ALIKE_PARTITIONS_MAX:
+        return False
+    try:
+        return (
+            topics.parse_topic(path, head.data) == topics.zk_topic(topic)
+            and configs.parse(config_path, config.data) == dict(image.config(TOPIC, topic.name))
+            and all(
+                _state_alike(tree, f"{folder}/{i}/state", p) for i, p in topic.partitions.items()
+            )
+        )
+    except ZnodeError:
+        return False
+
+
+def _state_alike(tree: Tree, path: str, partition: Partition) -> bool:
+    node = tree.node(path)
+    return node is not None and topics.is_state(path, node.data, partition)
+
+
+def _differences(tree: Tree, image: Image, name: str, controller_epoch: int) -> Iterator[Piece]:
+    topic, found = image.topic(name), _found_topic(tree, name)
+    if found is None and topic is not None:
+        yield from created(image, topic, controller_epoch)
+    else:
+        want = None if topic is None else _whole(image, topic, controller_epoch)
+        yield from _topic_pieces(found, want)
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """A topic on one side of a comparison, complete or the part that is compared."""
+
+    topic_id: bytes
+    head: Nodes
+    indexes: Sequence[str]
+    partition: Callable[[str], Nodes]
+    odd: Nodes = field(default_factory=dict)
+    """Znodes below the topic that are not Kafka's: kept, unless the topic is deleted."""
+    odd_below: Callable[[str], Nodes] = field(default=lambda _index: {})
+    """The same below one partition, if they were read."""
+
+
+def _topic_pieces(have: _Side | None, want: _Side | None) -> Iterator[Piece]:
+    if have is not None and (want is None or _replaced(have, want)):
+        for chunk in _chunks(have.indexes):
+            yield with_notifications(plan(_partitions(have, chunk, gone=chunk), {}))
+        yield with_notifications(plan(have.head | have.odd, {}))
+        have = None
+    if want is None:
+        return
+    yield with_notifications(plan({} if have is None else have.head, want.head))
+    indexes = {*want.indexes, *(() if have is None else have.indexes)}
+    wanted = frozenset(want.indexes)
+    for chunk in _chunks(sorted(indexes, key=lambda index: (len(index), index))):
+        gone = [index for index in chunk if index not in wanted]
+        before = {} if have is None else _partitions(have, chunk, gone)
+        yield with_notifications(plan(before, _partitions(want, chunk)))
+
+
+def _replaced(have: _Side, want: _Side) -> bool:
+    return topics.NO_ID != have.topic_id != want.topic_id
+
+
+def _partitions(side: _Side, indexes: Sequence[str], gone: Sequence[str] = ()) -> Nodes:
+    nodes: Nodes = {}
+    for index in indexes:
+        nodes |= side.partition(index)
+    for index in gone:
+        nodes |= side.odd_below(index)
+    return nodes
+
+
+def _chunks(indexes: Sequence[str]) -> Iterator[Sequence[str]]:
+    for at in range(0, len(indexes), PARTITIONS_PER_PIECE):
+        yield indexes[at : at + PARTITIONS_PER_PIECE]
+
+
+def _whole(image: Image, topic: Topic, controller_epoch: int) -> _Side:
+    return _Side(
+        topic.id,
+        topic_head(image, topic),
+        [str(index) for index in topic.partitions],
+        _image_partitions(topic, controller_epoch),
+    )
+
+
+def _image_partitions(topic: Topic, controller_epoch: int) -> Callable[[str], Nodes]:
+    def partition(index: str) -> Nodes:
+        number = number_of(index)
+        found = None if number is None else topic.partitions.get(number)
+        if found is None:
+            return {}
+        return partition_nodes(topic.name, index, found, controller_epoch)
+
+    return partition
+
+
+def _existing(tree: Tree, paths: Sequence[str]) -> Nodes:
+    return {path: tree.data(path) for path in paths if tree.exists(path)}
+
+
+def _found_topic(tree: Tree, name: str) -> _Side | None:
+    """A topic in the tree, even if only a part of it exists, such as its config."""
+    path, folder = topics.topic_path(name), topics.partitions_path(name)
+    head = _existing(tree, [path, configs.topic_config_path(name)])
+    if folder in tree.lists:
+        head[folder] = None
+    if not head:
+        return None
+
+    indexes = tree.children(folder)
+    listed = frozenset(indexes)
+
+    def partition(index: str) -> Nodes:
+        if index not in listed:
+            return {}
+        one = topics.partition_path(name, index)
+        state = tree.node(f"{one}/state")
+        return {one: None} if state is None else {one: None, f"{one}/state": state.data}
+
+    def odd_below(index: str) -> Nodes:
+        one = topics.partition_path(name, index)
+        return _below(tree, one) | _below(tree, f"{one}/state")
+
+    odd = {one: data for one, data in _below(tree, path).items() if not _inside(one, folder)}
+    odd |= _below(tree, configs.topic_config_path(name))
+    return _Side(_topic_id(path, tree.data(path)), head, indexes, partition, odd, odd_below)
+
+
+def _below(tree: Tree, path: str) -> Nodes:
+    return {one: tree.data(one) for one in tree.below(path)}
+
+
+def _inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder + "/")
