@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature, MetadataVersion
@@ -25,6 +26,9 @@ from emulator.migration.zk_tree.entity import Entities, Refusal
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.migration.zk_tree.reader import Tree
 from emulator.migration.zk_tree.znode_json import number_of
+
+ZNODES_PER_PIECE: Final = 50
+"""Znodes of topics checked in a piece of work: about 0.15 ms."""
 
 
 class Why(Enum):
@@ -197,12 +201,24 @@ def _topics(tree: Tree, assigned: dict[int, list[str]]) -> Iterator[Reason | Non
     """Check every topic to copy, and collect the assigned topics of each broker."""
     pending = set(tree.children("/admin/delete_topics"))
     names: dict[bytes, str] = {}
-    for name in sorted(tree.children("/brokers/topics")):
+    looked = 0
+    for name in tree.children("/brokers/topics"):
         if name in pending:
             continue
         topic, errors = _read(tree, name)
-        for error in errors:
-            yield _malformed(error)
+        for partition_id in () if topic is None else topic.partitions:
+            looked += 1
+            if looked % ZNODES_PER_PIECE == 0:
+                yield None
+            try:
+                topics.read_state(tree, name, partition_id)
+            except ZnodeError as error:
+                errors.append(error)
+        looked += 2
+        if looked >= ZNODES_PER_PIECE:
+            looked = 0
+            yield None
+        yield from map(_malformed, errors)
         if topic is None or errors:
             continue
         if names.setdefault(topic.topic_id, name) != name:
@@ -211,11 +227,10 @@ def _topics(tree: Tree, assigned: dict[int, list[str]]) -> Iterator[Reason | Non
             continue
         for broker_id in sorted({r for replicas in topic.partitions.values() for r in replicas}):
             assigned.setdefault(broker_id, []).append(name)
-        yield None
 
 
 def _read(tree: Tree, name: str) -> tuple[topics.ZkTopic | None, list[ZnodeError]]:
-    """One topic with its config and its states, and the znodes of it that cannot be read."""
+    """One topic and its config, and the znodes of them that cannot be read."""
     topic, errors = None, []
     try:
         topic = topics.read_topic(tree, name)
@@ -225,11 +240,6 @@ def _read(tree: Tree, name: str) -> tuple[topics.ZkTopic | None, list[ZnodeError
         configs.read_topic_config(tree, name)
     except ZnodeError as error:
         errors.append(error)
-    for partition_id in () if topic is None else topic.partitions:
-        try:
-            topics.read_state(tree, name, partition_id)
-        except ZnodeError as error:
-            errors.append(error)
     return topic, errors
 
 

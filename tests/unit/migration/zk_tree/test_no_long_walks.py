@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from emulator.metadata import EMPTY, Touched, client_quotas
 from emulator.metadata.metadata_version import LATEST
+from emulator.migration.taking_over import preconditions
 from emulator.migration.zk_tree.client_entities import ClientEntities
 from emulator.migration.zk_tree.tree import Tree, TreeNode
+from wire.text import uuid_text
 
 COUNT = 500
 CLASS = ClientEntities()
@@ -70,3 +75,20 @@ def test_users_without_clients_cost_nothing_at_the_end() -> None:
     found, most = most_at_once(iter(CLASS.records(tree, EMPTY)), lists)
     assert len(found) == COUNT + 1
     assert most <= 8
+
+
+@pytest.mark.parametrize(("topics", "partitions"), [(COUNT, 1), (3, 1_000)])
+def test_topics_are_checked_some_fifty_znodes_at_a_time(topics: int, partitions: int) -> None:
+    """Not one topic at a time: 20,000 topics were 1,000 steps, and 10,000 partitions were one."""
+    tree, nodes = Tree(), Counted()
+    tree.lists["/brokers/topics"] = tuple(f"t{number:03}" for number in range(topics))
+    spread = {str(index): [1] for index in range(partitions)}
+    for number, name in enumerate(tree.children("/brokers/topics")):
+        said = {"version": 3, "topic_id": uuid_text((number + 1).to_bytes(16, "big"))}
+        data = json.dumps(said | {"partitions": spread}).encode()
+        nodes[f"/brokers/topics/{name}"] = TreeNode(data)
+    tree.nodes = nodes
+    found, most = most_at_once(preconditions.unreadable(tree, LATEST, entities=()), nodes)
+    looked = topics * (2 + partitions)
+    assert 50 <= most <= 55
+    assert looked // 55 <= len(found) <= looked // 50 + topics
