@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from emulator.migration.zk_tree.entities import ENTITIES
@@ -123,6 +124,8 @@ class TreeReader:
         self._in_flight = 0
         self._limit = FrameLimit() if limit is None else limit
         self._todo: deque[ZkRead] = deque()
+        self._later: deque[Iterator[ZkRead]] = deque()
+        """What follows from long lists of names, made when it is needed."""
         self._lengths: dict[tuple[type, int], int] = {}
         """Bytes of the longest of the last answers, by kind of read and depth of the path."""
         self._below = tuple(path + "/" for path in below)
@@ -135,7 +138,7 @@ class TreeReader:
     @property
     def complete(self) -> bool:
         """Whether everything has been read, so ``tree`` may be used."""
-        return not self._todo and not self._in_flight
+        return not (self._todo or self._later or self._in_flight)
 
     def owns(self, tag: object) -> bool:
         """Whether an outcome is for this reader."""
@@ -149,7 +152,16 @@ class TreeReader:
             self._in_flight += 1
             self.reads_count += len(reads)
             out.append((TreeTag(self, reads), MultiRead(reads)))
+            self._refill()
         return out
+
+    def _refill(self) -> None:
+        """Make the reads of the next request."""
+        while self._later and len(self._todo) < self._reads_max:
+            some = tuple(islice(self._later[0], self._reads_max))
+            self._todo.extend(some)
+            if not some:
+                self._later.popleft()
 
     def _next_reads(self) -> Iterator[ZkRead]:
         path_bytes = answer_bytes = 0
@@ -186,6 +198,7 @@ class TreeReader:
         self._in_flight -= 1
         for read, value in zip(result.tag.reads, result.value, strict=True):
             self._take(read, value)  # type: ignore[arg-type]
+        self._refill()
 
     def _take(self, read: ZkRead, value: ReadValue) -> None:
         path = read.path
@@ -208,7 +221,11 @@ class TreeReader:
                 self.tree.lists[path] = names
                 if _is_folder(path):
                     self._todo.append(GetData(_topic_of(path)))
-                self._todo.extend(self._next_level(path, names))
+                reads = self._next_level(path, names)
+                if len(names) > self._reads_max:
+                    self._later.append(reads)
+                else:
+                    self._todo.extend(reads)
 
     def _is_odd(self, path: str, children_count: int) -> bool:
         """Whether children of a znode whose data was read are wanted."""

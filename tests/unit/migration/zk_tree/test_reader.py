@@ -81,3 +81,34 @@ def test_children_and_existence() -> None:
     assert tree.data("/nowhere") is None
     assert not tree.exists("/nowhere")
     assert tree.children("/nowhere") == ()
+
+
+class Name(str):
+    """Counts how often a path is made of it."""
+
+    __slots__ = ()
+    used = 0
+
+    def __format__(self, spec: str) -> str:
+        Name.used += 1
+        return super().__format__(spec)
+
+
+def test_a_long_list_is_followed_as_far_as_requests_are_sent() -> None:
+    """A step that made the reads of 100,000 topics would keep everybody waiting."""
+    names = tuple(Name(f"t{number:06}") for number in range(20_000))
+    reader = TreeReader(reads_max=500)
+    asked: list[str] = []
+    most = 0
+    while not reader.complete:
+        Name.used = 0
+        for tag, request in reader.requests():
+            asked += [one.path for one in request.reads]
+            answers: list[object] = [
+                names if one == GetChildren("/brokers/topics") else ABSENT for one in request.reads
+            ]
+            reader.outcome(ZkResult(tag, answers))  # type: ignore[arg-type]
+        most = max(most, Name.used)
+    assert 0 < most <= 3 * 500
+    below = [path for path in asked if path.startswith("/brokers/topics/t")]
+    assert len(below) == len(set(below)) == 2 * 20_000, "the partitions and the topic itself"
