@@ -201,6 +201,18 @@ class Pipeline:
         # More than a multi may hold must be waiting before one is packed.
         return unit.plan(self._zk.op_bytes, self.ops_max + PLAN_OPS_PER_STEP)
 
+    def ready(self, unit: Unit) -> bool:
+        """Whether the next multi of a unit can be sent without planning more."""
+        enough = unit.waiting_ops > self.ops_max or unit.waiting_bytes > self._room
+        # A group that is larger than a multi is sent alone once it is known that more follows.
+        return unit.planned or (enough and len(unit.groups) > 1)
+
+    @property
+    def _room(self) -> int:
+        """Bytes for the data operations of a multi."""
+        assert self.chain is not None
+        return max(1, self._zk.limit.bytes - self.chain.overhead_bytes(self._zk.op_size))
+
     def send_bare(self, position: Position, now_ms: int) -> list[Effect]:
         """Send a multi without data."""
         return self._send(None, [], position, now_ms, closes=False)
@@ -213,11 +225,10 @@ class Pipeline:
             too large for a frame.
         """
         assert self.chain is not None
-        overhead = self.chain.overhead_bytes(self._zk.op_size)
-        groups = unit.pack(self.ops_max, max(1, self._zk.limit.bytes - overhead))
+        groups = unit.pack(self.ops_max, self._room)
         if groups is None:
             return None
-        if unit.packed_bytes > FRAME_BYTES_MAX - overhead:
+        if unit.packed_bytes > FRAME_BYTES_MAX - self.chain.overhead_bytes(self._zk.op_size):
             unit.untake(groups)
             return self._too_large(groups)
         position = unit.position

@@ -4,7 +4,8 @@ A small unit waits while a multi is in flight, so that changes gather: each mult
 to brokers that follow it, cost as much for one change as for many. What fills a multi does not wait
 (the same rule as Nagle's for TCP).
 
-A step plans for at most 5 ms; the next step continues. Progress without changes is written rarely.
+A step plans for at most 5 ms; the next step continues, also while no multi may be sent: when an
+answer comes, the next multi is ready. Progress without changes is written rarely.
 """
 
 from __future__ import annotations
@@ -64,19 +65,27 @@ class Sending:
             unit = self._pipeline.open_unit or self._new_unit(kraft_epoch, now_ms)
             if unit is None:
                 break
-            if not unit.planned and self._pipeline.plan(unit):
-                row = RangeRow(Stage.PLANNED, unit.first_offset, unit.last_offset, self._stamp())
-                effects.append(Row(row))
+            effects += self._plan(unit)
             sent = self._pipeline.send_part(unit, now_ms)
             if isinstance(sent, Refused):
                 # The multis in flight must be answered first.
                 return effects, None if self._pipeline.in_flight else sent
-            # The next step plans the rest.
-            self.busy = not unit.planned
             if sent is not None:
                 self._last_write_ms = now_ms
                 effects += sent
+            self.busy = not self._pipeline.ready(unit)
+        ahead = self._pipeline.open_unit
+        if ahead is not None and self._pipeline.full and not self.busy:
+            effects += self._plan(ahead)
+            self.busy = not self._pipeline.ready(ahead)
         return effects, None
+
+    def _plan(self, unit: Unit) -> list[Effect]:
+        """Plan what a step may, unless the next multi of the unit is ready."""
+        if self._pipeline.ready(unit) or not self._pipeline.plan(unit):
+            return []
+        row = RangeRow(Stage.PLANNED, unit.first_offset, unit.last_offset, self._stamp())
+        return [Row(row)]
 
     def _new_unit(self, kraft_epoch: int, now_ms: int) -> Unit | None:
         backlog = self._backlog
