@@ -21,7 +21,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from emulator.metadata.brokers import Broker
+import msgspec
+
+from emulator.metadata.brokers import Broker, Brokers
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Partition, Topic
 from emulator.migration.telling.channels import Peer
@@ -46,8 +48,7 @@ class Sender:
     """``inter.broker.listener.name``: where brokers listen for controller and each other."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionAt:
+class PartitionAt(msgspec.Struct, frozen=True, gc=False):
     """A partition with the topic it belongs to."""
 
     topic: Topic
@@ -112,6 +113,7 @@ def update_metadata_topics(
     """
     request = m.UpdateMetadataRequest
     by_topic: dict[bytes, UpdateTopic] = {}
+    offline = _Offline(image.brokers)
     for done, at in enumerate(partitions, 1):
         if done % PARTITIONS_PER_STEP == 0:
             yield None
@@ -131,7 +133,7 @@ def update_metadata_topics(
                 isr=p.isr,
                 zk_version=p.partition_epoch,
                 replicas=p.replicas,
-                offline_replicas=_unregistered(image, p),
+                offline_replicas=offline[p.replicas],
             )
         )
     yield list(by_topic.values())
@@ -142,6 +144,7 @@ def deleted_topics(
 ) -> list[m.UpdateMetadataRequest.UpdateMetadataTopicState]:
     """Topic states that make brokers remove ``topics``: zero id, leader -2."""
     request = m.UpdateMetadataRequest
+    offline = _Offline(image.brokers)
     return [
         request.UpdateMetadataTopicState(
             topic_name=topic.name,
@@ -155,7 +158,7 @@ def deleted_topics(
                     isr=p.isr,
                     zk_version=0,
                     replicas=p.replicas,
-                    offline_replicas=_unregistered(image, p),
+                    offline_replicas=offline[p.replicas],
                 )
                 for partition_id, p in topic.partitions.items()
             ],
@@ -275,8 +278,16 @@ def stop_replica(
     )
 
 
-def _unregistered(image: Image, partition: Partition) -> tuple[int, ...]:
-    return tuple(r for r in partition.replicas if r not in image.brokers)
+class _Offline(dict[tuple[int, ...], tuple[int, ...]]):
+    """Replicas -> those on brokers that are not registered: many partitions have equal replicas."""
+
+    def __init__(self, brokers: Brokers) -> None:
+        super().__init__()
+        self._brokers = brokers
+
+    def __missing__(self, replicas: tuple[int, ...]) -> tuple[int, ...]:
+        found = self[replicas] = tuple(r for r in replicas if r not in self._brokers)
+        return found
 
 
 def _live_leaders(
