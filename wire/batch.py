@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Final
 
 import google_crc32c
@@ -129,9 +130,8 @@ def encode_batch(batch: Batch) -> bytes:
         raise ValueError("a batch has at least one record")
     body = bytearray()
     for delta, (key, value) in enumerate(batch.records):
-        head = b"\0\0" + _signed_varint(delta)
-        keyed = b"\x01" if key is None else _signed_varint(len(key)) + key
-        record = head + keyed + _signed_varint(len(value)) + value + b"\0"
+        head = _head(delta) if key is None else _head(delta)[:-1] + _signed_varint(len(key)) + key
+        record = head + _signed_varint(len(value)) + value + b"\0"
         body += _signed_varint(len(record)) + record
     stamp = batch.base_timestamp
     delta = len(batch.records) - 1
@@ -194,7 +194,7 @@ def _decode_batch(data: bytes, position: int, header: BatchHeader) -> Batch:
     if header.last_offset - header.base_offset + 1 != header.count:
         raise BatchCorrupt("RecordBatch", MAGIC, path, position + 23, "offsets with gaps")
     reader = _Records(data, position + HEADER_BYTES, end, path)
-    records = [reader.record(index) for index in range(header.count)]
+    records = [reader.plain(index) or reader.record(index) for index in range(header.count)]
     if reader.position != end:
         raise reader.wrong(f"{end - reader.position} bytes after the last record")
     return Batch(
@@ -220,6 +220,27 @@ class _Records:
 
     def wrong(self, why: str) -> BatchCorrupt:
         return BatchCorrupt("RecordBatch", MAGIC, self.path, self.position, why)
+
+    def plain(self, index: int) -> tuple[None, bytes] | None:
+        """A record as a metadata log has it: no key, shorter than 8 KiB; None if it is not one."""
+        data, at, head = self.data, self.position, _head(index)
+        try:
+            size, at = data[at], at + 1
+            if size > 127:
+                size, at = size & 127 | data[at] << 7, at + 1
+            stop = at + (size >> 1)
+            if size & 1 or size > 16_383 or stop > self.end or not data.startswith(head, at):
+                return None
+            at += len(head)
+            size, at = data[at], at + 1
+            if size > 127:
+                size, at = size & 127 | data[at] << 7, at + 1
+        except IndexError:
+            return None
+        if size & 1 or at + (size >> 1) + 1 != stop or data[stop - 1]:
+            return None
+        self.position = stop
+        return None, data[at : stop - 1]
 
     def record(self, index: int) -> tuple[bytes | None, bytes]:
         size = self.varint()
@@ -269,6 +290,12 @@ class _Records:
             if byte < 128:
                 return value >> 1 ^ -(value & 1)
         raise self.wrong("no varint")
+
+
+@lru_cache(1_024)
+def _head(index: int) -> bytes:
+    """What stands between the length and the value of a record without a key."""
+    return b"\0\0" + _signed_varint(index) + b"\x01"
 
 
 def _signed_varint(value: int) -> bytes:

@@ -18,6 +18,12 @@ from wire.schema import lookup, spec
 
 FRAME_VERSION: Final = 1
 CONTROL_VERSION: Final = 0
+_SHORT: Final = 3
+"""Bytes of a frame version, type and version that are all below 128, as all known ones are."""
+_KNOWN: Final[dict[bytes, tuple[type, int]]] = {}
+"""What the first bytes of values said that were read."""
+_HEADS: Final[dict[tuple[type, int], bytes]] = {}
+"""The first bytes of values that were written."""
 
 
 def encode_record(record: object, version: int) -> bytes:
@@ -26,10 +32,17 @@ def encode_record(record: object, version: int) -> bytes:
     Raises:
         EncodeError: the version cannot carry the record.
     """
-    key = spec(type(record)).key
-    assert key is not None, f"{type(record).__name__} is no record"
-    head = write_varint(FRAME_VERSION) + write_varint(key) + write_varint(version)
-    return head + codec.encode(record, version)
+    return _head(type(record), version) + codec.encode(record, version)
+
+
+def _head(cls: type, version: int) -> bytes:
+    head = _HEADS.get((cls, version))
+    if head is None:
+        key = spec(cls).key
+        assert key is not None, f"{cls.__name__} is no record"
+        head = write_varint(FRAME_VERSION) + write_varint(key) + write_varint(version)
+        _HEADS[cls, version] = head
+    return head
 
 
 def decode_record(value: bytes) -> tuple[Any, int]:
@@ -42,6 +55,18 @@ def decode_record(value: bytes) -> tuple[Any, int]:
         DecodeError: another frame version, an unknown record type or version, or a body that is not
         one.
     """
+    known = _KNOWN.get(value[:_SHORT])
+    if known is not None:
+        cls, version = known
+        return codec.decode(cls, version, value[_SHORT:]), version
+    cls, version, position = _what(value)
+    if position == _SHORT:
+        _KNOWN[value[:_SHORT]] = cls, version
+    return codec.decode(cls, version, value[position:]), version
+
+
+def _what(value: bytes) -> tuple[type, int, int]:
+    """The class and version of a record's value, and where its body begins."""
     position = 0
     numbers: list[int] = []
     for name in ("frame version", "record type", "record version"):
@@ -59,7 +84,7 @@ def decode_record(value: bytes) -> tuple[Any, int]:
     cls = lookup("record", key)
     if cls is None or version not in spec(cls).versions:
         raise DecodeError("MetadataRecord", version, "record type", 1, f"unknown type {key}")
-    return codec.decode(cls, version, value[position:]), version
+    return cls, version, position
 
 
 def encode_control(record: object) -> tuple[bytes, bytes]:
