@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Claimer:
+class Claimer(msgspec.Struct, frozen=True):
     """The controller that claims. A copy of its disk has the same id, maybe the same epoch."""
 
     node_id: int
@@ -15,8 +14,7 @@ class Claimer:
     """Random id of this process: no other process can have written it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(msgspec.Struct, frozen=True):
     """One claim of ``/controller`` by this process."""
 
     node_id: int
@@ -33,8 +31,7 @@ class Term:
     """Zxid at which ``/controller_epoch`` was created."""
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(msgspec.Struct, frozen=True):
     """What ZooKeeper holds after a multi."""
 
     offset: int
@@ -45,8 +42,7 @@ class Position:
     """Applied multis of the change after ``offset``; not 0 only inside a split change."""
 
 
-@dataclass(frozen=True, slots=True)
-class Counters:
+class Counters(msgspec.Struct, frozen=True):
     """Versions of the two counters as read from ZooKeeper; None: the znode is absent."""
 
     own: int | None

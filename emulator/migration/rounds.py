@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
+import msgspec
+
 from emulator.migration.zk import Zk
 from emulator.seam import Effect
 from emulator.zookeeper.ops import ReadValue, ZkFailed, ZkLost, ZkOutcome, ZkRequest, ZkResult
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RoundTag:
+class RoundTag(msgspec.Struct, frozen=True, eq=False):
     """Tag of one request of one round."""
 
     of: Round

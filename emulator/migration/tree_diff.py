@@ -7,7 +7,8 @@ claim.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from emulator.metadata.image import Image
 from emulator.migration.plan import compare
@@ -19,8 +20,7 @@ from emulator.migration.zk_tree.reader import FOLDERS, Tree
 from emulator.zookeeper.ops import SEQUENTIAL, Create, Delete, ZkOp
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True):
     """One znode. ``kind``: missing, extra, differs, malformed, recreated."""
 
     path: str
@@ -29,8 +29,7 @@ class Difference:
     want: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True):
     """The expected claim."""
 
     node_id: int

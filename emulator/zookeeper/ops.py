@@ -18,8 +18,7 @@ EPHEMERAL = 1
 SEQUENTIAL = 2
 
 
-@dataclass(frozen=True, slots=True)
-class ZnodeAcl:
+class ZnodeAcl(msgspec.Struct, frozen=True):
     """One access rule; ``perms`` is the sum of read 1, write 2, create 4, delete 8, admin 16."""
 
     perms: int
@@ -99,15 +98,13 @@ class Exists(msgspec.Struct, frozen=True, gc=False):
     watch: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Sync:
+class Sync(msgspec.Struct, frozen=True):
     """Make this server catch up with the leader before it serves later requests."""
 
     path: str = "/"
 
 
-@dataclass(frozen=True, slots=True)
-class CloseSession:
+class CloseSession(msgspec.Struct, frozen=True):
     """End the session: its ephemerals go, and none of its requests can be applied any more."""
 
 
@@ -197,8 +194,7 @@ class ReadFailed(msgspec.Struct, frozen=True, gc=False):
     code: int
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True):
     """Why a request was refused. ``index``.
 
     The failing op of a multi, -1 when it is the request as a whole.
@@ -213,16 +209,14 @@ OpValue: TypeAlias = str | Stat | None
 Value: TypeAlias = OpValue | bytes | NodeData | tuple[str, ...] | list[OpValue] | list[ReadValue]
 
 
-@dataclass(frozen=True, slots=True)
-class ZkResult:
+class ZkResult(msgspec.Struct, frozen=True):
     """A request was served."""
 
     tag: object
     value: Value
 
 
-@dataclass(frozen=True, slots=True)
-class ZkFailed:
+class ZkFailed(msgspec.Struct, frozen=True):
     """A request was refused and changed nothing: see ``Failure``."""
 
     tag: object
@@ -230,8 +224,7 @@ class ZkFailed:
     index: int
 
 
-@dataclass(frozen=True, slots=True)
-class ZkLost:
+class ZkLost(msgspec.Struct, frozen=True):
     """In doubt: it may or may not have been applied; only a read after the fence shows which."""
 
     tag: object
@@ -249,8 +242,7 @@ class WatchKind(IntEnum):
     CHILDREN_CHANGED = 4
 
 
-@dataclass(frozen=True, slots=True)
-class WatchFired:
+class WatchFired(msgspec.Struct, frozen=True):
     """A watch was triggered, and is gone. ``kind`` is a ``WatchKind``, or a number unknown here."""
 
     path: str

@@ -9,7 +9,8 @@ never the difference of two images.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from emulator.metadata.delta import Delta, Touched
 from emulator.metadata.image import EMPTY, Image
@@ -22,8 +23,7 @@ from emulator.migration.zk_tree.entity import Entities
 from emulator.migration.zk_tree.reader import Tree
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(msgspec.Struct, frozen=True):
     """A unit is confirmed in ZooKeeper: brokers may now be told."""
 
     after: Image

@@ -23,8 +23,9 @@ Source: KIP-866 "Unavailable ZooKeeper" and "Dual Metadata Writes"; no Kafka rel
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import Final, Protocol
+
+import msgspec
 
 from emulator.controller.gate import NO_OTHERS, OtherLimits
 from emulator.metadata.idle import ChangeCount
@@ -64,8 +65,7 @@ class Holder(Protocol):
         """Bound what is appended for callers until the next call of this method."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(msgspec.Struct, frozen=True):
     """The configured bounds; 0: none. A second bound is not below the first of its kind."""
 
     records: int = 10_000
@@ -80,8 +80,7 @@ class Bounds:
         return bool(self.records or self.bytes or self.age_ms)
 
 
-@dataclass(slots=True)
-class _Limit:
+class _Limit(msgspec.Struct):
     """One bound, with its hysteresis: ``reached`` from the bound on, until well below it."""
 
     bound: int
@@ -97,8 +96,7 @@ class _Limit:
         return 0 if self.reached else self.bound - count
 
 
-@dataclass(frozen=True, slots=True)
-class BoundStatus:
+class BoundStatus(msgspec.Struct, frozen=True):
     """What counts for the bounds now, for operators."""
 
     counted_records: int

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from emulator.migration.position import Counters, Position, Term
 from emulator.migration.zk_tree import controller, migration, own
@@ -53,8 +54,7 @@ def room_for_one(op_size: Callable[[ZkOp], int]) -> int:
     return FRAME_BYTES_MAX - chain.overhead_bytes(op_size) - ROOM_LEFT_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(msgspec.Struct, frozen=True):
     """The state of the chain, as read back."""
 
     counters: Counters

@@ -8,11 +8,11 @@ has confirmed.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class _Committed:
+class _Committed(msgspec.Struct, frozen=True):
     last_offset: int
     records: int
     commit_ms: int

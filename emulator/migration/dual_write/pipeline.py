@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import ceil
 from typing import Final
+
+import msgspec
 
 from emulator.migration.dual_write.chain import Chain, Standing
 from emulator.migration.dual_write.unit import PLAN_OPS_PER_STEP, EncodedGroup, Unit, operations
@@ -32,22 +33,19 @@ from emulator.zookeeper.ops import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class MultiTag:
+class MultiTag(msgspec.Struct, frozen=True):
     """Tag of a multi; ``serial`` never repeats in a process."""
 
     serial: int
 
 
-@dataclass(frozen=True, slots=True)
-class Acknowledged:
+class Acknowledged(msgspec.Struct, frozen=True):
     """The oldest multi in flight was applied; ``closed`` is the unit it was the last multi of."""
 
     closed: Unit | None
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True):
     """A multi was refused as a whole.
 
     ``op``: the refused operation; None if it is one of the chain's with another version.
@@ -63,8 +61,7 @@ class Refused:
         return Log("warning", "zookeeper refused a multi", fields)
 
 
-@dataclass(frozen=True, slots=True)
-class InDoubt:
+class InDoubt(msgspec.Struct, frozen=True):
     """The connection was lost with this multi in flight.
 
     ``refused``: it holds one change, and ZooKeeper closes the connection at requests of that size.
@@ -99,8 +96,7 @@ MULTI_TOO_LARGE: Final = -1_000
 """In place of a ZooKeeper code: an operation that is too large for a frame."""
 
 
-@dataclass(slots=True, eq=False)
-class _Flight:
+class _Flight(msgspec.Struct, eq=False):
     tag: MultiTag
     multi: Multi
     unit: Unit | None

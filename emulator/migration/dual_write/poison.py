@@ -11,9 +11,10 @@ and cannot be is reported in the same way.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
+
+import msgspec
 
 from emulator.migration.dual_write.pipeline import MULTI_TOO_LARGE, Refused
 from emulator.migration.dual_write.remedy import remedy
@@ -39,8 +40,7 @@ class Verdict(Enum):
     BLOCK = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Poisoned:
+class Poisoned(msgspec.Struct, frozen=True):
     """One znode that cannot be written."""
 
     path: str

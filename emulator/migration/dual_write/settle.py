@@ -11,8 +11,9 @@ multis delayed in the network were applied after it).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+import msgspec
 
 from emulator.migration.dual_write.chain import Chain, Standing
 from emulator.migration.dual_write.modes import ORDERLY, Mode
@@ -43,28 +44,24 @@ REQUESTS: Final[Sequence[ZkRequest]] = (Sync("/"), MultiRead(tuple(GetData(p) fo
 """Read the four znodes after a sync, because the connected server may lag behind the leader."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadLost:
+class ReadLost(msgspec.Struct, frozen=True):
     """The connection was lost during the read: read again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
+class Unreadable(msgspec.Struct, frozen=True):
     """A read failed with an error other than a missing znode, so there is no conclusion."""
 
     path: str
     cause: str
 
 
-@dataclass(frozen=True, slots=True)
-class Deposed:
+class Deposed(msgspec.Struct, frozen=True):
     """The claim is no longer ours."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Foreign:
+class Foreign(msgspec.Struct, frozen=True):
     """We hold the claim, but another client changed one of our two znodes: compare the tree."""
 
     read: Standing
@@ -73,8 +70,7 @@ class Foreign:
     """The position of the last multi in doubt that was applied; None: none was."""
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(msgspec.Struct, frozen=True):
     """Exactly ``count`` of the multis in doubt were applied."""
 
     read: Standing

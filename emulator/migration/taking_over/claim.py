@@ -18,8 +18,9 @@ Kafka 3.9. The guards are not in Kafka, which deletes what the other controller 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
@@ -50,8 +51,7 @@ PATHS: Final = (controller.EPOCH_PATH, controller.PATH, own.PATH, migration.PATH
 READ: Final[Sequence[ZkRequest]] = (Sync("/"), MultiRead(tuple(GetData(p) for p in PATHS)))
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """The four znodes as read, parsed."""
 
     zk_epoch: int

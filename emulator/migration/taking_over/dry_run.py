@@ -17,6 +17,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from emulator.metadata import EMPTY, MetadataVersion, replay
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME, Feature
@@ -36,16 +38,14 @@ FIRST_EPOCH: Final = 1
 """Leader epoch of a controller that was just formatted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(msgspec.Struct, frozen=True):
     """Something about one znode; ``znode`` is its path."""
 
     znode: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class CopyRefusal:
+class CopyRefusal(msgspec.Struct, frozen=True):
     """A znode that prevents the migration; ``code`` is one of ``Why``."""
 
     code: str

@@ -13,9 +13,10 @@ cannot be copied is refused before the claim; in Kafka each controller that trie
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+import msgspec
 
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature, MetadataVersion
@@ -54,8 +55,7 @@ class Why(Enum):
     ENCODED = "encoded_value"
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(msgspec.Struct, frozen=True):
     """One unmet precondition; ``why`` and ``subject`` (a broker id, a path) identify it."""
 
     why: Why

@@ -8,9 +8,10 @@ next.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias, cast
+
+import msgspec
 
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
@@ -40,25 +41,21 @@ CHECKS_PER_STEP = 20
 """Pieces of the check in one step: 1,000 znodes of topics, or 20 other entities."""
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(msgspec.Struct, frozen=True):
     """The task has reached its end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
+class Missing(msgspec.Struct, frozen=True):
     """The task cannot succeed until the reasons are removed."""
 
     reasons: tuple[Reason, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(msgspec.Struct, frozen=True):
     """The connection was lost, or a concurrent write came first: begin again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(msgspec.Struct, frozen=True):
     """The claim succeeded; holds the start of the chain of multis."""
 
     term: Term
@@ -149,8 +146,7 @@ class RecoverTask(Task):
         return []
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(msgspec.Struct, frozen=True):
     """What an attempt to claim is made from. A claim makes its own check, from the same values."""
 
     image: Image

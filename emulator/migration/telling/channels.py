@@ -23,9 +23,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from itertools import count
 from typing import Final
+
+import msgspec
 
 from emulator.migration.telling.outdated import Outdated
 from emulator.migration.telling.owed import Debt, Owed
@@ -56,8 +57,7 @@ REPLY_TIMEOUT_MS: Final = 30_000
 """``controller.socket.timeout.ms``: after this time without a reply we reconnect."""
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(msgspec.Struct, frozen=True):
     """The address on which a broker listens for its controller, and its broker epoch.
 
     A change of any field opens a new connection and drops the queue of the former one.
@@ -69,8 +69,7 @@ class Peer:
     port: int
 
 
-@dataclass(slots=True)
-class _Line:
+class _Line(msgspec.Struct):
     """A broker and the channel to it."""
 
     peer: Peer

@@ -11,8 +11,9 @@ Source: none. ControllerChannelManager, Kafka 3.9, has an unbounded queue for ea
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from emulator.net.control import ControlRequest
 from wire import messages as m
@@ -23,8 +24,7 @@ ENTRIES_MAX: Final = 200_000
 """Partitions and brokers named in them: up to 20 MB of requests, and 70 MB of memory."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Owed:
+class Owed(msgspec.Struct, frozen=True, eq=False):
     """A request that a broker has not answered yet."""
 
     request: ControlRequest
@@ -38,8 +38,7 @@ class Owed:
         return cls(request, entries_of(request), joining)
 
 
-@dataclass(slots=True)
-class Debt:
+class Debt(msgspec.Struct):
     """What one broker owes answers to, without the requests that tell it everything."""
 
     requests: int = 0

@@ -18,7 +18,6 @@ LeaderAndIsr 7, UpdateMetadata 8, StopReplica 4. The epochs, which are four diff
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -37,8 +36,7 @@ PARTITIONS_PER_STEP: Final = 250
 ZERO_UUID: Final = bytes(16)
 
 
-@dataclass(frozen=True, slots=True)
-class Sender:
+class Sender(msgspec.Struct, frozen=True):
     """What every request of one controller term carries."""
 
     node_id: int

@@ -17,8 +17,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
@@ -37,8 +38,7 @@ Work = Iterator[ControlRequest | None]
 """A request being built: yields None until it is done, then the request, if one is needed."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
+class _Job(msgspec.Struct, frozen=True):
     broker_id: int
     work: Work
     joining: bool
@@ -247,8 +247,7 @@ class _Shared:
             self.topics = [*self._deleted, *states]
 
 
-@dataclass(frozen=True, slots=True)
-class _Changes:
+class _Changes(msgspec.Struct, frozen=True):
     """The changes to touched entities between two images, for a broker that knows ``before``."""
 
     after: Image

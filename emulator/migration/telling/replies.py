@@ -6,15 +6,15 @@ Source: LeaderAndIsrResponse, UpdateMetadataResponse, StopReplicaResponse, Kafka
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from emulator.net.control import TYPE_FULL, ControlRequest, ControlResponse
 from wire import messages as m
 from wire.errors import ErrorCode
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionError:
+class PartitionError(msgspec.Struct, frozen=True):
     """One error in a reply; ``topic`` is empty for an error of the whole request."""
 
     topic: str

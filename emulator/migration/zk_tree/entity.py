@@ -8,9 +8,10 @@ the classes: their znodes are nested, and are processed in pieces of partitions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
+
+import msgspec
 
 from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
@@ -34,8 +35,7 @@ class RefusalKind(Enum):
     ENCODED = "encoded_value"
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """A znode that cannot be copied, and why; ``why`` begins with no path."""
 
     kind: RefusalKind

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final
+
+import msgspec
 
 from emulator.migration.zk_tree.entities import ENTITIES
 from emulator.migration.zk_tree.tree import Tree, TreeNode
@@ -88,8 +89,7 @@ FOLDERS: Final = tuple(dict.fromkeys(path for entity in ENTITIES for path in ent
 __all__ = ["TOP_LEVEL", "Tree", "TreeNode", "TreeReader", "TreeTag"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TreeTag:
+class TreeTag(msgspec.Struct, frozen=True, eq=False):
     """Tag of one request of one reader."""
 
     reader: TreeReader
