@@ -27,7 +27,7 @@ def broker_node(
         around: what the process gives it.
     """
     if isinstance(folders, ZooKeeperFolders):
-        return _in_zookeeper_mode(config, folders, images, around)
+        return _in_zookeeper_mode(config, folders, around)
     own = [folders.directories[one] for one in config.log_dirs if one in folders.directories]
     identity = BrokerIdentity(
         cluster_id=folders.cluster_id,
@@ -40,7 +40,7 @@ def broker_node(
 
 
 def _in_zookeeper_mode(
-    config: BrokerConfig, folders: ZooKeeperFolders, images: LogImages, around: BrokerSurroundings
+    config: BrokerConfig, folders: ZooKeeperFolders, around: BrokerSurroundings
 ) -> BrokerNode:
     directories = folders.directories
     identity = ZooKeeperIdentity(
@@ -51,5 +51,5 @@ def _in_zookeeper_mode(
         metadata_directory_id=directories.get(config.metadata_log_dir, bytes(16)),
         files=folders.files,
     )
-    side = ZooKeeperSide(config, identity, images, around.new_conn, around.rng)
+    side = ZooKeeperSide(config, identity, around.new_conn, around.rng)
     return BrokerNode(config, side, around)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from emulator.broker.shared_log import START, LogImages, LogState
+from emulator.broker.shared_log import START, LogState, LogStates
 from emulator.metadata.delta import Delta
 from emulator.metadata.errors import ReplayError
 from emulator.metadata.image import Image
@@ -55,13 +55,13 @@ class FollowedMetadata:
 
     Args:
         identity: who follows.
-        images: of this cluster, shared with other brokers of the process.
+        states: what is made of the batches of this cluster's log.
     """
 
-    def __init__(self, identity: FollowerIdentity, images: LogImages) -> None:
+    def __init__(self, identity: FollowerIdentity, states: LogStates) -> None:
         self.high_watermark = -1
         self._identity = identity
-        self._images = images
+        self._states = states
         self._state: LogState = START
         self.pending_bytes = 0
         """Size of the batches that are not committed yet."""
@@ -197,7 +197,7 @@ class FollowedMetadata:
         self._download = None
         if wanted.end_offset <= self._applied_end:
             raise _nonsense(f"a snapshot up to {wanted.end_offset}, which was applied already")
-        self._state = self._images.of_snapshot(bytes(wanted.data), wanted.end_offset, wanted.epoch)
+        self._state = self._states.of_snapshot(bytes(wanted.data), wanted.end_offset, wanted.epoch)
         self._keep([])
         self.high_watermark = max(self.high_watermark, wanted.end_offset)
         self._committed = max(self._committed, wanted.end_offset)
@@ -223,7 +223,7 @@ class FollowedMetadata:
         for batch in self._pending[done:]:
             if batch.header.last_offset >= self.high_watermark:
                 break
-            self._state = self._images.after(self._state, batch.header, batch.data)
+            self._state = self._states.after(self._state, batch.header, batch.data)
             self._deltas += self._state.deltas
             done += 1
         self._keep(self._pending[done:])
@@ -235,7 +235,7 @@ class FollowedMetadata:
         for number in range(len(self._pending), 0, -1):
             header = self._pending[number - 1].header
             if header.last_offset < self.high_watermark:
-                known = self._images.known(header)
+                known = self._states.known(header)
                 if known is not None:
                     self._state, self._deltas, self._replaced = known, [], True
                     return number

@@ -17,10 +17,10 @@ from emulator.broker.controller_channel import ControllerChannel, ControllerNode
 from emulator.broker.followed import FollowedMetadata, FollowerIdentity
 from emulator.broker.kraft import BrokerIdentity, channel_config, life, once, spoken
 from emulator.broker.lifecycle import LifecycleManager
+from emulator.broker.log_offsets import LogOffsets
 from emulator.broker.observer import LogObserver
 from emulator.broker.part import Part
 from emulator.broker.quorum import KnownQuorum
-from emulator.broker.shared_log import LogImages
 from emulator.config.broker import BrokerConfig
 from emulator.metadata.metadata_version import FEATURE_NAME, MetadataVersion
 from emulator.seam import Effect, Event
@@ -32,22 +32,16 @@ class QuorumRegistration:
     Args:
         config: of a broker in ZooKeeper mode with migration.
         quorum: whom to ask; it is updated.
-        images: of this cluster, shared with other brokers of the process.
         new_conn: allocates connection ids.
     """
 
     def __init__(
-        self,
-        config: BrokerConfig,
-        quorum: KnownQuorum,
-        images: LogImages,
-        new_conn: Callable[[], int],
+        self, config: BrokerConfig, quorum: KnownQuorum, new_conn: Callable[[], int]
     ) -> None:
         self.quorum = quorum
         self.life: LifecycleManager | None = None
         self.observer: LogObserver | None = None
         self._config = config
-        self._images = images
         self._new_conn = new_conn
         self._parts: tuple[Part, ...] = ()
 
@@ -66,7 +60,7 @@ class QuorumRegistration:
         config = self._config
         log = FollowedMetadata(
             FollowerIdentity(config.node_id, identity.cluster_id, identity.metadata_directory_id),
-            self._images,
+            LogOffsets(),
         )
         self.observer = LogObserver(
             log, self.quorum, spoken(config.release), once(config), self._new_conn

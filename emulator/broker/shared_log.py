@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
@@ -52,6 +52,19 @@ class LogState:
 
 
 START: Final = LogState(EMPTY, EMPTY)
+
+
+class LogStates(Protocol):
+    """What a follower makes of the log: whole images, or offsets alone (``log_offsets``)."""
+
+    def after(self, state: LogState, header: BatchHeader, data: bytes) -> LogState:
+        """The state after one more batch, which follows ``state``."""
+
+    def known(self, header: BatchHeader) -> LogState | None:
+        """The state after a batch, if it is at hand."""
+
+    def of_snapshot(self, data: bytes, end_offset: int, epoch: int) -> LogState:
+        """The state of a snapshot of all records below ``end_offset``."""
 
 
 class LogImages:

@@ -30,7 +30,6 @@ from emulator.broker.part import Part
 from emulator.broker.quorum import KnownQuorum
 from emulator.broker.quorum_registration import QuorumRegistration
 from emulator.broker.replicas import HostedReplicas
-from emulator.broker.shared_log import LogImages
 from emulator.broker.zk_metadata_cache import ZkMetadataCache
 from emulator.broker.znode import ZnodeOf
 from emulator.broker.zookeeper_cluster import ZooKeeperCluster
@@ -95,7 +94,6 @@ class ZooKeeperSide:
     Args:
         config: of a broker in ZooKeeper mode.
         identity: see there.
-        images: of this cluster, shared with other brokers of the process.
         new_conn: allocates connection ids.
         rng: which server is asked first.
     """
@@ -106,7 +104,6 @@ class ZooKeeperSide:
         self,
         config: BrokerConfig,
         identity: ZooKeeperIdentity,
-        images: LogImages,
         new_conn: Callable[[], int],
         rng: Random,
     ) -> None:
@@ -123,7 +120,7 @@ class ZooKeeperSide:
         self.registration: QuorumRegistration | None = None
         if mode.migration:
             quorum = KnownQuorum(config.bootstrap, config.voters, rng)
-            self.registration = QuorumRegistration(config, quorum, images, new_conn)
+            self.registration = QuorumRegistration(config, quorum, new_conn)
         full = config.release >= FULL_SINCE and mode.migration
         self.cache = ZkMetadataCache(full_replaces=full)
         self.cluster = ZooKeeperCluster(self.cache, self.zookeeper, mode.passwords)

@@ -148,8 +148,11 @@ class SimulatedBroker:
         """Who has opened the connection of the newest bytes."""
         self.known_us: int | None = None
         """When ZooKeeper had its registration: only then controllers tell brokers of it."""
-        mode = KnownInZooKeeperMode if config.zookeeper else KnownInKRaftMode
-        self.known: KnownByBroker = mode(config, images, network, rng)
+        self.known: KnownByBroker = (
+            KnownInZooKeeperMode(config, network, rng)
+            if config.zookeeper
+            else KnownInKRaftMode(config, images, network, rng)
+        )
         """What it knows, by its mode."""
         around = BrokerSurroundings(network.new_conn, rng, lambda: scheduler.now_ns)
         self._node = BrokerNode(config, self.known.side, around)

@@ -64,11 +64,9 @@ class _Told(ZooKeeperSide):
 class KnownInZooKeeperMode:
     """See KnownByBroker."""
 
-    def __init__(
-        self, config: BrokerConfig, images: LogImages, network: Network, rng: Random
-    ) -> None:
+    def __init__(self, config: BrokerConfig, network: Network, rng: Random) -> None:
         identity = broker_settings.zookeeper_identity(config.node_id, rng.randbytes(16))
-        self.side = _Told(config, identity, images, network.new_conn, rng)
+        self.side = _Told(config, identity, network.new_conn, rng)
         self.side.seen = []
 
     @property

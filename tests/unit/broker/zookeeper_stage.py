@@ -7,7 +7,6 @@ import random
 from typing import Any
 
 from emulator.broker.machine import BrokerNode, BrokerSurroundings
-from emulator.broker.shared_log import LogImages
 from emulator.broker.zookeeper_side import ZooKeeperIdentity, ZooKeeperSide
 from emulator.config import load as config
 from emulator.config.broker import load_broker
@@ -42,7 +41,6 @@ class ZooKeeperStage:
     def __init__(self, level: int = 21) -> None:
         self.joined = Joined()
         self.zookeeper = JoinedZooKeeper(self.joined)
-        self.images = LogImages()
         self.level = level
         self.parties: dict[int, Party] = {}
 
@@ -107,7 +105,7 @@ class ZooKeeperStage:
         identity = ZooKeeperIdentity(
             stored, "anew-0000000000000000A", rng.randbytes(16), (directory,), directory
         )
-        side = ZooKeeperSide(settings, identity, self.images, joined.new_conn, rng)
+        side = ZooKeeperSide(settings, identity, joined.new_conn, rng)
         around = BrokerSurroundings(joined.new_conn, rng, lambda: joined.now_ms * 1_000_000)
         machine = BrokerNode(settings, side, around)
         address = (f"broker-{node_id}", 9092)
