@@ -74,6 +74,8 @@ class HostedReplicas:
     def __init__(self, broker_id: int, lag_ms: int = LAG_MS) -> None:
         self.broker_id = broker_id
         self.epoch_of: EpochOf = nobody
+        self.manual = False
+        """Whether no change is proposed: somebody else changes ISRs in the name of this broker."""
         self._lag_ms = lag_ms
         self._hosted: dict[Key, HostedPartition] = {}
         self._led_with: dict[int, dict[Key, None]] = {}
@@ -191,7 +193,7 @@ class HostedReplicas:
 
     def look_at(self, key: Key, from_ms: int) -> None:
         """Look at a partition at a time, or earlier if that was asked for before."""
-        if key in self._hosted:
+        if key in self._hosted and not self.manual:
             self._unjudged[key] = min(from_ms, self._unjudged.get(key, from_ms))
 
     def look_again(self, key: Key, now_ms: int) -> None:

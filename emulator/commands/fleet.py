@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import signal
 import socket
+import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -32,6 +35,14 @@ RATE_MAX: Final = 1_000_000.0
 """Each second. Beyond it there is no time between two changes, and they would never end."""
 COUNT_MAX: Final = 1_000_000
 
+
+class IsrPolicy(StrEnum):
+    """Who changes ISRs; the values of ``--isr``."""
+
+    AUTO = "auto"
+    MANUAL = "manual"
+
+
 StartRate = Annotated[
     float | None,
     typer.Option(
@@ -41,6 +52,25 @@ StartRate = Annotated[
 IsrChurnRate = Annotated[
     float,
     typer.Option(min=0, max=RATE_MAX, help="Changes of ISRs each second, by all brokers together."),
+]
+Isr = Annotated[
+    IsrPolicy,
+    typer.Option(
+        help="auto: leaders change ISRs as brokers do. manual: they leave them to whoever sends "
+        "AlterPartition in their name."
+    ),
+]
+ListenerName = Annotated[
+    str, typer.Option(help="Name of the brokers' listener, which is not encrypted.")
+]
+Epochs = Annotated[bool, typer.Option("--epochs", help="Say the broker epoch of registrations.")]
+Patience = Annotated[
+    float,
+    typer.Option(
+        min=0,
+        max=SECONDS_MAX,
+        help="Seconds until all must run, and until a shutdown must be granted.",
+    ),
 ]
 
 
@@ -60,6 +90,7 @@ def fleet(  # noqa: PLR0917  # one option each
     release: Annotated[str, typer.Option(help="Emulated Kafka release.")] = RELEASES[-1],
     first_id: Annotated[int, typer.Option(min=0, help="Id of the first broker.")] = 0,
     host: Annotated[str, typer.Option(help="Where the brokers listen.")] = "127.0.0.1",
+    listener: ListenerName = "PLAINTEXT",
     start_rate: StartRate = None,
     topics: Annotated[int, typer.Option(min=0, max=COUNT_MAX, help="Topics to create.")] = 0,
     partitions: Annotated[
@@ -67,6 +98,7 @@ def fleet(  # noqa: PLR0917  # one option each
     ] = 1,
     replication: Annotated[int, typer.Option(min=1, help="Replicas of each partition.")] = 3,
     isr_churn: IsrChurnRate = 0.0,
+    isr: Isr = IsrPolicy.AUTO,
     seconds: Annotated[
         float, typer.Option(min=0, max=SECONDS_MAX, help="How long, after the topics.")
     ] = 10.0,
@@ -75,30 +107,27 @@ def fleet(  # noqa: PLR0917  # one option each
         typer.Option(help="KIND@SECOND[:COUNT][/RATE]; KIND: restart, roll, die, revive."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Chooses who dies.")] = 0,
-    patience: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            max=SECONDS_MAX,
-            help="Seconds until all must run, and until a shutdown must be granted.",
-        ),
-    ] = 120.0,
+    patience: Patience = 120.0,
     trace: Annotated[
         Path | None, typer.Option(help="Folder for a trace of requests and events (Parquet).")
     ] = None,
     overrides: Override = None,
     *,
+    epochs: Epochs = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Run many brokers in one process, as load for a controller, and say what they waited for.
 
-    Exit code 1: not all brokers came up, or one did not end as it was asked to.
+    Ctrl-C and SIGTERM end it: the brokers leave first. Exit code 1: not all brokers came up, one
+    did not end as it was asked to, or it was ended so.
     """
     from emulator.io.fleet.fleet import FleetPlan
     from emulator.io.fleet.settings import FleetSettings
 
     waves = _waves(wave or [])
     _check(controller, zookeeper, release, waves, seconds)
+    if isr is IsrPolicy.MANUAL and isr_churn:
+        raise fail("--isr manual: then --isr-churn has no leaders that change ISRs", 2)
     _descriptors(brokers)
     extra = _extra(overrides or [])
     if zookeeper is None:
@@ -106,10 +135,13 @@ def fleet(  # noqa: PLR0917  # one option each
         cluster_id = cluster_id or _cluster_of(controller)
     elif controller is not None:
         _as_after_a_controller(zookeeper)
-    settings = FleetSettings(host, controller, zookeeper, cluster_id, release, extra)
+    manual = isr is IsrPolicy.MANUAL
+    settings = FleetSettings(
+        host, controller, zookeeper, cluster_id, release, extra, listener.upper(), manual
+    )
     sizes = (topics, partitions, replication)
     plan = FleetPlan(
-        brokers, first_id, start_rate, *sizes, isr_churn, seconds, waves, seed, patience
+        brokers, first_id, start_rate, *sizes, isr_churn, seconds, waves, seed, patience, epochs
     )
     raise typer.Exit(_run(plan, settings, trace, as_json=as_json))
 
@@ -139,7 +171,8 @@ def _run(plan: FleetPlan, settings: FleetSettings, trace: Path | None, *, as_jso
 
         began_s, cpu_s = time.monotonic(), time.process_time()
         try:
-            _on_uvloop(run)
+            with _sigterm_is_sigint():
+                _on_uvloop(run)
         except (FleetError, OSError) as error:
             problem = str(error)
         except ConfigError as error:
@@ -207,6 +240,19 @@ def _as_after_a_controller(zookeeper: str) -> None:
     except (KazooException, KazooTimeoutError, OSError, ValueError) as error:
         why = error or type(error).__name__
         raise fail(f"--zookeeper {zookeeper}: {why}", 2) from error
+
+
+@contextlib.contextmanager
+def _sigterm_is_sigint() -> Iterator[None]:
+    """SIGTERM ends the fleet as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _on_uvloop(run: Callable[[], Coroutine[None, None, None]]) -> None:

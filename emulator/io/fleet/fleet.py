@@ -48,7 +48,7 @@ class FleetPlan:
 
     ``start_rate`` None: all brokers begin at once. ``isr_churn``: changes of ISRs by the whole
     fleet. ``patience_s``: how long it waits for the first registration of all, for topics, and
-    for a controlled shutdown.
+    for a controlled shutdown. ``says_epochs``: a line for each registration.
     """
 
     brokers: int
@@ -62,6 +62,7 @@ class FleetPlan:
     waves: tuple[Wave, ...] = ()
     seed: int = 0
     patience_s: float = 120.0
+    says_epochs: bool = False
 
 
 class BrokerFleet:
@@ -139,6 +140,7 @@ class BrokerFleet:
             asyncio.get_running_loop().set_exception_handler(self._unhandled)
         await self._all(lambda member: member.running, "run", self._plan.patience_s)
         self._results.storm_ns = self._clock.now_ns() - begin_ns
+        self._say(f"all {len(self.members)} brokers run")
 
     async def _create_topics(self) -> None:
         plan = self._plan
@@ -236,6 +238,11 @@ class BrokerFleet:
     def churned(self, broker_id: int, change: ChurnedIsr) -> None:
         """See FleetObserver."""
         self._results.note_isr(broker_id, change, self._clock)
+
+    def registered(self, broker_id: int, broker_epoch: int) -> None:
+        """See FleetObserver."""
+        if self._plan.says_epochs:
+            self._say(f"broker {broker_id}: registered, epoch {broker_epoch}")
 
     async def _watch(self) -> None:
         """Say how many run when that has changed, and notice when the loop is late."""

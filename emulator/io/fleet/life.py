@@ -13,14 +13,16 @@ from emulator.broker.churn import ChurnedIsr, IsrChurn
 from emulator.broker.folders import FolderIdentity
 from emulator.broker.kraft import KRaftSide
 from emulator.broker.machine import BrokerNode, BrokerSurroundings
+from emulator.broker.replicas import HostedReplicas
 from emulator.broker.shared_log import LogImages
 from emulator.broker.zookeeper_folders import ZooKeeperFolders
 from emulator.broker.zookeeper_side import ZooKeeperSide
 from emulator.config.broker import BrokerConfig
+from emulator.config.listeners import Listener
 from emulator.io.clock import Clock
-from emulator.io.fleet.settings import LISTENER
 from emulator.io.fleet.tap import Exchange, Tapped
 from emulator.io.run import Shell
+from emulator.seam import Log
 
 
 class FleetObserver(Protocol):
@@ -31,6 +33,9 @@ class FleetObserver(Protocol):
 
     def churned(self, broker_id: int, change: ChurnedIsr) -> None:
         """A change of an ISR is done or lost."""
+
+    def registered(self, broker_id: int, broker_epoch: int) -> None:
+        """The quorum has accepted a registration."""
 
 
 class BrokerLife:
@@ -44,6 +49,7 @@ class BrokerLife:
         observer: is told what it did.
         due_ns: when it was due to begin.
         bound: the socket of its listener.
+        manual_isrs: whether it proposes no change of an ISR by itself.
     """
 
     def __init__(
@@ -56,6 +62,7 @@ class BrokerLife:
         observer: FleetObserver,
         due_ns: int,
         bound: socket.socket,
+        manual_isrs: bool = False,
     ) -> None:
         self.due_ns = due_ns
         self.running_ns: int | None = None
@@ -74,6 +81,8 @@ class BrokerLife:
         self._killed = False
         around = BrokerSurroundings(self._new_conn, self._rng, clock.now_ns)
         self.node: BrokerNode = broker_node(config, folders, images, around)
+        if self.replicas is not None:
+            self.replicas.manual = manual_isrs
         mode = config.zookeeper
         servers = frozenset(() if mode is None else ((x.host, x.port) for x in mode.servers))
         self.tapped = Tapped(
@@ -83,8 +92,8 @@ class BrokerLife:
             clock,
             self,
         )
-        self._shell = Shell(self.tapped, None, clock, log=_unsaid, row=_unsaid)
-        self._task = asyncio.ensure_future(self._live(config.listeners[0].host, bound))
+        self._shell = Shell(self.tapped, None, clock, log=self._logged, row=_unsaid)
+        self._task = asyncio.ensure_future(self._live(config.listeners[0], bound))
 
     @property
     def goes_on(self) -> bool:
@@ -95,6 +104,14 @@ class BrokerLife:
     def running(self) -> bool:
         """Whether it is registered, and can serve."""
         return self.goes_on and self.node.side.running
+
+    @property
+    def replicas(self) -> HostedReplicas | None:
+        """The partitions that it hosts."""
+        side = self.node.side
+        if isinstance(side, KRaftSide):
+            return side.hosting.replicas
+        return side.replicas if isinstance(side, ZooKeeperSide) else None
 
     @property
     def outstanding(self) -> int:
@@ -128,9 +145,8 @@ class BrokerLife:
     def begin_churn(self, per_second: float) -> None:
         """Change ISRs of led partitions from now on; 0: ask for nothing more."""
         self._rate = per_second
-        side = self.node.side
-        if per_second > 0 and isinstance(side, KRaftSide | ZooKeeperSide):
-            replicas = side.hosting.replicas if isinstance(side, KRaftSide) else side.replicas
+        replicas = self.replicas
+        if per_second > 0 and replicas is not None:
             self._churn = IsrChurn(replicas, per_second, self._rng, self._clock.now_ms())
 
     def end_churn(self) -> None:
@@ -163,9 +179,9 @@ class BrokerLife:
         self._observer.answered(self._broker_id, seen)
 
     # ---------------------------------------------------------------- inside
-    async def _live(self, host: str, bound: socket.socket) -> None:
+    async def _live(self, listener: Listener, bound: socket.socket) -> None:
         try:
-            await self._shell.listen(LISTENER, host, 0, bound)
+            await self._shell.listen(listener.name, listener.host, 0, bound)
             halt = await self._shell.run()
             self.problem = halt.why if halt.exit_code else None
         except asyncio.CancelledError:
@@ -184,9 +200,14 @@ class BrokerLife:
             self.skipped += self._churn.skipped
             self._churn = None
 
+    def _logged(self, line: Log) -> None:
+        """Log lines are counted by the tap; one of them is news."""
+        if line.event == "registered":
+            self._observer.registered(self._broker_id, int(str(line.fields["broker_epoch"])))
+
     def _new_conn(self) -> int:
         return self._shell.new_conn()
 
 
 def _unsaid(_something: object) -> None:
-    """Log lines are counted by the tap; there are no rows."""
+    """There are no rows."""

@@ -102,6 +102,7 @@ class FleetMember:
             observer=self._observer,
             due_ns=due_ns,
             bound=bound,
+            manual_isrs=self._settings.manual_isrs,
         )
         life.begin_churn(self._rate)
         self.lives.append(life)

@@ -9,7 +9,7 @@ from typing import Final
 FOLDER: Final = "none"
 """Name of the folder in the configuration of a broker; nothing is written."""
 CONTROLLER_LISTENER: Final = "CONTROLLER"
-LISTENER: Final = "PLAINTEXT"
+PLAINTEXT: Final = "PLAINTEXT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,8 @@ class FleetSettings:
     """What all brokers of a fleet have in common.
 
     ``controller``: text for controller.quorum.bootstrap.servers. ``zookeeper``: connect string, or
-    None: the brokers are in KRaft mode.
+    None: the brokers are in KRaft mode. ``listener``: the name of theirs; it is not encrypted.
+    ``manual_isrs``: leaders propose no change of an ISR by themselves.
     """
 
     host: str
@@ -27,6 +28,8 @@ class FleetSettings:
     release: str
     extra: Mapping[str, str] = field(default_factory=dict)
     """Further properties of every broker."""
+    listener: str = PLAINTEXT
+    manual_isrs: bool = False
 
     @property
     def migration(self) -> bool:
@@ -36,13 +39,18 @@ class FleetSettings:
     def properties(self, broker_id: int, port: int, *, kraft: bool) -> dict[str, str]:
         """The properties of one broker."""
         found = {
-            "listeners": f"{LISTENER}://{self.host}:{port}",
+            "listeners": f"{self.listener}://{self.host}:{port}",
             "log.dirs": FOLDER,
             "kraftbridge.release": self.release,
         }
         if self.controller is not None:
             found["controller.quorum.bootstrap.servers"] = self.controller
             found["controller.listener.names"] = CONTROLLER_LISTENER
+        if self.listener != PLAINTEXT:
+            found["inter.broker.listener.name"] = self.listener
+        if self.migration or self.listener != PLAINTEXT:
+            protocols = f"{CONTROLLER_LISTENER}:PLAINTEXT,{self.listener}:PLAINTEXT"
+            found["listener.security.protocol.map"] = protocols
         if kraft:
             found |= {"process.roles": "broker", "node.id": str(broker_id)}
         else:
@@ -50,6 +58,4 @@ class FleetSettings:
             found |= {"broker.id": str(broker_id), "zookeeper.connect": self.zookeeper}
             if self.migration:
                 found["zookeeper.metadata.migration.enable"] = "true"
-                protocols = f"{CONTROLLER_LISTENER}:PLAINTEXT,{LISTENER}:PLAINTEXT"
-                found["listener.security.protocol.map"] = protocols
         return {**found, **self.extra}

@@ -111,3 +111,16 @@ def test_a_whole_image_replaces_what_was_hosted():
     replicas.take_image(cluster.history.stable, 0)
     assert sorted(one.key for one in replicas) == [("t", 0), ("u", 0)]
     assert replicas.judge(0) == []
+
+
+@pytest.mark.parametrize("manual", [False, True])
+def test_a_leader_whose_isrs_are_changed_by_hand_asks_for_nothing(*, manual: bool):
+    cluster = Cluster(1, 2, 3)
+    cluster.hosted(1).manual = manual
+    cluster.create("t", (1, 2, 3))
+    cluster.fence(3)
+    cluster.unfence(3)
+    cluster.settle()
+    assert cluster.partition("t").isr == ((1, 2) if manual else (1, 2, 3))
+    if manual:
+        assert cluster.hosted(1).deadline_ms is None

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +37,11 @@ def fleet(*arguments: str) -> Any:
         (["--brokers", "2", "--controller", "h:1", "--isr-churn", "1e300"], "--isr-churn"),
         (["--brokers", "2", "--controller", "h:1", "--topics", "99999999999"], "--topics"),
         (["--brokers", "2", "--controller", "h:1", "--partitions", "99999999999"], "--partitions"),
+        (["--brokers", "2", "--controller", "h:1", "--isr", "never"], "--isr"),
+        (
+            ["--brokers", "2", "--controller", "h:1", "--isr", "manual", "--isr-churn", "1"],
+            "--isr manual: then --isr-churn",
+        ),
         (["--brokers", "2", "--controller", "h:1", "-X", "nothing"], "key=value"),
         (["--brokers", "2", "--controller", "h:1", "-X", "=value"], "key=value"),
         (
@@ -94,3 +102,34 @@ def test_the_figures_are_json_and_the_cluster_is_asked_for_its_id() -> None:
     figures = json.loads(result.stdout)
     assert figures["brokers"] == 2
     assert figures["waits"]["registration"]["count"] == 2
+
+
+@pytest.mark.parametrize("listener", ["", "A:B", "CONTROLLER"])
+def test_a_listener_that_cannot_be_is_a_sentence(listener: str) -> None:
+    with Cluster(fsync=False) as cluster:
+        address = ("--controller", cluster.controllers)
+        result = fleet("--brokers", "1", *address, "--listener", listener, "--seconds", "0")
+    assert result.exit_code == 2
+    assert "listener" in result.output
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_and_the_brokers_leave(number: signal.Signals) -> None:
+    command = [sys.executable, "-c", "from emulator.cli import main; main()", "fleet", "--epochs"]
+    with Cluster(fsync=False) as cluster:
+        command += ["--brokers", "2", "--controller", cluster.controllers, "--seconds", "600"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as started:
+            assert started.stderr is not None
+            said = ""
+            while "all 2 brokers run" not in said:
+                line = started.stderr.readline()
+                assert line, said
+                said += line
+            started.send_signal(number)
+            said += started.stderr.read()
+        assert started.returncode == 1
+        fenced = [one["fenced"] for one in cluster.status()["brokers"]]
+    assert "stopping 2 brokers" in said
+    assert said.splitlines()[-1] == "kraft-bridge: interrupted"
+    assert fenced == [True, True], "they asked for it"

@@ -181,6 +181,43 @@ def test_topics_wait_for_a_controller() -> None:
     assert not found.results.failed
 
 
+def test_a_registration_is_said_with_the_epoch_that_the_controller_gave() -> None:
+    plan = FleetPlan(brokers=2, seconds=0.0, patience_s=30.0, says_epochs=True)
+    found = ran(plan)
+    told = {member.broker_id: member.life.node.side.broker_epoch for member in found.fleet.members}
+    assert len({*told.values()}) == 2
+    for broker_id, epoch in told.items():
+        assert f"broker {broker_id}: registered, epoch {epoch}" in found.said
+    assert "all 2 brokers run" in found.said
+    quiet = ran(replace(plan, says_epochs=False))
+    assert not [line for line in quiet.said if "epoch" in line]
+
+
+def test_their_listener_has_another_name() -> None:
+    plan, enough = FleetPlan(brokers=1, seconds=60.0, patience_s=30.0), asyncio.Event()
+    with Cluster(fsync=False) as cluster:
+        settings = FleetSettings(
+            "127.0.0.1", cluster.controllers, None, cluster.cluster_id, "3.9", FAST, "INTERNAL"
+        )
+        fleet = BrokerFleet(
+            plan,
+            settings,
+            clock=Clock(),
+            say=lambda line: enough.set() if "all 1 brokers run" in line else None,
+            results=FleetResults(lambda _row: None, lambda: None),
+            create=Ran._create,
+        )
+        asyncio.run(interrupted(fleet, enough, at_once=False))
+    (endpoint,) = found_listeners(fleet)
+    assert endpoint == ("INTERNAL", fleet.members[0].port)
+
+
+def found_listeners(fleet: BrokerFleet) -> list[tuple[str, int]]:
+    """What the metadata log says of the first broker's listeners."""
+    brokers = fleet.members[0].life.node.side.cluster.image.brokers
+    return [(one.name, one.port) for one in brokers[0].endpoints]
+
+
 async def interrupted(fleet: BrokerFleet, enough: asyncio.Event, *, at_once: bool) -> None:
     """Run, and interrupt as Ctrl-C does."""
     running = asyncio.ensure_future(fleet.run())
