@@ -52,7 +52,7 @@ laws: $(ENV) ## the algebraic laws, with more examples than in a test run
 sim: $(ENV) ## SEEDS fresh simulated clusters (1000), on both cores; exit 1 names the seed that failed
 	$(PY) -m tools.recorded sim $(PY) -m emulator.cli simulate --count $(SEEDS) --jobs $(JOBS)
 
-mutants: $(ENV) $(JARS) ## plant known faults; every one must turn its test red
+mutants: $(ENV) $(JARS) ## plant known faults; every one must turn its test red (goes on where it ended)
 	$(PY) -m tools.mutants
 
 bench: $(ENV) $(JARS) ## speed beside Kafka's; goes on where it ended (QUICK=1: half an hour, SCENARIO=name)
