@@ -11,13 +11,13 @@ Source: KIP-866 "Dual Metadata Writes" (bounded write-behind); no Kafka release 
 from __future__ import annotations
 
 import heapq
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from emulator.controller.context import Call
-from emulator.controller.urgency import Urgency
+from emulator.controller.urgency import PASSES_MAX, Urgency, broker_of
 from emulator.net.reply import Ticket
 from emulator.trace.rows import BlockCause
 
@@ -79,6 +79,8 @@ class Gate:
         self._room: dict[Urgency, int | None] = {}
         self._byte_room: dict[Urgency, int | None] = {}
         self.others = NO_OTHERS
+        self._passes: Counter[int] = Counter()
+        """Calls that passed the second bound since it was reached, by broker."""
         self._blocked: list[Blocked] = []
         self._total_ms = 0
         self._union_ms = 0
@@ -114,6 +116,21 @@ class Gate:
             Urgency.URGENT: others.hard_byte_room,
         }
         self.others = others
+        if not self.closed(Urgency.URGENT):
+            self._passes.clear()
+
+    def limited(self, call: Call, urgency: Urgency) -> Urgency:
+        """The urgency of a call, which passes next if it is vital; lower for the same broker again.
+
+        Args:
+            call: appends something.
+            urgency: of its kind.
+        """
+        broker_id = broker_of(call.message)
+        if urgency is not Urgency.VITAL or broker_id is None or not self.closed(Urgency.URGENT):
+            return urgency
+        self._passes[broker_id] += 1
+        return urgency if self._passes[broker_id] <= PASSES_MAX else Urgency.URGENT
 
     def wait(self, call: Call, urgency: Urgency, deadline_ms: int | None, now_ms: int) -> None:
         """Add a call at the end of the queue of its urgency."""

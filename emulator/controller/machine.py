@@ -338,7 +338,7 @@ class Controller:
         deadline_ms = deadline_of(call)
         result = handler.function(self.tip, call.message, self._context(call, now_ms))
         if result.records:
-            urgency = urgency_of(handler.urgency, result.records, self.tip)
+            urgency = self.gate.limited(call, urgency_of(handler.urgency, result.records, self.tip))
             if self.gate.closed(urgency):
                 self.gate.wait(call, urgency, deadline_ms, now_ms)
                 return

@@ -11,8 +11,9 @@ kinds:
 * operations that keep the cluster available: registrations of known brokers, fencings, elections.
 
 The first two kinds wait at the second bound, ``kraftbridge.zk.write.behind.hard.max.records``; the
-third never waits. A registration under a new broker id waits because there is no end of ids: else
-whoever may register could fill memory while ZooKeeper is away.
+third does not. A registration under a new broker id waits because there is no end of ids: else
+whoever may register could fill memory while ZooKeeper is away. For the same reason a broker may
+register again, ask to be fenced, and come back only ``PASSES_MAX`` times past the second bound.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from enum import Enum, auto
 from typing import Final
 
 from emulator.metadata.image import Image
+from wire import messages as m
 from wire import records as r
 
 
@@ -33,7 +35,12 @@ class Urgency(Enum):
     URGENT = auto()
     """Waits at the second bound."""
     VITAL = auto()
-    """Never waits."""
+    """Does not wait, but for a broker that asks for it again and again."""
+
+
+PASSES_MAX: Final = 16
+"""Registrations and heartbeats that change something, of one broker, while the second bound is
+reached: about four restarts. The next ones wait."""
 
 
 _REMOVALS: Final = (
@@ -63,6 +70,13 @@ def takes_away(record: object, image: Image) -> bool:
 def joins(record: object, image: Image) -> bool:
     """Whether a record registers a broker id that is not registered."""
     return isinstance(record, r.RegisterBrokerRecord) and record.broker_id not in image.brokers
+
+
+def broker_of(message: object) -> int | None:
+    """The broker whose state a request changes, which it may ask for without end; else None."""
+    if isinstance(message, m.BrokerRegistrationRequest | m.BrokerHeartbeatRequest):
+        return message.broker_id
+    return None
 
 
 def urgency_of(declared: Urgency, records: Sequence[object], image: Image) -> Urgency:

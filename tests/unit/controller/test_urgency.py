@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
-from emulator.controller.urgency import Urgency, urgency_of
+from emulator.controller.urgency import PASSES_MAX, Urgency, urgency_of
 from tests.unit.controller.test_alter_partition import request as alter_partition
 from tests.unit.controller.test_alter_partition import wanted
 from tests.unit.controller.test_registration import registration
@@ -153,6 +154,63 @@ def test_brokers_nobody_knows_do_not_register_past_the_second_bound() -> None:
     assert [broker_id for broker_id in world.tip.brokers if broker_id >= 10] == [10, 11, 12]
     world.controller.hold(room=0, hard_room=9, now_ms=world.now_ms)
     assert len(world.tip.brokers) == 15
+
+
+def stubborn(world: World, *requests: Any) -> int:
+    """Send requests, each built anew, a hundred times in turn; returns the records they made."""
+    offset = world.log.log_end_offset
+    for _time in range(100):
+        for build in requests:
+            world.send(build())
+    return world.log.log_end_offset - offset
+
+
+def again() -> m.BrokerRegistrationRequest:
+    return registration(2, incarnation_id=uuid4().bytes)
+
+
+def at_the_second_bound() -> World:
+    """Two brokers, of which 2 is fenced: another incarnation of it may register."""
+    world = World()
+    world.join(1, 2)
+    world.heartbeat(2, want_fence=True)
+    world.controller.hold(room=0, hard_room=0, now_ms=world.now_ms)
+    return world
+
+
+def test_a_broker_that_registers_again_and_again_waits_at_the_second_bound() -> None:
+    """Each time with a new incarnation, while ZooKeeper is away; others go on as before."""
+    world = at_the_second_bound()
+    assert stubborn(world, again) == PASSES_MAX
+    assert len(world.controller.gate) == 100 - PASSES_MAX
+    assert stubborn(world, lambda: registration(2)) == 0, "nor with one incarnation"
+    world.send(world.heartbeat_of(1, want_fence=True))
+    assert world.tip.brokers[1].fenced
+
+
+def test_a_broker_that_registers_too_often_registers_when_zookeeper_is_back() -> None:
+    world = at_the_second_bound()
+    stubborn(world, again)
+    world.controller.hold(room=None, hard_room=None, now_ms=world.now_ms)
+    assert len(world.controller.gate) == 0
+    world.controller.hold(room=0, hard_room=0, now_ms=world.now_ms)
+    assert stubborn(world, again) == PASSES_MAX
+
+
+def test_a_broker_that_is_fenced_and_unfenced_in_turn_waits_at_the_second_bound() -> None:
+    world = at_the_second_bound()
+    changes = stubborn(
+        world, lambda: world.heartbeat_of(1, want_fence=True), lambda: world.heartbeat_of(1)
+    )
+    assert changes == PASSES_MAX
+    assert world.controller.gate
+
+
+def test_heartbeats_that_change_nothing_do_not_count() -> None:
+    world = at_the_second_bound()
+    assert stubborn(world, lambda: world.heartbeat_of(1)) == 0
+    assert not world.controller.gate
+    assert stubborn(world, lambda: world.heartbeat_of(1, want_fence=True)) == 1
 
 
 def test_urgent_calls_go_first_and_each_line_keeps_its_order() -> None:
