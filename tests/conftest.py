@@ -1,10 +1,12 @@
 """What every test shares: the kit, hypothesis profiles, how tests with Java are distributed."""
 
 import gc
+from pathlib import Path
 
 import pytest
 
 from bench.rig import ports
+from tests.kit.deselected import left_out
 from tests.kit.kinds import JVM_FIXTURES
 from tests.kit.laws import load_profile
 
@@ -19,6 +21,21 @@ load_profile()
 
 SHARED = "brokers"
 """The group of what looks at servers that live until the end of the run."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import a file of which the run takes nothing; else let others decide."""
+    return left_out(collection_path, config.option.markexpr, config.args) or None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
+    """Hand out groups of tests without counting those that are done."""
+    if config.getoption("dist") != "loadgroup":
+        return None
+    from tests.kit.scheduling import PendingOnly
+
+    return PendingOnly(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)
