@@ -4,11 +4,12 @@ A server closes the connection, without an answer, when a request is longer than
 ``jute.maxbuffer``, which it tells nobody. So the limit begins at :data:`BEGIN_BYTES`, half of
 ZooKeeper's default. Two connections in a row that the server closes with a large request unanswered
 halve it: one may have another cause. After that one is enough, until a request of half the limit is
-answered. A longer request that is answered raises it. It holds for all sessions of a process.
+answered. An answer to a request about as large as the suspected one ends the suspicion. A longer
+request that is answered raises the limit. It holds for all sessions of a process.
 
 The cause may be another one after all: a ZooKeeper whose disk is full ends at every write. So after
 :data:`PATIENCE` answers to requests of the order of the limit it is doubled; each time that this
-turns out to be wrong, the next attempt comes after twice as many.
+turns out to be wrong, the next attempt comes after twice as many, until one turns out to be right.
 
 A multi's answer is at most a third longer than the multi: a stat is 77 bytes, the request with path
 and data at least 60. The answer to a read depends on what the znodes hold; its limit is halved in
@@ -48,10 +49,13 @@ class FrameLimit:
 
     def answered(self, size: int) -> None:
         """A request of ``size`` bytes was answered."""
-        if size >= self._suspect:
+        if self._as_large_as_suspect(size):
             self._suspect = 0
         if self._refused is not None and size >= self._refused:
             self._refused = None
+        if self._raised and size * 4 >= self.bytes * 3:
+            # It was right to raise it: what comes later has another cause.
+            self._raised, self._patience = False, PATIENCE
         if self.bytes >= BEGIN_BYTES:
             return
         if size > self.bytes:
@@ -70,7 +74,7 @@ class FrameLimit:
         """
         if size < BYTES_MIN:
             return
-        again = self._suspect and size * 4 >= self._suspect * 3
+        again = self._suspect and self._as_large_as_suspect(size)
         if not again and not self.refuses(size):
             self._suspect = size
             return
@@ -87,6 +91,10 @@ class FrameLimit:
     def refuses(self, size: int) -> bool:
         """Whether a request of ``size`` bytes is known to be too large."""
         return self._refused is not None and size >= self._refused
+
+    def _as_large_as_suspect(self, size: int) -> bool:
+        """Whether what became of a request says something about those that are suspected."""
+        return size * 4 >= self._suspect * 3
 
     def _raise(self) -> None:
         """Try twice as much."""

@@ -63,6 +63,27 @@ def test_a_server_that_closed_for_another_cause_is_trusted_again() -> None:
     assert not limit.refuses(BEGIN_BYTES)
 
 
+def test_a_server_that_ends_at_random_for_months_does_not_lower_it_for_good() -> None:
+    """Two large requests in a row are lost now and then; ten thousand are answered in between."""
+    limit = FrameLimit()
+    for _ in range(50):
+        while limit.bytes > BEGIN_BYTES // 8:
+            limit.broken(limit.bytes, reads=True)
+        for _each in range(10 * PATIENCE):
+            limit.answered(limit.bytes)
+        assert limit.bytes == limit.answer_bytes == BEGIN_BYTES
+
+
+def test_an_answer_to_a_request_about_as_large_ends_the_suspicion() -> None:
+    """Requests of full size differ a little in length, by what is in them."""
+    limit = FrameLimit()
+    for _ in range(100):
+        limit.broken(300_000, reads=False)
+        limit.answered(299_000)
+    assert (limit.bytes, limit.halved_count) == (BEGIN_BYTES, 0)
+    assert not limit.refuses(300_000)
+
+
 def test_attempts_to_raise_it_become_rare() -> None:
     limit = FrameLimit()
     server, broken = 100_000, 0
