@@ -289,7 +289,8 @@ class MigrationDriver:
                 self._zk_epoch, self._epoch_version = term.zk_epoch, term.epoch_version
                 self._waits.clear()
                 image = self._controller.stable
-                return self.write_behind.begin(term, counters, position, image, now_ms)
+                behind = self.bound.behind(position.offset, image)
+                return self.write_behind.begin(term, counters, position, image, now_ms, behind)
             case Done():
                 return self._after(task, now_ms)
             case Lost() | None:

@@ -30,6 +30,7 @@ import msgspec
 from emulator.controller.gate import NO_OTHERS, OtherLimits
 from emulator.metadata.idle import ChangeCount
 from emulator.metadata.image import Image
+from emulator.metadata.migration_state import MigrationState
 from emulator.migration.dual_write.lag import Lag
 from emulator.seam import Effect, Log
 
@@ -163,6 +164,16 @@ class Bound:
         if not self._active or not self.bounds.age_ms or self._age.reached or oldest_ms is None:
             return None
         return oldest_ms + self.bounds.age_ms
+
+    def behind(self, offset: int, image: Image) -> int:
+        """Records after an offset, up to an image, that ZooKeeper must get; none before the copy.
+
+        Those in a snapshot all count: which of them change nothing is not known.
+        """
+        if image.migration_state != MigrationState.MIGRATION:
+            return 0
+        after, later = map(self._controller.changes_after, (offset, image.offset))
+        return sum(after) - sum(later)
 
     def apply(self, confirmed: int, lag: Lag, now_ms: int) -> list[Effect]:
         """Tell the controller how much it may append.

@@ -24,11 +24,14 @@ class Confirmations:
         self.records = 0
         self.delta_time_ms, self.snapshot_time_ms = Distribution(), Distribution()
 
-    def restart(self, committed: int, confirmed: int) -> None:
-        """Begin or end a term: changes of an earlier term are not told any more."""
+    def restart(self, committed: int, confirmed: int, changes: int = 0, now_ms: int = 0) -> None:
+        """Begin or end a term: changes of an earlier term are not told any more.
+
+        See ``Lag.restart``.
+        """
         self._written.clear()
         self.reconciled = False
-        self.lag.restart(committed, confirmed)
+        self.lag.restart(committed, confirmed, changes, now_ms)
 
     def confirm(self, unit: Unit, stamp_ns: int) -> RangeRow:
         """Take a unit that ZooKeeper holds completely; returns the row for the trace."""

@@ -48,11 +48,20 @@ class Lag:
         """Age of the oldest change not confirmed; 0 when there is none."""
         return max(0, now_ms - self._changes[0].commit_ms) if self._changes else 0
 
-    def restart(self, committed: int, confirmed: int) -> None:
-        """Begin a term: ``confirmed`` is what ``/migration`` held at the claim."""
+    def restart(self, committed: int, confirmed: int, changes: int = 0, now_ms: int = 0) -> None:
+        """Begin a term.
+
+        Args:
+            committed: offset of the last committed record.
+            confirmed: what ``/migration`` held at the claim.
+            changes: records between the two, without those known to change nothing.
+            now_ms: the clock; when they were committed is not known any more.
+        """
         self.committed = committed
         self.confirmed = confirmed
         self._changes.clear()
+        if changes:
+            self._changes.append(_Committed(committed, changes, now_ms))
 
     def commit(self, first_offset: int, last_offset: int, now_ms: int, *, changes: bool) -> None:
         """A delta became stable."""

@@ -127,8 +127,14 @@ class WriteBehind:
         """Units confirmed since the last call, oldest first."""
         return self.confirmations.take()
 
-    def begin(
-        self, term: Term, counters: Counters, position: Position, image: Image, now_ms: int
+    def begin(  # noqa: PLR0917  # the claim, what it found, and what it has to do
+        self,
+        term: Term,
+        counters: Counters,
+        position: Position,
+        image: Image,
+        now_ms: int,
+        changes: int = 0,
     ) -> list[Effect]:
         """A claim succeeded: take over the chain, first with a multi without data.
 
@@ -138,11 +144,12 @@ class WriteBehind:
             position: what ``/migration`` held at the claim.
             image: the newest stable image.
             now_ms: now.
+            changes: records after ``position`` in the image that ZooKeeper is still to get.
         """
         self.stop()
         self.pipeline.begin(term, counters)
         self._backlog.begin(image, position)
-        self.confirmations.restart(image.offset, position.offset)
+        self.confirmations.restart(image.offset, position.offset, changes, now_ms)
         self.poison.forget()
         self._enter(Mode.STARTING)
         return self._pump(now_ms)

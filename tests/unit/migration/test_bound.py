@@ -270,3 +270,37 @@ def test_a_caller_is_told_when_room_is_expected() -> None:
     assert told.others.retry_ms == 100
     bound.apply(10_030, Lag(), 1_502)
     assert told.others.retry_ms == 0
+
+
+@pytest.mark.requirement("M06", "M12")
+def test_what_an_earlier_process_left_to_write_is_pending_until_the_trees_agree() -> None:
+    """The gauge said 0, which means that the stores agree, while a znode was refused for hours."""
+    world = World(write_behind_max_age_ms=5_000).dual_write()
+    world.append(config(BROKER, "", "k", "first"))
+    world.advance(1_000)
+    world.zk_up = False
+    world.cut()
+    for value in range(3):
+        world.append(config(BROKER, "", "k", str(value)))
+        world.append(r.NoOpRecord())
+    world.zk_up = True
+    world.model.tree.read_only.add("/config/brokers/<default>")
+    restart(world)
+    world.advance(10_000)
+    assert world.driver.write_behind.mode is Mode.POISONED
+    assert differences(world)
+    status = world.driver.status(world.now_ms)
+    assert status.lag_changed_records == 3
+    assert status.lag_ms > 5_000
+    assert status.bound.reached == ("age",)
+    world.model.tree.read_only.clear()
+    world.advance(60_000)
+    assert differences(world) == {}
+    status = world.driver.status(world.now_ms)
+    assert (status.lag_changed_records, status.lag_ms, status.bound.reached) == (0, 0, ())
+
+
+def test_before_the_copy_nothing_is_said_to_be_pending() -> None:
+    world = World().dual_write()
+    assert world.driver.write_behind.lag.changed_records == 0
+    assert world.driver.bound.behind(-1, EMPTY) == 0
