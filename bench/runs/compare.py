@@ -17,22 +17,26 @@ class NothingInCommonError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A measure of one case and target in two runs. ``worse``: 1.3 is 30 % worse, 0.9 is better."""
+    """A measure of one case and target in two runs. ``worse``: 1.3 is 30 % worse, 0.9 is better.
+
+    ``after`` None: no row of the newer run that is not void has it.
+    """
 
     case: str
     target: str
     measure: Measure
     before: float
-    after: float
+    after: float | None
     worse: float
     regressed: bool
 
     def line(self) -> str:
         """In one line."""
         mark = "WORSE" if self.regressed else "ok"
+        after = "nothing" if self.after is None else f"{self.after:,.4g}"
         return (
             f"{mark:5} {self.case} {self.target}: {self.measure.title} "
-            f"{self.before:,.4g} -> {self.after:,.4g}"
+            f"{self.before:,.4g} -> {after}"
         )
 
 
@@ -47,7 +51,8 @@ def changes(
 
     A measure regressed if its median is worse by more than ``tolerance`` and by more than the
     measure's floor and, where both runs have two rows or more, the best row after is worse than
-    the worst row before.
+    the worst row before; or if it was measured before, and rows were taken after, but every one is
+    void or did not get there.
 
     Args:
         before: rows of the older run.
@@ -60,13 +65,19 @@ def changes(
         NothingInCommonError: the runs have no case and target in common.
     """
     one, other = grouped(before), grouped(after)
+    asked = _asked(after)
+    same = {key for key, load in _asked(before).items() if asked.get(key) == load}
     found = []
-    for key in one.keys() & other.keys():
+    for key in one.keys() & same:
         case, target = key
         if target == relative:
             continue
         for measure in measures_of(one[key][0].kind):
-            raw = [_values(rows[key], measure) for rows in (one, other)]
+            raw = [measure.values(rows.get(key, [])) for rows in (one, other)]
+            # A figure that a row may lack for another reason is no regression if it is missing.
+            if raw[0] and not raw[1] and (key not in other or measure.never is not None):
+                was = statistics.median(raw[0])
+                found.append(Change(case, target, measure, was, None, math.inf, regressed=True))
             if not all(raw):
                 continue
             sizes = [statistics.median(each) for each in raw]
@@ -87,6 +98,35 @@ def changes(
     return sorted(found, key=lambda change: (change.case, change.target))
 
 
+def not_compared(before: Sequence[BenchRow], after: Sequence[BenchRow]) -> list[str]:
+    """What ``changes`` leaves out, in sentences: cases of one run only, or changed since."""
+    one, other = _asked(before), _asked(after)
+    said = []
+    for key in sorted(one.keys() | other.keys()):
+        name = " ".join(key)
+        if key not in other:
+            said.append(f"{name}: not in the newer run")
+        elif key not in one:
+            said.append(f"{name}: not in the older run")
+        elif one[key] != other[key]:
+            said.append(f"{name}: not the same load in both runs")
+        elif key not in grouped(before):
+            said.append(f"{name}: void in the older run")
+    return said
+
+
+def _asked(rows: Sequence[BenchRow]) -> dict[tuple[str, str], tuple[object, ...]]:
+    """By case and target, what was asked for: rows of other loads are no measure of these."""
+    found: dict[tuple[str, str], tuple[object, ...]] = {}
+    for row in rows:
+        load = (row.kind, row.rate_per_s, row.count, row.partitions_per_topic, row.topics_present)
+        way = (row.latency_ms, row.bound_records, row.connections, row.servers)
+        faults = (row.fault_at_s, row.frozen_s, row.kill_leader)
+        key = f"{row.scenario}.{row.case}", row.target
+        found[key] = (*load, *way, *faults, row.warm_up)
+    return found
+
+
 def _worse(measure: Measure, before: float, after: float) -> float:
     low, high = (after, before) if measure.more else (before, after)
     if high == low:
@@ -99,7 +139,3 @@ def _beyond_chance(measure: Measure, was: Sequence[float], now: Sequence[float])
     if min(len(was), len(now)) < 2:
         return True
     return max(now) < min(was) if measure.more else min(now) > max(was)
-
-
-def _values(rows: Sequence[BenchRow], measure: Measure) -> list[float]:
-    return [value for row in rows if (value := measure.of(row)) is not None]

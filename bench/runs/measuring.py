@@ -11,6 +11,7 @@ from bench.runs import loads
 from bench.runs.client import OpenLoop
 from bench.runs.faults import Fault
 from bench.runs.row import BenchRow, percentile, slope
+from bench.runs.scenario import Kind
 from bench.runs.targets import TARGETS, Controller
 from bench.runs.watch import Watch
 from bench.runs.zookeepers import Servers
@@ -54,6 +55,7 @@ class Figures:
         before, now = self._znodes, self._servers.znodes()
         if before is not None and now is not None:
             row.znodes = now - before
+        row.void = row.void or missing_znodes(row)
         self._blocked(row)
 
     def _machine(self, row: BenchRow) -> None:
@@ -111,6 +113,22 @@ def _zookeeper(row: BenchRow, watch: Watch) -> None:
         row.zk_s = (row.drained_ns - row.begin_ns) / 1e9
         each = row.partitions_per_topic if row.kind == "create" else 1
         row.zk_changes_per_s = row.answered * each / row.zk_s
+
+
+def missing_znodes(row: BenchRow) -> str:
+    """Why a row is void although ``/migration`` says that ZooKeeper holds all; empty if it does.
+
+    Trees are compared in a part of the topics only, so the znodes of all are counted.
+    """
+    if row.kind != Kind.CREATE or row.drained_ns is None or None in (row.znodes, row.answered):
+        return ""
+    assert row.znodes is not None
+    assert row.answered is not None
+    # The topic, its config, the folder of its partitions; of each partition a folder and a state.
+    wanted = row.answered * (3 + 2 * row.partitions_per_topic)
+    if row.znodes >= wanted:
+        return ""
+    return f"ZooKeeper has {row.znodes} new znodes; the topics created have {wanted}"
 
 
 def after_fault(row: BenchRow, watch: Watch, fault: Fault) -> None:

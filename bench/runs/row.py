@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import math
 import typing
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -160,16 +163,44 @@ class BenchRow:
         return f"{self.run_id}: {', '.join(told)}"
 
 
+def row_of(document: Mapping[str, Any]) -> BenchRow:
+    """A row as it was written; a file may have been damaged, or edited by hand.
+
+    Raises:
+        TypeError: a column is missing or unknown, or ``document`` is no table.
+        ValueError: a value is not of its column's type, or no finite number.
+    """
+    row = BenchRow(**document)
+    for name, (kind, optional) in _columns().items():
+        value = getattr(row, name)
+        if value is None and optional:
+            continue
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if kind is float and whole:
+            continue
+        if (kind is int and not whole) or not isinstance(value, kind):
+            raise ValueError(f"{name} is {value!r}")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{name} is {value!r}")
+    return row
+
+
 def column_types() -> dict[str, type]:
     """Column -> int, float, str or bool, in order."""
+    return {name: kind for name, (kind, _) in _columns().items()}
+
+
+@functools.cache
+def _columns() -> dict[str, tuple[type, bool]]:
+    """Column -> its type, and whether it may be null; in order."""
     hints = typing.get_type_hints(BenchRow)
     return {field.name: _plain(hints[field.name]) for field in dataclasses.fields(BenchRow)}
 
 
-def _plain(hint: Any) -> type:
+def _plain(hint: Any) -> tuple[type, bool]:
     arms = [arm for arm in typing.get_args(hint) if arm is not type(None)]
     found: type = arms[0] if arms else hint
-    return found
+    return found, bool(arms)
 
 
 def percentile(values: list[float], share: float) -> float | None:

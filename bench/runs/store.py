@@ -11,13 +11,13 @@ import dataclasses
 import gzip
 import json
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from bench.beside import tree
 from bench.runs.code import code_digest
-from bench.runs.row import BenchRow, column_types
+from bench.runs.row import BenchRow, column_types, row_of
 from bench.runs.scenario import Planned
 
 PARQUET = "rows.parquet"
@@ -45,13 +45,10 @@ class Store:
 
         One that cannot be read was not.
         """
-        path = self._rows / f"{planned.run_id}.json"
-        try:
-            found = _row(json.loads(path.read_text()))
-        except (OSError, ValueError, TypeError):
+        found = _read(self._rows / f"{planned.run_id}.json")
+        if found is None or found.digest != planned.digest:
             return None
-        same_code = self._any_code or found.code == code_digest()
-        return found if same_code and found.digest == planned.digest else None
+        return found if self._any_code or found.code == code_digest() else None
 
     def forget(self, planned: Planned) -> None:
         """Remove what an earlier attempt at a row left, its trace too."""
@@ -80,17 +77,19 @@ class Store:
         _write(self._trees / f"{run_id}.json.gz", data)
 
     def rows(self) -> list[BenchRow]:
-        """All rows taken by this source code, in the order they were started."""
-        found = []
-        for path in self._rows.glob("*.json"):
-            try:
-                row = _row(json.loads(path.read_text()))
-            except (OSError, ValueError, TypeError):
-                continue
-            if self._any_code or row.code == code_digest():
-                found.append(row)
+        """All rows taken by this source code, in the order they were started.
+
+        Of the rows of one case and target, only those of the newest form of the case: when a
+        scenario is changed, rows of repeats that are not taken again are still there.
+        """
+        found = [
+            row
+            for path in self._rows.glob("*.json")
+            if (row := _read(path)) is not None and (self._any_code or row.code == code_digest())
+        ]
         found.sort(key=lambda row: row.started_wall_ns)
-        return found
+        newest = {(row.case, row.target): row.digest for row in found}
+        return [row for row in found if row.digest == newest[row.case, row.target]]
 
     def judge(self, planned: Sequence[Planned]) -> None:
         """Compare the trees of one round; rows of trees that differ become void."""
@@ -128,15 +127,18 @@ class Store:
         return path
 
     def _tree(self, run_id: str) -> tuple[dict[str, bytes | None], set[str]] | None:
+        path = self._trees / f"{run_id}.json.gz"
         try:
-            document = json.loads(gzip.decompress((self._trees / f"{run_id}.json.gz").read_bytes()))
-        except (OSError, ValueError, EOFError):
-            return None
-        read = {
-            path: None if data is None else base64.b64decode(data)
-            for path, data in document["tree"].items()
-        }
-        return read, set(document["doubtful"])
+            document = json.loads(gzip.decompress(path.read_bytes()))
+            tree_read = {
+                path: None if data is None else base64.b64decode(data)
+                for path, data in document["tree"].items()
+            }
+            return tree_read, set(document["doubtful"])
+        except (OSError, ValueError, EOFError, zlib.error):
+            return None  # it is no file, or damaged
+        except (TypeError, KeyError, AttributeError):
+            return None  # it is JSON of another form
 
 
 def differing(one: tree.Tree, other: tree.Tree, doubtful: Iterable[str]) -> list[str]:
@@ -156,8 +158,13 @@ def differing(one: tree.Tree, other: tree.Tree, doubtful: Iterable[str]) -> list
     return [path for path in tree.differences(one, other) if counts(path)]
 
 
-def _row(document: Mapping[str, Any]) -> BenchRow:
-    return BenchRow(**document)
+def _read(path: Path) -> BenchRow | None:
+    """The row of a file; None if it cannot be read, or is a copy of another one's."""
+    try:
+        row = row_of(json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError, RecursionError):
+        return None
+    return row if row.run_id == path.stem else None
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,25 +15,40 @@ from bench.runs.row import BenchRow
 class Measure:
     """One figure of a row. ``more``: whether a greater value is better.
 
-    ``floor``: a difference up to it means nothing.
+    ``floor``: a difference up to it means nothing. ``never``: what counts where a row has no value
+    because it did not get there; None: rows without a value are left out.
     """
 
     column: str
     title: str
     more: bool
     floor: float = 0.0
+    never: float | None = None
 
     def of(self, row: BenchRow) -> float | None:
         """Its value."""
         value: float | None = getattr(row, self.column)
         return value
 
+    def values(self, rows: Sequence[BenchRow]) -> list[float]:
+        """Those of some rows; empty if no row has one.
+
+        A row that did not get there counts as worse than any: without it the median would be that
+        of the rows that were fast enough.
+        """
+        found = [self.of(row) for row in rows]
+        if all(value is None for value in found):
+            return []
+        filled = (self.never if value is None else value for value in found)
+        return [value for value in filled if value is not None]
+
 
 MEASURES: Final = (
-    Measure("zk_changes_per_s", "into ZooKeeper, /s", more=True),
+    Measure("zk_changes_per_s", "into ZooKeeper, /s", more=True, never=0.0),
     Measure("achieved_per_s", "committed, /s", more=True),
-    Measure("commit_p50_ms", "commit p50, ms", more=False, floor=0.5),
-    Measure("commit_p99_ms", "commit p99, ms", more=False, floor=5.0),
+    Measure("refused", "not answered with success", more=False),
+    Measure("commit_p50_ms", "commit p50, ms", more=False, floor=0.5, never=math.inf),
+    Measure("commit_p99_ms", "commit p99, ms", more=False, floor=5.0, never=math.inf),
     Measure("lag_p99_records", "lag p99, records", more=False, floor=20.0),
     Measure("blocked_union_ms", "blocked, ms", more=False, floor=10.0),
     Measure("zk_transactions", "ZooKeeper transactions", more=False, floor=5.0),
@@ -64,8 +80,8 @@ def grouped(rows: Sequence[BenchRow]) -> dict[tuple[str, str], list[BenchRow]]:
 
 
 def middle(rows: Sequence[BenchRow], measure: Measure) -> float | None:
-    """Median of a measure; None if no row has it."""
-    values = [value for row in rows if (value := measure.of(row)) is not None]
+    """Median of a measure, see ``Measure.values``; None if no row has it."""
+    values = measure.values(rows)
     return statistics.median(values) if values else None
 
 
@@ -110,6 +126,8 @@ def text(rows: Sequence[BenchRow], targets: Sequence[str]) -> str:
 def _number(value: float | None) -> str:
     if value is None:
         return "-"
+    if math.isinf(value):
+        return "never"
     if abs(value) >= 100 or value == int(value):
         return f"{value:,.0f}"
     return f"{value:.2f}" if abs(value) >= 0.1 else f"{value:.2g}"

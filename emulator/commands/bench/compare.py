@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from emulator.commands.common import fail
+
+if TYPE_CHECKING:
+    from bench.runs.row import BenchRow
 
 
 def compare(
@@ -20,17 +23,17 @@ def compare(
         str | None,
         typer.Option(help="A target by whose values the others are divided, round by round."),
     ] = None,
+    *,
+    any_code: Annotated[
+        bool, typer.Option("--any-code", help="Take rows of all source code, not of the newest.")
+    ] = False,
 ) -> None:
     """Compare two runs. Exit code 1: something became worse; 2: nothing can be compared."""
-    from bench.runs.compare import NothingInCommonError, changes
-    from bench.runs.store import Store
+    from bench.runs.compare import NothingInCommonError, changes, not_compared
 
-    rows = []
-    for folder in (before, after):
-        found = Store(folder, any_code=True).rows()
-        if not found:
-            raise fail(f"{folder}: no rows are there", 2)
-        rows.append(found)
+    rows = [_rows(folder, any_code=any_code) for folder in (before, after)]
+    for line in not_compared(rows[0], rows[1]):
+        typer.echo(f"not compared: {line}", err=True)
     try:
         found_changes = changes(rows[0], rows[1], tolerance=tolerance, relative=relative)
     except NothingInCommonError as error:
@@ -40,3 +43,19 @@ def compare(
     worse = [change for change in found_changes if change.regressed]
     typer.echo(f"{len(worse)} of {len(found_changes)} measures became worse")
     raise typer.Exit(int(bool(worse)))
+
+
+def _rows(folder: Path, *, any_code: bool) -> list[BenchRow]:
+    """Rows of a run; of several states of the source code, those of the newest row's."""
+    from bench.runs.store import Store
+
+    found = Store(folder, any_code=True).rows()
+    if not found:
+        raise fail(f"{folder}: no rows are there", 2)
+    if any_code:
+        return found
+    rows = [row for row in found if row.code == found[-1].code]
+    if len(rows) < len(found):
+        left = len(found) - len(rows)
+        typer.echo(f"{folder}: {left} rows of older source code are left out", err=True)
+    return rows

@@ -1,5 +1,6 @@
 """Rows that were taken are not taken again; trees that differ make rows void."""
 
+import gzip
 import json
 
 import pyarrow.parquet as pq
@@ -32,6 +33,52 @@ def test_a_row_cut_off_or_of_another_version_is_taken_again(store, text):
     path.write_text(text)
     assert store.taken(one()) is None
     assert store.rows() == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"started_wall_ns": "now"},
+        {"repeat": None},
+        {"repeat": True},
+        {"commit_p50_ms": "12"},
+        {"commit_p50_ms": float("nan")},
+        {"commit_p50_ms": float("inf")},
+        {"void": None},
+        {"kill_leader": 1},
+        {"count": 1.5},
+    ],
+    ids=str,
+)
+def test_a_row_whose_values_are_none_of_its_columns_is_taken_again(store, change):
+    store.keep(row(commit_p50_ms=1))
+    [path] = (store.folder / "rows").iterdir()
+    assert store.taken(one()).commit_p50_ms == 1
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    assert store.taken(one()) is None
+    assert store.rows() == []
+    store.write_parquet()
+
+
+def test_a_file_that_is_a_copy_of_a_row_is_no_row(store):
+    """Such as one that was written and not yet renamed when the bench was killed."""
+    store.keep(row())
+    [path] = (store.folder / "rows").iterdir()
+    for name in (f"_{path.name}", "copy.json"):
+        (path.parent / name).write_bytes(path.read_bytes())
+    assert len(store.rows()) == 1
+
+
+def test_rows_of_a_case_that_was_changed_since_do_not_count(store):
+    for repeat in (1, 2, 3):
+        store.keep(row(repeat=repeat, started_wall_ns=repeat))
+    changed = Case("small", rate=99, count=20)
+    store.keep(row(repeat=1, case=changed, started_wall_ns=4))
+    store.keep(row("kafka", repeat=3, started_wall_ns=3))
+    assert [(found.target, found.rate_per_s) for found in store.rows()] == [
+        ("kafka", 10),
+        ("kraft-bridge", 99),
+    ]
 
 
 def test_what_an_attempt_left_is_removed_with_its_trace(store):
@@ -90,9 +137,14 @@ def test_what_kafka_writes_differently_is_no_reason(store):
 def test_a_tree_that_cannot_be_read_is_not_compared(store):
     judged(store, {STATE: b"{}"}, {STATE: b"{}"})
     path = store.folder / "trees" / f"{one().run_id}.json.gz"
-    path.write_bytes(path.read_bytes()[:20])
-    store.judge([one(), one("kafka")])
-    assert store.taken(one()).void == ""
+    whole = path.read_bytes()
+    damaged = bytearray(whole)
+    damaged[12:24] = bytes(12)
+    other = [b"[]", b"null", b"{}", b'{"tree":[],"doubtful":[]}', b'{"tree":{"/a":"="}}', b"{"]
+    for data in (whole[:20], bytes(damaged), b"no gzip", *map(gzip.compress, other)):
+        path.write_bytes(data)
+        store.judge([one(), one("kafka")])
+        assert store.taken(one()).void == ""
 
 
 def test_a_file_half_written_is_no_row(store):
