@@ -163,10 +163,13 @@ class AdminLoad:
 
     async def _carry_out(self, change: Change, intended_ns: int) -> None:
         in_doubt = False
+        last = _Attempt(ErrorCode.REQUEST_TIMED_OUT, sent_ns=intended_ns)
         while True:
-            async with self._room:
-                attempt = await self._attempt(change)
-            error = attempt.error
+            attempt = await self._attempt_in_time(change, intended_ns)
+            if attempt is None:
+                self._note(change, intended_ns, last, done=False)
+                return
+            last, error = attempt, attempt.error
             done = error is ErrorCode.NONE or (in_doubt and error is change.done_already)
             late = time.monotonic_ns() - intended_ns > self._give_up_s * 1e9
             if done or late or not self._may_repeat(change, error):
@@ -175,6 +178,22 @@ class AdminLoad:
             in_doubt |= error in {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION}
             self._result.retried[change.api, error.name] += 1
             await asyncio.sleep(_BACKOFF_S)
+
+    async def _attempt_in_time(self, change: Change, intended_ns: int) -> _Attempt | None:
+        """Try once, unless no connection gets free before the change counts as failed: None.
+
+        So what waits is bounded, however long brokers cannot keep up.
+        """
+        left_s = self._give_up_s - (time.monotonic_ns() - intended_ns) / 1e9
+        try:
+            async with asyncio.timeout(left_s):
+                await self._room.acquire()
+        except TimeoutError:
+            return None
+        try:
+            return await self._attempt(change)
+        finally:
+            self._room.release()
 
     @staticmethod
     def _may_repeat(change: Change, error: ErrorCode) -> bool:

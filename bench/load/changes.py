@@ -164,6 +164,15 @@ _ANSWERS: Final = {
 
 
 def error_of(api: str, response: Any) -> ErrorCode:
-    """The error of an answer about one topic."""
-    [result] = getattr(response, _ANSWERS[api])
-    return ErrorCode(result.error_code)
+    """The error of an answer about one topic.
+
+    UNKNOWN_SERVER_ERROR stands for a number that no release has, and for an answer that is not
+    about one topic.
+    """
+    results = getattr(response, _ANSWERS[api])
+    if len(results) != 1:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    try:
+        return ErrorCode(results[0].error_code)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR

@@ -185,7 +185,8 @@ class Connection(asyncio.Protocol):
     async def _dial(self, host: str, port: int) -> None:
         try:
             await self._loop.create_connection(lambda: self, host, port)
-        except (OSError, UnicodeError) as error:
+        except (OSError, UnicodeError, OverflowError) as error:
+            # The last one: a port beyond 65535, which a broker may name.
             self._event(Closed, f"cannot be reached: {error}")
 
 

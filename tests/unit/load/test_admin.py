@@ -137,6 +137,59 @@ async def test_an_answer_of_garbage_ends_the_connection_not_the_load() -> None:
     assert found.retried == {("CreateTopics", "NETWORK_EXCEPTION"): 1}
 
 
+@pytest.mark.parametrize("kind", ["a number that no release has", "no topic", "two topics"])
+async def test_an_answer_that_makes_no_sense_fails_one_change(kind: str) -> None:
+    async def answer(request: Any) -> Any:
+        if len(broker.headers) > 1:
+            return result(request)
+        made = result(request, 12_345)
+        if kind != "a number that no release has":
+            made.topics = made.topics * (0 if kind == "no topic" else 2)
+        return made
+
+    async with FakeBroker(answer) as broker:
+        found = await _load(broker, 2, [])
+    assert found.failed == {("CreateTopics", "UNKNOWN_SERVER_ERROR"): 1}
+    assert found.done.total() == 1
+
+
+async def test_a_controller_at_a_port_that_is_none_is_one_failed_attempt() -> None:
+    async def answer(request: Any) -> Any:
+        return result(request)
+
+    async with FakeBroker(answer) as broker:
+        broker.controller = FakeBroker(answer)
+        broker.controller.port = 70_000
+        asyncio.get_running_loop().call_later(0.3, setattr, broker, "controller", broker)
+        found = await asyncio.wait_for(_load(broker, 1, []), 10)
+    assert found.done.total() == 1
+    assert set(found.retried) == {("CreateTopics", "NETWORK_EXCEPTION")}
+
+
+async def test_changes_that_get_no_connection_in_time_are_given_up_unsent() -> None:
+    async def answer(request: Any) -> Any:
+        due = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_later(0.05, due.set_result, None)
+        await due
+        return result(request)
+
+    rows: list[Row] = []
+    async with FakeBroker(answer) as broker:
+        load = AdminLoad(
+            f"127.0.0.1:{broker.port}",
+            *(10_000, 0.01),
+            connections=1,
+            give_up_s=0.2,
+            record=rows.append,
+        )
+        found = await load.run()
+    assert found.intended == 100
+    assert found.done.total() + found.failed.total() == 100 == len(rows)
+    assert found.done.total() <= len(broker.headers) < 20
+    assert {error for _, error in found.failed} == {"REQUEST_TIMED_OUT"}
+    assert all(row.sent_ns <= row.answered_ns for row in rows if isinstance(row, RequestRow))
+
+
 async def test_no_more_connections_than_allowed_are_opened() -> None:
     together = most = 0
 
