@@ -8,11 +8,14 @@ case five times, a night.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 from bench.runs.code import code_digest
@@ -35,6 +38,8 @@ SCENARIOS: Final = (
 )
 """The most important first."""
 OUT: Final = Path("out/bench")
+_CTRL_C_S: Final = 10.0
+"""A program that got Ctrl-C has as long to end before it is asked once more."""
 _CLI: Final = ("-c", "from emulator.cli import main; main()")
 
 
@@ -58,13 +63,18 @@ def parts(*, quick: bool, scenario: str | None, any_code: bool) -> list[Part]:
         rows = OUT / f"rpc{'-quick' if quick else ''}.json"
         small = ("--rounds", "1", "--seconds", "2") if quick else ()
         rpc = ("-m", "bench.rpc", "rates", *small, "--out", str(rows))
-        found.append(Part("request path", rpc, OUT / f"rpc-{code_digest()}.done"))
-        found.append(Part("codec", ("-m", "bench.codec"), OUT / f"codec-{code_digest()}.done"))
+        # A short measurement does not stand for the long one.
+        found.append(Part("request path", rpc, _done(rows.stem, "bench/rpc")))
+        found.append(Part("codec", ("-m", "bench.codec"), _done("codec", "bench/codec")))
         if not quick:
             recording = ("-m", "bench.beside", "--recording", "--out", str(OUT / "recording"))
-            done = OUT / f"recording-{code_digest()}.done"
-            found.append(Part("cost of the trace", recording, done))
+            found.append(Part("cost of the trace", recording, _done("recording")))
     return found
+
+
+def _done(name: str, *folders: str) -> Path:
+    """The file that says that a part has ended well, with this code."""
+    return OUT / f"{name}-{code_digest(*folders)}.done"
 
 
 def report(wanted: Sequence[str]) -> Part | None:
@@ -97,6 +107,36 @@ def play(found: Sequence[Part], run: Callable[[Sequence[str]], int]) -> int:
     return failed
 
 
+def run(command: Sequence[str]) -> int:
+    """Run a program; returns its exit code.
+
+    When this process is asked to end, so is the program, and its end is awaited: it ends servers,
+    and would measure for hours else.
+    """
+    with subprocess.Popen(command) as program:
+        try:
+            return program.wait()
+        except KeyboardInterrupt:
+            # Ctrl-C has reached it too; what is sent to this process alone has not.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                program.wait(_CTRL_C_S)
+            program.terminate()
+            raise
+        except SystemExit:
+            program.terminate()
+            raise
+
+
+def end_on_terminate() -> None:
+    """Make SIGTERM and SIGHUP raise SystemExit, so that the program that runs is ended too."""
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        sys.exit(1)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end)
+
+
 def main() -> int:
     """Parse the command line, and run."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
@@ -105,10 +145,7 @@ def main() -> int:
     parser.add_argument("--any-code", action="store_true", help="keep rows of other source code")
     asked = parser.parse_args()
     found = parts(quick=asked.quick, scenario=asked.scenario, any_code=asked.any_code)
-
-    def run(command: Sequence[str]) -> int:
-        return subprocess.run(command, check=False).returncode
-
+    end_on_terminate()
     try:
         failed = play(found, run)
         last = report([asked.scenario] if asked.scenario else SCENARIOS)

@@ -21,6 +21,7 @@ log4j.appender.F.layout.ConversionPattern=[%d{ISO8601}] %p %m (%c)%n
 # What kafka-server-start.sh passes.
 KAFKA_FLAGS: Final = (
     *FULL_SPEED,
+    "-Xms1g",
     "-XX:MaxGCPauseMillis=20",
     "-XX:InitiatingHeapOccupancyPercent=35",
     "-XX:+ExplicitGCInvokesConcurrent",

@@ -8,15 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from bench.beside.contenders import KAFKA_FLAGS
 from bench.rig.bridge import Bridge
-from bench.rig.java import FULL_SPEED
 from bench.rig.kafka import KraftController
 from bench.rpc.cluster import CLUSTER_ID, PROPERTIES
 
 OURS: Final = "ours"
 KAFKA: Final = "kafka"
 RELEASE: Final = "3.9.2"
-_KAFKA_FLAGS: Final = (*FULL_SPEED, "-XX:MaxGCPauseMillis=20")
 _LINGER: Final = "controller.quorum.append.linger.ms"
 """0: a record is written as soon as it is there, as ours does."""
 _AUTHORIZER: Final = {
@@ -43,7 +42,7 @@ def made(name: str, folder: Path, *, acls: bool = False) -> Server:
     properties |= {_LINGER: 0}
     kafka = KraftController(RELEASE, own, None, CLUSTER_ID, properties=properties)
     kafka.heap = "1g"
-    kafka.java_flags = _KAFKA_FLAGS
+    kafka.java_flags = KAFKA_FLAGS
     return kafka
 
 

@@ -80,4 +80,6 @@ def borrowed(hosts: str, run_id: str) -> Iterator[Borrowed]:
                 warm(inside)
             yield Borrowed(f"{hosts}{chroot}")
         finally:
-            client.delete(chroot, recursive=True)
+            # A client without a connection would wait for one, for ever.
+            if client.connected:
+                client.delete(chroot, recursive=True)

@@ -8,15 +8,26 @@ from pathlib import Path
 from typing import Final
 
 _ROOT: Final = Path(__file__).parents[2]
-_MEASURED: Final = ("emulator", "wire", "bench/fleet", "bench/rig", "bench/runs")
+_MEASURED: Final = ("emulator", "wire", "bench/beside", "bench/fleet", "bench/rig", "bench/runs")
+_SUFFIXES: Final = frozenset({".py", ".java"})
 
 
 @functools.cache
-def code_digest() -> str:
-    """Of every Python file of the controller and of what measures it; 12 hexadecimal digits."""
+def code_digest(*more: str) -> str:
+    """That of this program: :func:`code_now` when it was asked for first."""
+    return code_now(*more)
+
+
+def code_now(*more: str) -> str:
+    """Of every source file of the controller and of what measures it; 12 hexadecimal digits.
+
+    Args:
+        more: other folders of this repository that count.
+    """
     digest = hashlib.sha256()
-    for folder in _MEASURED:
-        for path in sorted((_ROOT / folder).rglob("*.py")):
-            digest.update(str(path.relative_to(_ROOT)).encode())
-            digest.update(path.read_bytes())
+    for folder in (*_MEASURED, *more):
+        for path in sorted((_ROOT / folder).rglob("*")):
+            if path.suffix in _SUFFIXES:
+                digest.update(str(path.relative_to(_ROOT)).encode())
+                digest.update(path.read_bytes())
     return digest.hexdigest()[:12]

@@ -17,6 +17,7 @@ class Fault:
         self._case = case
         self._servers = servers
         self._closed = threading.Event()
+        self._at_once = threading.Event()
         self.begin_ns: int | None = None
         self.end_ns: int | None = None
         """When ZooKeeper went on; for a killed leader when it was killed."""
@@ -26,11 +27,17 @@ class Fault:
         """The schedule of the load begins now."""
         self._thread.start()
 
-    def close(self) -> None:
-        """Wait until it is over; one that has not begun never does."""
+    def close(self, *, at_once: bool = False) -> None:
+        """Wait until it is over; one that has not begun never does.
+
+        Args:
+            at_once: ZooKeeper goes on now; the row is given up, and a freeze may take minutes.
+        """
         if not self._thread.is_alive():
             return
         self._closed.set()
+        if at_once:
+            self._at_once.set()
         self._thread.join()
 
     def _run(self) -> None:
@@ -45,7 +52,7 @@ class Fault:
             leader.signal(signal.SIGKILL)
         else:
             with leader.paused():
-                time.sleep(case.freeze_s)
+                self._at_once.wait(case.freeze_s)
         self.end_ns = time.monotonic_ns()
 
 

@@ -102,7 +102,8 @@ def read(path: Path) -> Scenario:
     """
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
+        # Not only errors of TOML: int() refuses numbers of more than 4300 digits.
         raise ScenarioError(path, [f"cannot be read: {error}"]) from error
     reader = _Reader(document)
     scenario = reader.scenario(path.stem)
@@ -183,6 +184,7 @@ class _Reader:
             self.problems.append(f"case must be an array of tables, not {_shown(listed)}")
             listed = [{}]
         found: list[Case] = []
+        tried = 0
         for number, given in enumerate(listed):
             where = f"case {number + 1}"
             table = self._table(given, where)
@@ -192,7 +194,8 @@ class _Reader:
                 self.problems.append(f"{where}, name must be a text, not {_shown(table['name'])}")
                 continue
             for name, point in self._sweep(table.get("name", "")):
-                if len(found) == CASES_MAX:
+                tried += 1
+                if tried > CASES_MAX:
                     self.problems.append(f"these are more than {CASES_MAX} cases")
                     return tuple(found)
                 values = {**common, **point, **{k: v for k, v in table.items() if k != "name"}}
@@ -268,6 +271,7 @@ class _Reader:
         else:
             if "seconds" in values:
                 values["count"] = max(1, int(values["rate"] * values["seconds"]))
+                self._holds(f"{where}rate x seconds", _KEYS["count"], values["count"])
             if values["count"] / values["rate"] > SECONDS_MAX:
                 self.problems.append(
                     f"{where}{values['count']} requests at {values['rate']:g} each second take "
@@ -299,7 +303,8 @@ class _Reader:
                 if faults
                 else f"{where}fault_at_s without freeze_s or kill_leader"
             )
-        seconds = values["count"] / values["rate"] if "rate" in values and made else None
+        scheduled = kind in LOADS and {"rate", "count"} <= values.keys()
+        seconds = values["count"] / values["rate"] if scheduled else None
         if faults and seconds is not None and values.get("fault_at_s", 0) >= seconds:
             self.problems.append(f"{where}fault_at_s is not before the end of the schedule")
         if values.get("kill_leader") and values.get("servers", 1) < 3:
@@ -334,5 +339,8 @@ def suits(target: str, kind: Kind) -> bool:
 
 
 def _shown(value: object) -> str:
-    text = "nothing" if value is None else repr(value)
+    try:
+        text = "nothing" if value is None else repr(value)
+    except ValueError:
+        return "so long a number"  # of more than 4300 digits, written in hexadecimal
     return text if len(text) <= 60 else f"{text[:57]}..."

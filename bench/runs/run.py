@@ -13,18 +13,33 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
+from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
+
 from bench.beside.machine import description
 from bench.rig.jars import JarsMissingError
 from bench.rig.java import JavaNotFoundError
 from bench.rig.process import PortTakenError, ProcessError, kill_all
 from bench.runs import raw, stage
+from bench.runs.code import code_now
 from bench.runs.row import BenchRow
 from bench.runs.scenario import Kind, Planned
 from bench.runs.store import Store
 from bench.runs.targets import KAFKA_RELEASE, OFF
+from wire.errors import DecodeError
 
 ATTEMPTS: Final = 2
 """A row whose servers do not start is tried again once."""
+
+_FAILURES: Final = (
+    ProcessError,
+    RuntimeError,
+    OSError,
+    DecodeError,
+    KazooException,
+    KazooTimeoutError,
+)
+"""What a server that ends, refuses or does not answer makes of a row."""
 
 _PAIR: Final = frozenset({"kraft-bridge", OFF})
 """Rows of one round that differ in writing to ZooKeeper alone."""
@@ -126,12 +141,16 @@ def _taken(one: Planned, store: Store, patience_s: float, say: Say) -> BenchRow:
             raise
         except PortTakenError:
             kill_all()
-        except (ProcessError, RuntimeError, OSError) as error:
+        except _FAILURES as error:
             kill_all()
+            why = str(error) or type(error).__name__
             if attempt == ATTEMPTS:
-                raise ProcessError(f"{one.run_id}: {error}") from error
-            say(f"{one.run_id}: once more, because: {str(error).splitlines()[0]}")
+                raise ProcessError(f"{one.run_id}: {why}") from error
+            say(f"{one.run_id}: once more, because: {why.splitlines()[0]}")
         else:
+            if code_now() != row.code:
+                # Servers are started from the files, so what was measured is neither of both.
+                row.void = "the source code was changed while the bench ran: start it again"
             shutil.rmtree(store.servers / one.run_id, ignore_errors=True)
             return row
     raise ProcessError(f"{one.run_id}: its ports were taken {ATTEMPTS} times")

@@ -280,9 +280,12 @@ def _load_under(fault: Fault | None, loop: OpenLoop, stage: Stage, case: Case) -
         fault.start()
     try:
         _run(loop, stage.controller.port, case.drain_s)
-    finally:
+    except BaseException:
         if fault is not None:
-            fault.close()
+            fault.close(at_once=True)
+        raise
+    if fault is not None:
+        fault.close()
 
 
 def _last_offset(stage: Stage) -> int:

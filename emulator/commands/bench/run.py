@@ -53,19 +53,12 @@ def run(  # noqa: PLR0917  # one option each
     """
     try:
         from bench.runs import run as runner
-        from bench.runs.reading import ScenarioError, find, read
         from bench.runs.scenario import planned
         from bench.runs.store import Store
     except ImportError as error:
         raise fail(f"{error}; the bench needs: pip install 'kraft-bridge[spark,java]'") from error
-    if len({*scenarios}) < len(scenarios):
-        raise fail("a scenario is named twice", 2)
-    try:
-        chosen = [read(find(name)) for name in scenarios]
-    except ScenarioError as error:
-        raise fail(str(error), 2) from error
     plans: list[tuple[Scenario, list[str], list[Planned], Store]] = []
-    for one in chosen:
+    for one in _read(scenarios):
         scenario = one.shortened() if quick else one
         names = _targets(targets, scenario)
         _check_borrowed(zookeeper, scenario)
@@ -85,6 +78,21 @@ def run(  # noqa: PLR0917  # one option each
     except (runner.NotAloneError, OSError) as error:
         raise fail(f"--out {out}: {error}") from error
     raise typer.Exit(code)
+
+
+def _read(names: list[str]) -> list[Scenario]:
+    from bench.runs.reading import ScenarioError, find, read
+
+    if len({*names}) < len(names):
+        raise fail("a scenario is named twice", 2)
+    try:
+        found = [read(find(name)) for name in names]
+    except ScenarioError as error:
+        raise fail(str(error), 2) from error
+    if len({one.name for one in found}) < len(found):
+        # Rows go by the name of the scenario: each would take the other's for its own.
+        raise fail("two scenarios have the same name: rename one of the files", 2)
+    return found
 
 
 def _targets(given: str | None, scenario: Scenario) -> list[str]:

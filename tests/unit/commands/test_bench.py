@@ -76,6 +76,36 @@ def test_compare_ends_with_1_on_a_regression_and_2_without_rows(tmp_path):
     assert "no rows are there" in nothing.output
 
 
+def test_two_files_of_one_name_are_refused(tmp_path):
+    twin = tmp_path / "tiny.toml"
+    twin.write_text('kind = "create"\nrate = 1\ncount = 1\n')
+    said = bench("run", "tiny", twin, "--dry-run")
+    assert said.exit_code == 2
+    assert "two scenarios have the same name" in said.output
+
+
+def test_rows_of_older_code_in_the_same_folder_are_compared_only_if_wanted(tmp_path):
+    for name, p50 in (("old", 10.0), ("new", 11.0)):
+        Store(tmp_path / name).keep(row(commit_p50_ms=p50, started_wall_ns=9))
+    for repeat in (2, 3):
+        left = row(repeat=repeat, commit_p50_ms=99.0, started_wall_ns=repeat)
+        left.code = "older"
+        Store(tmp_path / "new").keep(left)
+    said = bench("compare", tmp_path / "old", tmp_path / "new")
+    assert said.exit_code == 0
+    assert "2 rows of older source code are left out" in said.output
+    assert bench("compare", tmp_path / "old", tmp_path / "new", "--any-code").exit_code == 1
+
+
+def test_what_is_not_compared_is_said(tmp_path):
+    Store(tmp_path / "old").keep(row(commit_p50_ms=10.0))
+    Store(tmp_path / "old").keep(row("kafka", commit_p50_ms=10.0))
+    Store(tmp_path / "new").keep(row(commit_p50_ms=10.0))
+    said = bench("compare", tmp_path / "old", tmp_path / "new")
+    assert said.exit_code == 0
+    assert "not compared: storm.small kafka: not in the newer run" in said.output
+
+
 @pytest.mark.parametrize("verb", [["controller"], ["format", "-t", "x"]])
 def test_the_switches_of_the_bench_are_refused_outside_of_it(tmp_path, verb, monkeypatch):
     monkeypatch.delenv("KRAFT_BRIDGE_BENCH", raising=False)

@@ -7,6 +7,9 @@ from bench.runs.reading import HOME, ScenarioError, find, read
 GOOD = 'kind = "create"\nrate = 10\ncount = 20\n[[case]]\nname = "one"\n'
 
 
+ISR = 'kind = "isr"\nrate = 1000000\ncount = 20\ntopics_present = 5\n[[case]]\nname = "one"\n'
+
+
 def written(folder, text, name="mine.toml"):
     path = folder / name
     path.write_text(text)
@@ -105,6 +108,11 @@ def test_a_sweep_is_every_combination(tmp_path):
             "no-zookeeper and kind restart do not go together",
         ),
         ("warm_up = 3\n" + GOOD, "warm_up must be a table"),
+        (GOOD.replace("20", "1" * 5_000), "cannot be read: Exceeds the limit"),
+        (GOOD.replace("20", "0x" + "f" * 5_000), "at most 1e+06, not so long a number"),
+        ("about = " + "[" * 50_000, "cannot be read"),
+        (ISR.replace("count = 20", "seconds = 3600"), "rate x seconds must be at least 1 and"),
+        (ISR + "fault_at_s = 2\nfreeze_s = 1\n", "fault_at_s is not before the end"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path, text, sentence):
@@ -122,6 +130,14 @@ def test_too_many_cases_end_at_once(tmp_path):
     many = list(range(1, 200))
     text = f'kind = "create"\ncount = 1\n[sweep]\nrate = {many}\nconnections = {many}\n'
     assert "these are more than 1000 cases" in problems(tmp_path, text)
+
+
+def test_too_many_cases_that_are_all_wrong_end_at_once(tmp_path):
+    many = [-1] * 2_000
+    text = f'kind = "create"\n[sweep]\nrate = {many}\ncount = {many}\nconnections = {many}\n'
+    found = problems(tmp_path, text)
+    assert "these are more than 1000 cases" in found
+    assert len(found) < 5_000
 
 
 def test_a_file_of_a_strange_name_is_refused(tmp_path):

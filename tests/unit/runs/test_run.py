@@ -1,16 +1,25 @@
 """Rows are taken once, a row that fails does not end the run, an interrupted run goes on."""
 
+import os
+import subprocess
+import sys
+
 import pytest
+from kazoo.exceptions import KazooException, NoAuthError
+from kazoo.handlers.threading import KazooTimeoutError
 
 from bench import __main__ as program
 from bench.__main__ import SCENARIOS, Part, parts, play
 from bench.rig.process import ProcessError
+from bench.rig.waiting import wait_for
+from bench.runs import code
 from bench.runs import run as runner
 from bench.runs.reading import HOME
 from bench.runs.row import BenchRow
 from bench.runs.scenario import Case, planned
 from bench.runs.store import Store
 from tests.unit.runs.kit import one, row, scenario
+from wire.errors import DecodeError
 
 
 @pytest.fixture
@@ -63,6 +72,58 @@ def test_a_row_that_fails_is_tried_twice_and_the_others_go_on(monkeypatch, store
     rows, taken, _ = played(monkeypatch, store, plan, BenchRow.of)
     assert taken == ["storm.a.kafka.r1"]
     assert len(rows) == 4
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        KazooException(),
+        KazooTimeoutError("no ZooKeeper"),
+        NoAuthError(),
+        DecodeError("Metadata", 1, "", 4, "cut off"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_zookeeper_or_a_controller_that_fails_costs_one_row_only(monkeypatch, store, error):
+    plan = plan_of_two()
+
+    def take(each):
+        if each is plan[0]:
+            raise error
+        return BenchRow.of(each)
+
+    rows, taken, said = played(monkeypatch, store, plan, take)
+    assert len(rows) == 3
+    assert taken.count(plan[0].run_id) == 2
+    why = str(error) or type(error).__name__
+    assert f"{plan[0].run_id}: once more, because: {why}" in said
+    assert f"FAILED {plan[0].run_id}: {why}" in said
+
+
+def test_a_row_taken_while_the_source_code_changed_is_void(monkeypatch, store):
+    plan = plan_of_two()
+    monkeypatch.setattr(runner, "code_now", lambda: "changed")
+    rows, _, _ = played(monkeypatch, store, plan[:1], BenchRow.of)
+    assert "the source code was changed" in rows[0].void
+
+
+def test_a_short_measurement_does_not_stand_for_the_long_one():
+    done = [
+        {part.name: part.done for part in parts(quick=quick, scenario=None, any_code=False)}
+        for quick in (True, False)
+    ]
+    assert done[0]["request path"] != done[1]["request path"]
+
+
+def test_what_decides_the_flags_of_kafka_is_part_of_the_code(tmp_path, monkeypatch):
+    monkeypatch.setattr(code, "_ROOT", tmp_path)
+    file = tmp_path / "bench" / "beside" / "contenders.py"
+    file.parent.mkdir(parents=True)
+    found = {code.code_now()}
+    for text in ("1", "2"):
+        file.write_text(text)
+        found.add(code.code_now())
+    assert len(found) == 3
 
 
 def test_an_interrupted_run_keeps_what_it_has(monkeypatch, store):
@@ -130,3 +191,27 @@ def test_quick_and_one_scenario():
     assert "--quick" in quick[0].arguments
     [alone] = parts(quick=False, scenario="knee", any_code=True)
     assert alone.arguments[-6:] == ("knee", "--repeat", "5", "--out", "out/bench", "--any-code")
+
+
+def test_who_ends_the_program_of_all_ends_the_one_that_runs(tmp_path):
+    """It had gone on to measure, and held the lock of the folder."""
+    inner = tmp_path / "inner.py"
+    inner.write_text(
+        "import os, signal, sys\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))\n"
+        f"open({str(tmp_path / 'pid')!r}, 'w').write(f'{{os.getpid()}} ')\n"
+        "while True: signal.pause()\n"
+    )
+    outer = (
+        "import sys\nfrom bench import __main__ as program\n"
+        "program.end_on_terminate()\n"
+        f"program.run([sys.executable, {str(inner)!r}])\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", outer], stderr=subprocess.DEVNULL) as process:
+        started = tmp_path / "pid"
+        wait_for("start", lambda: started.exists() and started.read_text().endswith(" "))
+        process.terminate()
+        process.wait(20)
+    pid = int(started.read_text())
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
