@@ -6,6 +6,7 @@ failed, 2 the command line or the configuration is wrong, or the input cannot be
 
 from __future__ import annotations
 
+import gc
 import importlib
 import logging
 import sys
@@ -13,10 +14,10 @@ import threading
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 from warnings import filterwarnings
 
-import typer
+from emulator.commands import plain
 
 VERBS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -43,53 +44,21 @@ VERBS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """Each verb and where its function is; imported only when it is asked for, as some import much."""
-_GROUPS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "bench": "Scenarios on several controllers, side by side.",
-        "zk": "ZooKeeper: start one, dump a tree, compare it with a controller.",
-        "log": "The metadata log.",
-        "wire": "Kafka's messages: show one, record and check frames.",
-    }
-)
+COLLECT_AFTER: Final = 50_000
+"""New objects between two collections: what is imported stays, and was looked through often."""
 
 
-def app_of(asked: str) -> typer.Typer:
+def app_of(asked: str) -> Any:
     """The program with the verb or the group of that name only; with all if there is none."""
-    app = typer.Typer(
-        name="kraft-bridge",
-        help="Rehearse a Kafka migration from ZooKeeper to KRaft with your real brokers.",
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-    )
-    if asked not in {verb.split()[0] for verb in VERBS}:
-        asked = ""
-    else:
-        # With one verb alone, typer would take its name for an argument.
-        app.callback()(lambda: None)
-    groups: dict[str, typer.Typer] = {}
-    for verb, where in VERBS.items():
-        first, _, second = verb.partition(" ")
-        if asked in {"", first}:
-            module, _, name = where.partition(":")
-            found = getattr(importlib.import_module(module), name)
-            if isinstance(found, typer.Typer):
-                groups[first] = found
-            elif second:
-                groups.setdefault(first, typer.Typer()).command(name=second)(found)
-            else:
-                app.command(name=verb)(found)
-    for name, group in groups.items():
-        app.add_typer(group, name=name, help=_GROUPS[name])
-    return app
+    return importlib.import_module("emulator.commands.every").app_of(asked, VERBS)
 
 
 @cache
-def _whole() -> typer.Typer:
+def _whole() -> Any:
     return app_of("")
 
 
-def __getattr__(name: str) -> typer.Typer:
+def __getattr__(name: str) -> Any:
     """``app``: the program with all verbs, for tests and the documentation."""
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -100,10 +69,14 @@ def main() -> None:
     """Entry point: refuses ``python -O``, since assertions guard the invariants."""
     if not __debug__:
         sys.exit("kraft-bridge: do not run with python -O: assertions guard the invariants")
+    gc.set_threshold(COLLECT_AFTER, 50, 50)
     # kazoo logs each refused connection; the failed command reports it once.
     logging.getLogger("kazoo").addHandler(logging.NullHandler())
     filterwarnings("ignore", "No chroot path exists", UserWarning)
     threading.excepthook = _thread_died
+    code = plain.run(sys.argv[1:])
+    if code is not None:
+        sys.exit(code)
     app_of(sys.argv[1] if len(sys.argv) > 1 else "")()
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
 
-from emulator.config import bench_only, properties
+from emulator.commands import configuration
 from emulator.config import load as config_module
-from emulator.io.jaas_file import inlined
 
 T = TypeVar("T")
 
@@ -37,18 +35,9 @@ def configured(
     load: Callable[[Mapping[str, str]], tuple[T, tuple[str, ...]]],
 ) -> T:
     """Read a properties file; warnings go to stderr, problems end the command with code 2."""
-    try:
-        raw = properties.parse(path.read_text(encoding="utf-8"), overrides or ())
-        refused = bench_only.refusal(raw, os.environ.get(bench_only.MARKER))
-        if refused:
-            raise fail(f"{path}: {refused}", 2)
-        config, warnings = load(inlined(raw))
-    except config_module.ConfigError as error:
-        for problem in (*error.warnings, *error.problems):
-            typer.echo(f"{path}: {problem}", err=True)
-        raise typer.Exit(2) from error
-    except (OSError, ValueError) as error:
-        raise fail(f"{path}: {error}", 2) from error
-    for warning in warnings:
-        typer.echo(f"{path}: {warning}", err=True)
+    config, said = configuration.read(path, overrides or (), load)
+    for line in said:
+        typer.echo(line, err=True)
+    if config is None:
+        raise typer.Exit(2)
     return config

@@ -178,7 +178,7 @@ def own_process(shell: Shell) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, shell.request_shutdown)
-    gc.collect()
+    # A collection first would take as long as 40,000 partitions are read, and find little.
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD, 50, 50)
     sys.setswitchinterval(SWITCH_S)
