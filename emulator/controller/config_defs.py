@@ -242,7 +242,7 @@ def effective_topic_configs(
 
     Source: KafkaConfigSchema.resolveEffectiveTopicConfigs, Kafka 3.9.
     """
-    inherited = _inherited(_Server.of(image, config))
+    inherited = inherited_topic_configs(TopicConfigSources.of(image, config))
     if not overrides:
         return inherited
     return [
@@ -252,21 +252,25 @@ def effective_topic_configs(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Server:
-    """The settings of the answering controller; instances are equal only for the same objects."""
+class TopicConfigSources:
+    """The settings of the answering controller, which a topic inherits.
+
+    Instances are equal only for the same objects: they are keys of caches.
+    """
 
     own: Mapping[str, str]
     cluster: Mapping[str, str]
     config: ControllerConfig
 
     @classmethod
-    def of(cls, image: Image, config: ControllerConfig) -> _Server:
+    def of(cls, image: Image, config: ControllerConfig) -> TopicConfigSources:
+        """Those of this controller now."""
         own, cluster = image.config(BROKER, str(config.node_id)), image.config(BROKER, "")
         return cls(own, cluster, config)
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, _Server)
+            isinstance(other, TopicConfigSources)
             and self.own is other.own
             and self.cluster is other.cluster
             and self.config is other.config
@@ -277,10 +281,10 @@ class _Server:
 
 
 @lru_cache(maxsize=8)
-def _inherited(server: _Server) -> tuple[Effective, ...]:
-    """The effective configs of a topic without configs of its own (cached)."""
+def inherited_topic_configs(sources: TopicConfigSources) -> tuple[Effective, ...]:
+    """The effective configs of a topic without configs of its own, sorted by name (cached)."""
     return tuple(
-        _effective(server, known, {}) for known in topic_configs(server.config.release).values()
+        _effective(sources, known, {}) for known in topic_configs(sources.config.release).values()
     )
 
 
@@ -288,16 +292,18 @@ def effective_topic_config(
     image: Image, config: ControllerConfig, known: TopicConfig, overrides: Mapping[str, str]
 ) -> Effective:
     """One effective topic config: of the topic, this broker, all brokers, a file, or default."""
-    return _effective(_Server.of(image, config), known, overrides)
+    return _effective(TopicConfigSources.of(image, config), known, overrides)
 
 
-def _effective(server: _Server, known: TopicConfig, overrides: Mapping[str, str]) -> Effective:
+def _effective(
+    sources: TopicConfigSources, known: TopicConfig, overrides: Mapping[str, str]
+) -> Effective:
     if known.name in overrides:
         return Effective(known.name, overrides[known.name], TOPIC_SOURCE)
     layers = (
-        (server.own, BROKER_SOURCE),
-        (server.cluster, CLUSTER_SOURCE),
-        (server.config.properties, STATIC_SOURCE),
+        (sources.own, BROKER_SOURCE),
+        (sources.cluster, CLUSTER_SOURCE),
+        (sources.config.properties, STATIC_SOURCE),
     )
     for values, source in layers:
         for synonym, factor in known.synonyms:
@@ -324,6 +330,8 @@ def validate_topic_configs(config: ControllerConfig, values: Mapping[str, str]) 
 
     Source: LogConfig.validate, Kafka 3.9.
     """
+    if not values:
+        return  # the defaults are valid
     known = topic_configs(config.release)
     for name in values:
         if name not in known:

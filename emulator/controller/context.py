@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
-from uuid import UUID
 
 import msgspec
 
@@ -24,6 +23,8 @@ from emulator.net.reply import Ticket
 from wire.frame import RequestHeader
 
 EMPTY: Mapping[str, str] = MappingProxyType({})
+_UUID_RANDOM: Final = (1 << 128) - 1 & ~(0xF000 << 64 | 0xC000 << 48)
+_UUID_VERSION: Final = 4 << 76 | 0x8000 << 48
 RESERVED_UUIDS = frozenset(number.to_bytes(16, "big") for number in range(100))
 """Reserved directory ids (high half 0, low half below 100)."""
 
@@ -212,6 +213,8 @@ class Context(msgspec.Struct, frozen=True, gc=False):
         Source: Uuid.randomUuid, Kafka 3.9 (a leading dash would look like a command line flag).
         """
         while True:
-            value = UUID(int=self.rng.getrandbits(128), version=4).bytes
+            # The fields of RFC 4122: version 4 in 4 bits, the variant in 2.
+            bits = self.rng.getrandbits(128) & _UUID_RANDOM | _UUID_VERSION
+            value = bits.to_bytes(16, "big")
             if value not in RESERVED_UUIDS and value[0] >> 2 != 62:
                 return value

@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from emulator.controller.context import Context
 from emulator.metadata.image import Image
@@ -20,8 +21,7 @@ class PlacementError(ValueError):
     """The replication factor cannot be reached; the text is Kafka's reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class UsableBroker:
+class UsableBroker(NamedTuple):
     """A broker that may hold a new replica."""
 
     id: int
@@ -54,6 +54,16 @@ class _Ring:
         broker = self.brokers[(self.taken + self.offset) % len(self.brokers)]
         self.taken += 1
         return broker
+
+    def take(self, placement_round: int, count: int) -> tuple[int, ...]:
+        """As so many calls of :meth:`next` in a new round; there are as many brokers."""
+        if self.round != placement_round:
+            self.round = placement_round
+            self.offset = (self.offset + 1) % len(self.brokers)
+        self.taken = count
+        end = self.offset + count
+        over = max(0, end - len(self.brokers))
+        return (*self.brokers[self.offset : end], *self.brokers[:over])
 
 
 @dataclass(slots=True)
@@ -91,6 +101,12 @@ class _Racks:
             # Every broker has been first once: shuffle, else the same assignments would repeat.
             self._shuffle()
             self._round = 0
+        rack = self._racks[0]
+        if len(self._racks) == 1 and not rack.fenced.brokers:
+            # The usual case, without the turns of racks.
+            placed_alone = rack.unfenced.take(self._round, replication_factor)
+            self._round += 1
+            return placed_alone
         self._offset %= len(self._racks)
         first = self._offset
         while (leader := self._racks[first].unfenced.next(self._round)) is None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from wire.codegen.runtime import Packers, ShapePackers
 from wire.codegen.source import Source, fits_shape, scalar_array
+from wire.constant import Constant
 from wire.schema import EMPTY, FORMATS, Field, Layout
 
 _NULL = {"struct": b"\xff", "string": b"\xff\xff"}
@@ -149,6 +150,23 @@ class _Encoder:
         self.line(depth, f"w += {name}")
 
     def array(self, field: Field, name: str, depth: int) -> None:
+        group = field.group
+        if group is None or fits_shape(group):
+            self.elements(field, name, depth)
+            return
+        # A struct with texts: many messages may share such an array, and its bytes.
+        constant, known = self.source.let("Constant", Constant), self.source.name("k")
+        begin = self.source.name("b")
+        version = group.version
+        self.line(depth, f"{known} = {name}.encoded if type({name}) is {constant} else None")
+        self.line(depth, f"if {known} and {version} in {known}: w += {known}[{version}]")
+        self.line(depth, "else:")
+        self.line(depth + 1, f"{begin} = len(w)")
+        self.elements(field, name, depth + 1)
+        self.line(depth + 1, f"if {known} is not None: {known}[{version}] = bytes(w[{begin}:])")
+
+    def elements(self, field: Field, name: str, depth: int) -> None:
+        """Write the length of an array, and its elements."""
         count = self.source.name("n")
         self.line(depth, f"{count} = len({name})")
         self.length(field, count, depth)

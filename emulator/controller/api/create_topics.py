@@ -16,12 +16,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import lru_cache
 
 from emulator.controller.batches import BATCH_RECORDS_MAX, TOO_MANY_PARTITIONS
-from emulator.controller.config_defs import effective_topic_configs, validate_topic_configs
+from emulator.controller.config_defs import (
+    Effective,
+    TopicConfigSources,
+    effective_topic_configs,
+    inherited_topic_configs,
+    validate_topic_configs,
+)
 from emulator.controller.config_types import ConfigRefusedError
 from emulator.controller.context import CLUSTER_NAME, Context
-from emulator.controller.placement import PlacementError, place, usable_brokers
+from emulator.controller.index import collision_key
+from emulator.controller.placement import PlacementError, UsableBroker, place, usable_brokers
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
 from emulator.controller.storable import Room
@@ -35,10 +43,12 @@ from emulator.metadata.configs import TOPIC
 from emulator.metadata.image import Image
 from wire import messages as m
 from wire import records as r
+from wire.constant import Constant
 from wire.errors import ErrorCode
 
 Response = m.CreateTopicsResponse
 Answer = m.CreateTopicsResponse.CreatableTopicResult
+Entry = m.CreateTopicsResponse.CreatableTopicConfigs
 Wanted = m.CreateTopicsRequest.CreatableTopic
 FROM_CONTROLLER = -1
 STRICT_SINCE = 6
@@ -59,8 +69,7 @@ def create_topics(image: Image, request: m.CreateTopicsRequest, ctx: Context) ->
     times = Counter(topic.name for topic in request.topics)
     answers: list[Answer] = []
     records: list[Record] = []
-    new_names: dict[str, str] = {}
-    new = NewPartitions(image)
+    shared = _Shared(image, ctx)
     any_topic = ctx.allowed(image, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
     for wanted in request.topics:
         if times[wanted.name] > 1:
@@ -69,7 +78,7 @@ def create_topics(image: Image, request: m.CreateTopicsRequest, ctx: Context) ->
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             answers.append(_error(wanted.name, ApiError(code, "Authorization failed.")))
             continue
-        created = _create(image, wanted, ctx, new_names, new)
+        created = _create(shared, wanted)
         if isinstance(created, ApiError):
             answers.append(_error(wanted.name, created))
         else:
@@ -96,10 +105,30 @@ def _count(wanted: Wanted, ctx: Context) -> int:
     return max(wanted.num_partitions, 0)
 
 
-def _create(
-    image: Image, wanted: Wanted, ctx: Context, new_names: dict[str, str], new: NewPartitions
-) -> tuple[Answer, list[Record]] | ApiError:
-    error = _check_name(image, wanted.name, ctx, new_names)
+class _Shared:
+    """What the topics of one request have in common, found once."""
+
+    def __init__(self, image: Image, ctx: Context) -> None:
+        self.image = image
+        self.ctx = ctx
+        self.names: dict[str, str] = {}
+        """Of the topics created so far, by collision key."""
+        self.partitions = NewPartitions(image)
+        self.configs: list[Entry] = _inherited(TopicConfigSources.of(image, ctx.config))
+        """Those in force for a topic without its own."""
+        self._brokers: list[UsableBroker] | None = None
+
+    @property
+    def brokers(self) -> list[UsableBroker]:
+        """Those that new replicas are placed on."""
+        if self._brokers is None:
+            self._brokers = usable_brokers(self.image, self.ctx)
+        return self._brokers
+
+
+def _create(shared: _Shared, wanted: Wanted) -> tuple[Answer, list[Record]] | ApiError:
+    image, ctx = shared.image, shared.ctx
+    error = _check_name(image, wanted.name, ctx, shared.names)
     if error is not None:
         return error
     configs = {config.name: config.value for config in wanted.configs}
@@ -117,9 +146,9 @@ def _create(
     while topic_id in image.topics:
         topic_id = ctx.random_uuid()
     partitions = (
-        _manual(new, wanted, topic_id)
+        _manual(shared.partitions, wanted, topic_id)
         if wanted.assignments
-        else _automatic(image, new, wanted, topic_id, ctx)
+        else _automatic(shared, wanted, topic_id)
     )
     if isinstance(partitions, ApiError):
         return partitions
@@ -136,8 +165,8 @@ def _create(
     error = ctx.mutation_quota.take(len(partitions), strict=ctx.api_version >= STRICT_SINCE)
     if error is not None:
         return error
-    new_names[wanted.name.replace(".", "_")] = wanted.name
-    return _answer(image, topic, values, partitions, ctx), records
+    shared.names[collision_key(wanted.name)] = wanted.name
+    return _answer(shared, topic, values, partitions), records
 
 
 def _check_name(
@@ -149,7 +178,7 @@ def _check_name(
     why = name_error(name)
     if why is None:
         # Two names of one request can collide too: the later one is refused.
-        other = ctx.index.colliding(name) or new_names.get(name.replace(".", "_"))
+        other = ctx.index.colliding(name) or new_names.get(collision_key(name))
         if other is not None:
             why = f"Topic '{name}' collides with existing topic: {other}"
     if why is not None:
@@ -190,8 +219,9 @@ def _manual(
 
 
 def _automatic(
-    image: Image, new: NewPartitions, wanted: Wanted, topic_id: bytes, ctx: Context
+    shared: _Shared, wanted: Wanted, topic_id: bytes
 ) -> list[r.PartitionRecord] | ApiError:
+    ctx, new = shared.ctx, shared.partitions
     if wanted.replication_factor < FROM_CONTROLLER or wanted.replication_factor == 0:
         return ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -207,7 +237,7 @@ def _automatic(
     factor = ctx.config.default_replication_factor if factor == FROM_CONTROLLER else factor
     failed = f"Unable to replicate the partition {factor} time(s): "
     try:
-        placed = place(usable_brokers(image, ctx), count, factor, ctx.rng)
+        placed = place(shared.brokers, count, factor, ctx.rng)
     except PlacementError as refusal:
         return ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, f"{failed}{refusal}")
     partitions = []
@@ -221,12 +251,12 @@ def _automatic(
 
 
 def _answer(
-    image: Image,
+    shared: _Shared,
     topic: r.TopicRecord,
     configs: Mapping[str, str],
     partitions: list[r.PartitionRecord],
-    ctx: Context,
 ) -> Answer:
+    image, ctx = shared.image, shared.ctx
     if not ctx.allowed(image, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name):
         # The topic is created, but its configs and its size are not shown.
         return Answer(
@@ -242,16 +272,27 @@ def _answer(
         error_message=None,
         num_partitions=len(partitions),
         replication_factor=len(partitions[0].replicas),
-        configs=[
-            m.CreateTopicsResponse.CreatableTopicConfigs(
-                name=config.name,
-                value=config.value,
-                read_only=False,
-                config_source=config.source,
-                is_sensitive=False,
-            )
-            for config in effective_topic_configs(image, ctx.config, configs)
-        ],
+        configs=(
+            [_entry(one) for one in effective_topic_configs(image, ctx.config, configs)]
+            if configs
+            else shared.configs
+        ),
+    )
+
+
+@lru_cache(maxsize=8)
+def _inherited(sources: TopicConfigSources) -> Constant[Entry]:
+    """Encoded once, as long as these are in force."""
+    return Constant(_entry(one) for one in inherited_topic_configs(sources))
+
+
+def _entry(config: Effective) -> Entry:
+    return Entry(
+        name=config.name,
+        value=config.value,
+        read_only=False,
+        config_source=config.source,
+        is_sensitive=False,
     )
 
 

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.controller.placement import PlacementError, UsableBroker, place, usable_brokers
+from emulator.controller.placement import (
+    PlacementError,
+    UsableBroker,
+    _Ring,
+    place,
+    usable_brokers,
+)
 from tests.unit.controller.world import broker, context, image_of
 from wire import messages as m
 
@@ -83,3 +90,18 @@ def test_brokers_on_their_way_out_are_not_used() -> None:
     assert [one.id for one in usable_brokers(image, ctx)] == [0, 2]
     ctx.heartbeats.begin_controlled_shutdown(0, 5)
     assert [one.id for one in usable_brokers(image, ctx)] == [2]
+
+
+@given(st.integers(1, 7), st.integers(1, 40), st.data(), st.integers(0, 1000))
+def test_without_racks_brokers_are_taken_as_in_turns(
+    count: int, partitions: int, data: st.DataObject, seed: int
+) -> None:
+    factor = data.draw(st.integers(1, count))
+    known = brokers(*[None] * count)
+    taken = place(known, partitions, factor, random.Random(seed))
+
+    def in_turns(ring: _Ring, turn: int, many: int) -> tuple[int | None, ...]:
+        return tuple(ring.next(turn) for _ in range(many))
+
+    with mock.patch.object(_Ring, "take", in_turns):
+        assert place(known, partitions, factor, random.Random(seed)) == taken
