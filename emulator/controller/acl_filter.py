@@ -6,7 +6,7 @@ Kafka 3.9; KIP-290 (MATCH).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -17,6 +17,7 @@ from emulator.metadata.acls import (
     PatternType,
     Permission,
     Resource,
+    ResourceAcls,
     ResourceType,
 )
 from emulator.metadata.image import Image
@@ -57,20 +58,27 @@ class AclFilter:
 
     def find(self, image: Image) -> list[Entry]:
         """Entries that match, with their ids, by resource and id."""
-        found = [
-            entry
-            for entry in self._candidates(image)
-            if self._fits(entry[1]) and self._covers(entry[1].resource)
-        ]
-        return sorted(found, key=by_resource_and_id)
+        return [entry for _, entries in self.by_resource(image) for entry in entries]
 
-    def _candidates(self, image: Image) -> Iterable[Entry]:
-        """Entries that may match: those of some resources if the filter names them, else all."""
+    def by_resource(self, image: Image) -> Iterator[tuple[Resource, list[Entry]]]:
+        """The same, resource by resource; those without a match are left out."""
+        everyone = self.principal is None and self.host is None
+        everyone = everyone and self.operation == Operation.ANY
+        everyone = everyone and self.permission == Permission.ANY
+        for resource, acls in self._candidates(image):
+            if not self._covers(resource):
+                continue
+            entries = [entry for entry in acls.items() if everyone or self._fits(entry[1])]
+            if entries:
+                yield resource, entries
+
+    def _candidates(self, image: Image) -> Iterable[tuple[Resource, ResourceAcls]]:
+        """Resources that may match: some if the filter names them, else all."""
         if self.name is None or self.pattern_type == PatternType.MATCH:
-            return image.acls.items()
+            return image.acls_by_resource.items()
         kinds = [self.resource_type] if self.resource_type != ResourceType.ANY else _STORED_TYPES
         keys = (Resource(kind, pattern, self.name) for kind in kinds for pattern in _STORED)
-        return (entry for key in keys for entry in image.resource_acls(key).items())
+        return ((key, image.resource_acls(key)) for key in keys)
 
     def _covers(self, resource: Resource) -> bool:
         if self.resource_type not in {ResourceType.ANY, resource.resource_type}:
@@ -88,10 +96,10 @@ class AclFilter:
 
     def _fits(self, acl: Acl) -> bool:
         return (
-            self.principal in {None, acl.principal}
-            and self.host in {None, acl.host}
-            and self.operation in {Operation.ANY, acl.operation}
-            and self.permission in {Permission.ANY, acl.permission}
+            (self.principal is None or self.principal == acl.principal)
+            and (self.host is None or self.host == acl.host)
+            and self.operation in (Operation.ANY, acl.operation)
+            and self.permission in (Permission.ANY, acl.permission)
         )
 
 

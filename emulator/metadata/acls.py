@@ -11,10 +11,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from emulator.metadata.errors import ReplayError
 from emulator.metadata.pmap import PMap
 from wire import records as r
-from wire.text import uuid_text
 
 
 class ResourceType(IntEnum):
@@ -123,37 +121,3 @@ def record_of(acl_id: bytes, acl: Acl) -> r.AccessControlEntryRecord:
         operation=acl.operation,
         permission_type=acl.permission,
     )
-
-
-def add(
-    acls: Acls, by_resource: AclsByResource, record: r.AccessControlEntryRecord
-) -> tuple[Acls, AclsByResource]:
-    """Add one entry to both maps.
-
-    Raises:
-        ReplayError: the id is taken by another entry.
-    """
-    acl = of_record(record)
-    if acls.get(record.id, acl) != acl:
-        raise ReplayError(f"ACL {uuid_text(record.id)} exists with another content")
-    group = by_resource.get(acl.resource) or NONE
-    return (
-        acls.set(record.id, acl),
-        by_resource.set(acl.resource, group.set(record.id, acl)),
-    )
-
-
-def remove(
-    acls: Acls, by_resource: AclsByResource, record: r.RemoveAccessControlEntryRecord
-) -> tuple[Acls, AclsByResource]:
-    """Remove one entry from both maps.
-
-    Raises:
-        ReplayError: there is none with that id.
-    """
-    acl = acls.get(record.id)
-    if acl is None:
-        raise ReplayError(f"there is no ACL {uuid_text(record.id)}")
-    group = by_resource[acl.resource].delete(record.id)
-    kept = by_resource.set(acl.resource, group) if group else by_resource.delete(acl.resource)
-    return acls.delete(record.id), kept

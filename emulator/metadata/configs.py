@@ -39,8 +39,3 @@ def alter(configs: Configs, record: r.ConfigRecord) -> Configs:
         return configs
     config = config.delete(record.name)
     return configs.set(resource, config) if config else configs.delete(resource)
-
-
-def drop(configs: Configs, resource: tuple[int, str]) -> Configs:
-    """Return the configs without a resource that may be there."""
-    return configs.delete(resource) if resource in configs else configs

@@ -120,10 +120,12 @@ class History:
             topic = replayer.of_topic(record, offset, epoch)
             if topic is not None:
                 touch_topic(segments[-1].touched, topic, record)
+            elif (before := replayer.in_run(record, offset, epoch)) is not None:
+                touch(segments[-1].touched, before, record)
             elif isinstance(record, r.AbortTransactionRecord):
                 # Keep the offset of this record, not the earlier one: offsets only grow.
-                before = self._opened(begin, offset, record)
-                replayer = Replayer(replace(before, offset=offset, epoch=epoch))
+                begun = self._opened(begin, offset, record)
+                replayer = Replayer(replace(begun, offset=offset, epoch=epoch))
                 begin = None
                 segments[-1].touched, segments[-1].aborts = Touched(), True
             elif isinstance(record, r.BeginTransactionRecord):

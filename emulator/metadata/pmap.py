@@ -10,7 +10,15 @@ Keys of one map must be of one type and ordered. Values are not copied and shoul
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
+from collections.abc import (
+    Callable,
+    Collection,
+    ItemsView,
+    Iterable,
+    Iterator,
+    Mapping,
+    ValuesView,
+)
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, TypeVar, cast, overload
 
@@ -118,6 +126,41 @@ class PMap(Mapping[K, V]):
                 lows = [*lows[: left + 1], *lows[left + 2 :]]
                 break
         return self._built(chunks, lows, self._size - 1)
+
+    def without(self, keys: Collection[K]) -> PMap[K, V]:
+        """Return this map without these keys; each part is copied once.
+
+        Args:
+            keys: each once.
+
+        Raises:
+            KeyError: there is no such key.
+
+        >>> PMap({"a": 1, "b": 2, "c": 3}).without(["a", "c"])
+        PMap({'b': 2})
+        """
+        if not keys:
+            return self
+        if len(keys) == 1:
+            return self.delete(next(iter(keys)))
+        parts: dict[int, dict[K, V]] = {}
+        for key in keys:
+            at = _bisect_right(self._lows, key, 1) - 1
+            part = parts.get(at)
+            if part is None:
+                part = parts[at] = self._chunks[at].copy()
+            del part[key]
+        chunks: list[dict[K, V]] = []
+        lows: list[Any] = []
+        for at, low in enumerate(self._lows):
+            chunk = parts.get(at, self._chunks[at])
+            last = chunks[-1] if chunks else None
+            if last is not None and (not last or not chunk or len(last) + len(chunk) <= CHUNK // 2):
+                chunks[-1] = {**last, **chunk}
+            else:
+                chunks.append(chunk)
+                lows.append(low)
+        return self._built(chunks, lows, self._size - len(keys))
 
     @overload
     def get(self, key: K, /) -> V | None: ...

@@ -9,7 +9,6 @@ from typing import Any, Final, TypeAlias
 from msgspec.structs import replace
 
 from emulator.metadata import (
-    acls,
     brokers,
     client_quotas,
     configs,
@@ -22,10 +21,10 @@ from emulator.metadata import (
 )
 from emulator.metadata.errors import ReplayError
 from emulator.metadata.image import Image
-from emulator.metadata.topic_changes import TopicChanges
+from emulator.metadata.runs import RUNS, Run
+from emulator.metadata.topic_changes import OF_TOPICS, TopicChanges
 from emulator.metadata.topics import Topic
 from wire import records as r
-from wire.text import uuid_text
 
 Apply: TypeAlias = Callable[[Image, Any], Image]
 
@@ -56,26 +55,31 @@ def replay(image: Image, record: object, offset: int, epoch: int) -> Image:
     try:
         return replace(apply(image, record), offset=offset, epoch=epoch)
     except ReplayError as error:
-        raise ReplayError(f"offset {offset}: {name}: {error}") from None
+        raise _placed(error, record, offset) from None
+
+
+def _placed(error: ReplayError, record: object, offset: int) -> ReplayError:
+    return ReplayError(f"offset {offset}: {type(record).__name__}: {error}")
 
 
 class Replayer:
     """Replays records one after the other; an image is made only where one is asked for.
 
-    Of a run of records about topics and partitions, none but the last needs one.
+    Of a run of records about topics and partitions, none but the last needs one; nor of records of
+    another kind that :data:`RUNS` has.
     """
 
     def __init__(self, image: Image) -> None:
         self._image = image
-        self._changes: TopicChanges | None = None
+        self._pending: TopicChanges | Run | None = None
         self._last = (image.offset, image.epoch)
 
     @property
     def image(self) -> Image:
         """All records replayed so far."""
-        if self._changes is not None:
-            self._image = self._changes.applied(*self._last)
-            self._changes = None
+        if self._pending is not None:
+            self._image = self._pending.applied(*self._last)
+            self._pending = None
         return self._image
 
     def of_topic(self, record: object, offset: int, epoch: int) -> Topic | None:
@@ -87,14 +91,38 @@ class Replayer:
         Raises:
             ReplayError: as :func:`replay`.
         """
-        changes = self._changes or TopicChanges(self._image)
+        if type(record) not in OF_TOPICS:
+            return None
+        changes = self._pending
+        if not isinstance(changes, TopicChanges):
+            changes = TopicChanges(self.image)
         try:
             topic = changes.replay(record)
         except ReplayError as error:
-            raise ReplayError(f"offset {offset}: {type(record).__name__}: {error}") from None
-        if topic is not None:
-            self._changes, self._last = changes, (offset, epoch)
+            raise _placed(error, record, offset) from None
+        self._pending, self._last = changes, (offset, epoch)
         return topic
+
+    def in_run(self, record: object, offset: int, epoch: int) -> Image | None:
+        """Replay a record of a kind that :data:`RUNS` has; returns the image before its run.
+
+        None: it is another record, and nothing was done.
+
+        Raises:
+            ReplayError: as :func:`replay`.
+        """
+        kind = RUNS.get(type(record))
+        if kind is None:
+            return None
+        run = self._pending
+        if run is None or isinstance(run, TopicChanges) or type(run) is not kind:
+            run = kind(self.image)
+        try:
+            run.replay(record)
+        except ReplayError as error:
+            raise _placed(error, record, offset) from None
+        self._pending, self._last = run, (offset, epoch)
+        return run.before
 
     def other(self, record: object, offset: int, epoch: int) -> None:
         """Replay any other record.
@@ -111,21 +139,10 @@ def _of_topics(image: Image, record: object) -> Image:
     return changes.applied(image.offset, image.epoch)
 
 
-def _remove_topic(image: Image, record: r.RemoveTopicRecord) -> Image:
-    topic = _known(image, record.topic_id)
-    return replace(
-        image,
-        topics=image.topics.delete(topic.id),
-        topic_ids=image.topic_ids.delete(topic.name),
-        configs=configs.drop(image.configs, (configs.TOPIC, topic.name)),
-    )
-
-
-def _known(image: Image, topic_id: bytes) -> Topic:
-    topic = image.topics.get(topic_id)
-    if topic is None:
-        raise ReplayError(f"there is no topic with id {uuid_text(topic_id)}")
-    return topic
+def _in_run(image: Image, record: object) -> Image:
+    run = RUNS[type(record)](image)
+    run.replay(record)
+    return run.applied(image.offset, image.epoch)
 
 
 def _register_broker(image: Image, record: r.RegisterBrokerRecord) -> Image:
@@ -168,16 +185,6 @@ def _remove_scram(image: Image, record: r.RemoveUserScramCredentialRecord) -> Im
     return replace(image, scram_credentials=scram.remove(image.scram_credentials, record))
 
 
-def _acl(image: Image, record: r.AccessControlEntryRecord) -> Image:
-    by_id, by_resource = acls.add(image.acls, image.acls_by_resource, record)
-    return replace(image, acls=by_id, acls_by_resource=by_resource)
-
-
-def _remove_acl(image: Image, record: r.RemoveAccessControlEntryRecord) -> Image:
-    by_id, by_resource = acls.remove(image.acls, image.acls_by_resource, record)
-    return replace(image, acls=by_id, acls_by_resource=by_resource)
-
-
 def _token(image: Image, record: r.DelegationTokenRecord) -> Image:
     return replace(image, delegation_tokens=delegation_tokens.put(image.delegation_tokens, record))
 
@@ -210,10 +217,8 @@ def _abort(_image: Image, _record: r.AbortTransactionRecord) -> Image:
 
 _APPLY: Final[Mapping[type, Apply]] = MappingProxyType(
     {
-        r.TopicRecord: _of_topics,
-        r.PartitionRecord: _of_topics,
-        r.PartitionChangeRecord: _of_topics,
-        r.RemoveTopicRecord: _remove_topic,
+        **dict.fromkeys(OF_TOPICS, _of_topics),
+        **dict.fromkeys(RUNS, _in_run),
         r.RegisterBrokerRecord: _register_broker,
         r.UnregisterBrokerRecord: _unregister_broker,
         r.FenceBrokerRecord: _fence_broker,
@@ -224,8 +229,6 @@ _APPLY: Final[Mapping[type, Apply]] = MappingProxyType(
         r.ClientQuotaRecord: _client_quota,
         r.UserScramCredentialRecord: _scram,
         r.RemoveUserScramCredentialRecord: _remove_scram,
-        r.AccessControlEntryRecord: _acl,
-        r.RemoveAccessControlEntryRecord: _remove_acl,
         r.DelegationTokenRecord: _token,
         r.RemoveDelegationTokenRecord: _remove_token,
         r.ProducerIdsRecord: _producer_ids,

@@ -53,6 +53,8 @@ def from_records(records: Iterable[object], offset: int, epoch: int) -> Image:
     for record in records:
         if replayer.of_topic(record, offset, epoch) is not None:
             continue
+        if replayer.in_run(record, offset, epoch) is not None:
+            continue
         if isinstance(record, r.BeginTransactionRecord | r.EndTransactionRecord):
             raise ReplayError(f"{type(record).__name__} cannot appear within a snapshot")
         replayer.other(record, offset, epoch)

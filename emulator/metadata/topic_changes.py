@@ -18,6 +18,9 @@ from emulator.metadata.topics import Partition, Topic, changed_partition, new_pa
 from wire import records as r
 from wire.text import uuid_text
 
+OF_TOPICS: Final = (r.TopicRecord, r.PartitionRecord, r.PartitionChangeRecord)
+"""The records that are replayed here."""
+
 
 class TopicChanges:
     """Changes of topics on an image that is not made yet; :meth:`applied` makes it.
@@ -34,8 +37,8 @@ class TopicChanges:
         self._partitions: dict[bytes, dict[int, Partition]] = {}
         """New and changed ones, by topic id and number."""
 
-    def replay(self, record: object) -> Topic | None:
-        """Apply one record; returns its topic, or None if such records are not replayed here.
+    def replay(self, record: object) -> Topic:
+        """Apply one record, of :data:`OF_TOPICS`; returns its topic.
 
         The partitions in the topic returned need not be the newest.
 
@@ -50,10 +53,9 @@ class TopicChanges:
                 topic = self._known(record.topic_id)
                 before = self._partition(topic, record.partition_id)
                 self._put(topic, record.partition_id, changed_partition(before, record))
-            case r.TopicRecord():
-                topic = self._new(record)
             case _:
-                return None
+                assert isinstance(record, r.TopicRecord)
+                topic = self._new(record)
         return topic
 
     def applied(self, offset: int, epoch: int) -> Image:

@@ -1,5 +1,6 @@
 from unittest import mock
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,3 +52,33 @@ def test_many_entries_at_once_are_as_one_after_the_other(parts: list[dict[int, i
                 assert (key in one) is (key in model)
             if model:
                 assert one.delete(max(model)) == {k: v for k, v in model.items() if k < max(model)}
+
+
+@settings(deadline=None)
+@given(st.sets(st.integers(0, 60)), st.lists(st.sets(st.integers(0, 60)), max_size=6))
+def test_many_keys_less_at_once_are_as_one_after_the_other(
+    keys: set[int], parts: list[set[int]]
+) -> None:
+    with mock.patch.object(pmap, "CHUNK", 4):
+        one, model = PMap({key: -key for key in keys}), {key: -key for key in keys}
+        for part in parts:
+            gone = part & model.keys()
+            before = dict(one.items())
+            after = one.without(gone)
+            assert dict(one.items()) == before
+            one, model = after, {k: v for k, v in model.items() if k not in gone}
+            assert list(one.items()) == sorted(model.items())
+            assert len(one) == len(model)
+            assert one == PMap(model)
+            assert [one.get(key) for key in range(61)] == [model.get(key) for key in range(61)]
+            assert [one.floor(key) for key in range(61)] == [
+                max((low for low in model if low <= key), default=None) for key in range(61)
+            ]
+            grown = one.set(30, 1).update({10: 1, 50: 1})
+            assert list(grown.items()) == sorted({**model, 30: 1, 10: 1, 50: 1}.items())
+
+
+@pytest.mark.parametrize("keys", [[1], [0, 1], [0, 0]])
+def test_a_key_that_is_not_there_cannot_be_taken_out(keys: list[int]) -> None:
+    with pytest.raises(KeyError):
+        PMap({0: 0, 2: 2}).without(keys)

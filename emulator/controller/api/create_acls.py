@@ -13,6 +13,8 @@ succeeds without a record. The valid entries of a request are added, all in one 
 
 from __future__ import annotations
 
+from typing import Final
+
 from emulator.controller.context import CLUSTER_NAME, Context
 from emulator.controller.registry import handles
 from emulator.controller.result import Record, Result, shortened
@@ -94,13 +96,18 @@ def problem(wanted: Wanted, state: MigrationState) -> str | None:
     )
 
 
+_HIGHEST: Final[dict[type, int]] = {
+    kind: int(max(kind)) for kind in (ResourceType, PatternType, Operation, Permission)
+}
+
+
 def _wrong(
     kind: type[ResourceType | PatternType | Operation | Permission],
     number: int,
     field: str,
     lowest: int,
 ) -> str | None:
-    if lowest <= number <= max(kind):
+    if lowest <= number <= _HIGHEST[kind]:
         return None
     name = kind(number).name if number in list(kind) else "UNKNOWN"
     return f"Invalid {field} {name}"

@@ -14,7 +14,7 @@ from emulator.controller.acl_filter import AclFilter
 from emulator.controller.context import ReadContext
 from emulator.controller.registry import handles
 from emulator.controller.result import Result
-from emulator.metadata.acls import Operation, Resource
+from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -53,23 +53,21 @@ def describe_acls(
     problem = wanted.problem()
     if problem is not None:
         return Result(refused(request, ErrorCode.INVALID_REQUEST, problem))
-    found: dict[Resource, list[Response.AclDescription]] = {}
-    for _, acl in wanted.find(image):
-        found.setdefault(acl.resource, []).append(
-            Response.AclDescription(
-                principal=acl.principal,
-                host=acl.host,
-                operation=acl.operation,
-                permission_type=acl.permission,
-            )
-        )
     resources = [
         Response.DescribeAclsResource(
             resource_type=resource.resource_type,
             resource_name=resource.name,
             pattern_type=resource.pattern_type,
-            acls=acls,
+            acls=[
+                Response.AclDescription(
+                    principal=acl.principal,
+                    host=acl.host,
+                    operation=acl.operation,
+                    permission_type=acl.permission,
+                )
+                for _, acl in entries
+            ],
         )
-        for resource, acls in found.items()
+        for resource, entries in wanted.by_resource(image)
     ]
     return Result(Response(resources=resources))
