@@ -47,7 +47,8 @@ class Controller:
 
     ``history`` holds the log up to its end when the controller is activated. ``rng`` decides
     placement and topic ids. ``answers`` holds the responses to send and the calls that the Raft
-    machine answers, ``gate`` the operations that wait for ZooKeeper.
+    machine answers, ``gate`` the operations that wait for ZooKeeper, ``surroundings`` what calls
+    leave behind besides records.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class Controller:
         self._journal = Journal(log, history, self.heartbeats)
         self._sessions = SessionTimer(config, self._journal, self.heartbeats)
         self._periodic = Periodic(config, SWEEPS)
-        self._surroundings = Surroundings(config, self._journal, self.heartbeats, rng)
+        self.surroundings = Surroundings(config, self._journal, self.heartbeats, rng)
         self._purgatory = Purgatory()
         self.gate = Gate()
         self.answers = Answers(config.release)
@@ -320,7 +321,7 @@ class Controller:
         return self.tip.migration_state is MigrationState.PRE_MIGRATION
 
     def _context(self, call: Call, now_ms: int) -> Context:
-        return self._surroundings.of(call, now_ms, self.leader_id)
+        return self.surroundings.of(call, now_ms, self.leader_id)
 
     def _read(self, handler: Handler, call: Call, now_ms: int) -> None:
         result = handler.function(self.stable, call.message, self._context(call, now_ms))
@@ -355,7 +356,7 @@ class Controller:
         reply = self.answers.made(call, result.response)
         until = Until.COMMITTED if handler.pre_migration else Until.STABLE
         offset: int | None
-        self._surroundings.performed(result)
+        self.surroundings.performed(result)
         before = self._journal.appended_bytes
         if result.records:
             try:

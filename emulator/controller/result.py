@@ -67,6 +67,13 @@ class Contact(msgspec.Struct, frozen=True, gc=False):
     shutting_down: bool = False
 
 
+class Registering(NamedTuple):
+    """A broker that asked to be registered, and why it was refused; None if it was not."""
+
+    broker_id: int
+    error: ApiError | None
+
+
 class Spent(NamedTuple):
     """The tokens that a request left in a bucket of the controller mutation quota (KIP-599).
 
@@ -94,3 +101,4 @@ class Result(msgspec.Struct, Generic[ResponseT_co], frozen=True, gc=False):
     atomic: bool = True
     contact: Contact | None = None
     spent: Spent | None = None
+    registering: Registering | None = None

@@ -8,6 +8,7 @@ from emulator.controller.context import Call, Context, ControllerConfig
 from emulator.controller.heartbeats import Heartbeats
 from emulator.controller.journal import Journal
 from emulator.controller.mutation_quota import MutationQuotas
+from emulator.controller.registrations import Registrations
 from emulator.controller.result import Result
 
 
@@ -15,7 +16,7 @@ class Surroundings:
     """The input of handlers besides the image and the request.
 
     The active controller owns everything here, and it is read at each call; only the buckets of the
-    mutation quota are kept in this class.
+    mutation quota, and what is known of refused brokers, are kept in this class.
     """
 
     def __init__(
@@ -26,6 +27,7 @@ class Surroundings:
         self._heartbeats = heartbeats
         self._rng = rng
         self._quotas = MutationQuotas(config.mutation_quota)
+        self.registrations = Registrations()
 
     def of(self, call: Call, now_ms: int, leader_id: int) -> Context:
         """The context for the handler of a call now."""
@@ -46,6 +48,8 @@ class Surroundings:
         )
 
     def performed(self, result: Result[object]) -> None:
-        """Store the tokens that a call took from its quota, once it is performed."""
+        """Store what a call leaves behind besides its records, once it is performed."""
         if result.spent is not None:
             self._quotas.performed(result.spent)
+        if result.registering is not None:
+            self.registrations.tried(result.registering)

@@ -74,7 +74,7 @@ def _migration(node: Node, driver: MigrationDriver, now_ms: int) -> dict[str, An
             {
                 "why": one.reason.why.value,
                 "subject": one.reason.subject,
-                "text": one.reason.text,
+                "text": _text(node, one.reason),
                 "fatal": one.reason.fatal,
                 "since": _iso(one.since_ms),
             }
@@ -117,6 +117,15 @@ def _migration(node: Node, driver: MigrationDriver, now_ms: int) -> dict[str, An
             "requests_too_large": node.zk.limit.halved_count,
         },
     }
+
+
+def _text(node: Node, reason: Reason) -> str:
+    """What to tell of a reason; of a broker that is refused, why it is."""
+    if reason.why is Why.BROKER_NOT_REGISTERED:
+        why = node.controller.surroundings.registrations.why_not(int(reason.subject))
+        if why is not None:
+            return f"broker {reason.subject} tries to register and is refused: {why}"
+    return reason.text
 
 
 def _no_session(zk: ZkClient) -> list[Waiting]:

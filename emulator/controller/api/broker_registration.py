@@ -16,7 +16,7 @@ from __future__ import annotations
 from emulator.controller.broker_changes import migrating
 from emulator.controller.context import RESERVED_UUIDS, Context
 from emulator.controller.registry import handles
-from emulator.controller.result import ApiError, Result
+from emulator.controller.result import ApiError, Registering, Result
 from emulator.controller.urgency import Urgency
 from emulator.metadata.acls import Operation
 from emulator.metadata.brokers import SECURITY_PROTOCOLS, Broker
@@ -53,10 +53,12 @@ def broker_registration(
 ) -> Result[Response]:
     """Register a broker, fenced, or refuse it."""
     error = check(image, request, ctx)
+    registering = Registering(request.broker_id, error)
     if error is not None:
-        return Result(refused(request, error.code, error.message))
+        return Result(refused(request, error.code, error.message), registering=registering)
     record = _record(image, request, ctx)
-    return Result(Response(broker_epoch=record.broker_epoch), (record,))
+    response = Response(broker_epoch=record.broker_epoch)
+    return Result(response, (record,), registering=registering)
 
 
 def check(image: Image, request: m.BrokerRegistrationRequest, ctx: Context) -> ApiError | None:

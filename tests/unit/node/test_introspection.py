@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from emulator.controller.result import ApiError, Registering
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.authority import Authority
 from emulator.migration.dual_write.modes import Mode
@@ -134,3 +135,17 @@ def test_every_reason_and_mode_is_explained() -> None:
 def test_without_a_migration_there_is_none() -> None:
     world = World(zookeeper_metadata_migration_enable="false")
     assert introspection.status(world.node, world.now_ms)["migration"] is None
+
+
+def test_a_broker_that_was_refused_is_told_apart_from_one_that_did_not_come(node: Node) -> None:
+    def text() -> str:
+        waiting = introspection.status(node, 1_001_000)["migration"]["waiting"]
+        return str(waiting[-1]["text"])
+
+    assert text() == "broker 2"
+    error = ApiError(ErrorCode.INVALID_REGISTRATION, "Broker 2 does not have the listener.")
+    node.controller.surroundings.registrations.tried(Registering(2, error))
+    assert text() == (
+        "broker 2 tries to register and is refused: INVALID_REGISTRATION: "
+        "Broker 2 does not have the listener."
+    )

@@ -1,0 +1,57 @@
+"""Why brokers cannot register: a broker logs a code and tries again, so the controller says it.
+
+Each cause is logged once for each broker; the newest cause is shown by ``/status``.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from emulator.controller.result import Registering
+from emulator.seam import Log
+
+CAUSES_MAX: Final = 1_000
+"""Causes that are remembered: a caller may try with any number of ids."""
+
+
+class _Cause(NamedTuple):
+    broker_id: int
+    code: str
+    text: str
+
+
+class Registrations:
+    """Refused registrations since the start, of brokers that have not registered afterwards."""
+
+    def __init__(self) -> None:
+        self._causes: dict[_Cause, None] = {}
+        self._newest: dict[int, _Cause] = {}
+        self._lines: list[Log] = []
+
+    def tried(self, one: Registering) -> None:
+        """A broker was registered or refused."""
+        if one.error is None:
+            if self._newest.pop(one.broker_id, None) is not None:
+                gone = [cause for cause in self._causes if cause.broker_id == one.broker_id]
+                for cause in gone:
+                    del self._causes[cause]
+            return
+        cause = _Cause(one.broker_id, one.error.code.name, one.error.message or "")
+        if cause not in self._causes:
+            full = len(self._causes) >= CAUSES_MAX
+            fields: dict[str, object] = cause._asdict()
+            self._lines.append(Log("debug" if full else "warning", "broker refused", fields))
+            if full:
+                return
+            self._causes[cause] = None
+        self._newest[one.broker_id] = cause
+
+    def why_not(self, broker_id: int) -> str | None:
+        """Why a broker was refused last; None if it was not, or has registered afterwards."""
+        cause = self._newest.get(broker_id)
+        return None if cause is None else f"{cause.code}: {cause.text}"
+
+    def take(self) -> list[Log]:
+        """Lines for the log since the last call."""
+        taken, self._lines = self._lines, []
+        return taken
