@@ -15,7 +15,7 @@ from wire import diagnose
 from wire.codegen.decoder import make_decoder
 from wire.codegen.encoder import make_encoder
 from wire.codegen.runtime import MalformedError, TooManyError
-from wire.errors import DecodeError
+from wire.errors import TooManyEntriesError
 from wire.schema import layout
 
 T = TypeVar("T")
@@ -82,7 +82,7 @@ def raw_decode(cls: type[T], version: int, data: bytes, entries_max: int | None 
         message: T = decoder(data)
     except TooManyError:
         why = f"over {entries_max} entries in one message"
-        raise DecodeError(layout(cls, version).name, version, "", 0, why) from None
+        raise TooManyEntriesError(layout(cls, version).name, version, "", 0, why) from None
     except _DECODE_FAILURES as failure:
         raise diagnose.decode_failure(layout(cls, version), data, failure) from None
     return message

@@ -48,6 +48,10 @@ class TrailingBytesError(DecodeError):
     """A whole message, and more bytes after it from ``offset`` on."""
 
 
+class TooManyEntriesError(DecodeError):
+    """The arrays of a message have more elements than its reader takes."""
+
+
 class EncodeError(ValueError):
     """An object that its version cannot carry: a wrong type, a null, a value without a field."""
 

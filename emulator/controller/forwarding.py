@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from emulator.controller.context import Call
-from emulator.controller.registry import advertised
+from emulator.controller.registry import advertised, entries_max
 from wire import messages as m
 from wire.codec import decode
-from wire.errors import DecodeError, ErrorCode
+from wire.errors import DecodeError, ErrorCode, TooManyEntriesError
 from wire.frame import RequestHeader, decode_body, split_request
 from wire.releases import forwardable
 from wire.schema import spec
@@ -34,7 +34,7 @@ def opened(call: Call, release: str) -> Call | ErrorCode:
 
     PRINCIPAL_DESERIALIZATION_FAILURE, then INVALID_REQUEST for the address, UNSUPPORTED_VERSION for
     a header or body that cannot be decoded or an unsupported API, INVALID_REQUEST for an API that
-    may not be forwarded.
+    may not be forwarded, and for more than ``registry.ENTRIES_MAX`` entries.
 
     Args:
         call: carries an EnvelopeRequest.
@@ -57,7 +57,10 @@ def opened(call: Call, release: str) -> Call | ErrorCode:
     if not low <= header.api_version <= high:
         return ErrorCode.UNSUPPORTED_VERSION
     try:
-        message = decode_body(header, body, trailing=True)
+        most = entries_max(release).get(header.api_key)
+        message = decode_body(header, body, trailing=True, entries_max=most)
+    except TooManyEntriesError:
+        return ErrorCode.INVALID_REQUEST
     except DecodeError:
         return ErrorCode.UNSUPPORTED_VERSION
     return Call(

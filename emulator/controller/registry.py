@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from emulator.controller import api
 from emulator.controller.context import Context
@@ -20,9 +20,17 @@ from emulator.controller.urgency import Urgency
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.raft.requests import RAFT_REQUESTS
+from wire import messages as m
 from wire import releases
 from wire.errors import ErrorCode
 from wire.schema import spec
+
+ENTRIES_MAX: Final = 50_000
+"""Most entries of all arrays of one request: five times what one batch of the log holds."""
+PARTITIONS_MAX: Final = 200_000
+"""Most partitions that one request may name by their numbers alone: all of a large cluster."""
+_UNBOUNDED: Final = frozenset({spec(m.AlterPartitionRequest).key})
+"""A broker asks for the ISRs of all partitions that it leads at once."""
 
 HandlerFunction = Callable[[Image, Any, Context], Result[Any]]
 Refusal = Callable[[Any, ErrorCode, str | None], Any]
@@ -88,6 +96,17 @@ def handlers() -> Mapping[int, Handler]:
     for module in pkgutil.iter_modules(api.__path__):
         importlib.import_module(f"{api.__name__}.{module.name}")
     return MappingProxyType(_HANDLERS)
+
+
+@cache
+def entries_max(release: str) -> Mapping[int, int]:
+    """API key -> most structs, texts and tagged fields in all arrays of one request.
+
+    Args:
+        release: Kafka release, "3.4" ... "3.9".
+    """
+    bounded = advertised(release).keys() - _UNBOUNDED
+    return MappingProxyType(dict.fromkeys(sorted(bounded), ENTRIES_MAX))
 
 
 @cache

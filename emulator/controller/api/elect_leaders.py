@@ -3,7 +3,8 @@
 Kafka: ControllerApis.handleElectLeaders, ReplicationControlManager.electLeaders (3.9).
 
 For the whole request, and then for each of its partitions too: INVALID_REQUEST for an unknown
-election type; POLICY_VIOLATION for more than 10,000 changes. Per partition, in order:
+election type; POLICY_VIOLATION for more than 10,000 changes, and, without results, for more than
+200,000 partitions. Per partition, in order:
 UNKNOWN_TOPIC_OR_PARTITION; ELECTION_NOT_NEEDED if the preferred replica leads already (preferred)
 or there is a leader (unclean); PREFERRED_LEADER_NOT_AVAILABLE or ELIGIBLE_LEADERS_NOT_AVAILABLE if
 no replica can be elected. Needs ALTER on the cluster.
@@ -24,7 +25,7 @@ from emulator.controller.batches import BATCH_RECORDS_MAX
 from emulator.controller.broker_changes import partition_change
 from emulator.controller.context import Context
 from emulator.controller.leader_election import Election
-from emulator.controller.registry import handles
+from emulator.controller.registry import PARTITIONS_MAX, handles
 from emulator.controller.result import ApiError, Record, Result
 from emulator.controller.urgency import Urgency
 from emulator.metadata.acls import Operation
@@ -77,13 +78,16 @@ def elect_leaders(image: Image, request: m.ElectLeadersRequest, ctx: Context) ->
     if election is None:
         text = f"Unknown election type {request.election_type}"
         return Result(refused(request, ErrorCode.INVALID_REQUEST, text))
+    named = request.topic_partitions or ()
+    if sum(len(topic.partitions) for topic in named) > PARTITIONS_MAX:
+        return Result(Response(error_code=ErrorCode.POLICY_VIOLATION))
     everything = request.topic_partitions is None
     response = Response()
     records: list[Record] = []
-    for name, indexes in _wanted(image, request):
-        answers = []
+    for name, indexes in _wanted(image, request, ctx, election):
+        topic, answers = image.topic(name), []
         for index in indexes:
-            found = _elect(image, ctx, name, index, election)
+            found = _elect(image, ctx, (name, topic), index, election)
             if isinstance(found, r.PartitionChangeRecord):
                 records.append(found)
                 answers.append(Answer(partition_id=index, error_message=None))
@@ -98,10 +102,16 @@ def elect_leaders(image: Image, request: m.ElectLeadersRequest, ctx: Context) ->
     return Result(response, tuple(records), atomic=False)
 
 
-def _wanted(image: Image, request: m.ElectLeadersRequest) -> Iterable[tuple[str, Iterable[int]]]:
-    """The requested topics and partitions, each once."""
+def _wanted(
+    image: Image, request: m.ElectLeadersRequest, ctx: Context, election: Election
+) -> Iterable[tuple[str, Iterable[int]]]:
+    """The requested topics and partitions, each once; of all, those that need an election."""
     if request.topic_partitions is None:
-        return [(topic.name, topic.partitions) for topic in image.topics.values()]
+        index = ctx.index
+        needy: dict[bytes, list[int]] = {}
+        for topic_id, number in index.imbalanced if election is Election.PREFERRED else index.unled:
+            needy.setdefault(topic_id, []).append(number)
+        return [(one.name, sorted(needy.get(one.id, ()))) for one in image.topics.values()]
     wanted: dict[str, dict[int, None]] = {}
     for topic in request.topic_partitions:
         wanted.setdefault(topic.topic, {}).update(dict.fromkeys(topic.partitions))
@@ -109,9 +119,9 @@ def _wanted(image: Image, request: m.ElectLeadersRequest) -> Iterable[tuple[str,
 
 
 def _elect(
-    image: Image, ctx: Context, name: str, index: int, election: Election
+    image: Image, ctx: Context, found: tuple[str, Topic | None], index: int, election: Election
 ) -> r.PartitionChangeRecord | ApiError:
-    topic = image.topic(name)
+    name, topic = found
     if topic is None:
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
     if index not in topic.partitions:

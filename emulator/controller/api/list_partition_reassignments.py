@@ -2,8 +2,9 @@
 
 Kafka: ReplicationControlManager.listPartitionReassignments (3.9).
 
-Unknown partitions and those without a reassignment are left out; they are no error. Null means all.
-Needs DESCRIBE on the cluster. Shows what is committed, on a standby too.
+POLICY_VIOLATION for more than 200,000 partitions. Unknown partitions and those without a
+reassignment are left out; they are no error. Null means all. Needs DESCRIBE on the cluster. Shows
+what is committed, on a standby too.
 """
 
 from __future__ import annotations
@@ -12,17 +13,19 @@ from collections.abc import Iterable
 
 from emulator.controller import reassignment
 from emulator.controller.context import Context
-from emulator.controller.registry import handles
+from emulator.controller.registry import PARTITIONS_MAX, handles
 from emulator.controller.result import Result
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
-from emulator.metadata.topics import Topic
+from emulator.metadata.topics import Partition, Topic
 from wire import messages as m
 from wire.errors import ErrorCode
 
+Asked = m.ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
 Response = m.ListPartitionReassignmentsResponse
 TopicAnswer = Response.OngoingTopicReassignment
 Answer = Response.OngoingPartitionReassignment
+TOO_MANY = "Excessively large number of partitions per request."
 
 
 def refused(
@@ -53,20 +56,28 @@ def list_partition_reassignments(
     image: Image, request: m.ListPartitionReassignmentsRequest, _ctx: Context
 ) -> Result[Response]:
     """List the reassignments of the requested partitions, or of all."""
-    wanted: Iterable[tuple[Topic | None, Iterable[int]]]
+    if sum(len(one.partition_indexes) for one in request.topics or ()) > PARTITIONS_MAX:
+        return Result(Response(error_code=ErrorCode.POLICY_VIOLATION, error_message=TOO_MANY))
+    wanted: Iterable[tuple[str, Iterable[tuple[int, Partition | None]]]]
     if request.topics is None:
-        wanted = ((topic, topic.partitions) for topic in image.topics.values())
+        wanted = ((topic.name, topic.partitions.items()) for topic in image.topics.values())
     else:
-        wanted = ((image.topic(one.name), one.partition_indexes) for one in request.topics)
+        wanted = ((one.name, _named(image.topic(one.name), one)) for one in request.topics)
     response = Response(error_message=None)
-    for topic, indexes in wanted:
-        moving = [] if topic is None else _moving(topic, indexes)
-        if topic is not None and moving:
-            response.topics.append(TopicAnswer(name=topic.name, partitions=moving))
+    for name, partitions in wanted:
+        moving = _moving(partitions)
+        if moving:
+            response.topics.append(TopicAnswer(name=name, partitions=moving))
     return Result(response)
 
 
-def _moving(topic: Topic, indexes: Iterable[int]) -> list[Answer]:
+def _named(topic: Topic | None, asked: Asked) -> Iterable[tuple[int, Partition | None]]:
+    if topic is None:
+        return ()
+    return ((index, topic.partitions.get(index)) for index in asked.partition_indexes)
+
+
+def _moving(partitions: Iterable[tuple[int, Partition | None]]) -> list[Answer]:
     return [
         Answer(
             partition_index=index,
@@ -74,7 +85,6 @@ def _moving(topic: Topic, indexes: Iterable[int]) -> list[Answer]:
             adding_replicas=partition.adding_replicas,
             removing_replicas=partition.removing_replicas,
         )
-        for index in indexes
-        if (partition := topic.partitions.get(index)) is not None
-        and reassignment.in_progress(partition)
+        for index, partition in partitions
+        if partition is not None and reassignment.in_progress(partition)
     ]
