@@ -19,12 +19,11 @@ from emulator.controller.answers import EncodedReply
 from emulator.controller.context import Call
 from emulator.controller.failures import failure_line
 from emulator.controller.machine import Controller
-from emulator.controller.registry import advertised, refused
+from emulator.controller.registry import advertised, entries_max, refused
 from emulator.controller.supported import supported_features
 from emulator.faults.connections import accepting
 from emulator.faults.script import FaultScript
 from emulator.metadata.delta import Delta
-from emulator.metadata.migration_state import MigrationState
 from emulator.migration.driver import MigrationDriver
 from emulator.migration.settings import Settings
 from emulator.migration.side import MigrationSide, NoMigration
@@ -35,6 +34,7 @@ from emulator.node.assembly import controller_config, raft_config, zk_client
 from emulator.node.recovery import load_history
 from emulator.node.snapshots import SnapshotSchedule
 from emulator.node.speaking import Speaking
+from emulator.node.stopping import OrderlyStop
 from emulator.node.tracing import (
     Causes,
     NodeCounters,
@@ -65,12 +65,6 @@ from emulator.zookeeper.client import ZkClient
 
 ROUNDS_MAX: Final = 100
 """Maximum rounds of one step; the next step continues, so no step is endless."""
-DRAIN_MS_MAX: Final = 60_000
-"""How long an orderly stop waits for ZooKeeper before it ends with an error."""
-STOPPING: Final = (
-    "stopping: remaining changes are written to ZooKeeper, for at most "
-    f"{DRAIN_MS_MAX // 1000} s; a second signal stops at once"
-)
 
 
 class Node:
@@ -119,6 +113,7 @@ class Node:
             script=faults,
             refuse=refused,
         )
+        self.connections.entries_max = entries_max(config.release)
         self.migration: MigrationSide | NoMigration = NoMigration()
         if config.migration_enabled:
             zk = zk_client(config, new_conn, rng)
@@ -142,7 +137,7 @@ class Node:
         self._seen_end = self.raft.log_end_offset
         self._seen_high_watermark = -1
         self._snapshots = SnapshotSchedule(config, self.raft, self.history, now_ms)
-        self._stopping_since_ms: int | None = None
+        self._stop = OrderlyStop(self.raft, self.controller, self.migration)
         self._halted = False
 
     @property
@@ -168,8 +163,7 @@ class Node:
             return 0
         machines = (self.raft, self.controller, self.connections, self.migration)
         times = [machine.deadline_ms for machine in machines]
-        if self._stopping_since_ms is not None:
-            times.append(self._stopping_since_ms + DRAIN_MS_MAX)
+        times.append(self._stop.deadline_ms)
         return min((t for t in times if t is not None), default=None)
 
     def blocked_union_ms(self, now_ms: int) -> int:
@@ -210,7 +204,8 @@ class Node:
         effects: list[Effect] = []
         for conn in self.connections.behind:
             effects += self._requests(conn, b"", now_ms)
-        for event in events:
+        # A sync last: what was asked for in this step is part of the group that follows it.
+        for event in sorted(events, key=_is_synced):
             effects += self._event(event, now_ms)
         self._drop_left(now_ms)
         effects += self._timers(now_ms)
@@ -223,13 +218,9 @@ class Node:
 
         A second call stops at once, with exit code 1 if a change is missing in ZooKeeper.
         """
-        if self._stopping_since_ms is not None:
+        if self._stop.begun:
             return self._halt("stopped at once; changes may be missing in ZooKeeper", 1)
-        self._stopping_since_ms = now_ms
-        effects: list[Effect] = [Log("info", STOPPING, {})]
-        effects += self.raft.shutdown(now_ms)
-        self.controller.end()
-        effects += self.migration.drain(now_ms)
+        effects = self._stop.begin(now_ms)
         effects += self._run_path(now_ms)
         return effects + self._stop_if_drained(now_ms)
 
@@ -357,6 +348,7 @@ class Node:
         for answered in self.controller.take_replies():
             effects += self._answer(answered, now_ms)
         effects += [failure_line(one) for one in self.controller.answers.failures.take()]
+        effects += self.controller.surroundings.registrations.take()
         return effects
 
     def _answer(self, reply: EncodedReply, now_ms: int) -> list[Effect]:
@@ -372,28 +364,18 @@ class Node:
         return effects
 
     def _stop_if_drained(self, now_ms: int) -> list[Effect]:
-        if self._stopping_since_ms is None or self._halted:
+        if self._halted:
             return []
-        late = now_ms >= self._stopping_since_ms + DRAIN_MS_MAX
-        if not late and (self.raft.dirty or not self.migration.drained):
-            # Records that are not committed yet must still go to ZooKeeper.
-            return []
-        if not self.migration.drained:
-            return self._halt("stopped, but changes are missing in ZooKeeper: it did not answer", 1)
-        effects, closing = self.migration.close(now_ms)
-        if closing and not late:
-            return effects
-        dual_write = self.controller.stable.migration_state == MigrationState.MIGRATION
-        if self.driver is None or not dual_write:
-            return effects + self._halt("stopped", 0)
-        why = self.migration.out_of_charge()
-        if not why:
-            return effects + self._halt("everything committed is in ZooKeeper", 0)
-        return effects + self._halt(f"stopped; changes may be missing in ZooKeeper: {why}", 1)
+        effects, end = self._stop.go_on(now_ms)
+        return effects if end is None else effects + self._halt(end.why, end.exit_code)
 
     def _halt(self, why: str, exit_code: int) -> list[Effect]:
         self._halted = True
         return [*self.connections.close_all(), Halt(exit_code, why)]
+
+
+def _is_synced(event: Event) -> bool:
+    return isinstance(event, Synced)
 
 
 def _due(deadline_ms: int | None, now_ms: int) -> bool:

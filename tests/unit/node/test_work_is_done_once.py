@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from emulator.controller import batches, forwarding
+from emulator.controller.api import alter_partition, create_topics
+from emulator.controller.config_defs import TopicConfigSources
 from emulator.controller.heartbeats import Heartbeats
+from emulator.metadata import topic_changes
 from emulator.metadata.image import Image
 from emulator.metadata.pmap import PMap
 from emulator.net import accepted
@@ -168,5 +171,135 @@ def test_maps_made_for_a_large_topic(peers: Peers, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(PMap, "_built", classmethod(built))
         assert peers.ask(create(name, partitions, 2), 19, 7).topics[0].error_code == 0
         monkeypatch.undo()
+        counts.append(len(made))
+    assert counts[0] == counts[1]
+
+
+def test_configs_of_new_topics_are_encoded_once(
+    peers: Peers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of topics without their own, until a config of the controller changes."""
+    made: list[int] = []
+    real = create_topics._entry
+
+    def entry(config: Any) -> Any:
+        made.append(1)
+        return real(config)
+
+    monkeypatch.setattr(create_topics, "_entry", entry)
+    create_topics._inherited.cache_clear()
+    told = [peers.ask(create(f"c{n}", 1, 1), 19, 7).topics[0].configs for n in range(3)]
+    assert len(made) == len(told[0]) > 30
+    assert told[0] == told[1] == told[2]
+    sources = TopicConfigSources.of(peers.image, peers.node.controller.config)
+    assert set(create_topics._inherited(sources).encoded) == {7}
+    assert len(made) == len(told[0])
+    change = m.IncrementalAlterConfigsRequest.AlterConfigsResource(
+        resource_type=4,
+        resource_name="",
+        configs=[
+            m.IncrementalAlterConfigsRequest.AlterableConfig(
+                name="log.retention.ms", config_operation=0, value="1234"
+            )
+        ],
+    )
+    answer = peers.ask(m.IncrementalAlterConfigsRequest(resources=[change]), 44, 1)
+    assert answer.responses[0].error_code == 0
+    later = peers.ask(create("d", 1, 1), 19, 7).topics[0].configs
+    assert {one.name: one.value for one in later}["retention.ms"] == "1234"
+    own = m.CreateTopicsRequest.CreatableTopicConfig(name="retention.ms", value="77")
+    mine = peers.ask(create("e", 1, 1, configs=[own]), 19, 7).topics[0].configs
+    assert {one.name: (one.value, one.config_source) for one in mine}["retention.ms"] == ("77", 1)
+
+
+def test_a_change_of_an_isr_is_computed_twice(
+    peers: Peers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For the answer, and when the record is replayed."""
+    changed: list[int] = []
+    for owner in (alter_partition, topic_changes):
+        real = owner.changed_partition
+
+        def change(*parts: Any, real: Any = real) -> Any:
+            changed.append(1)
+            return real(*parts)
+
+        monkeypatch.setattr(owner, "changed_partition", change)
+    topic = peers.image.topic("t")
+    assert topic is not None
+    leader = topic.partitions[0].leader
+    kinds = m.AlterPartitionRequest
+    member = kinds.BrokerState(broker_id=leader, broker_epoch=peers.image.brokers[leader].epoch)
+    wanted = kinds.PartitionData(new_isr_with_epochs=[member])
+    request = kinds(
+        broker_id=leader,
+        broker_epoch=member.broker_epoch,
+        topics=[kinds.TopicData(topic_id=topic.id, partitions=[wanted])],
+    )
+    assert peers.ask(request, 56, 3).topics[0].partitions[0].isr == (leader,)
+    assert len(changed) == 2
+
+
+def test_what_comes_with_a_sync_is_part_of_the_next_group(peers: Peers) -> None:
+    """It would wait for one more sync otherwise."""
+
+    def sent(name: str) -> list[Event]:
+        peers.conn += 1
+        data = framed(encode_request(header(19, 7), create(name, 1, 1)))
+        opened = Accepted(peers.conn, "CONTROLLER", b"\x7f\0\0\1")
+        return [opened, Received(peers.conn, data)]
+
+    def tokens(effects: list[Any]) -> list[int]:
+        return [one.token for one in effects if isinstance(one, SyncFile)]
+
+    (first,) = tokens(peers.node.step(sent("first"), peers.now_ms))
+    (second,) = tokens(peers.node.step([Synced(first), *sent("second")], peers.now_ms))
+    effects = peers.node.step([Synced(second)], peers.now_ms)
+    assert [one.conn for one in effects if isinstance(one, Send)] == [peers.conn]
+    assert not tokens(effects)
+
+
+@pytest.mark.parametrize("kind", ["topics", "entries"])
+def test_maps_made_for_many_removals_and_entries(
+    peers: Peers, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """A run of records makes one image, however many they are."""
+    counts = []
+    for some in (10, 200):
+        made: list[int] = []
+        real = PMap._built.__func__  # type: ignore[attr-defined]
+
+        def built(*parts: Any, real: Any = real, made: list[int] = made) -> Any:
+            made.append(1)
+            return real(*parts)
+
+        if kind == "topics":
+            kinds = m.CreateTopicsRequest
+            names = [f"{some}-{n}" for n in range(some)]
+            one = {"num_partitions": 1, "replication_factor": 1}
+            new = [kinds.CreatableTopic(name=name, **one) for name in names]
+            assert not peers.ask(kinds(topics=new), 19, 7).topics[0].error_code
+            gone = [m.DeleteTopicsRequest.DeleteTopicState(name=name) for name in names]
+            request: Any = m.DeleteTopicsRequest(topics=gone, timeout_ms=60_000)
+            key, version = 20, 6
+        else:
+            entries = [
+                m.CreateAclsRequest.AclCreation(
+                    resource_type=2,
+                    resource_name="t",
+                    resource_pattern_type=3,
+                    principal=f"User:{some}-{n}",
+                    host="*",
+                    operation=3,
+                    permission_type=3,
+                )
+                for n in range(some)
+            ]
+            request, key, version = m.CreateAclsRequest(creations=entries), 30, 3
+        monkeypatch.setattr(PMap, "_built", classmethod(built))
+        answer = peers.ask(request, key, version)
+        monkeypatch.undo()
+        told = answer.responses if kind == "topics" else answer.results
+        assert {one.error_code for one in told} == {0}
         counts.append(len(made))
     assert counts[0] == counts[1]
