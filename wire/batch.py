@@ -115,7 +115,10 @@ def batch_crc_holds(data: bytes, position: int = 0) -> bool:
         BatchTruncated: the batch is incomplete.
         BatchCorrupt: a length that cannot be, or another magic.
     """
-    header = _whole_header(data, position)
+    return _crc_holds(data, position, _whole_header(data, position))
+
+
+def _crc_holds(data: bytes, position: int, header: BatchHeader) -> bool:
     crc = google_crc32c.value(data[position + _CHECKED_AT : position + header.size])
     return bool(crc == header.crc)
 
@@ -186,7 +189,7 @@ def _whole_header(data: bytes, position: int) -> BatchHeader:
 def _decode_batch(data: bytes, position: int, header: BatchHeader) -> Batch:
     path = f"offset {header.base_offset}"
     end = position + header.size
-    if not batch_crc_holds(data, position):
+    if not _crc_holds(data, position, header):
         why = f"the bytes do not have CRC-32C {header.crc:#010x}, as the header says"
         raise BatchCorrupt("RecordBatch", MAGIC, path, position + _CRC_AT, why)
     if header.attributes & _COMPRESSION:

@@ -7,7 +7,7 @@ batch. It can always be rebuilt.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 from emulator.controller.result import Record
 from emulator.metadata.image import Image
@@ -32,20 +32,33 @@ _BLOCK: Final = 1_024
 """Partition numbers in one integer of bits; a tree of ZooKeeper may hold any number."""
 
 
+_Block: TypeAlias = bytes | tuple[bytes, int]
+
+
+def _place(topic_id: bytes, number: int) -> tuple[_Block, int]:
+    """The block that has a partition, and its bit there."""
+    if number < _BLOCK:
+        return topic_id, 1 << number
+    block, bit = divmod(number, _BLOCK)
+    return (topic_id, block), 1 << bit
+
+
 class PartitionSet:
     """Partitions as bits by topic: a few bytes each, where a set of keys takes a hundred."""
 
     __slots__ = ("_bits",)
 
     def __init__(self) -> None:
-        self._bits: dict[bytes | tuple[bytes, int], int] = {}
+        self._bits: dict[_Block, int] = {}
         """Bits of the first block by topic id, of further ones by topic id and block."""
 
     def add(self, topic_id: bytes, number: int) -> None:
         """Add a partition; nothing changes if it is there."""
-        block, bit = divmod(number, _BLOCK)
-        key = (topic_id, block) if block else topic_id
-        self._bits[key] = self._bits.get(key, 0) | 1 << bit
+        self.put(*_place(topic_id, number))
+
+    def put(self, key: _Block, bit: int) -> None:
+        """As :meth:`add`; one that is in several sets is looked for once."""
+        self._bits[key] = self._bits.get(key, 0) | bit
 
     def remove(self, topic_id: bytes, number: int) -> None:
         """Remove a partition that is there.
@@ -53,13 +66,17 @@ class PartitionSet:
         Raises:
             KeyError: it is not.
         """
-        block, bit = divmod(number, _BLOCK)
-        key = (topic_id, block) if block else topic_id
-        left = self._bits[key] & ~(1 << bit)
+        key, bit = _place(topic_id, number)
+        left = self._bits[key] & ~bit
         if left:
             self._bits[key] = left
         else:
             del self._bits[key]
+
+    def remove_all(self, keys: Iterable[_Block]) -> None:
+        """Remove all partitions in these blocks, as far as they are there."""
+        for key in keys:
+            self._bits.pop(key, None)
 
     def __iter__(self) -> Iterator[PartitionKey]:
         """Those there now; of a topic by number within each block."""
@@ -94,6 +111,7 @@ class TipIndex:
         """Update the index for one batch of records that changed ``before`` to ``after``."""
         partitions: dict[bytes, dict[int, None]] = {}
         names: dict[str, None] = {}
+        removed: dict[bytes, Topic] = {}
         for record in records:
             match record:
                 case r.PartitionRecord() | r.PartitionChangeRecord():
@@ -103,15 +121,19 @@ class TipIndex:
                 case r.RemoveTopicRecord() if record.topic_id in before.topics:
                     topic = before.topics[record.topic_id]
                     names[topic.name] = None
-                    partitions.setdefault(topic.id, {}).update(dict.fromkeys(topic.partitions))
+                    removed[topic.id] = topic
                 case _:
                     pass
         for name in names:
             self._name(name, exists=name in after.topic_ids)
+        for topic in removed.values():
+            self._remove(topic)
         for topic_id, numbers in partitions.items():
-            old, new = before.topics.get(topic_id), after.topics.get(topic_id)
+            old = None if topic_id in removed else before.topics.get(topic_id)
+            new = after.topics.get(topic_id)
             for number in numbers:
-                self._drop(old, number)
+                if old is not None:
+                    self._drop(old, number)
                 if new is not None and (partition := new.partitions.get(number)) is not None:
                     self._add(new.id, number, partition)
 
@@ -157,11 +179,12 @@ class TipIndex:
             del self._names[collision_key(name)]
 
     def _add(self, topic_id: bytes, number: int, partition: Partition) -> None:
+        block, bit = _place(topic_id, number)
         for broker_id in partition.isr:
             held = self._in_isr.get(broker_id)
             if held is None:
                 held = self._in_isr[broker_id] = PartitionSet()
-            held.add(topic_id, number)
+            held.put(block, bit)
         if partition.leader not in partition.replicas[:1]:
             self._imbalanced[topic_id, number] = None
         if partition.adding_replicas or partition.removing_replicas:
@@ -171,17 +194,30 @@ class TipIndex:
         else:
             self._leads[partition.leader] = self._leads.get(partition.leader, 0) + 1
 
-    def _drop(self, topic: Topic | None, number: int) -> None:
-        partition = None if topic is None else topic.partitions.get(number)
-        if topic is None or partition is None:
+    def _drop(self, topic: Topic, number: int) -> None:
+        partition = topic.partitions.get(number)
+        if partition is None:
             return
         for broker_id in partition.isr:
             self._in_isr[broker_id].remove(topic.id, number)
-        key = topic.id, number
-        self._imbalanced.pop(key, None)
-        self._reassigning.pop(key, None)
+        self._forget(topic.id, number, partition)
+
+    def _remove(self, topic: Topic) -> None:
+        """As :meth:`_drop` for all partitions of a topic."""
+        blocks = {_place(topic.id, number)[0] for number in topic.partitions}
+        for held in self._in_isr.values():
+            held.remove_all(blocks)
+        for number, partition in topic.partitions.items():
+            self._forget(topic.id, number, partition)
+
+    def _forget(self, topic_id: bytes, number: int, partition: Partition) -> None:
+        """Undo :meth:`_add`, the ISR apart."""
+        if partition.leader not in partition.replicas[:1]:
+            del self._imbalanced[topic_id, number]
+        if partition.adding_replicas or partition.removing_replicas:
+            del self._reassigning[topic_id, number]
         if partition.leader == NO_LEADER:
-            self._leaderless.pop(key, None)
+            del self._leaderless[topic_id, number]
         else:
             self._leads[partition.leader] -= 1
 

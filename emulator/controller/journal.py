@@ -6,7 +6,7 @@ Keeps the newest image, the index over it and the brokers' sessions in step, bat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -23,6 +23,16 @@ from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature
 from emulator.net.reply import Ticket
 from wire import records as r
+
+_OF_SESSIONS: Final = frozenset(
+    {
+        r.RegisterBrokerRecord,
+        r.UnregisterBrokerRecord,
+        r.BrokerRegistrationChangeRecord,
+        r.FenceBrokerRecord,
+    }
+)
+"""Records that change a broker's session."""
 
 
 class ReplicatedLog(Protocol):
@@ -204,12 +214,15 @@ class Journal:
         self.reindex()
 
     def _follow(self, before: Image, records: Sequence[Record], now_ms: int) -> None:
-        if any(isinstance(record, r.AbortTransactionRecord) for record in records):
+        kinds = set(map(type, records))
+        if r.AbortTransactionRecord in kinds:
             # Sessions stay: registrations acknowledged inside the transaction are appended again
             # next.
             self.reindex()
             return
         self.index.follow(before, self.tip, records)
+        if kinds.isdisjoint(_OF_SESSIONS):
+            return
         for record in records:
             match record:
                 case r.RegisterBrokerRecord():

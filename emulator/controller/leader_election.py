@@ -7,8 +7,9 @@ The partition epoch rises with every record, the leader epoch with every record 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum, auto
+
+import msgspec
 
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature, MetadataVersion
@@ -40,8 +41,7 @@ def is_active(image: Image, broker_id: int) -> bool:
     return broker is not None and broker.active
 
 
-@dataclass(slots=True)
-class PartitionChange:
+class PartitionChange(msgspec.Struct):
     """Builder of one PartitionChangeRecord; fields that are not set keep the partition's values.
 
     ``migrating``: ZooKeeper-mode brokers may be registered. They compare leader epochs only, so
@@ -66,7 +66,7 @@ class PartitionChange:
     target_adding: tuple[int, ...] | None = None
     target_removing: tuple[int, ...] | None = None
     target_recovery_state: int | None = None
-    target_directories: Mapping[int, bytes] = field(default_factory=dict)
+    target_directories: Mapping[int, bytes] = msgspec.field(default_factory=dict)
     default_directory: Callable[[int], bytes] = lambda _replica: MIGRATING
 
     def build(self) -> r.PartitionChangeRecord | None:

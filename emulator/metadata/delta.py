@@ -7,9 +7,10 @@ deleted again is in neither image, and must still be cleaned up.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
+
+import msgspec
 
 from emulator.metadata import acls, client_quotas, configs
 from emulator.metadata.acls import Resource
@@ -19,32 +20,31 @@ from emulator.metadata.topics import Topic
 from wire import records as r
 
 
-@dataclass(slots=True)
-class Touched:
+class Touched(msgspec.Struct):
     """Every entity that some records name, whether or not they changed it.
 
     A topic counts as touched when its partitions are; a removed topic touches its partitions and
     its config.
     """
 
-    topics: dict[bytes, str] = field(default_factory=dict)
+    topics: dict[bytes, str] = msgspec.field(default_factory=dict)
     """Name by id: a name that was deleted and created again is listed under both ids."""
-    created_topics: set[bytes] = field(default_factory=set)
-    deleted_topics: set[bytes] = field(default_factory=set)
+    created_topics: set[bytes] = msgspec.field(default_factory=set)
+    deleted_topics: set[bytes] = msgspec.field(default_factory=set)
     """Ids; a topic created and then deleted is in both."""
-    partitions: set[tuple[bytes, int]] = field(default_factory=set)
+    partitions: set[tuple[bytes, int]] = msgspec.field(default_factory=set)
     """Topic id and partition number."""
-    configs: set[tuple[int, str]] = field(default_factory=set)
+    configs: set[tuple[int, str]] = msgspec.field(default_factory=set)
     """Resource type and name."""
-    client_quotas: set[Entity] = field(default_factory=set)
-    scram_credentials: set[tuple[str, int]] = field(default_factory=set)
+    client_quotas: set[Entity] = msgspec.field(default_factory=set)
+    scram_credentials: set[tuple[str, int]] = msgspec.field(default_factory=set)
     """User name and number of the mechanism."""
-    acls: set[Resource] = field(default_factory=set)
+    acls: set[Resource] = msgspec.field(default_factory=set)
     """Resources whose entries records name."""
-    delegation_tokens: set[str] = field(default_factory=set)
-    brokers: set[int] = field(default_factory=set)
-    controllers: set[int] = field(default_factory=set)
-    features: set[str] = field(default_factory=set)
+    delegation_tokens: set[str] = msgspec.field(default_factory=set)
+    brokers: set[int] = msgspec.field(default_factory=set)
+    controllers: set[int] = msgspec.field(default_factory=set)
+    features: set[str] = msgspec.field(default_factory=set)
     producer_ids: bool = False
     migration_state: bool = False
 
@@ -85,8 +85,7 @@ names the topic in ``topics``.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Delta:
+class Delta(msgspec.Struct, frozen=True):
     """The changes of records ``first_offset`` to ``last_offset``, between two stable images.
 
     ``touched`` is empty where the records changed nothing: NoOp, a control batch, an aborted

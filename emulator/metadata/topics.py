@@ -66,7 +66,7 @@ class Partition(msgspec.Struct, frozen=True, gc=False):
         return self.directories[self.replicas.index(broker_id)]
 
 
-_NEW: dict[Partition, Partition] = {}
+_NEW: dict[tuple[object, ...], Partition] = {}
 """Partitions that never changed: many have the same replicas and leader, and are one object."""
 
 
@@ -85,9 +85,34 @@ def new_partition(record: r.PartitionRecord) -> Partition:
         ReplayError: directories do not match the replicas, the recovery state is unknown, or the
             record carries eligible leader replicas, which no metadata.version known here writes.
     """
+    if (
+        record.leader_epoch
+        or record.partition_epoch
+        or record.adding_replicas
+        or record.removing_replicas
+        or record.eligible_leader_replicas is not None
+        or record.last_known_elr is not None
+    ):
+        return _partition_of(record)
+    key = (
+        tuple(record.replicas),
+        tuple(record.isr),
+        record.leader,
+        record.leader_recovery_state,
+        tuple(record.directories),
+    )
+    found = _NEW.get(key)
+    if found is None:
+        if len(_NEW) >= _SHARED_MAX:
+            _NEW.clear()
+        found = _NEW[key] = _partition_of(record)
+    return found
+
+
+def _partition_of(record: r.PartitionRecord) -> Partition:
     _without_elr(record)
     replicas = shared(record.replicas)
-    partition = Partition(
+    return Partition(
         replicas=replicas,
         isr=shared(record.isr),
         leader=record.leader,
@@ -98,11 +123,6 @@ def new_partition(record: r.PartitionRecord) -> Partition:
         leader_recovery_state=_recovery_state(record.leader_recovery_state),
         directories=_directories(record.directories, replicas),
     )
-    if record.leader_epoch or record.partition_epoch:
-        return partition
-    if len(_NEW) >= _SHARED_MAX:
-        _NEW.clear()
-    return _NEW.setdefault(partition, partition)
 
 
 def changed_partition(partition: Partition, record: r.PartitionChangeRecord) -> Partition:

@@ -75,12 +75,12 @@ def alter_partition(
                 answers.append(_error(wanted, error))
                 continue
             record = _change(image, ctx, topic, partition, wanted)
-            answer = _answer(request.broker_id, partition, wanted, record, ctx.api_version)
-            answers.append(answer)
+            after = partition
             if record is not None:
                 # The same partition twice in one request: the second sees the first.
-                changed[key] = changed_partition(partition, record)
+                after = changed[key] = changed_partition(partition, record)
                 records.append(record)
+            answers.append(_answer(request.broker_id, after, wanted, record, ctx.api_version))
         response.topics.append(
             m.AlterPartitionResponse.TopicData(
                 topic_name=asked.topic_name, topic_id=asked.topic_id, partitions=answers
@@ -101,12 +101,11 @@ def _change(
 
 def _answer(
     broker_id: int,
-    partition: Partition,
+    after: Partition,
     wanted: Wanted,
     record: r.PartitionChangeRecord | None,
     api_version: int,
 ) -> Answer:
-    after = partition if record is None else changed_partition(partition, record)
     if record is not None and record.leader not in {NO_LEADER_CHANGE, broker_id}:
         code = (
             ErrorCode.NEW_LEADER_ELECTED
