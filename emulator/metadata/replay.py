@@ -21,7 +21,7 @@ from emulator.metadata import (
 )
 from emulator.metadata.errors import ReplayError
 from emulator.metadata.image import Image
-from emulator.metadata.runs import RUNS, Run
+from emulator.metadata.runs import RUNS, RecordRun
 from emulator.metadata.topic_changes import OF_TOPICS, TopicChanges
 from emulator.metadata.topics import Topic
 from wire import records as r
@@ -71,7 +71,7 @@ class Replayer:
 
     def __init__(self, image: Image) -> None:
         self._image = image
-        self._pending: TopicChanges | Run | None = None
+        self._pending: TopicChanges | RecordRun | None = None
         self._last = (image.offset, image.epoch)
 
     @property

@@ -23,7 +23,7 @@ from wire import records as r
 from wire.text import uuid_text
 
 
-class Run(Protocol):
+class RecordRun(Protocol):
     """Records of one kind, replayed on the image ``before``; after an error it must not be used."""
 
     before: Image
@@ -49,14 +49,14 @@ class RemovedTopics:
         self._gone: dict[bytes, str] = {}
 
     def replay(self, record: r.RemoveTopicRecord) -> None:
-        """See Run."""
+        """See RecordRun."""
         topic = self.before.topics.get(record.topic_id)
         if topic is None or topic.id in self._gone:
             raise ReplayError(f"there is no topic with id {uuid_text(record.topic_id)}")
         self._gone[topic.id] = topic.name
 
     def applied(self, offset: int, epoch: int) -> Image:
-        """See Run."""
+        """See RecordRun."""
         image, names = self.before, tuple(self._gone.values())
         configured = [(TOPIC, name) for name in names if (TOPIC, name) in image.configs]
         return replace(
@@ -77,7 +77,7 @@ class AddedAcls:
         self._new: dict[bytes, Acl] = {}
 
     def replay(self, record: r.AccessControlEntryRecord) -> None:
-        """See Run; an entry may be added twice."""
+        """See RecordRun; an entry may be added twice."""
         acl = acls.of_record(record)
         known = self._new.get(record.id) or self.before.acls.get(record.id)
         if known is not None and known != acl:
@@ -85,7 +85,7 @@ class AddedAcls:
         self._new[record.id] = acl
 
     def applied(self, offset: int, epoch: int) -> Image:
-        """See Run."""
+        """See RecordRun."""
         image = self.before
         groups: dict[Resource, dict[bytes, Acl]] = {}
         for acl_id, acl in self._new.items():
@@ -109,14 +109,14 @@ class RemovedAcls:
         self._gone: dict[bytes, Acl] = {}
 
     def replay(self, record: r.RemoveAccessControlEntryRecord) -> None:
-        """See Run."""
+        """See RecordRun."""
         acl = self.before.acls.get(record.id)
         if acl is None or record.id in self._gone:
             raise ReplayError(f"there is no ACL {uuid_text(record.id)}")
         self._gone[record.id] = acl
 
     def applied(self, offset: int, epoch: int) -> Image:
-        """See Run."""
+        """See RecordRun."""
         image = self.before
         groups: dict[Resource, list[bytes]] = {}
         for acl_id, acl in self._gone.items():
@@ -134,7 +134,7 @@ class RemovedAcls:
         )
 
 
-RUNS: Final[Mapping[type, type[Run]]] = MappingProxyType(
+RUNS: Final[Mapping[type, type[RecordRun]]] = MappingProxyType(
     {
         r.RemoveTopicRecord: RemovedTopics,
         r.AccessControlEntryRecord: AddedAcls,

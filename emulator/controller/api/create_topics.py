@@ -69,7 +69,7 @@ def create_topics(image: Image, request: m.CreateTopicsRequest, ctx: Context) ->
     times = Counter(topic.name for topic in request.topics)
     answers: list[Answer] = []
     records: list[Record] = []
-    shared = _Shared(image, ctx)
+    creation = _Creation(image, ctx)
     any_topic = ctx.allowed(image, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
     for wanted in request.topics:
         if times[wanted.name] > 1:
@@ -78,7 +78,7 @@ def create_topics(image: Image, request: m.CreateTopicsRequest, ctx: Context) ->
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             answers.append(_error(wanted.name, ApiError(code, "Authorization failed.")))
             continue
-        created = _create(shared, wanted)
+        created = _create(creation, wanted)
         if isinstance(created, ApiError):
             answers.append(_error(wanted.name, created))
         else:
@@ -105,7 +105,7 @@ def _count(wanted: Wanted, ctx: Context) -> int:
     return max(wanted.num_partitions, 0)
 
 
-class _Shared:
+class _Creation:
     """What the topics of one request have in common, found once."""
 
     def __init__(self, image: Image, ctx: Context) -> None:
@@ -126,9 +126,9 @@ class _Shared:
         return self._brokers
 
 
-def _create(shared: _Shared, wanted: Wanted) -> tuple[Answer, list[Record]] | ApiError:
-    image, ctx = shared.image, shared.ctx
-    error = _check_name(image, wanted.name, ctx, shared.names)
+def _create(creation: _Creation, wanted: Wanted) -> tuple[Answer, list[Record]] | ApiError:
+    image, ctx = creation.image, creation.ctx
+    error = _check_name(image, wanted.name, ctx, creation.names)
     if error is not None:
         return error
     configs = {config.name: config.value for config in wanted.configs}
@@ -146,9 +146,9 @@ def _create(shared: _Shared, wanted: Wanted) -> tuple[Answer, list[Record]] | Ap
     while topic_id in image.topics:
         topic_id = ctx.random_uuid()
     partitions = (
-        _manual(shared.partitions, wanted, topic_id)
+        _manual(creation.partitions, wanted, topic_id)
         if wanted.assignments
-        else _automatic(shared, wanted, topic_id)
+        else _automatic(creation, wanted, topic_id)
     )
     if isinstance(partitions, ApiError):
         return partitions
@@ -165,8 +165,8 @@ def _create(shared: _Shared, wanted: Wanted) -> tuple[Answer, list[Record]] | Ap
     error = ctx.mutation_quota.take(len(partitions), strict=ctx.api_version >= STRICT_SINCE)
     if error is not None:
         return error
-    shared.names[collision_key(wanted.name)] = wanted.name
-    return _answer(shared, topic, values, partitions), records
+    creation.names[collision_key(wanted.name)] = wanted.name
+    return _answer(creation, topic, values, partitions), records
 
 
 def _check_name(
@@ -219,9 +219,9 @@ def _manual(
 
 
 def _automatic(
-    shared: _Shared, wanted: Wanted, topic_id: bytes
+    creation: _Creation, wanted: Wanted, topic_id: bytes
 ) -> list[r.PartitionRecord] | ApiError:
-    ctx, new = shared.ctx, shared.partitions
+    ctx, new = creation.ctx, creation.partitions
     if wanted.replication_factor < FROM_CONTROLLER or wanted.replication_factor == 0:
         return ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -237,7 +237,7 @@ def _automatic(
     factor = ctx.config.default_replication_factor if factor == FROM_CONTROLLER else factor
     failed = f"Unable to replicate the partition {factor} time(s): "
     try:
-        placed = place(shared.brokers, count, factor, ctx.rng)
+        placed = place(creation.brokers, count, factor, ctx.rng)
     except PlacementError as refusal:
         return ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, f"{failed}{refusal}")
     partitions = []
@@ -251,12 +251,12 @@ def _automatic(
 
 
 def _answer(
-    shared: _Shared,
+    creation: _Creation,
     topic: r.TopicRecord,
     configs: Mapping[str, str],
     partitions: list[r.PartitionRecord],
 ) -> Answer:
-    image, ctx = shared.image, shared.ctx
+    image, ctx = creation.image, creation.ctx
     if not ctx.allowed(image, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name):
         # The topic is created, but its configs and its size are not shown.
         return Answer(
@@ -275,7 +275,7 @@ def _answer(
         configs=(
             [_entry(one) for one in effective_topic_configs(image, ctx.config, configs)]
             if configs
-            else shared.configs
+            else creation.configs
         ),
     )
 
