@@ -3,9 +3,10 @@
 A server closes the connection, without an answer, when a request is longer than its
 ``jute.maxbuffer``, which it tells nobody. So the limit begins at :data:`BEGIN_BYTES`, half of
 ZooKeeper's default. Two connections in a row that the server closes with a large request unanswered
-halve it: one may have another cause. After that one is enough, until a request of half the limit is
-answered. An answer to a request about as large as the suspected one ends the suspicion. A longer
-request that is answered raises the limit. It holds for all sessions of a process.
+halve it: one may have another cause; four if such a request was answered before. After that one is
+enough, until a request of half the limit is answered. An answer to a request about as large as the
+suspected one ends the suspicion. A longer request that is answered raises the limit. It holds for
+all sessions of a process.
 
 The cause may be another one after all: a ZooKeeper whose disk is full ends at every write. So after
 :data:`PATIENCE` answers to requests of the order of the limit it is doubled; each time that this
@@ -25,6 +26,10 @@ from typing import Final
 BEGIN_BYTES: Final = 512 * 1024
 BYTES_MIN: Final = 1_024
 """Nothing is concluded from shorter requests, and the limit never falls below it."""
+BREAKS: Final = 2
+"""Connections in a row that must end with a large request before that is its fault."""
+BREAKS_IF_PROVEN: Final = 4
+"""The same for a size that was answered before: connections may end at random."""
 PATIENCE: Final = 1_000
 PATIENCE_MAX: Final = 1_000_000
 
@@ -37,9 +42,13 @@ class FrameLimit:
         self.answer_bytes = BEGIN_BYTES
         self.halved_count = 0
         self._suspect = 0
-        """Length of a request from which on one more closed connection is enough to conclude; an
-        answer to such a request clears it. 0: two are needed.
+        """Length of the last request that was lost with its connection; an answer to one about as
+        large clears it. 0: none is suspected.
         """
+        self._breaks = 0
+        """Connections in a row that ended with such a request."""
+        self._proven = 0
+        """Length of the longest request that was answered."""
         self._refused: int | None = None
         """Length of the shortest request that is known to be too large."""
         self._patience = PATIENCE
@@ -49,6 +58,7 @@ class FrameLimit:
 
     def answered(self, size: int) -> None:
         """A request of ``size`` bytes was answered."""
+        self._proven = max(self._proven, size)
         if self._as_large_as_suspect(size):
             self._suspect = 0
         if self._refused is not None and size >= self._refused:
@@ -75,12 +85,16 @@ class FrameLimit:
         if size < BYTES_MIN:
             return
         again = self._suspect and self._as_large_as_suspect(size)
-        if not again and not self.refuses(size):
+        self._breaks = self._breaks + 1 if again else 1
+        needed = BREAKS if size > self._proven else BREAKS_IF_PROVEN
+        if self._breaks < needed and not self.refuses(size):
             self._suspect = size
             return
         self._refused = size if self._refused is None else min(self._refused, size)
         self.bytes = max(BYTES_MIN, min(self.bytes, size) // 2)
-        self._suspect = self.bytes // 2
+        # From here on one is enough, until a request of half the limit is answered.
+        self._suspect, self._breaks = self.bytes // 2, BREAKS - 1
+        self._proven = min(self._proven, self.bytes)
         if reads:
             self.answer_bytes = max(BYTES_MIN, self.answer_bytes // 2)
         self.halved_count += 1

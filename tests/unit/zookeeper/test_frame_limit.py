@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -72,6 +74,29 @@ def test_a_server_that_ends_at_random_for_months_does_not_lower_it_for_good() ->
         for _each in range(10 * PATIENCE):
             limit.answered(limit.bytes)
         assert limit.bytes == limit.answer_bytes == BEGIN_BYTES
+
+
+def test_connections_that_end_at_random_say_nothing_of_sizes_that_were_answered() -> None:
+    """It fell to 1 KiB in one step: two small requests in a row were lost, one of 20 kB before."""
+    limit, rng = FrameLimit(), Random(5)
+    limit.answered(20_000)
+    for _ in range(3_000):
+        size = rng.choice((1_500, 4_000, 15_000))
+        if rng.random() < 0.05:
+            limit.broken(size, reads=True)
+        else:
+            limit.answered(size)
+    assert (limit.bytes, limit.halved_count) == (BEGIN_BYTES, 0)
+
+
+def test_a_server_that_takes_less_than_before_is_noticed_all_the_same() -> None:
+    limit = FrameLimit()
+    assert tried(limit, 1_000_000, 300_000)
+    broken = 0
+    while not tried(limit, 50_000, min(limit.bytes, 300_000)):
+        broken += 1
+    assert broken <= 4 + 3 + 3
+    assert limit.bytes <= 50_000
 
 
 def test_an_answer_to_a_request_about_as_large_ends_the_suspicion() -> None:
