@@ -119,18 +119,19 @@ def test_no_answer_to_a_read_of_the_tree_is_much_larger_than_its_limit() -> None
     world.advance(5_000)
     largest: list[int] = []
     submit, take = world.zk.submit, world.zk.take_results
-    reads: dict[int, MultiRead] = {}
+    reads: dict[int, tuple[object, MultiRead]] = {}
+    """By the identity of the tag, which is kept: that of one that is gone may be given again."""
 
     def submitted(tag: object, request: object, now_ms: int) -> object:
         if isinstance(request, MultiRead):
-            reads[id(tag)] = request
+            reads[id(tag)] = tag, request
         return submit(tag, request, now_ms)  # type: ignore[arg-type]
 
     def taken() -> object:
         outcomes = take()
         for outcome in outcomes:
-            request = reads.get(id(outcome.tag))
-            if request is not None and len(request.reads) > 1:
+            found = reads.get(id(outcome.tag))
+            if found is not None and len(found[1].reads) > 1:
                 largest.append(size_of(outcome.value))  # type: ignore[union-attr]
         return outcomes
 
