@@ -16,6 +16,8 @@ from wire.record_serde import encode_record
 BATCH_RECORDS_MAX: Final = 10_000
 TOO_MANY_PARTITIONS: Final = "Excessively large number of partitions per request."
 """Checked before any replica is placed: more partitions than one batch can hold."""
+TOO_LARGE: Final = "Unable to perform excessively large batch operation."
+"""Text of POLICY_VIOLATION for more records than one batch can hold."""
 BATCH_BYTES_MAX: Final = 8 * 1024 * 1024 - 1024
 """Kafka reads batches of at most 8 MiB; this leaves room for the batch header."""
 RECORD_OVERHEAD_BYTES: Final = 24

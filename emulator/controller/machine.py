@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from emulator.controller import access, promises
 from emulator.controller.activation import activation, registration
 from emulator.controller.answers import Answers, EncodedReply
-from emulator.controller.batches import BatchTooLargeError
+from emulator.controller.batches import TOO_LARGE, BatchTooLargeError
 from emulator.controller.context import Call, Context, ControllerConfig
 from emulator.controller.gate import NO_OTHERS, Gate, OtherLimits
 from emulator.controller.heartbeats import Heartbeats
@@ -364,8 +364,7 @@ class Controller:
                     result.records, now_ms, atomic=result.atomic, call=call
                 )
             except BatchTooLargeError:
-                text = "Unable to perform excessively large batch operation."
-                self._refuse(call, ErrorCode.POLICY_VIOLATION, text)
+                self._refuse(call, ErrorCode.POLICY_VIOLATION, TOO_LARGE)
                 return
             self.gate.passed(len(result.records), self._journal.appended_bytes - before)
         else:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from emulator.controller.batches import BATCH_RECORDS_MAX, TOO_LARGE
 from emulator.controller.context import CLUSTER_NAME, Context
 from emulator.controller.registry import handles
 from emulator.controller.result import Record, Result, shortened
@@ -76,6 +77,8 @@ def create_acls(image: Image, request: m.CreateAclsRequest, ctx: Context) -> Res
             continue
         answers.append(Answer())
         added[acl] = record
+        if len(added) > BATCH_RECORDS_MAX:
+            return Result(refused(request, ErrorCode.POLICY_VIOLATION, TOO_LARGE))
     return Result(Response(results=answers), tuple(added.values()))
 
 

@@ -2,8 +2,9 @@
 
 Kafka: ControllerApis.createTopics, ReplicationControlManager.createTopics (3.9); KIP-599 (v6).
 
-POLICY_VIOLATION for more than 10,000 partitions in all. Per topic, in order: INVALID_REQUEST for a
-name given twice (none of its entries is used, answered last) and for the metadata topic;
+POLICY_VIOLATION for more than 10,000 partitions in all, or as many records. Per topic, in order:
+INVALID_REQUEST for a name given twice (none of its entries is used, answered last) and for the
+metadata topic;
 TOPIC_AUTHORIZATION_FAILED without CREATE on CLUSTER or the topic; INVALID_TOPIC_EXCEPTION;
 TOPIC_ALREADY_EXISTS; INVALID_CONFIG; INVALID_REQUEST, INVALID_REPLICA_ASSIGNMENT for a manual
 assignment; INVALID_REPLICATION_FACTOR, INVALID_PARTITIONS otherwise; POLICY_VIOLATION if the topic
@@ -18,7 +19,7 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
 
-from emulator.controller.batches import BATCH_RECORDS_MAX, TOO_MANY_PARTITIONS
+from emulator.controller.batches import BATCH_RECORDS_MAX, TOO_LARGE, TOO_MANY_PARTITIONS
 from emulator.controller.config_defs import (
     Effective,
     TopicConfigSources,
@@ -85,6 +86,8 @@ def create_topics(image: Image, request: m.CreateTopicsRequest, ctx: Context) ->
             answer, its_records = created
             answers.append(answer)
             records.extend(its_records)
+            if len(records) > BATCH_RECORDS_MAX and not request.validate_only:
+                return Result(refused(request, ErrorCode.POLICY_VIOLATION, TOO_LARGE))
     duplicate = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     answers.extend(_error(name, duplicate) for name, count in times.items() if count > 1)
     response = Response(topics=answers, throttle_time_ms=ctx.mutation_quota.throttle_ms)

@@ -14,7 +14,7 @@ from typing import Final
 
 from emulator.controller.acl_filter import AclFilter
 from emulator.controller.acl_index import AclIndex
-from emulator.controller.batches import BATCH_RECORDS_MAX
+from emulator.controller.batches import BATCH_RECORDS_MAX, TOO_LARGE
 from emulator.controller.context import Context
 from emulator.controller.registry import handles
 from emulator.controller.result import Record, Result, shortened
@@ -24,7 +24,6 @@ from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
 
-TOO_LARGE: Final = "Unable to perform excessively large batch operation."
 FILTERS_ALONE_MAX: Final = 4
 """Filters that are compared with the entries one by one; an index costs about as much."""
 Response = m.DeleteAclsResponse

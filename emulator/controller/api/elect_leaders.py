@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from emulator.controller.batches import BATCH_RECORDS_MAX
+from emulator.controller.batches import BATCH_RECORDS_MAX, TOO_LARGE
 from emulator.controller.broker_changes import partition_change
 from emulator.controller.context import Context
 from emulator.controller.leader_election import Election
@@ -96,8 +96,7 @@ def elect_leaders(image: Image, request: m.ElectLeadersRequest, ctx: Context) ->
                     Answer(partition_id=index, error_code=found.code, error_message=found.message)
                 )
             if len(records) > BATCH_RECORDS_MAX:
-                text = "Unable to perform excessively large batch operation."
-                return Result(refused(request, ErrorCode.POLICY_VIOLATION, text))
+                return Result(refused(request, ErrorCode.POLICY_VIOLATION, TOO_LARGE))
         response.replica_election_results.append(TopicAnswer(topic=name, partition_result=answers))
     return Result(response, tuple(records), atomic=False)
 

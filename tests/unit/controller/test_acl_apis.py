@@ -208,6 +208,7 @@ def test_more_than_fits_one_batch_is_refused_whole() -> None:
     many = [creation("allow READ TOPIC:t User:a", principal=f"User:{n}") for n in range(10_001)]
     results = world.ask(m.CreateAclsRequest(creations=many)).results
     assert {one.error_code for one in results} == {ErrorCode.POLICY_VIOLATION}
+    assert len(results) == len(many)
     assert held(world) == set()
 
 

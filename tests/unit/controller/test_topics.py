@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from emulator.controller.context import Context
 from tests.unit.controller.world import (
     broker,
     create,
@@ -324,3 +325,26 @@ def test_growth_validate_only_and_duplicates() -> None:
     result = handle(IMAGE, twice)
     assert [(one.name, one.error_code) for one in result.response.results] == [("t", 42)]
     assert result.records == ()
+
+
+def test_more_records_than_one_batch_holds_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of them are: a topic of one partition is two records."""
+    drawn: list[int] = []
+    real = Context.random_uuid
+
+    def counted(ctx: Context) -> bytes:
+        drawn.append(1)
+        return real(ctx)
+
+    monkeypatch.setattr(Context, "random_uuid", counted)
+    kinds = m.CreateTopicsRequest
+    topics = [
+        kinds.CreatableTopic(name=f"t{n}", num_partitions=1, replication_factor=1)
+        for n in range(9_000)
+    ]
+    result = handle(image_of(broker(0)), kinds(topics=topics))
+    assert {one.error_code for one in result.response.topics} == {ErrorCode.POLICY_VIOLATION}
+    assert (len(result.response.topics), len(drawn)) == (9_000, 5_001)
+    assert not result.records
+    checked = handle(image_of(broker(0)), kinds(topics=topics, validate_only=True))
+    assert {one.error_code for one in checked.response.topics} == {ErrorCode.NONE}
