@@ -17,7 +17,8 @@ from emulator.simulation.scheduler import MS, Scheduler
 
 What: TypeAlias = Literal["lost", "refused", "repeated"]
 """Lost: bytes, pages, events or effects that never came to be. Refused: an error of ZooKeeper or of
-the disk. Repeated: a write or a control request that had been received already came again."""
+the disk, or damage with which a process does not begin. Repeated: a write or a control request that
+had been received already came again."""
 Where: TypeAlias = Literal["process", "zookeeper", "broker", "disk"]
 """Inside the controller's process, on the way to ZooKeeper or a broker and there, on the disk."""
 
@@ -44,6 +45,8 @@ REACH: Final[Mapping[str, frozenset[tuple[str, str]]]] = {
     "controller-cloned": _RIVALLED,
     "disk-slow": _ENDED,
     "disk-error": _DISK,
+    "disk-forgets": _DISK,
+    "disk-rots": _DISK,
     "disk-full": _DISK,
     "disk-reorders": _ENDED,
     "disk-restored": _RIVALLED,

@@ -13,7 +13,10 @@ unlinked before it do. Making a new file or replacing one syncs the folder, so n
 before that comes back.
 
 A sync that fails reports it once: the pages that were not written count as clean afterwards, a
-later sync succeeds without them, and they are gone with the machine (fsync(2) on ext4 and xfs).
+later sync succeeds without them, and they are gone with the machine, or earlier, when the cache
+drops them as it may drop any clean page (fsync(2) on ext4 and xfs).
+
+What is on the medium may be damaged (``flip``): a later read gets other bytes than were synced.
 """
 
 from __future__ import annotations
@@ -43,12 +46,14 @@ class DiskFaults:
         errors: chance of EIO, by operation.
         reordered: chance that a machine going down keeps any subset of unsynced pages.
         leftover: chance that a failed replace leaves half of its temporary file behind.
+        dropped: chance that a failed sync is followed by a cache without the pages it gave up.
     """
 
     seed: int
     errors: Mapping[Operation, float] = field(default_factory=dict)
     reordered: float = 0.0
     leftover: float = 0.5
+    dropped: float = 0.0
     _streams: dict[str, Random] = field(default_factory=dict, init=False)
 
     def stream(self, name: str) -> Random:
@@ -84,6 +89,13 @@ class _DiskFile:
             begin, end = page * PAGE, min((page + 1) * PAGE, size)
             if begin < end:
                 self.medium[begin:end] = self.data[begin:end]
+
+    def read_again(self, pages: set[int]) -> None:
+        """The cache has dropped those pages; what is on the medium is read in their place."""
+        for page in pages:
+            begin, end = page * PAGE, min((page + 1) * PAGE, len(self.data))
+            held = bytes(self.medium[begin:end])
+            self.data[begin:end] = held + bytes(end - begin - len(held))
 
     def cleaned(self, size: int) -> set[int]:
         """The dirty pages a sync of ``size`` bytes covers; those it covers whole are clean now."""
@@ -143,6 +155,16 @@ class SimulatedDisk:
         """Let one operation fail with an error number, after so many that succeed."""
         self._planned[operation] = (after, number)
 
+    def will_fail(self, operation: Operation) -> bool:
+        """Whether a failure that was asked for is still to come."""
+        return operation in self._planned
+
+    def flip(self, path: str, at: int, bit: int) -> None:
+        """Damage one bit of a file, in the cache and on the medium; a second time mends it."""
+        file = self._files[path]
+        for content in (file.data, file.medium):
+            content[at] ^= 1 << bit
+
     def size(self, path: str) -> int:
         """Bytes in a file, durable or not; what a sync issued now will cover."""
         return len(self._files[path].data) if path in self._files else 0
@@ -180,7 +202,10 @@ class SimulatedDisk:
             return
         draw = self._stream("sync pages")
         reached = draw.choice((size, min(size, len(file.medium))))
-        file.write({page for page in sorted(pages) if draw.random() < 0.5}, reached)
+        written = {page for page in sorted(pages) if draw.random() < 0.5}
+        file.write(written, reached)
+        if self.faults is not None and self.faults.happens("dropped", self.faults.dropped):
+            file.read_again(pages - file.dirty - written)
         raise _error(number, path)
 
     def replace(self, effect: ReplaceFile) -> None:

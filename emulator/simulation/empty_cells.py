@@ -53,7 +53,7 @@ _AT_BROKERS: Final = (
     "broker-shutdown",
     "broker-leaves",
 )
-_AT_DISK: Final = ("disk-error", "disk-full")
+_AT_DISK: Final = ("disk-error", "disk-forgets", "disk-full")
 REASONS: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
     {
         **NOT_AIMED,

@@ -126,7 +126,7 @@ class Ledger:
             if base is None:
                 continue
             at = 0
-            for batch, size in _batches(files[path]):
+            for batch, size in sound_batches(files[path]):
                 at += size
                 if batch.base_offset <= held:
                     held = max(held, batch.last_offset + 1)
@@ -146,7 +146,7 @@ class Ledger:
         data = self._parts.pop(base, b"") + data
         at = self._sizes.get(base, 0)
         batches = []
-        for batch, size in _batches(data):
+        for batch, size in sound_batches(data):
             batches.append(batch)
             at += size
             data = data[size:]
@@ -259,12 +259,12 @@ def end_of_log(files: Mapping[str, bytes]) -> int:
         batch.last_offset + 1
         for path, data in files.items()
         if layout.segment_base(path) is not None
-        for batch, _ in _batches(data)
+        for batch, _ in sound_batches(data)
     ]
     return max(ends, default=0)
 
 
-def _batches(data: bytes) -> Iterator[tuple[Batch, int]]:
+def sound_batches(data: bytes) -> Iterator[tuple[Batch, int]]:
     """Batches with their sizes from the beginning of some bytes, as far as they are sound."""
     at = 0
     try:

@@ -39,6 +39,8 @@ SYNCS_US: Final = ((200, 4 * MS), (200, 4 * MS), (5 * MS, 60 * MS), (50 * MS, 80
 AFTER_MS: Final = (0, 0, 0, 1, 5, 20, 60, 200)
 ROLLS: Final = (0, 0, 0, 0, 0, 1, 3, 9)
 REFUSALS: Final = (0.0, 0.0, 0.0, 0.0, 0.0, 0.1)
+LATER: Final = ("disk-forgets", "disk-rots")
+"""Drawn from a stream of their own, so that a seed still has the other faults that it had."""
 STATES: Final = (
     "WAIT_FOR_BROKERS",
     "BECOME_CONTROLLER",
@@ -53,15 +55,18 @@ def swarm(seed: int) -> Scenario:
     """Draw everything there is to draw."""
     rng = Random(f"swarm {seed}")
     share = rng.choice((0.04, 0.08, 0.15))
-    kinds = [name for name in RECIPES if rng.random() < share] or [rng.choice(list(RECIPES))]
+    drawn = [name for name in RECIPES if name not in LATER]
+    kinds = [name for name in drawn if rng.random() < share] or [rng.choice(drawn)]
     names = [name for name in kinds for _ in range(rng.choice((1, 1, 1, 2)))]
-    faults = tuple(f"{name}{_state(rng)}/{index}" for index, name in enumerate(names))
+    faults = [f"{name}{_state(rng)}/{index}" for index, name in enumerate(names)]
+    later = Random(f"swarm later {seed}")
+    faults += [f"{name}{_state(later)}/{name[5:]}" for name in LATER if later.random() < share]
 
     def pace(chance: float, *every_ms: int) -> int:
         return rng.choice(every_ms) if rng.random() < chance else 0
 
     return Scenario(
-        faults=faults,
+        faults=tuple(faults),
         brokers=rng.choice((1, 2, 3, 3, 4, 5)),
         topics=rng.choice((0, 1, 2, 3, 5, 9)),
         partitions_max=rng.choice((1, 4, 4, 12, 40)),

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from emulator.metadata.metadata_version import Feature, MetadataVersion
 from emulator.net.control import ControlRequest
+from emulator.raft.errors import RecoveryError
 from emulator.seam import Effect
 from emulator.simulation import settings, tree_check, zookeeper_mode
 from emulator.simulation.aftermath import Aftermath
@@ -204,7 +205,22 @@ class World:
         host.lives += 1
         host.may_halt = ""
         host.ledger.begins(host.disk.files)
-        process = Process(
+        process = host.process = self._life(host)
+        self.scheduler.tell(process.name, f"log ends at {process.node.raft.log_end_offset}")
+        process.start()
+        return process
+
+    def refusal(self, host: Host) -> str:
+        """Why no process begins on the files of a host; "" if one would."""
+        try:
+            self._life(host)
+        except RecoveryError as error:
+            return str(error)
+        return ""
+
+    def _life(self, host: Host) -> Process:
+        """A process that has read its files, and done nothing yet."""
+        return Process(
             f"{host.name}#{host.lives}",
             self._config,
             settings.identity(),
@@ -220,10 +236,6 @@ class World:
             listens=host.listens,
             faults=self._refusals,
         )
-        host.process = process
-        self.scheduler.tell(process.name, f"log ends at {process.node.raft.log_end_offset}")
-        process.start()
-        return process
 
     def copy(self, host: Host) -> Copy:
         """The folder of a host as a copy finds it: what is written, synced or not."""

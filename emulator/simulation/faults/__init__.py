@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from emulator.simulation.faults import brokers, controllers, network, zookeeper
+from emulator.simulation.faults import brokers, controllers, disks, network, zookeeper
 from emulator.simulation.faults.strike import Recipe
 
 RECIPES: Final[dict[str, Recipe]] = {
@@ -18,10 +18,12 @@ RECIPES: Final[dict[str, Recipe]] = {
     "controller-shutdown": controllers.controller_shutdown,
     "controller-pause": controllers.controller_pause,
     "controller-cloned": controllers.controller_cloned,
-    "disk-slow": controllers.disk_slow,
-    "disk-error": controllers.disk_error,
-    "disk-full": controllers.disk_full,
-    "disk-reorders": controllers.disk_reorders,
+    "disk-slow": disks.disk_slow,
+    "disk-error": disks.disk_error,
+    "disk-forgets": disks.disk_forgets,
+    "disk-rots": disks.disk_rots,
+    "disk-full": disks.disk_full,
+    "disk-reorders": disks.disk_reorders,
     "disk-restored": controllers.disk_restored,
     "lost-reply": zookeeper.lost_reply,
     "lost-replies": zookeeper.lost_replies,

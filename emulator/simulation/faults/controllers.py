@@ -1,11 +1,9 @@
-"""Faults of controllers and their disks."""
+"""Faults of controllers and of copies of their folders."""
 
 from __future__ import annotations
 
-from emulator.simulation.disk import DiskFaults, Operation
 from emulator.simulation.faults.strike import Strike
 from emulator.simulation.host import Copy
-from emulator.simulation.scheduler import MS
 
 
 def controller_crash(strike: Strike) -> None:
@@ -47,54 +45,9 @@ def controller_pause(strike: Strike) -> None:
     )
 
 
-def disk_slow(strike: Strike) -> None:
-    """Every sync takes long, for a while."""
-    world, process = strike.world, strike.world.process
-    usual = world.scenario.sync_us
-    process.sync_us = strike.rng.choice(((20 * MS, 80 * MS), (200 * MS, 900 * MS)))
-    strike.tell(f"syncs take {process.sync_us[0] // MS} to {process.sync_us[1] // MS} ms")
-
-    def mend() -> None:
-        process.sync_us = usual
-        world.process.sync_us = usual
-
-    strike.after_ms(strike.rng.randint(300, 4_000), mend)
-
-
 def controller_kill(strike: Strike) -> None:
     """SIGKILL of the process alone: the next life reads what was written, synced or not."""
     strike.world.process.kill()
-
-
-def disk_error(strike: Strike) -> None:
-    """EIO of one operation: the process must end, and its next life find all acknowledged."""
-    world, process = strike.world, strike.world.process
-    operation: Operation = strike.rng.choice(("append", "sync", "sync", "replace"))
-    world.main.disk.fail_next(operation, after=strike.rng.randint(0, 3))
-    strike.tell(f"the disk will fail: {operation}")
-    strike.when(lambda: not process.alive, lambda: None, within_ms=5_000)
-
-
-def disk_full(strike: Strike) -> None:
-    """ENOSPC: the process must end; there is space again before or after its next life begins."""
-    world, disk = strike.world, strike.world.main.disk
-    disk.capacity = disk.used + strike.rng.choice((0, 50, 400, 3_000))
-    strike.tell("the disk fills")
-
-    def mend() -> None:
-        world.main.disk.capacity = None
-        disk.capacity = None
-
-    strike.after_ms(strike.rng.choice((300, 2_000, 4_000)), mend)
-
-
-def disk_reorders(strike: Strike) -> None:
-    """The machine goes down with any of the pages written that were not synced."""
-    world = strike.world
-    seed = strike.rng.getrandbits(32)
-    world.main.disk.faults = DiskFaults(seed, reordered=1.0)
-    world.process.crash()
-    world.main.disk.faults = None
 
 
 def disk_restored(strike: Strike) -> None:
