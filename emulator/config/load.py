@@ -155,6 +155,12 @@ _PLAIN: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "trace_run_id": ("kraftbridge.trace.run.id", str),
 }
 """Field of :class:`Config` -> its property and its parser; the default is the field's."""
+_OWN_PREFIX: Final = "kraftbridge."
+_OURS: Final = sorted(
+    key
+    for key in (*(key for key, _ in _PLAIN.values()), *config_zookeeper.KEYS)
+    if key.startswith(_OWN_PREFIX)
+)
 DEFAULTS: Final[Mapping[str, Any]] = {
     one.name: one.default for one in fields(Config) if one.default is not MISSING
 }
@@ -167,7 +173,7 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
         raw: property name -> text, as in ``server.properties`` with ``-X`` overrides applied.
 
     Returns:
-        The configuration and one warning per unknown key.
+        The configuration and one warning per unknown key; one that would be ours is a problem.
 
     Raises:
         ConfigError: with every problem found, not only the first.
@@ -223,9 +229,11 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
         **plain,
     )
     r.problems += _cross_checks(config, r.raw)
+    unknown, misspelt = _unknown(r)
+    r.problems += misspelt
     if r.problems:
-        raise ConfigError(r.problems, _unknown(r))
-    return config, (*_unknown(r), *config_ignored.warnings(raw))
+        raise ConfigError(r.problems, unknown)
+    return config, (*unknown, *config_ignored.warnings(raw))
 
 
 def _check_roles(r: PropertyReader) -> None:
@@ -278,12 +286,19 @@ def _cross_checks(config: Config, raw: Mapping[str, str]) -> list[str]:
     return problems
 
 
-def _unknown(r: PropertyReader) -> tuple[str, ...]:
+def _unknown(r: PropertyReader) -> tuple[tuple[str, ...], list[str]]:
+    """Warnings about keys that Kafka does not know, and problems for unknown ones of ours."""
     prefixes = ("listener.name.", "sasl.", "ssl.", "log4j.", "zookeeper.ssl.")
-    return tuple(
-        f"unknown configuration key {key}"
+    unknown = [
+        key
         for key in sorted(r.raw)
         if key not in r.used
         and key not in KAFKA_CONFIG_NAMES | AUTHORIZER_KEYS | config_zookeeper.KEYS
         and not key.startswith(prefixes)
+    ]
+    # A bound with a letter too few would leave the default bound in force.
+    ours = [key for key in unknown if key.startswith(_OWN_PREFIX)]
+    return (
+        tuple(f"unknown configuration key {key}" for key in unknown if key not in ours),
+        [f"{key}: unknown; a controller has {', '.join(_OURS)}" for key in ours],
     )

@@ -150,6 +150,17 @@ def test_an_unknown_key_warns_by_name_and_a_kafka_key_does_not() -> None:
     assert warnings == ("unknown configuration key no.such.key",)
 
 
+def test_a_misspelt_key_of_ours_is_refused_since_its_default_would_be_in_force() -> None:
+    wrong = "kraftbridge.zk.write.behind.max.recrods"
+    with pytest.raises(config.ConfigError) as error:
+        config.load(GOOD | {wrong: "8", "no.such.key": "1"})
+    (problem,) = error.value.problems
+    assert problem.startswith(f"{wrong}: unknown; a controller has ")
+    assert "kraftbridge.zk.write.behind.max.records" in problem
+    assert "kraftbridge.zookeeper.digest" in problem
+    assert error.value.warnings == ("unknown configuration key no.such.key",)
+
+
 def test_how_leaders_come_back_is_configured_as_in_kafka_but_for_a_setting_nobody_reads() -> None:
     found, warnings = config.load(GOOD)
     assert found.auto_leader_rebalance_enable
