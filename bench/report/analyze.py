@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
 from bench.analysis import job
 from bench.analysis.follow import Follower, Idle, Live, interrupts
@@ -20,7 +20,7 @@ from bench.analysis.session import end, session
 from bench.analysis.sweep import job as sweep_job
 from bench.analysis.sweep.conclusions import LAG_P99_MS, conclude
 from bench.analysis.sweep.rows import ROWS
-from bench.report.findings import Finding, findings
+from bench.report.findings import Finding, findings, lines
 from bench.report.page import page
 from bench.report.sweep import sweep_findings, sweep_page
 
@@ -61,6 +61,9 @@ def analyze(
         TraceUnreadableError: Spark cannot find or read the trace.
     """
     places = [str(traces)] if isinstance(traces, str | Path) else list(traces)
+    if remote is None and (master is None or master.startswith("local")):
+        for place in places:
+            look(place)
     spark = session(master, remote)
     try:
         if is_bench_run(spark, places[0]):
@@ -76,6 +79,26 @@ def analyze(
         raise TraceUnreadableError(str(error).splitlines()[0]) from error
     finally:
         end(spark)
+
+
+def look(place: str) -> None:
+    """See whether a folder of this machine can be analysed, before Java is started for it.
+
+    URIs and patterns are left to Spark.
+
+    Raises:
+        TraceUnreadableError: it is not there, or neither a trace nor a bench run.
+    """
+    if any(mark in place for mark in ":*?[{"):
+        return
+    folder = Path(place)
+    if not folder.exists():
+        raise TraceUnreadableError(f"{place}: there is no such folder")
+    if not (folder / "runs").is_dir() and not (folder / ROWS).exists():
+        raise TraceUnreadableError(
+            f"{place} is no trace (it has no folder runs) and no folder of a bench run "
+            f"(it has no {ROWS})"
+        )
 
 
 def report(spark: SparkSession, trace: str, out: Path) -> Analysis:
@@ -173,11 +196,10 @@ def _records(spark: SparkSession, where: str) -> list[dict[str, Any]]:
 
 def print_summary(analysis: Analysis, console: Console) -> None:
     """Print the findings and where the report is; plain text where the console is no terminal."""
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for finding in analysis.findings:
-        table.add_row(finding.about, finding.says, style="yellow" if finding.warning else None)
-    console.print(table)
-    console.print(f"report  {analysis.html}", soft_wrap=True, highlight=False)
-    console.print(f"parquet {analysis.parquet}", soft_wrap=True, highlight=False)
+    width = console.width if console.is_terminal else None
+    for finding, text in lines(analysis.findings, width):
+        shown = Text(text, "yellow" if finding.warning else "")
+        shown.stylize("bold", 0, len(finding.about))
+        console.print(shown, soft_wrap=True)
+    console.print(f"report  {analysis.html}", soft_wrap=True, highlight=False, markup=False)
+    console.print(f"parquet {analysis.parquet}", soft_wrap=True, highlight=False, markup=False)

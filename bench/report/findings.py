@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -11,6 +12,15 @@ Tables: TypeAlias = Mapping[str, Sequence[Record]]
 
 UNEXPLAINED_LIMIT: Final = 0.01
 """An attribution whose parts miss the whole by more is not shown as one."""
+
+_OF_CONTROLLERS: Final = ("stage_latency", "lag_summary", "coalescing", "blocking")
+"""Tables with a row only where a controller's trace holds a change."""
+
+_NO_CONTROLLER: Final = (
+    "not known: the trace holds no change of a controller; a controller of kraft-bridge writes "
+    "its part with kraftbridge.trace.dir"
+)
+_INDENT: Final = "    "
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +43,35 @@ def findings(tables: Tables) -> list[Finding]:
     ]
 
 
+def lines(found: Iterable[Finding], width: int | None) -> Iterable[tuple[Finding, str]]:
+    """The summary as text: each finding after what it is about, a blank line between none.
+
+    Args:
+        found: the findings, in reading order.
+        width: of the console in characters: longer lines are wrapped and indented; None: each
+            finding is one line, for files and other programs.
+
+    >>> [text for _, text in lines([Finding("runs", "12, all count")], None)]
+    ['runs: 12, all count']
+    """
+    for each in found:
+        text = " ".join(f"{each.about}: {each.says}".split())
+        if width is None:
+            yield each, text
+        else:
+            # A path or a name longer than a line stays whole, so that it can be copied.
+            yield (
+                each,
+                textwrap.fill(
+                    text,
+                    max(width, 2 * len(_INDENT)),
+                    subsequent_indent=_INDENT,
+                    break_long_words=False,
+                    break_on_hyphens=False,
+                ),
+            )
+
+
 def _load(tables: Tables) -> Iterable[Finding]:
     for row in sorted(tables["latency"], key=lambda row: (row["api"], row["seen"])):
         if row["seen"] == "client response":
@@ -52,7 +91,10 @@ def _load(tables: Tables) -> Iterable[Finding]:
 
 
 def _blocking(tables: Tables) -> Iterable[Finding]:
-    if not tables["blocking"]:
+    if not any(tables[name] for name in _OF_CONTROLLERS):
+        # A load or a fleet traces its own requests only: nothing is known of what they waited for.
+        yield Finding("ZooKeeper blocking KRaft", _NO_CONTROLLER, warning=True)
+    elif not tables["blocking"]:
         yield Finding("ZooKeeper blocking KRaft", "never: no operation waited for ZooKeeper")
     for row in tables["blocking"]:
         yield Finding(

@@ -59,7 +59,7 @@ def test_report_of_a_trace(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_a_run_without_rows_still_makes_a_page() -> None:
     html = page({name: [] for name in _EMPTY}, "nowhere")
-    assert "never: no operation waited for ZooKeeper" in html
+    assert "not known: the trace holds no change of a controller" in html
 
 
 def test_an_attribution_off_by_more_than_one_percent_is_refused() -> None:
