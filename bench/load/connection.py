@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -42,6 +43,7 @@ class Connection(asyncio.Protocol):
             greeting=Greeting(_GREETING),
         )
         self.address = address
+        self._name = text_of(address)
         self._loop = asyncio.get_running_loop()
         self._channel: OutboundChannel[asyncio.Future[Any]] = OutboundChannel(
             address, config, itertools.count(1).__next__, correlation_ids
@@ -84,7 +86,7 @@ class Connection(asyncio.Protocol):
         try:
             return self._channel.version_of(request)
         except NoCommonVersionError as error:
-            raise ConnectionError(f"{self.address} speaks no common version: {error}") from error
+            raise ConnectionError(f"{self._name} speaks no common version: {error}") from error
 
     async def call(self, request: Any, version: int | None = None) -> tuple[Any, int]:
         """Send a request and wait for its answer.
@@ -97,7 +99,7 @@ class Connection(asyncio.Protocol):
             TimeoutError: no answer in half a minute; the connection is closed.
         """
         if self.closed:
-            raise ConnectionResetError(f"{self.address} is closed")
+            raise ConnectionResetError(f"{self._name} is closed")
         if version is None:
             version = self.version_of(type(request))
         answered: asyncio.Future[Any] = self._loop.create_future()
@@ -155,10 +157,10 @@ class Connection(asyncio.Protocol):
 
     def _error(self, end: Broken) -> OSError:
         if end.by is EndedBy.TIME:
-            return TimeoutError(f"{self.address}: {end.why}")
+            return TimeoutError(f"{self._name}: {end.why}")
         if end.by is EndedBy.PEER:
-            return ConnectionResetError(f"{self.address} {end.why}")
-        return ConnectionError(f"{self.address}: {end.why}")
+            return ConnectionResetError(f"{self._name} {end.why}")
+        return ConnectionError(f"{self._name}: {end.why}")
 
     def _perform(self) -> None:
         for effect in self._channel.effects(self._now_ms()):
@@ -187,7 +189,7 @@ class Connection(asyncio.Protocol):
             await self._loop.create_connection(lambda: self, host, port)
         except (OSError, UnicodeError, OverflowError) as error:
             # The last one: a port beyond 65535, which a broker may name.
-            self._event(Closed, f"cannot be reached: {error}")
+            self._event(Closed, f"cannot be reached: {_reason(error)}")
 
 
 class Pool:
@@ -257,7 +259,25 @@ class Pool:
             if broker.node_id == answer.controller_id:
                 self._controller = (broker.host, broker.port)
                 return self._controller
-        raise ConnectionError(f"{address} knows no controller yet")
+        raise ConnectionError(f"{text_of(address)} knows no controller yet")
+
+
+def _reason(error: OSError | UnicodeError | OverflowError) -> str:
+    """Why a connection could not be opened; asyncio's text would repeat the address as a pair."""
+    if not isinstance(error, OSError) or error.errno is None:
+        return str(error)
+    # Errors of name resolution have negative numbers, and texts of their own.
+    return os.strerror(error.errno) if error.errno > 0 else error.strerror or str(error)
+
+
+def text_of(address: tuple[str, int]) -> str:
+    """A pair as ``host:port``.
+
+    >>> text_of(("::1", 9092))
+    '[::1]:9092'
+    """
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def address_of(text: str) -> tuple[str, int]:

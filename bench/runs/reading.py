@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -124,8 +124,8 @@ class _Reader:
             self.problems.append(
                 f"its name must be small letters, digits and hyphens, not {name!r}"
             )
-        for key in self._document.keys() - _OF_FILE - _KEYS.keys() - _FLAGS:
-            self._unknown(key, "")
+        for key in sorted(self._document.keys() - _OF_FILE - _KEYS.keys() - _FLAGS):
+            self._unknown(key, "", "keys of a scenario", _OF_FILE | _KEYS.keys() | _FLAGS)
         kind, warm_up = self._kind(), self._warm_up()
         targets = self._targets(kind)
         cases = self._cases(kind)
@@ -148,7 +148,7 @@ class _Reader:
     def _warm_up(self) -> WarmUp:
         table = self._table(self._document.get("warm_up", {}), "warm_up")
         for key in table.keys() - _WARM_UP.keys():
-            self._unknown(key, "warm_up.")
+            self._unknown(key, "warm_up.", "keys of warm_up", _WARM_UP.keys())
         found = {key: table[key] for key in _WARM_UP if key in table}
         good = [self._holds(f"warm_up.{key}", _WARM_UP[key], found[key]) for key in found]
         return WarmUp(**found) if all(good) else WarmUp()
@@ -189,7 +189,8 @@ class _Reader:
             where = f"case {number + 1}"
             table = self._table(given, where)
             for key in table.keys() - _KEYS.keys() - _FLAGS - {"name"}:
-                self._unknown(key, f"{where}, ")
+                known = _KEYS.keys() | _FLAGS | {"name"}
+                self._unknown(key, f"{where}, ", "keys of a case", known)
             if not isinstance(table.get("name", ""), str):
                 self.problems.append(f"{where}, name must be a text, not {_shown(table['name'])}")
                 continue
@@ -212,7 +213,7 @@ class _Reader:
         lists: dict[str, list[Any]] = {}
         for key, values in table.items():
             if key not in _KEYS:
-                self._unknown(key, "sweep.")
+                self._unknown(key, "sweep.", "keys of sweep", _KEYS.keys())
             elif not isinstance(values, list) or not values:
                 self.problems.append(f"sweep.{key} must be a list, not {_shown(values)}")
             else:
@@ -326,9 +327,8 @@ class _Reader:
         self.problems.append(f"{where} must be a table, not {_shown(value)}")
         return {}
 
-    def _unknown(self, key: str, where: str) -> None:
-        known = sorted(_KEYS.keys() | _FLAGS)
-        self.problems.append(f"{where}{key!r} is no key; keys of a case: {', '.join(known)}")
+    def _unknown(self, key: str, where: str, whose: str, known: Iterable[str]) -> None:
+        self.problems.append(f"{where}{key!r} is no key; {whose}: {', '.join(sorted(known))}")
 
 
 def suits(target: str, kind: Kind) -> bool:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 
 import pyarrow.parquet as pq
 import pytest
@@ -94,3 +95,13 @@ def test_changes_that_are_refused_end_with_1(cluster):
     )
     assert said.exit_code == 1
     assert "failed: CreateTopics: INVALID_REPLICATION_FACTOR" in said.output
+
+
+def test_a_broker_that_does_not_answer_is_named_as_it_was_written():
+    with socket.socket() as taken:  # bound and not listening: nobody else gets the port
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        said = load("--bootstrap-server", address, "--rate", 5, "--duration", 1)
+    assert said.exit_code == 2
+    assert f"{address} cannot be reached: Connection refused" in said.output
+    assert "Errno" not in said.output
