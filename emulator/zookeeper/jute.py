@@ -13,6 +13,7 @@ server close the connection without an answer, so the size is checked before any
 from __future__ import annotations
 
 import struct
+from functools import partial
 from typing import cast
 
 from kazoo.protocol import serialization as kazoo
@@ -59,7 +60,9 @@ _pack_int = _INT.pack
 _REQUEST_HEADER = struct.Struct(">iii")
 _REPLY_HEADER = struct.Struct(">iqi")
 _MULTI_HEADER = struct.Struct(">i?i")
+_READ_HEADER = struct.Struct(">i?ii")  # and a length or an error code
 _STAT = struct.Struct(">qqqqiiiqiiq")
+_stat = partial(tuple.__new__, Stat)  # of eleven numbers, which ``Stat._make`` counts again
 _MULTI_END = _MULTI_HEADER.pack(-1, True, -1)
 _HEADER_OF = {
     op: _MULTI_HEADER.pack(op, False, -1)
@@ -276,7 +279,8 @@ def _decode_body(request: ZkRequest, frame: bytes, chroot: str) -> Value | Failu
         case MultiRead():
             return _read_results(request, frame, at)
         case GetData():
-            return _data(frame, at)[0]
+            data, at = _bytes(frame, at)
+            return NodeData(data, _stat(_STAT.unpack_from(frame, at)))
         case GetChildren():
             return _children(frame, at)[0]
         case Create():
@@ -301,11 +305,6 @@ def _bytes(frame: bytes, at: int) -> tuple[bytes | None, int]:
     size = _INT.unpack_from(frame, at)[0]
     at += 4
     return (bytes(frame[at : at + size]), at + size) if size >= 0 else (None, at)
-
-
-def _data(frame: bytes, at: int) -> tuple[NodeData, int]:
-    data, at = _bytes(frame, at)
-    return NodeData(data, Stat._make(_STAT.unpack_from(frame, at))), at + _STAT.size
 
 
 def _children(frame: bytes, at: int) -> tuple[tuple[str, ...], int]:
@@ -379,18 +378,21 @@ def _multi_results(request: Multi, frame: bytes, at: int, chroot: str) -> Value 
 def _read_results(request: MultiRead, frame: bytes, at: int) -> list[ReadValue]:
     values: list[ReadValue] = []
     for _ in request.reads:
-        kind, done, _ = _MULTI_HEADER.unpack_from(frame, at)
-        at += _MULTI_HEADER.size
+        kind, done, _, size = _READ_HEADER.unpack_from(frame, at)
         if done:
             raise IndexError(f"{len(values)} results for {len(request.reads)} reads")
+        at += _MULTI_HEADER.size
         value: ReadValue
-        if kind == OP_ERROR:
-            value = ReadFailed(_INT.unpack_from(frame, at)[0])
-            at += 4
-        elif kind == OP_GET_DATA:
-            value, at = _data(frame, at)
+        if kind == OP_GET_DATA:
+            at += 4 + max(size, 0)
+            data = frame[at - size : at] if size >= 0 else None
+            value = NodeData(data, _stat(_STAT.unpack_from(frame, at)))
+            at += _STAT.size
         elif kind == OP_GET_CHILDREN:
             value, at = _children(frame, at)
+        elif kind == OP_ERROR:
+            value = ReadFailed(size)
+            at += 4
         else:
             raise IndexError(f"result of kind {kind} in a multiRead")
         values.append(value)

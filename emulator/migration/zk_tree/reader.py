@@ -85,6 +85,8 @@ LISTED: Final = (
 WALKED: Final = tuple(root for entity in ENTITIES for root in entity.roots)
 """Paths that are read with everything below them."""
 FOLDERS: Final = tuple(dict.fromkeys(path for entity in ENTITIES for path in entity.folders))
+_WITH_LISTS: Final = frozenset((*TOP_LEVEL, *FOLDERS))
+"""Znodes whose children are listed anyway, or not wanted."""
 
 __all__ = ["TOP_LEVEL", "Tree", "TreeNode", "TreeReader", "TreeTag"]
 
@@ -202,55 +204,52 @@ class TreeReader:
 
     def _take(self, read: ZkRead, value: ReadValue) -> None:
         path = read.path
-        match value:
-            case ReadFailed(code=code):
-                if code != ZkCode.NO_NODE:
-                    self.tree.unreadable[path] = code
-                if _is_folder(path):
-                    self._todo.append(GetData(_topic_of(path)))
-            case NodeData(data=data, stat=stat):
-                self._learn(read, stat.data_length)
-                self.tree.nodes[path] = TreeNode(
-                    data, stat.version, stat.czxid, stat.ephemeral_owner
-                )
-                if stat.children_count and self._is_odd(path, stat.children_count):
-                    self._todo.append(GetChildren(path))
-            case tuple():
-                names = tuple(sorted(value))
-                self._learn(read, sum(map(len, names)) + 4 * len(names))
-                self.tree.lists[path] = names
-                if _is_folder(path):
-                    self._todo.append(GetData(_topic_of(path)))
-                reads = self._next_level(path, names)
-                if len(names) > self._reads_max:
-                    self._later.append(reads)
-                else:
-                    self._todo.extend(reads)
+        if isinstance(value, NodeData):
+            stat = value.stat
+            self._learn(read, stat.data_length)
+            self.tree.nodes[path] = TreeNode(
+                value.data, stat.version, stat.czxid, stat.ephemeral_owner
+            )
+            if stat.children_count and self._is_odd(path, stat.children_count):
+                self._todo.append(GetChildren(path))
+            return
+        folder = _is_folder(path)
+        if folder:
+            self._todo.append(GetData(_topic_of(path)))
+        if isinstance(value, ReadFailed):
+            if value.code != ZkCode.NO_NODE:
+                self.tree.unreadable[path] = value.code
+            return
+        names = tuple(sorted(value))
+        self._learn(read, sum(map(len, names)) + 4 * len(names))
+        self.tree.lists[path] = names
+        reads = self._next_level(path, names, folder=folder)
+        if len(names) > self._reads_max:
+            self._later.append(reads)
+        else:
+            self._todo.extend(reads)
 
     def _is_odd(self, path: str, children_count: int) -> bool:
         """Whether children of a znode whose data was read are wanted."""
-        if path.startswith(self._below):
+        if self._below and path.startswith(self._below):
             return True
-        parts = path.split("/")
-        if path in TOP_LEVEL or path in FOLDERS:
-            return False
         if path.startswith(TOPICS + "/"):
+            parts = path.split("/")
             folder = len(parts) == 4 or parts[4] == "partitions"
             return not folder or (len(parts) == 4 and children_count > 1)
-        return path.startswith(WALKED)
+        return path not in _WITH_LISTS and path.startswith(WALKED)
 
     @staticmethod
-    def _next_level(path: str, names: tuple[str, ...]) -> Iterator[ZkRead]:
-        parts = path.split("/")
-        if path == TOPICS:
-            for name in names:
-                yield GetChildren(f"{TOPICS}/{name}/partitions")
-        elif _is_folder(path):
+    def _next_level(path: str, names: tuple[str, ...], *, folder: bool) -> Iterator[ZkRead]:
+        if folder:
             for name in names:
                 yield GetData(f"{path}/{name}/state")
+        elif path == TOPICS:
+            for name in names:
+                yield GetChildren(f"{TOPICS}/{name}/partitions")
         elif path == "/admin/delete_topics":
             return
-        elif len(parts) == 4 and path.startswith(TOPICS):
+        elif path.startswith(TOPICS) and path.count("/") == 3:
             for name in names:
                 if name != "partitions":
                     yield GetData(f"{path}/{name}")
