@@ -59,7 +59,13 @@ def session(
         return builder.remote(remote).getOrCreate()
     _choose_java()
     logging = resources.files("bench.analysis") / "log4j2.properties"
-    flags = [f"-Dlog4j2.configurationFile=file:{logging}", *QUICK_START]
+    # Spark compiles each query to code of its own: a sweep of runs fills the 48 MiB that the quick
+    # compiler alone has, and from then on all is interpreted.
+    flags = [
+        "-XX:ReservedCodeCacheSize=128m",
+        f"-Dlog4j2.configurationFile=file:{logging}",
+        *QUICK_START,
+    ]
     flags += archive_flags() if java_flags is None else java_flags
     builder = builder.config("spark.driver.extraJavaOptions", " ".join(flags))
     builder = builder.config(map=dict(_QUIET))

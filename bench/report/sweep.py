@@ -134,14 +134,20 @@ def _points(runs: Sequence[Run], value: Callable[[Run], float | None]) -> list[t
     return [(rate, statistics.median(values)) for rate, values in sorted(at.items())]
 
 
+def _bound_name(records: int | None) -> str:
+    if records is None:
+        return "default bounds"
+    return f"bound {records:,} records" if records else "no bound"
+
+
 def _blocking(found: Conclusions) -> Iterable[Block]:
     ours = [sweep for sweep in found.sweeps if sweep.group.target == OURS]
     grouped: dict[tuple[str, str], list[SweepOfRates]] = defaultdict(list)
     for sweep in ours:
         of = sweep.group
-        bound = "no bound" if not of.bound_records else f"bound {of.bound_records:,} records"
         batch = f"{of.partitions_per_topic or 1} partitions a topic"
-        grouped[of.scenario, f"{bound}, {batch}"].append(sweep)
+        grouped[of.scenario, f"{_bound_name(of.bound_records)}, {batch}"].append(sweep)
+    single: list[dict[str, object]] = []
     for (scenario, what), sweeps in sorted(grouped.items()):
         rates = sorted({run.rate for sweep in sweeps for run in sweep.runs if run.rate is not None})
         rows = []
@@ -149,12 +155,25 @@ def _blocking(found: Conclusions) -> Iterable[Block]:
             share = dict(_points(sweep.runs, lambda run: run.blocked_share))
             name = f"{sweep.group.latency_ms:g} ms"
             rows.append((name, [share.get(rate) for rate in rates]))
+        if len(rates) == 1 and len(rows) == 1:
+            [(latency, [share_of_one])] = rows
+            one = {
+                "scenario": scenario,
+                "what": what,
+                "latency": latency,
+                "changes_per_s": rates[0],
+            }
+            single.append(one | {"blocked_share": share_of_one})
+            continue
         yield HeatMap(
             f"Share of the time in which a change waited for ZooKeeper: {scenario}, {what}",
             "ZooKeeper latency, changes/s",
             [f"{rate:,.0f}" for rate in rates],
             rows,
         )
+    if single:
+        yield Note("The same of scenarios with a single rate and latency:")
+        yield from table(single)
     points: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for run in found.runs:
         known = run.utilisation is not None and run.blocked_share is not None

@@ -60,7 +60,7 @@ def _tables(*runs: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     return {**tables, "stalls": []}
 
 
-def _concluded(*runs: dict[str, Any], **options: Any) -> Conclusions:
+def concluded(*runs: dict[str, Any], **options: Any) -> Conclusions:
     return conclude(_tables(*runs), **options)
 
 
@@ -77,21 +77,21 @@ def _concluded(*runs: dict[str, Any], **options: Any) -> Conclusions:
 )
 def test_the_headline_needs_all_of_it(at_300: dict[str, Any], kept: str) -> None:
     rates = [{"rate_per_s": rate} for rate in (100.0, 200.0)]
-    found = _concluded(*rates, {"rate_per_s": 300.0, **at_300})
+    found = concluded(*rates, {"rate_per_s": 300.0, **at_300})
     assert found.headline.endswith(f"kraft-bridge at {kept} at 1 ms of latency.")
 
 
 def test_one_blocked_repeat_of_three_is_something_blocked() -> None:
     runs = [{"rate_per_s": rate, "repeat": n} for rate in (1.0, 2.0) for n in (0, 1, 2)]
     runs[-1] |= {"blocked_operations": 3, "blocked_ms": 1.0}
-    [sweep] = _concluded(*runs).sweeps
+    [sweep] = concluded(*runs).sweeps
     assert sweep.unblocked_rate == 1.0
     assert sweep.knee is not None
     assert sweep.knee.rate == 2.0
 
 
 def test_kafka_stands_beside_the_same_latency() -> None:
-    found = _concluded(
+    found = concluded(
         *(
             {"target": target, "rate_per_s": rate, "latency_ms": latency, "lag_p99_ms": lag}
             for target, rate, latency, lag in (
@@ -112,7 +112,7 @@ def test_kafka_stands_beside_the_same_latency() -> None:
 
 def test_runs_that_differ_in_more_than_their_rate_are_other_sweeps() -> None:
     rates = (1.0, 2.0)
-    found = _concluded(
+    found = concluded(
         *({"rate_per_s": rate} for rate in rates),
         *({"rate_per_s": rate, "frozen_s": 5.0} for rate in rates),
         *({"rate_per_s": rate, "connections": 8, "servers": 3} for rate in rates),
@@ -126,10 +126,10 @@ def test_runs_that_differ_in_more_than_their_rate_are_other_sweeps() -> None:
 
 def test_without_a_sweep_no_number_is_made_up() -> None:
     nothing = "No sweep of rates of kraft-bridge is among these runs."
-    assert _concluded().headline == nothing
-    assert _concluded({}).headline == nothing
+    assert concluded().headline == nothing
+    assert concluded({}).headline == nothing
     assert (
-        _concluded({"target": "kafka"}, {"target": "kafka", "rate_per_s": 9.0}).headline == nothing
+        concluded({"target": "kafka"}, {"target": "kafka", "rate_per_s": 9.0}).headline == nothing
     )
 
 
@@ -144,12 +144,12 @@ def test_growth_is_the_share_of_what_was_committed(step: float, expected: float)
 
 def test_requests_without_an_answer_are_not_achieved() -> None:
     # Of 1,000 that were due only 950 left a row, all of them fine.
-    [run] = _concluded({"intended": 950, "answered": 950}).runs
+    [run] = concluded({"intended": 950, "answered": 950}).runs
     assert (run.intended, run.achieved) == (1000, 0.95)
 
 
 def test_void_runs_and_those_without_load_do_not_count() -> None:
-    found = _concluded({"void": "trees differ"}, {"intended": 0, "answered": 0}, {})
+    found = concluded({"void": "trees differ"}, {"intended": 0, "answered": 0}, {})
     assert [run.counts for run in found.runs] == [False, False, True]
     assert [anomaly.run_id for anomaly in found.anomalies] == ["r0", "r1"]
 
@@ -164,12 +164,12 @@ def test_void_runs_and_those_without_load_do_not_count() -> None:
     ],
 )
 def test_what_makes_a_run_less_believable_is_told(change: dict[str, Any], what: str) -> None:
-    assert [anomaly.what for anomaly in _concluded(change).anomalies] == [what]
-    assert not _concluded({}).anomalies
+    assert [anomaly.what for anomaly in concluded(change).anomalies] == [what]
+    assert not concluded({}).anomalies
 
 
 def test_pairs_tell_what_writing_to_zookeeper_adds() -> None:
-    found = _concluded(
+    found = concluded(
         {"pair": "a", "p99_ms": 7.0},
         {"pair": "a", "p99_ms": 2.0, "target": "no-zookeeper"},
         {"pair": "b", "p99_ms": 10.0},
@@ -182,7 +182,7 @@ def test_pairs_tell_what_writing_to_zookeeper_adds() -> None:
 
 def test_utilisation_is_the_time_all_that_was_committed_would_need() -> None:
     # 8 s for half of the records: twice that for all of them, in 10 s.
-    found = _concluded(
+    found = concluded(
         {"busy_ms": 8000.0, "records": 500, "blocked_ms": 400.0, "blocked_operations": 9}
     )
     [run] = found.runs
