@@ -163,11 +163,11 @@ class AdminLoad:
 
     async def _carry_out(self, change: Change, intended_ns: int) -> None:
         in_doubt = False
-        last = _Attempt(ErrorCode.REQUEST_TIMED_OUT, sent_ns=intended_ns)
+        last: _Attempt | None = None
         while True:
             attempt = await self._attempt_in_time(change, intended_ns)
             if attempt is None:
-                self._note(change, intended_ns, last, done=False)
+                self._give_up(change, intended_ns, last)
                 return
             last, error = attempt, attempt.error
             done = error is ErrorCode.NONE or (in_doubt and error is change.done_already)
@@ -217,9 +217,21 @@ class AdminLoad:
         self._pool.put(connection, usable=made.error not in _ANOTHER_CONTROLLER)
         return made
 
+    def _give_up(self, change: Change, intended_ns: int, last: _Attempt | None) -> None:
+        """No connection was free in time; ``last`` None: the change was never sent."""
+        if last is None:
+            self._changes.withdraw(change)
+            last = _Attempt(ErrorCode.REQUEST_TIMED_OUT, sent_ns=intended_ns)
+        else:
+            self._changes.settle(change, done=False)
+        self._enter(change, intended_ns, last, done=False)
+
     def _note(self, change: Change, intended_ns: int, last: _Attempt, *, done: bool) -> None:
         """Enter how a change ended: in the book, and as one row however many attempts it took."""
         self._changes.settle(change, done=done)
+        self._enter(change, intended_ns, last, done=done)
+
+    def _enter(self, change: Change, intended_ns: int, last: _Attempt, *, done: bool) -> None:
         if done:
             self._result.done[change.api] += 1
         else:

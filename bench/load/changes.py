@@ -102,6 +102,10 @@ class Changes:
         else:
             self.topics[change.topic] = change.after
 
+    def withdraw(self, change: Change) -> None:
+        """Take back a change that was never sent: its topic is as it was."""
+        self._busy.discard(change.topic)
+
     def _create(self) -> Change:
         self._made += 1
         name = f"{self._prefix}-{self._made}"

@@ -187,6 +187,7 @@ async def test_changes_that_get_no_connection_in_time_are_given_up_unsent() -> N
     assert found.done.total() + found.failed.total() == 100 == len(rows)
     assert found.done.total() <= len(broker.headers) < 20
     assert {error for _, error in found.failed} == {"REQUEST_TIMED_OUT"}
+    assert not found.doubtful, "what was never sent was not done"
     assert all(row.sent_ns <= row.answered_ns for row in rows if isinstance(row, RequestRow))
 
 
