@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from bench.report.sweep import sweep_page
 from tests.unit.analysis.test_conclusions import concluded
 
 
-def _page(*runs: dict[str, object]) -> str:
+def _page(*runs: dict[str, Any]) -> str:
     return sweep_page(concluded(*runs), [], "kraft-bridge analyze x", "x")
 
 
