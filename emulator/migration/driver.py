@@ -258,10 +258,11 @@ class MigrationDriver:
     def _new_task(self) -> Task | None:
         zk, log, classes = self._zk, self._log, self._entities
         who = self._settings.claimer(self._epoch)
-        attempt = Attempt(self._controller.stable, log, who, classes)
+        cluster_id = self._settings.cluster_id
+        attempt = Attempt(self._controller.stable, log, who, classes, cluster_id)
         match self.state:
             case State.UNINITIALIZED:
-                return RecoverTask(zk, self._settings.cluster_id)
+                return RecoverTask(zk, cluster_id)
             case State.WAIT_FOR_BROKERS:
                 return CheckTask(zk, attempt)
             case State.BECOME_CONTROLLER if self.write_behind.mode is Mode.STOPPED:

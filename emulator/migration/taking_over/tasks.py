@@ -153,6 +153,7 @@ class Attempt(msgspec.Struct, frozen=True):
     log: LogView
     who: Claimer
     entities: Entities
+    cluster_id: str
 
 
 class CheckTask(Task):
@@ -171,8 +172,11 @@ class CheckTask(Task):
         return self._checks is not None
 
     def begin(self, now_ms: int) -> list[Effect]:
-        """Read the four znodes of the controllers."""
-        return self._ask(claim.READ, now_ms)
+        """Read the cluster's id and the four znodes of the controllers.
+
+        A broker may have written the id since the recovery, when there was none.
+        """
+        return self._ask((*recover.WHOSE, *claim.READ), now_ms)
 
     def outcome(self, outcome: ZkOutcome, now_ms: int) -> list[Effect]:
         """Take an outcome of the round or of the reading of the tree."""
@@ -194,6 +198,12 @@ class CheckTask(Task):
         return []
 
     def _answered(self, outcomes: Sequence[ZkOutcome], now_ms: int) -> list[Effect]:
+        whose = outcomes[len(recover.WHOSE) - 1]
+        if (other := recover.other_cluster(whose, self._attempt.cluster_id)) is not None:
+            # No other reason is told: all of it is about somebody else's brokers.
+            self.guards_passed = False
+            self.result = Missing((other,))
+            return []
         found = _found(outcomes)
         if isinstance(found, Reason):
             self._reasons.append(found)

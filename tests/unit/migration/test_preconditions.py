@@ -228,6 +228,22 @@ def test_a_zookeeper_that_is_nobodys_yet_is_not_another_clusters() -> None:
     assert world.driver.state is State.WAIT_FOR_BROKERS
 
 
+def test_an_id_of_another_cluster_that_a_broker_writes_later_is_the_only_reason() -> None:
+    world = waiting_world()
+    ours = world.data("/cluster/id")
+    world.remove("/cluster/id")
+    world.start()
+    assert world.driver.state is State.WAIT_FOR_BROKERS
+    world.put("/cluster/id", b'{"version":"1","id":"5L6g3nShT-eMCtK--X86sw"}')
+    world.advance(10_000)
+    assert waiting(world) == {(Why.OTHER_CLUSTER, "/cluster/id")}
+    world.put("/cluster/id", ours)
+    world.register(1)
+    world.register(2)
+    world.advance(10_000)
+    assert world.driver.state is State.DUAL_WRITE
+
+
 def test_a_cluster_without_any_controller_is_none() -> None:
     world = waiting_world()
     world.remove("/controller_epoch")
