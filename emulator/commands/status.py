@@ -114,7 +114,7 @@ def _facts(found: dict[str, Any], migration: dict[str, Any] | None) -> Table:
             ("phase", f"{migration['phase']} ({migration['driver_state']})"),
             ("records copied", str(migration["records_copied"])),
             ("lag", _lag(lag)),
-            ("callers wait", "yes" if migration["blocked"] else "no"),
+            ("callers wait", _callers_wait(migration)),
             ("roll back possible", back),
             ("ZooKeeper", f"{zookeeper['state'].lower()} {zookeeper['server']}"),
         ]
@@ -133,6 +133,27 @@ def _lag(lag: dict[str, int]) -> str:
     bound, hard = (lag[key] or "none" for key in ("bound_records", "hard_bound_records"))
     counted = f"{lag['counted_records']} counted for the bounds {bound} and {hard}"
     return f"{lag['records']} records, {changes}, {lag['ms']} ms; {counted}"
+
+
+def _callers_wait(migration: dict[str, Any]) -> str:
+    """Which bound is reached, how many operations wait, and whether deletions do too."""
+    if not migration["blocked"]:
+        return "no"
+    lag = migration["lag"]
+    counts = {
+        "records": f"{lag['counted_records']} of {lag['bound_records']} records",
+        "bytes": f"{lag.get('counted_bytes')} of {lag.get('bound_bytes')} bytes",
+        "age": f"{lag['ms']} of {lag.get('bound_ms')} ms",
+    }
+    causes = migration.get("blocked_by", "").split(", ")
+    reached = ", ".join(counts[cause] for cause in causes if cause in counts)
+    waiting = migration.get("blocked_operations", 0)
+    others = "wait too" if migration.get("hard_blocked") else "do not wait"
+    return (
+        f"yes, ZooKeeper is behind{' by ' if reached else ''}{reached}: {waiting} "
+        f"{'operation waits' if waiting == 1 else 'operations wait'} now; "
+        f"deletions and ISR changes {others}"
+    )
 
 
 def _waiting(reasons: list[dict[str, Any]]) -> Table:

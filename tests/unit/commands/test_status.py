@@ -67,6 +67,21 @@ def test_status_shows_what_an_operator_asks(monkeypatch: pytest.MonkeyPatch) -> 
     assert json.loads(out) == STATUS
 
 
+def test_status_says_who_waits_at_which_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    lag = STATUS["migration"]["lag"]  # type: ignore[index]
+    more = {"counted_bytes": 12, "bound_bytes": 10, "bound_ms": 0}
+    waits = {"blocked": True, "blocked_by": "records, bytes", "blocked_operations": 1}
+    migration = STATUS["migration"] | waits | {"lag": lag | more}  # type: ignore[operator]
+    for hard, told in ((False, "do not wait"), (True, "wait too")):
+        shown = STATUS | {"migration": migration | {"hard_blocked": hard}}
+        monkeypatch.setattr(status_client, "fetch", lambda _url, it=shown: json.dumps(it))
+        said = " ".join(run("status")[1].split())
+        assert (
+            "callers wait yes, ZooKeeper is behind by 3 of 10 records, 12 of 10 bytes: "
+            f"1 operation waits now; deletions and ISR changes {told} " in said
+        )
+
+
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
