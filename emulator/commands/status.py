@@ -33,7 +33,8 @@ def status(
     if as_json:
         typer.echo(body, nl=False)
     else:
-        show(body, Console())
+        # Texts of others are no styles.
+        show(body, Console(markup=False, emoji=False))
 
 
 def fetch(url: str) -> str:

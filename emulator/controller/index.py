@@ -204,11 +204,14 @@ class TipIndex:
 
     def _remove(self, topic: Topic) -> None:
         """As :meth:`_drop` for all partitions of a topic."""
-        blocks = {_place(topic.id, number)[0] for number in topic.partitions}
-        for held in self._in_isr.values():
-            held.remove_all(blocks)
+        blocks: set[_Block] = set()
+        members: set[int] = set()
         for number, partition in topic.partitions.items():
+            blocks.add(_place(topic.id, number)[0])
+            members.update(partition.isr)
             self._forget(topic.id, number, partition)
+        for broker_id in sorted(members):
+            self._in_isr[broker_id].remove_all(blocks)
 
     def _forget(self, topic_id: bytes, number: int, partition: Partition) -> None:
         """Undo :meth:`_add`, the ISR apart."""

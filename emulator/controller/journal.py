@@ -17,6 +17,7 @@ from emulator.controller.index import TipIndex
 from emulator.controller.result import Record
 from emulator.metadata.brokers import FENCE
 from emulator.metadata.delta import Delta
+from emulator.metadata.features import Features
 from emulator.metadata.history import History
 from emulator.metadata.idle import ChangeCount
 from emulator.metadata.image import Image
@@ -91,6 +92,8 @@ class Journal:
         self._history = history
         self._heartbeats = heartbeats
         self._appended: list[Appended] = []
+        self._features: Features | None = None
+        self._knows_no_op = False
 
     @property
     def tip(self) -> Image:
@@ -114,9 +117,12 @@ class Journal:
 
     def no_op_ms(self, idle_ms: int) -> int | None:
         """When a log that got nothing for ``idle_ms`` needs a NoOp; None if none is needed."""
-        if not idle_ms or not self.tip.metadata_version.supports(Feature.NO_OP_RECORD):
-            return None
-        return self.last_append_ms + idle_ms
+        features = self.tip.features
+        if features is not self._features:
+            # Asked for after each step; features hardly ever change.
+            self._features = features
+            self._knows_no_op = self.tip.metadata_version.supports(Feature.NO_OP_RECORD)
+        return self.last_append_ms + idle_ms if idle_ms and self._knows_no_op else None
 
     @property
     def next_offset(self) -> int:

@@ -263,9 +263,8 @@ class Controller:
             return None
         deadlines = [self._purgatory.deadline_ms, self.gate.deadline_ms]
         if not self._ending:
-            deadlines += [self._sessions.deadline_ms, self._sweep_ms]
-        deadlines.append(self._no_op_ms)
-        return min((one for one in deadlines if one is not None), default=None)
+            deadlines += [self._sessions.deadline_ms, self._sweep_ms, self._no_op_ms]
+        return min([one for one in deadlines if one is not None], default=None)
 
     def tick(self, now_ms: int) -> None:
         """Do what is due: time out calls, fence the broker with the oldest heartbeat, sweep, NoOp.

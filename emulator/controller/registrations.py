@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from emulator.controller.result import Registering
+from emulator.controller.result import Registering, shortened
 from emulator.seam import Log
 
 CAUSES_MAX: Final = 1_000
 """Causes that are remembered: a caller may try with any number of ids."""
+
+TEXT_MAX: Final = 300
+"""Maximum characters of a cause."""
 
 
 class _Cause(NamedTuple):
@@ -36,7 +39,9 @@ class Registrations:
                 for cause in gone:
                     del self._causes[cause]
             return
-        cause = _Cause(one.broker_id, one.error.code.name, one.error.message or "")
+        # The text may quote the caller, and is shown on terminals.
+        text = "".join(c if c.isprintable() else "?" for c in one.error.message or "")
+        cause = _Cause(one.broker_id, one.error.code.name, shortened(text, TEXT_MAX))
         if cause not in self._causes:
             full = len(self._causes) >= CAUSES_MAX
             fields: dict[str, object] = cause._asdict()

@@ -116,7 +116,9 @@ class Connections:
     @property
     def deadline_ms(self) -> int | None:
         """When the next connection has been idle for too long; 0 while requests are to be taken."""
-        return 0 if self._behind.keys() - self._paused else self._population.deadline_ms
+        if self._behind and self._behind.keys() - self._paused:
+            return 0
+        return self._population.deadline_ms
 
     @property
     def behind(self) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ def test_status_of_nobody() -> None:
     assert (code, "not an http address" in complaint) == (1, True)
 
 
-STATUS = {
+STATUS: dict[str, Any] = {
     "schema": 1,
     "node_id": 3000,
     "active": True,
@@ -68,10 +69,10 @@ def test_status_shows_what_an_operator_asks(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_status_says_who_waits_at_which_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    lag = STATUS["migration"]["lag"]  # type: ignore[index]
+    lag = STATUS["migration"]["lag"]
     more = {"counted_bytes": 12, "bound_bytes": 10, "bound_ms": 0}
     waits = {"blocked": True, "blocked_by": "records, bytes", "blocked_operations": 1}
-    migration = STATUS["migration"] | waits | {"lag": lag | more}  # type: ignore[operator]
+    migration = STATUS["migration"] | waits | {"lag": lag | more}
     for hard, told in ((False, "do not wait"), (True, "wait too")):
         shown = STATUS | {"migration": migration | {"hard_blocked": hard}}
         monkeypatch.setattr(status_client, "fetch", lambda _url, it=shown: json.dumps(it))
@@ -80,6 +81,18 @@ def test_status_says_who_waits_at_which_bound(monkeypatch: pytest.MonkeyPatch) -
             "callers wait yes, ZooKeeper is behind by 3 of 10 records, 12 of 10 bytes: "
             f"1 operation waits now; deletions and ISR changes {told} " in said
         )
+
+
+def test_what_others_wrote_is_shown_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker's text in square brackets was taken for a style, and ended the command."""
+    waiting = [{"since": "now", "text": "cluster ID [/bold] :smile:"}]
+    brokers = [{"id": 1, "kind": "kraft", "fenced": False, "endpoints": ["[red]://h:1"]}]
+    told = {**STATUS, "brokers": brokers, "migration": {**STATUS["migration"], "waiting": waiting}}
+    monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(told))
+    code, out, _ = run("status")
+    assert code == 0
+    assert "cluster ID [/bold] :smile:" in out
+    assert "[red]://h:1" in out
 
 
 @pytest.mark.parametrize(

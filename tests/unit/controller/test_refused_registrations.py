@@ -70,3 +70,12 @@ def test_any_number_of_causes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     known.tried(Registering(1, None))
     known.tried(Registering(9, ApiError(ErrorCode.INVALID_REGISTRATION, "why")))
     assert known.why_not(9) == "INVALID_REGISTRATION: why"
+
+
+def test_what_a_caller_writes_is_short_and_printable() -> None:
+    here = world()
+    here.ask(registration(1, cluster_id="\x1b[2J\r\n" + "x" * 30_000))
+    ((_, _, _, text),) = lines(here.controller.surroundings.registrations)
+    assert text.isprintable()
+    assert "cluster ID ?[2J??xxx" in text
+    assert len(text) <= registrations.TEXT_MAX
