@@ -180,18 +180,21 @@ class AdminLoad:
             await asyncio.sleep(_BACKOFF_S)
 
     async def _attempt_in_time(self, change: Change, intended_ns: int) -> _Attempt | None:
-        """Try once, unless no connection gets free before the change counts as failed: None.
+        """Try once, until the change counts as failed; None if no connection gets free before.
 
         So what waits is bounded, however long brokers cannot keep up.
         """
         left_s = self._give_up_s - (time.monotonic_ns() - intended_ns) / 1e9
+        if left_s <= 0:
+            return None
+        end_s = asyncio.get_running_loop().time() + left_s
         try:
-            async with asyncio.timeout(left_s):
+            async with asyncio.timeout_at(end_s):
                 await self._room.acquire()
         except TimeoutError:
             return None
         try:
-            return await self._attempt(change)
+            return await self._attempt(change, end_s)
         finally:
             self._room.release()
 
@@ -199,17 +202,22 @@ class AdminLoad:
     def _may_repeat(change: Change, error: ErrorCode) -> bool:
         return error in RETRIABLE or (change.api != "CreateTopics" and error in _AFTER_CREATION)
 
-    async def _attempt(self, change: Change) -> _Attempt:
-        """Try once; a lost connection is NETWORK_EXCEPTION, as Kafka's clients have it."""
+    async def _attempt(self, change: Change, end_s: float) -> _Attempt:
+        """Try once; a lost connection is NETWORK_EXCEPTION, as Kafka's clients have it.
+
+        So is one that is still waited for at ``end_s``, of the loop's clock: it is closed.
+        """
         made = _Attempt(ErrorCode.NETWORK_EXCEPTION, sent_ns=time.monotonic_ns())
         try:
-            connection = await self._pool.take()
+            async with asyncio.timeout_at(end_s):
+                connection = await self._pool.take()
         except OSError:
             return made
         made.sent_ns = time.monotonic_ns()
         try:
             made.version = connection.version_of(type(change.request))
-            response, made.correlation_id = await connection.call(change.request, made.version)
+            async with asyncio.timeout_at(end_s):
+                response, made.correlation_id = await connection.call(change.request, made.version)
         except OSError:
             self._pool.put(connection, usable=False)
             return made
