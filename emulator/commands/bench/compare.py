@@ -52,10 +52,14 @@ def _rows(folder: Path, *, any_code: bool) -> list[BenchRow]:
     found = Store(folder, any_code=True).rows()
     if not found:
         raise fail(f"{folder}: no rows are there", 2)
-    if any_code:
-        return found
-    rows = [row for row in found if row.code == found[-1].code]
+    rows = found if any_code else [row for row in found if row.code == found[-1].code]
     if len(rows) < len(found):
         left = len(found) - len(rows)
         typer.echo(f"{folder}: {left} rows of older source code are left out", err=True)
+    busy = sum(row.others_cores is not None and not row.quiet for row in rows)
+    if busy:
+        typer.echo(
+            f"{folder}: {busy} of {len(rows)} rows were taken while other processes were busy",
+            err=True,
+        )
     return rows

@@ -97,6 +97,14 @@ def test_rows_of_older_code_in_the_same_folder_are_compared_only_if_wanted(tmp_p
     assert bench("compare", tmp_path / "old", tmp_path / "new", "--any-code").exit_code == 1
 
 
+def test_rows_of_a_busy_machine_are_said(tmp_path):
+    for repeat, cores in ((1, 0.1), (2, 1.7), (3, None)):
+        Store(tmp_path / "run").keep(row(repeat=repeat, commit_p50_ms=1.0, others_cores=cores))
+    said = bench("compare", tmp_path / "run", tmp_path / "run")
+    assert said.exit_code == 0
+    assert said.output.count("1 of 3 rows were taken while other processes were busy") == 2
+
+
 def test_what_is_not_compared_is_said(tmp_path):
     Store(tmp_path / "old").keep(row(commit_p50_ms=10.0))
     Store(tmp_path / "old").keep(row("kafka", commit_p50_ms=10.0))
