@@ -24,6 +24,7 @@ from emulator.migration.zk_tree.sizes import ZnodeSizes
 from emulator.zookeeper import acl, jute
 from emulator.zookeeper.ops import ZkOp
 from tests.kit.edges import EdgeAdmin, refusals
+from tests.kit.shares import rest_slow
 from tests.unit.controller.test_delegation_tokens import ALICE, ON
 from tests.unit.controller.test_delegation_tokens import ask as ask_for_token
 from tests.unit.controller.world import (
@@ -74,7 +75,7 @@ def migrating(**fields: Any) -> World:
     return world
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", rest_slow(range(3), 1))
 @pytest.mark.parametrize(("chroot", "set_acl"), [("", False), ("/" + "c" * 999, True)])
 def test_whatever_is_accepted_fits_one_request(seed: int, chroot: str, set_acl: bool) -> None:
     world = migrating(znodes=sizes(chroot, set_acl=set_acl), authorizer=Everybody())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from bench.demo import run as demo
 from bench.demo.narrator import Narrator
 from bench.demo.stage import Options
 from bench.rig.process import Process, ProcessError
@@ -13,6 +12,9 @@ from bench.rig.process import Process, ProcessError
 @pytest.fixture
 def ends(monkeypatch, tmp_path):
     """Run a demonstration whose first step starts a child and then ends as given."""
+    # Loads the plots: not in every process that only looks which tests there are.
+    from bench.demo import run as demo
+
     monkeypatch.setattr(demo, "interrupt_on_terminate", lambda: None)
     child = Process("child", tmp_path)
 
