@@ -59,7 +59,7 @@ class Controller:
         self.leader_id = -1
         self.heartbeats = Heartbeats(config.broker_session_timeout_ms)
         self._journal = Journal(log, history, self.heartbeats)
-        self._sessions = SessionTimer(config, self._journal, self.heartbeats)
+        self._sessions = SessionTimer(config, self._journal, self.heartbeats, self._admit)
         self._periodic = Periodic(config, SWEEPS)
         self.surroundings = Surroundings(config, self._journal, self.heartbeats, rng)
         self._purgatory = Purgatory()
@@ -118,7 +118,7 @@ class Controller:
         self.gate = Gate()
         self._journal.reindex()
         for batch in began.batches:
-            self._append(batch, now_ms)
+            self.append(batch, now_ms)
         own = registration(self.tip, self.config)
         if own is not None:
             self._journal.append((own,), now_ms)
@@ -239,7 +239,12 @@ class Controller:
             ReplayError: a record does not fit the metadata before it. Its batch and the batches
                 after it are not appended.
         """
-        return self._append(records, now_ms, atomic=atomic)
+        promised = self.tip
+        last_offset = self._journal.append(records, now_ms, atomic=atomic)
+        if any(isinstance(record, r.AbortTransactionRecord) for record in records):
+            while again := promises.unkept(promised, self.tip, self.config, self._journal.index):
+                last_offset = self._journal.append(again, now_ms, atomic=False)
+        return last_offset
 
     def committed(self, now_ms: int) -> list[Delta]:
         """The high watermark has moved: send the responses that waited for it.
@@ -311,9 +316,7 @@ class Controller:
         journal = self._journal
         records = self._periodic.next(journal.tip, journal.index, now_ms, self.gate.room)
         if records:
-            before = journal.appended_bytes
-            journal.append(records, now_ms)
-            self.gate.passed(len(records), journal.appended_bytes - before)
+            self._admit(records, now_ms, atomic=True)
 
     @property
     def _in_pre_migration(self) -> bool:
@@ -356,16 +359,12 @@ class Controller:
         until = Until.COMMITTED if handler.pre_migration else Until.STABLE
         offset: int | None
         self.surroundings.performed(result)
-        before = self._journal.appended_bytes
         if result.records:
             try:
-                offset = self._journal.append(
-                    result.records, now_ms, atomic=result.atomic, call=call
-                )
+                offset = self._admit(result.records, now_ms, atomic=result.atomic, call=call)
             except BatchTooLargeError:
                 self._refuse(call, ErrorCode.POLICY_VIOLATION, TOO_LARGE)
                 return
-            self.gate.passed(len(result.records), self._journal.appended_bytes - before)
         else:
             # The response may show records that are not committed yet, so it waits for those.
             offset = self._purgatory.highest_pending_offset(until)
@@ -376,13 +375,14 @@ class Controller:
         else:
             self._purgatory.add(until, offset, reply, deadline_ms)
 
-    def _append(self, records: Sequence[Record], now_ms: int, *, atomic: bool = True) -> int:
-        promised = self.tip
-        last_offset = self._journal.append(records, now_ms, atomic=atomic)
-        if any(isinstance(record, r.AbortTransactionRecord) for record in records):
-            while again := promises.unkept(promised, self.tip, self.config, self._journal.index):
-                last_offset = self._journal.append(again, now_ms, atomic=False)
-        return last_offset
+    def _admit(
+        self, records: Sequence[Record], now_ms: int, *, atomic: bool, call: Call | None = None
+    ) -> int:
+        """Append what counts for the bounds, also for those who come before the next ``hold``."""
+        before = self._journal.appended_bytes
+        offset = self._journal.append(records, now_ms, atomic=atomic, call=call)
+        self.gate.passed(len(records), self._journal.appended_bytes - before)
+        return offset
 
     def _contact(self, contact: Contact, now_ms: int) -> None:
         self.heartbeats.contact(contact.broker_id, contact.metadata_offset, now_ms)

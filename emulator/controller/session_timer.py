@@ -6,20 +6,45 @@ Kafka 3.9.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Protocol
+
 from emulator.controller import broker_changes
 from emulator.controller.context import ControllerConfig
 from emulator.controller.heartbeats import Heartbeats
 from emulator.controller.journal import Journal
+from emulator.controller.result import Record
 from emulator.metadata.migration_state import MigrationState
 
 
-class SessionTimer:
-    """Fences the broker with the oldest heartbeat when its session ends."""
+class Append(Protocol):
+    """How records are appended."""
 
-    def __init__(self, config: ControllerConfig, journal: Journal, heartbeats: Heartbeats) -> None:
+    def __call__(self, records: Sequence[Record], now_ms: int, *, atomic: bool) -> object:
+        """Append in one batch (atomic), or in as many as needed."""
+
+
+class SessionTimer:
+    """Fences the broker with the oldest heartbeat when its session ends.
+
+    Args:
+        config: what fencing depends on.
+        journal: the metadata.
+        heartbeats: the sessions.
+        append: what it appends counts for the bounds on what ZooKeeper does not have.
+    """
+
+    def __init__(
+        self,
+        config: ControllerConfig,
+        journal: Journal,
+        heartbeats: Heartbeats,
+        append: Append,
+    ) -> None:
         self._config = config
         self._journal = journal
         self._heartbeats = heartbeats
+        self._append = append
 
     @property
     def deadline_ms(self) -> int | None:
@@ -48,7 +73,7 @@ class SessionTimer:
             records = broker_changes.abdicate(tip, self._config, broker)
         else:
             records = broker_changes.fence(tip, self._config, self._journal.index, broker)
-        self._journal.append(records, now_ms, atomic=False)
+        self._append(records, now_ms, atomic=False)
 
     def _silent_longest(self) -> tuple[int, int] | None:
         tip = self._journal.tip

@@ -162,3 +162,30 @@ def test_the_log_keeps_the_batch_that_a_claim_on_its_way_names(simulate):
     for seed in (1, 3, 24):
         report = simulate(seed, story)
         assert not report.failure, str(report)
+
+
+@pytest.mark.slow
+def test_fenced_replicas_count_for_the_bound_at_once(simulate):
+    """The room below the bound was reckoned when ZooKeeper or the log had moved. Behind a slow disk
+    a session ended in between, its partitions changed, and an ordinary change still went on."""
+    story = Scenario(
+        faults=(
+            "controller-crash-in-step@WAIT_FOR_BROKERS/0",
+            "zookeeper-restart@ZK_MIGRATION+60/1",
+            "broker-death@WAIT_FOR_CONTROLLER_QUORUM+5/2",
+            "network-slow@BECOME_CONTROLLER/3",
+            "lost-reply@DUAL_WRITE/4",
+            "broker-death@KRAFT_CONTROLLER_TO_BROKER_COMM/5",
+        ),
+        changes=12,
+        change_every_ms=10,
+        bound=15,
+        multi_ops=3,
+        delay_us=(100, 500),
+        zookeeper_delay_us=(100, 200_000),
+        sync_us=(50_000, 800_000),
+        faults_within_ms=300,
+        snapshot_interval_ms=700,
+    )
+    report = simulate(766, story)
+    assert not report.failure, str(report)

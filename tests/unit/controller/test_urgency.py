@@ -213,6 +213,18 @@ def test_heartbeats_that_change_nothing_do_not_count() -> None:
     assert stubborn(world, lambda: world.heartbeat_of(1, want_fence=True)) == 1
 
 
+def test_what_the_end_of_a_session_appends_counts_before_the_next_look_at_zookeeper() -> None:
+    world = populated()
+    world.controller.hold(room=3, hard_room=9, now_ms=world.now_ms)
+    world.controller.heartbeats.contact(0, None, world.now_ms + 9_000)
+    end = world.log.log_end_offset
+    world.later(9_001)
+    assert world.log.log_end_offset - end >= 3
+    world.send(create("v", timeout_ms=60_000))
+    assert world.tip.topic("v") is None
+    assert len(world.controller.gate) == 1
+
+
 def test_urgent_calls_go_first_and_each_line_keeps_its_order() -> None:
     world = populated()
     world.controller.hold(room=0, hard_room=0, now_ms=world.now_ms)
