@@ -67,8 +67,8 @@ def sweep_page(found: Conclusions, described: Sequence[Record], command: str, wh
 
 
 def sweep_findings(found: Conclusions) -> list[Finding]:
-    """The summary, one line a sweep of rates, for the page and the terminal."""
-    told = []
+    """The summary for the page and the terminal: blocking, one line a sweep of rates, doubts."""
+    told = list(_blocked_runs(found))
     for sweep in found.sweeps:
         if sweep.knee is None or sweep.rates < 2:
             continue
@@ -83,6 +83,23 @@ def sweep_findings(found: Conclusions) -> list[Finding]:
         )
     )
     return told
+
+
+def _blocked_runs(found: Conclusions) -> Iterable[Finding]:
+    """What all runs say of blocking, also those that belong to no sweep of rates."""
+    shares = {
+        run.run_id: run.blocked_share
+        for run in found.runs
+        if run.group.target == OURS and run.counts and run.blocked_share is not None
+    }
+    if not shares:
+        return
+    worst = max(shares, key=lambda run_id: shares[run_id])
+    blocked = sum(share > 0 for share in shares.values())
+    told = f"in {blocked} of {len(shares)} runs of {OURS} an operation waited"
+    if blocked:
+        told += f", at most {shares[worst]:.2%} of the time ({worst})"
+    yield Finding("ZooKeeper blocking KRaft", told)
 
 
 def _knee_says(sweep: SweepOfRates) -> str:

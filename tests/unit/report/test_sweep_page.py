@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.report.sweep import sweep_page
+from bench.report.sweep import sweep_findings, sweep_page
 from tests.unit.analysis.test_conclusions import concluded
 
 
@@ -32,3 +32,16 @@ def test_one_rate_at_one_latency_is_a_line_of_a_table_and_no_map() -> None:
     assert "waited for ZooKeeper: many" in told
     assert "waited for ZooKeeper: alone" not in told
     assert ">alone</td>" in told.replace(" ", "")
+
+
+def test_the_summary_speaks_of_blocking_also_where_nothing_is_swept() -> None:
+    blocked = {"run_id": "worst", "blocked_ms": 2_500.0, "blocked_operations": 3}
+    kafka = {"target": "kafka", "lag_source": "watch"}
+    told = sweep_findings(concluded({}, blocked, kafka))[0]
+    assert told.about == "ZooKeeper blocking KRaft"
+    assert told.says == (
+        "in 1 of 2 runs of kraft-bridge an operation waited, at most 25.00% of the time (worst)"
+    )
+    (told, *_) = sweep_findings(concluded({}, kafka))
+    assert told.says == "in 0 of 1 runs of kraft-bridge an operation waited"
+    assert "ZooKeeper blocking KRaft" not in {one.about for one in sweep_findings(concluded(kafka))}
