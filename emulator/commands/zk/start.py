@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from emulator.commands.common import fail
+
 
 def start(
-    port: Annotated[int, typer.Option(help="Client port; 0 takes a free one.")] = 2181,
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="Client port; 0 takes a free one.")
+    ] = 2181,
     data: Annotated[Path, typer.Option(help="Where ZooKeeper keeps its data.")] = Path("zk-data"),
 ) -> None:
     """Run an embedded real ZooKeeper 3.9.5 (needs Java 17+) until interrupted."""
     from bench.rig.zookeeper import run_foreground
 
+    with socket.socket() as taken:
+        # As ZooKeeper itself does: a port whose last connections are still closing is free.
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            taken.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise fail(f"--port {port}: {error.strerror}") from error
     raise typer.Exit(run_foreground(data, port))
