@@ -18,9 +18,9 @@ from bench.beside.contenders import Contender, Controller
 from bench.beside.machine import Meter, wait_quiet
 from bench.beside.row import Row
 from bench.beside.scenario import Burst, Committed, run
-from bench.fleet.process import Fleet
-from bench.fleet.znodes import seed
+from bench.rig.fleet import Fleet
 from bench.rig.java import FULL_SPEED
+from bench.rig.seeded import seed
 from bench.rig.warming import connected, warm
 from bench.rig.zookeeper import ZooKeeper
 

@@ -19,11 +19,12 @@ from kazoo.client import KazooClient
 from bench.beside import tree
 from bench.beside.machine import Meter, process_cpu_s, wait_quiet
 from bench.rig import warming
+from bench.rig.fleet import Fleet
 from bench.rig.process import ProcessError
+from bench.rig.seeded import seed
 from bench.runs import loads, seeding, tracing, zookeepers
 from bench.runs.blocking import BlockingClient
 from bench.runs.borrowed import borrowed
-from bench.runs.brokers import Brokers, seed
 from bench.runs.client import OpenLoop
 from bench.runs.faults import Fault, fault_of
 from bench.runs.measuring import Figures, after_fault
@@ -53,7 +54,7 @@ class Stage:
     servers: zookeepers.Servers
     client: KazooClient
     controller: Controller
-    brokers: Brokers
+    brokers: Fleet
 
     @property
     def case(self) -> Case:
@@ -147,7 +148,7 @@ def _staged(
         controller = TARGETS[planned.target].controller(setting)
         stack.callback(controller.kill)
         controller.prepare()
-        brokers = Brokers(folder, servers.hosts, controller.port, CLUSTER_ID)
+        brokers = Fleet(folder, servers.hosts, controller.port, CLUSTER_ID)
         stack.callback(brokers.kill)
         # The brokers are there first: the start then holds no waiting for them.
         brokers.start().wait_announced()

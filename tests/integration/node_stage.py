@@ -1,6 +1,6 @@
 """One cluster for many tests: our controller's process, a real ZooKeeper behind a fault proxy.
 
-The brokers are stand-ins in ZooKeeper mode, in a thread of this process together with the clients.
+The brokers are a fleet in ZooKeeper mode, in a thread of this process together with the clients.
 What is judged is read around the proxy, by KazooClient and Kafka's own tools.
 """
 
@@ -22,16 +22,16 @@ from kazoo.client import KazooClient
 from kazoo.protocol.states import ZnodeStat
 from prometheus_client.parser import text_string_to_metric_families
 
-from bench.fleet.stand_in import StandIn
-from bench.fleet.znodes import announce, seed
 from bench.judge import stores as judge
 from bench.load.connection import Connection
 from bench.rig.bridge import Bridge
 from bench.rig.fault_proxy import FaultProxy
-from bench.rig.ports import HOST, free_ports
+from bench.rig.ports import HOST
+from bench.rig.seeded import seed
 from bench.rig.waiting import wait_for
 from bench.rig.zk_dump import contents, dump
 from bench.rig.zookeeper import ZooKeeper
+from tests.integration.staged_brokers import StagedBrokers
 from tests.integration.zookeeper_frames import Op, decode
 from wire import messages as m
 
@@ -58,24 +58,24 @@ class Loop:
     """An event loop in a thread."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self.events = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.events.run_forever, daemon=True)
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run to the end."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
+        return asyncio.run_coroutine_threadsafe(work, self.events).result(60)
 
     def begin(self, work: Coroutine[Any, Any, Any]) -> None:
         """Start something that runs until `close`."""
-        asyncio.run_coroutine_threadsafe(work, self._loop)
+        asyncio.run_coroutine_threadsafe(work, self.events)
 
     def close(self) -> None:
         """Cancel what runs, and end."""
         self.run(_cancel_the_others())
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self.events.call_soon_threadsafe(self.events.stop)
         self._thread.join()
-        self._loop.close()
+        self.events.close()
 
 
 async def _cancel_the_others() -> None:
@@ -143,8 +143,13 @@ class Stage:
             **more,
         }
         self.bridge = Bridge(folder, proxy.hosts, properties=properties)
-        self.brokers: list[StandIn] = []
-        self._servers: list[asyncio.Server] = []
+        self.brokers = StagedBrokers(
+            self.loop.events,
+            zookeeper.hosts,
+            f"{HOST}:{self.bridge.port}",
+            CLUSTER_ID,
+            len(BROKERS),
+        )
         self._names = itertools.count()
         self._correlation_ids = itertools.count(1)
         self._connections: list[Connection] = []
@@ -156,13 +161,7 @@ class Stage:
         seed(self.client, CLUSTER_ID)
         _old_cluster(self.client)
         self.bridge.format(CLUSTER_ID)
-        address = (HOST, self.bridge.port)
-        for broker_id, port in zip(BROKERS, free_ports(len(BROKERS)), strict=True):
-            broker = StandIn(broker_id, port, "3.9", controller=address, cluster_id=CLUSTER_ID)
-            self._servers.append(self.loop.run(broker.listen()))
-            announce(self.client, broker_id, port)
-            self.loop.begin(broker.attend())
-            self.brokers.append(broker)
+        self.brokers.begin()
         self.bridge.start().wait_dual_write()
         self._first = len(self.seen)
         self.settle()
@@ -171,14 +170,10 @@ class Stage:
         """End everything but ZooKeeper and the proxy."""
         self._heal()
         self.bridge.kill()
-        self.loop.run(self._close_servers())
+        self.brokers.close()
         self.loop.close()
         self.client.stop()
         self.client.close()
-
-    async def _close_servers(self) -> None:
-        for server in self._servers:
-            server.close()
 
     def revive(self) -> None:
         """Whatever a test before did: healthy, nothing behind, brokers there."""
@@ -300,7 +295,7 @@ class Stage:
 
     def updates(self) -> list[int]:
         """UpdateMetadata requests that came to each broker."""
-        return [broker.received["UpdateMetadata"] for broker in self.brokers]
+        return self.brokers.updates()
 
     @contextmanager
     def listening(self) -> Iterator[tuple[int, list[object]]]:

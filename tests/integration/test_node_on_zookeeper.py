@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from bench.fleet.znodes import PERSISTENT
 from bench.judge import stores as judge
+from bench.rig.seeded import PERSISTENT
 from bench.rig.zookeeper import ZooKeeper
 from tests.integration import node_stage as stages
 from tests.integration.node_stage import BOUND, NODE_ID, Stage, new_topic, staged, until

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from bench.fleet.znodes import announce
 from bench.judge import stores as judge
 from bench.rig.fault_proxy import Kind
 from bench.rig.zookeeper import ZooKeeper
 from emulator.cli import app
 from tests.integration import node_stage as stages
 from tests.integration.node_stage import BOUND, NODE_ID, Stage, new_topic, staged, until
+from tests.integration.staged_brokers import announce
 from tests.integration.zookeeper_frames import MULTI
 from wire.errors import ErrorCode
 

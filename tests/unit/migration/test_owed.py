@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from emulator.broker.view import View
 from emulator.migration.telling import owed
 from emulator.migration.telling.owed import ENTRIES_MAX, REQUESTS_MAX, entries_of
 from emulator.net.control import TYPE_FULL
 from emulator.seam import Closed, Effect
 from tests.unit.migration.test_channels import PEER, Broker
+from tests.unit.migration.view import View
 from tests.unit.migration.world import World
 from wire import messages as m
 from wire import records as r

@@ -1,17 +1,11 @@
-"""The znodes of ZooKeeper-mode brokers: the persistent paths, and one id for each broker."""
+"""What ZooKeeper-mode brokers leave in ZooKeeper before there is a topic."""
 
 from __future__ import annotations
 
 import json
-import time
 from typing import Final
 
 from kazoo.client import KazooClient
-
-from bench.rig.ports import HOST
-
-LISTENER: Final = "INTERNAL"
-"""The only one of a stand-in broker."""
 
 PERSISTENT: Final = (
     "/admin",
@@ -50,19 +44,3 @@ def seed(client: KazooClient, cluster_id: str) -> None:
     client.create("/controller_epoch", b"1")
     identity = json.dumps({"version": "1", "id": cluster_id}).encode()
     client.create("/cluster/id", identity)
-
-
-def announce(client: KazooClient, broker_id: int, port: int) -> None:
-    """Create the ephemeral znode of one broker, version 5 as Kafka 2.7 and later write it."""
-    address = f"{LISTENER}://{HOST}:{port}"
-    body = {
-        "features": {},
-        "listener_security_protocol_map": {LISTENER: "PLAINTEXT"},
-        "endpoints": [address],
-        "jmx_port": -1,
-        "port": -1,
-        "host": None,
-        "version": 5,
-        "timestamp": str(time.time_ns() // 1_000_000),
-    }
-    client.create(f"/brokers/ids/{broker_id}", json.dumps(body).encode(), ephemeral=True)
