@@ -11,7 +11,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from bench.beside.machine import Meter, process_cpu_s
+from bench.beside.contenders import KAFKA_FLAGS, QUIET_LOG
+from bench.beside.machine import Meter, process_cpu_s, wait_quiet
 from bench.load.connection import Connection
 from bench.rig.bridge_broker import BridgeBroker
 from bench.rig.kafka import Broker, KraftController
@@ -25,25 +26,32 @@ CREATIONS: Final = 60
 """CreateTopics in one turn of a broker, one after the other."""
 TOPICS, PARTITIONS = 1_000, 10
 READS: Final = 20
+WARM_UPS: Final = 5
+"""So many times the calls in turn 0, which is not counted: Java compiles what it runs often."""
 RATIO_MAX: Final = 1.5
+APIS: Final = ("CreateTopics", "Metadata")
 
 
 def rows(
-    folder: Path, rounds: int, say: Callable[[dict[str, Any]], None]
+    folder: Path, rounds: int, patience_s: float, say: Callable[[dict[str, Any]], None]
 ) -> Iterator[dict[str, Any]]:
     """One row for each turn of each broker."""
     with ExitStack() as stack:
         controller = KraftController(RELEASE, folder, None, CLUSTER)
         stack.callback(controller.kill)
+        controller.heap, controller.java_flags, controller.log4j = "1g", KAFKA_FLAGS, QUIET_LOG
         controller.start().wait_started()
         brokers: dict[str, Broker] = {}
         for name, kind, number in (("ours", BridgeBroker, OURS), ("kafka", Broker, KAFKAS)):
             made = kind(RELEASE, number, folder, None, controller_port=controller.port)
             stack.callback(made.kill)
+            made.heap, made.java_flags = "1g", KAFKA_FLAGS
             brokers[name] = made.identify(CLUSTER).start().wait_started()
-        for what, work in (("CreateTopics", _creations), ("Metadata", _reads)):
+        pids = [one.pid for one in (controller, *brokers.values()) if one.pid is not None]
+        for what, work in zip(APIS, (_creations, _reads), strict=True):
             if what == "Metadata":
                 asyncio.run(_fill(brokers["ours"]))
+            wait_quiet(patience_s, pids)
             for turn in range(rounds + 1):
                 order = ["ours", "kafka"] if turn % 2 else ["kafka", "ours"]
                 for name in order:
@@ -52,32 +60,32 @@ def rows(
                     yield row
 
 
-def summary(found: list[dict[str, Any]], say: Callable[[dict[str, Any]], None]) -> bool:
-    """Medians and their ratio; returns whether the target is missed. Turn 0 is the warm-up."""
-    p50: dict[tuple[str, str], float] = {}
-    for what in ("CreateTopics", "Metadata"):
-        for name in ("ours", "kafka"):
-            turns = [
-                row["p50_ms"]
-                for row in found
-                if row["what"] == what and row["broker"] == name and row["turn"]
-            ]
-            p50[what, name] = median(turns)
-        ratio = round(p50[what, "ours"] / p50[what, "kafka"], 2)
-        say(
-            {
-                "what": what,
-                "ours / kafka, p50": ratio,
-                "of": [p50[what, "ours"], p50[what, "kafka"]],
-            }
-        )
-    return p50["CreateTopics", "ours"] > RATIO_MAX * p50["CreateTopics", "kafka"]
+def medians(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The medians of the turns of each API and broker, but for turn 0, which warms up."""
+    result = []
+    for what, name in itertools.product(APIS, ("ours", "kafka")):
+        turns = [
+            row for row in found if (row["what"], row["broker"]) == (what, name) and row["turn"]
+        ]
+        middle = {
+            key: median(row[key] for row in turns)
+            for key in ("p50_ms", "p99_ms", "per_s", "cpu_ms_each")
+        }
+        result.append({"what": what, "broker": name, **middle})
+    return result
+
+
+def ratio(found: list[dict[str, Any]], what: str) -> float:
+    """Our median wait by Kafka's."""
+    p50 = {row["broker"]: row["p50_ms"] for row in found if row["what"] == what}
+    return float(p50["ours"] / p50["kafka"])
 
 
 def _row(work: Any, what: str, name: str, turn: int, broker: Broker) -> dict[str, Any]:
     assert broker.pid is not None
     meter, before_s = Meter({name: broker.pid}), process_cpu_s(broker.pid)
-    waits_ms = sorted(asyncio.run(work(broker, f"{name}-{turn}")))
+    calls = 1 if turn else WARM_UPS
+    waits_ms = sorted(asyncio.run(work(broker, f"{name}-{turn}", calls)))
     usage = meter.usage()
     return {
         "what": what,
@@ -87,7 +95,7 @@ def _row(work: Any, what: str, name: str, turn: int, broker: Broker) -> dict[str
         "p50_ms": round(median(waits_ms), 3),
         "p99_ms": round(waits_ms[int(0.99 * len(waits_ms))], 3),
         "per_s": round(len(waits_ms) / usage.wall_s, 1),
-        "broker_cpu_s": round(process_cpu_s(broker.pid) - before_s, 3),
+        "cpu_ms_each": round((process_cpu_s(broker.pid) - before_s) * 1e3 / len(waits_ms), 2),
         "others_cores": round(usage.others_cores, 2),
     }
 
@@ -110,10 +118,10 @@ def _create(name: str, partitions: int = 1) -> m.CreateTopicsRequest:
     return kind(topics=[topic])
 
 
-async def _creations(broker: Broker, prefix: str) -> list[float]:
+async def _creations(broker: Broker, prefix: str, times: int) -> list[float]:
     client = await _open(broker)
     waits_ms = []
-    for number in range(CREATIONS):
+    for number in range(CREATIONS * times):
         began = time.perf_counter()
         answer, _ = await client.call(_create(f"{prefix}-{number}"))
         waits_ms.append((time.perf_counter() - began) * 1_000)
@@ -129,10 +137,10 @@ async def _fill(broker: Broker) -> None:
     client.close()
 
 
-async def _reads(broker: Broker, _prefix: str) -> list[float]:
+async def _reads(broker: Broker, _prefix: str, times: int) -> list[float]:
     client = await _open(broker)
     waits_ms = []
-    for _ in range(READS):
+    for _ in range(READS * times):
         began = time.perf_counter()
         answer, _ = await client.call(m.MetadataRequest(topics=None))
         waits_ms.append((time.perf_counter() - began) * 1_000)

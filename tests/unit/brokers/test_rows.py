@@ -1,0 +1,96 @@
+"""Rows of ``python -m bench.brokers``: which are taken, kept and shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.brokers import fleets, table
+from bench.brokers.fleets import RATES, FleetBench, highest
+from bench.brokers.forwarded import medians, ratio
+from bench.brokers.kept import KeptRows
+
+
+def result(rate: int, *, in_time: bool) -> dict[str, Any]:
+    return {"rate": rate, "in_time": in_time}
+
+
+@pytest.mark.parametrize("limit", [0, *RATES])
+def test_the_highest_rate_in_time_is_found_in_few_rows(limit: int) -> None:
+    asked: list[int] = []
+
+    def row(rate: int) -> dict[str, Any]:
+        asked.append(rate)
+        return result(rate, in_time=rate <= limit)
+
+    best = highest(row)
+    assert (best and best["rate"]) == (limit or None)
+    assert len(asked) <= len(RATES).bit_length()
+
+
+def test_an_interrupted_run_takes_only_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int] = []
+
+    def row(_folder: Path, _zookeeper: object, key: dict[str, Any]) -> dict[str, Any]:
+        if len(taken) == 2:
+            raise KeyboardInterrupt
+        taken.append(key["rate"])
+        return {"in_time": key["rate"] <= 100}
+
+    monkeypatch.setattr(fleets, "_row", row)
+    plan = FleetBench([50], ["ours"], ["kraft"], 1, 0)
+
+    def run() -> Any:
+        kept = KeptRows(tmp_path / "rows.jsonl", "code")
+        return fleets.take(plan, tmp_path, kept, lambda _row: None)
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    before, taken = taken, []
+    (found,) = run()
+    assert found["best"]["rate"] == 100
+    assert before
+    assert not {*before} & {*taken}
+
+
+def test_rows_of_other_code_and_a_torn_line_are_not_used(tmp_path: Path) -> None:
+    path = tmp_path / "rows" / "rows.jsonl"
+    rows = KeptRows(path, "new")
+    rows.add({"rate": 10})
+    KeptRows(path, "old").add({"rate": 25})
+    with path.open("a") as file:
+        file.write('{"rate": 50, "co')
+    again = KeptRows(path, "new")
+    assert again.find(rate=10) == {"rate": 10, "code": "new"}
+    assert again.find(rate=25) is None
+    assert again.find(rate=50) is None
+    again.add({"rate": 100})
+    assert KeptRows(path, "new").find(rate=100) is not None
+
+
+def test_a_combination_that_is_late_everywhere_is_a_line_too() -> None:
+    best = dict.fromkeys(table._OF_FLEETS.values(), 1.0) | {"isr_per_s": 1_234.5}
+    found = [
+        {"mode": "kraft", "brokers": 50, "controller": "ours", "best": best},
+        {"mode": "kraft", "brokers": 50, "controller": "kafka", "best": None},
+    ]
+    lines = table.fleets(found).splitlines()
+    assert lines[2].startswith("| kraft | 50 | ours | 1,234 | 1 |")
+    assert lines[3].startswith("| kraft | 50 | kafka | late at every rate | - |")
+    assert len({line.count("|") for line in lines}) == 1
+
+
+def test_the_first_turn_is_not_counted() -> None:
+    rows = [
+        {"what": what, "broker": name, "turn": turn, "p99_ms": 9, "per_s": 1, "cpu_ms_each": 1}
+        | {"p50_ms": 100 if not turn else 3 if name == "ours" else 2}
+        for what in ("CreateTopics", "Metadata")
+        for name in ("ours", "kafka")
+        for turn in range(4)
+    ]
+    assert ratio(medians(rows), "Metadata") == 1.5
+    assert "| Metadata | ours | 3 | 9 |" in table.forwarded(medians(rows))
