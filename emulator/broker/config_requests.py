@@ -99,6 +99,8 @@ def answered(request: Any, response: Any, caller: BrokerReading, check: Check) -
         )
 
     rest = [one for at, one in enumerate(request.resources) if at not in local]
+    if rest and not local:
+        return PassOn(request, join)
     if not rest:
         return join(response())
     return PassOn(type(request)(resources=rest, validate_only=request.validate_only), join)

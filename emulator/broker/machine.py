@@ -221,7 +221,8 @@ class BrokerNode:
         answer = api.function(self.side.cluster, message, self._asked(request, now_ms))
         match answer:
             case PassOn():
-                data = encode_request(header, answer.message)
+                own = answer.message is message
+                data = request.frame if own else encode_request(header, answer.message)
                 return self._to_controller(request, data, answer, now_ms)
             case NoAnswer():
                 return self._close(request.ticket.conn)

@@ -28,6 +28,7 @@ from wire import messages as m
 from wire.errors import ErrorCode
 from wire.releases import RELEASES
 
+ENVELOPE = 58
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "status.md"
 
@@ -279,6 +280,22 @@ def test_a_scrape_says_the_mode_the_forwarding_and_the_software_of_clients() -> 
     assert found["kraft_bridge_num_client_forwarding_to_controller_count"] == 1
     assert found["kraft_bridge_forwarding_queue_length"] == 2
     assert found["kraft_bridge_num_messages_redirected_rate"] == pytest.approx(0.1)
+
+
+@pytest.mark.requirement("I19", "I20")
+def test_as_many_messages_are_redirected_as_envelopes_came_to_the_controller() -> None:
+    stage = Stage()
+    (broker,) = stage.running(1)
+    clients = [stage.client(1) for _ in range(3)]
+    for number in range(7):
+        clients[number % 3].send(topic(f"t{number}"), 7)
+    clients[0].send(m.MetadataRequest(topics=None), 12)
+    stage.joined.until(lambda: sum(len(one.frames) for one in clients) == 8)
+    found = scrape(broker, stage)
+    controller: Any = stage.controller.machine
+    came = controller.connections.requests_total[ENVELOPE]
+    assert found["kraft_bridge_num_messages_redirected_total"] == came == 7
+    assert found["kraft_bridge_num_client_forwarding_to_controller_count"] == 0
 
 
 @pytest.mark.requirement("I15", "I21")

@@ -10,10 +10,12 @@ from emulator.broker.registry import PassOn
 from emulator.controller.config_changes import BROKER_LOGGER
 from emulator.metadata.configs import BROKER, CLIENT_METRICS, TOPIC
 from tests.unit.broker.asking import ACLS, ask
+from tests.unit.broker.joined_brokers import Stage
 from tests.unit.controller.world import broker, image_of
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
+from wire.frame import RequestHeader, encode_request, framed
 
 IMAGE = image_of(broker(1), broker(2))
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -178,3 +180,39 @@ def test_loggers_need_the_right_to_alter_the_cluster():
     request = incremental((BROKER_LOGGER, "1", [("root", SET, "INFO")]))
     denied = ask(IMAGE, request, properties=ACLS)
     assert codes(denied) == [(BROKER_LOGGER, "1", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)]
+
+
+def test_a_request_that_is_the_controllers_alone_is_not_encoded_again() -> None:
+    topics = [(TOPIC, name, [("retention.ms", SET, "1")]) for name in ("b", "a", "c")]
+    request = incremental(*topics)
+    told = ask(IMAGE, request)
+    assert isinstance(told, PassOn)
+    assert told.message is request
+    kind = m.IncrementalAlterConfigsResponse
+    by_controller = [
+        kind.AlterConfigsResourceResponse(resource_type=TOPIC, resource_name=name)
+        for name in ("a", "b", "c")
+    ]
+    answer = told.join(kind(responses=by_controller))
+    assert [one.resource_name for one in answer.responses] == ["b", "a", "c"], "the client's order"
+
+
+def test_the_client_s_own_bytes_go_into_the_envelope(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage()
+    (one,) = stage.running(1)
+    seen: list[bytes] = []
+    forward = one.forwarding.forward
+
+    def watched(data: bytes, *more: Any) -> None:
+        seen.append(data)
+        forward(data, *more)
+
+    monkeypatch.setattr(one.forwarding, "forward", watched)
+    client = stage.client(1)
+    request = incremental((TOPIC, "t", [("retention.ms", SET, "1")]))
+    header = RequestHeader(api_key=44, api_version=1, correlation_id=7, client_id="x")
+    # A tagged field that nobody knows stays: tag 9, one byte.
+    frame = encode_request(header, request)[:-1] + b"\x01\x09\x01z"
+    stage.joined.send(client.conn, framed(frame))
+    stage.joined.until(lambda: bool(client.frames))
+    assert seen == [frame]

@@ -13,7 +13,9 @@ from emulator.broker.in_parts import CHARACTERS_MAX, DIVIDED_ENTRIES_MAX, ENTRIE
 from emulator.broker.registry import entries_max, served
 from emulator.metadata.configs import BROKER, TOPIC
 from tests.kit.joined import Asker
+from tests.unit.broker.control import live, update
 from tests.unit.broker.joined_brokers import Stage
+from tests.unit.broker.zookeeper_stage import ZooKeeperStage
 from wire import messages as m
 from wire.frame import RequestHeader, encode_request, framed
 from wire.schema import spec
@@ -196,9 +198,10 @@ def test_what_is_answered_in_parts_may_name_more(count: int) -> None:
     assert not broker.failures.total
 
 
-def test_requests_of_controllers_have_no_bound() -> None:
+def test_only_requests_of_controllers_may_have_millions_of_entries() -> None:
     bounds = entries_max(dict.fromkeys(range(76), (0, 0)))
-    assert {key for key in range(76) if key not in bounds} == {4, 5, 6}
+    assert len(bounds) == 76
+    assert {key for key, most in bounds.items() if most > DIVIDED_ENTRIES_MAX} == {4, 5, 6}
     divided = {spec(one.request).name for one in served().values() if one.division is not None}
     assert divided == {"MetadataRequest", "FindCoordinatorRequest", "DescribeConfigsRequest"}
 
@@ -208,3 +211,22 @@ def test_long_names_make_small_parts() -> None:
     assert [len(run) for run in runs([long, "a", long, "b", long * 2], 100, str)] == [2, 2, 1]
     assert [*runs([], 3, str)] == []
     assert 2 * len(long) > CHARACTERS_MAX
+
+
+def test_a_request_of_a_controller_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "CONTROL_ENTRIES_MAX", 1_000)
+    stage = ZooKeeperStage()
+    stage.had_a_cluster()
+    stage.running(1)
+    for count in (1_000, 1_001):
+        brokers = [live(1)] * ((count - 1) // 2)
+        left = count - 2 * len(brokers)
+        request = update(brokers=brokers, controller=5, epoch=7)
+        request.topic_states = [
+            m.UpdateMetadataRequest.UpdateMetadataTopicState(topic_name=f"t{n}")
+            for n in range(left)
+        ]
+        client = stage.client(1)
+        client.send(request, 8)
+        stage.joined.settle()
+        assert client.open == (count <= 1_000)
