@@ -136,8 +136,7 @@ def _row(folder: Path, zookeeper: ZooKeeper | None, key: Row) -> Row:
         usage = meter.usage()
     if found is None:
         return {"in_time": False, "why": "not all brokers came up, or the time was over"}
-    heartbeats, isr = found["waits"].get("BrokerHeartbeat", {}), found["isr"]
-    p99_ms = heartbeats.get("p99_ms")
+    isr, p99_ms = found["isr"], found["heartbeats_under_load"].get("p99_ms")
     cores = {of: round(used / usage.wall_s, 2) for of, used in usage.cpu_s.items()}
     return {
         "in_time": p99_ms is not None and p99_ms <= HEARTBEAT_P99_MS and not isr["unfinished"],

@@ -173,6 +173,7 @@ class BrokerFleet:
 
     async def _waves(self) -> None:
         plan, begin_ns = self._plan, self._clock.now_ns()
+        self._results.load_ns = (begin_ns, None)
         if plan.isr_churn:
             for member in self.members:
                 member.churn(plan.isr_churn / len(self.members))
@@ -183,7 +184,9 @@ class BrokerFleet:
                 self._start(self._turn(one, begin_ns + one.at_ms * 1_000_000))
             await self._until(begin_ns + int(plan.seconds * 1e9))
         finally:
-            self._results.churn_ns = self._clock.now_ns() - begin_ns
+            ended_ns = self._clock.now_ns()
+            self._results.load_ns = (begin_ns, ended_ns)
+            self._results.churn_ns = ended_ns - begin_ns
         while self._tasks:
             await asyncio.wait(self._tasks)
         if plan.isr_churn:

@@ -14,7 +14,7 @@ from emulator.controller.failures import api_name
 from emulator.io.clock import Clock
 from emulator.io.fleet.life import BrokerLife
 from emulator.io.fleet.member import FleetMember
-from emulator.io.fleet.tap import ALTER_PARTITION, Exchange
+from emulator.io.fleet.tap import ALTER_PARTITION, HEARTBEAT, Exchange
 from emulator.trace.rows import FleetRow, RequestRow, Row, StallRow
 from wire.errors import named
 
@@ -60,6 +60,9 @@ class FleetResults:
         self.topics_ns = 0
         self.churn_ns = 0
         self.unfinished = 0
+        self.load_ns: tuple[int, int | None] | None = None
+        """When changes and waves began and ended; None: not yet."""
+        self._beats_under_load = WaitTimes()
         self._row = row
         self._waits: dict[str, WaitTimes] = {}
         self._errors: Counter[str] = Counter()
@@ -74,6 +77,8 @@ class FleetResults:
         self._numbers += 1
         api = api_name(seen.api_key)
         self._wait(api, seen.answered_ns - seen.intended_ns)
+        if seen.api_key == HEARTBEAT and self._in_load(seen.intended_ns):
+            self._beats_under_load.add(seen.answered_ns - seen.intended_ns)
         if seen.error_code:
             self._errors[f"{api}: {named(seen.error_code)}"] += 1
         self._row(
@@ -155,6 +160,7 @@ class FleetResults:
             "storm_s": round(self.storm_ns / 1e9, 3),
             "topics_s": round(self.topics_ns / 1e9, 3),
             "waits": waits,
+            "heartbeats_under_load": self._beats_under_load.figures(),
             "isr": {
                 "asked": asked,
                 "skipped": sum(life.skipped for member in self._members for life in member.lives),
@@ -176,6 +182,12 @@ class FleetResults:
             ),
         }
 
+    def _in_load(self, due_ns: int) -> bool:
+        if self.load_ns is None:
+            return False
+        begin_ns, end_ns = self.load_ns
+        return begin_ns <= due_ns and (end_ns is None or due_ns <= end_ns)
+
     def _wait(self, what: str, ns: int) -> None:
         self._waits.setdefault(what, WaitTimes()).add(ns)
 
@@ -187,6 +199,7 @@ def text(figures: Mapping[str, Any], mode: str) -> str:
     lines = [
         f"{figures['brokers']} brokers, {mode}: {ran}",
         *(_line(name, waits[name]) for name in waits),
+        _line("heartbeats due during changes and waves", figures["heartbeats_under_load"]),
     ]
     if isr["asked"]:
         lines.append(

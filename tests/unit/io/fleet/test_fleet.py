@@ -181,6 +181,21 @@ def test_topics_wait_for_a_controller() -> None:
     assert not found.results.failed
 
 
+def test_heartbeats_of_the_start_do_not_count_as_under_load() -> None:
+    found = ran(replace(PLAN, seconds=0.5))
+    began_ns, ended_ns = found.results.load_ns or (0, 0)
+    assert ended_ns is not None
+    due = [
+        row.intended_ns or 0
+        for row in found.rows
+        if isinstance(row, RequestRow) and row.api == "BrokerHeartbeat"
+    ]
+    inside = [one for one in due if began_ns <= one <= ended_ns]
+    assert 0 < len(inside) < len(due)
+    assert found.figures["heartbeats_under_load"]["count"] == len(inside)
+    assert f"during changes and waves: {len(inside)};" in text(found.figures, "KRaft mode")
+
+
 def test_a_registration_is_said_with_the_epoch_that_the_controller_gave() -> None:
     plan = FleetPlan(brokers=2, seconds=0.0, patience_s=30.0, says_epochs=True)
     found = ran(plan)
