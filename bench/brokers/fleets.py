@@ -178,6 +178,8 @@ def _fleet(port: int, zk: str | None, key: Row) -> Row | None:
         f"--listener INTERNAL --topics {TOPICS} --partitions {PARTITIONS} "
         f"--isr-churn {key['rate']} --seconds {key['seconds']}"
     ).split()
+    # What ends is not measured: hundreds that have their leaders moved at once take a while.
+    arguments += ["-X", "controlled.shutdown.enable=false"]
     if zk is not None:
         arguments += ["--zookeeper", zk]
     try:

@@ -221,7 +221,7 @@ def text(figures: Mapping[str, Any], mode: str) -> str:
 
 def _line(name: str, wait: Mapping[str, Any]) -> str:
     shown = ", ".join(f"{key.removesuffix('_ms')} {wait[key]} ms" for key in wait if key != "count")
-    return f"{name}: {wait['count']}; {shown}"
+    return "; ".join(filter(None, (f"{name}: {wait['count']}", shown)))
 
 
 def _rss_kib() -> int:

@@ -271,6 +271,25 @@ def test_a_migration_in_which_all_brokers_are_ours() -> None:
     assert side.broker_epoch == side.registration.epoch
 
 
+@pytest.mark.requirement("R05")
+@pytest.mark.parametrize("release", RELEASES)
+def test_clients_are_not_told_of_the_migration_before_or_after_the_take_over(release: str) -> None:
+    """A Kafka broker from 3.7 on does tell its clients, while it migrates."""
+    level = MetadataVersion.from_ibp(release).level
+    stage = ZooKeeperStage(level)
+    stage.had_a_cluster(t={0: [1]})
+    more = {"kraftbridge_release": release, "inter_broker_protocol_version": release}
+    stage.running(1, raw=MIGRATING, **more)
+    answers = [stage.client(1).ask(m.ApiVersionsRequest("a", "1"), 3)]
+    stage.controller()
+    stage.joined.until(lambda: "/migration" in stage.zookeeper.nodes and holder(stage) == 3000)
+    stage.joined.wait(3_000)
+    answers.append(stage.client(1).ask(m.ApiVersionsRequest("a", "1"), 3))
+    for answer in answers:
+        assert answer.zk_migration_ready is False
+        assert not answer.unknown_tags
+
+
 @pytest.mark.requirement("I23")
 def test_after_the_take_over_changes_are_forwarded_and_reach_zookeeper() -> None:
     stage = ZooKeeperStage()
