@@ -19,6 +19,7 @@ import typer
 from emulator.commands.common import Override, fail
 from emulator.config import properties
 from emulator.io.fleet.waves import Wave, parse_wave
+from emulator.io.jaas_file import inlined
 from wire.releases import RELEASES
 
 CALL_S: Final = 60.0
@@ -292,8 +293,8 @@ def _waves(texts: list[str]) -> tuple[Wave, ...]:
 
 def _extra(overrides: list[str]) -> dict[str, str]:
     try:
-        return properties.parse("", overrides)
-    except ValueError as error:
+        return inlined(properties.parse("", overrides))
+    except (OSError, ValueError) as error:
         raise fail(f"-X {error}", 2) from error
 
 

@@ -13,6 +13,7 @@ from kazoo.security import ACL, Id, make_acl
 from bench.rig.fault_proxy import FaultProxy
 from bench.rig.zk_dump import contents, dump
 from bench.rig.zookeeper import Secured, ZooKeeper
+from emulator.io.jaas_file import inlined
 from tests.integration.node_stage import Stage
 from tests.kit.certificates import Authority
 from tests.kit.fixtures import started_zookeeper
@@ -112,6 +113,8 @@ class SecuredStage(Stage):
         self._common = dict(self.bridge.extra)
         self._plain = proxy.hosts
         self.bridge.extra = {**self._common, **self.usual}
+        login = {key: str(value) for key, value in self.usual.items()}
+        self.brokers.extra |= inlined(login)
 
     @property
     def usual(self) -> dict[str, object]:

@@ -45,16 +45,16 @@ class StagedBrokers:
         cluster_id: str,
         count: int,
     ) -> None:
-        self._loop = loop
-        self._count = count
-        self._ended = asyncio.Event()
-        extra = {
+        self.extra = {
             "controlled.shutdown.enable": "false",
             "zookeeper.session.timeout.ms": str(SESSION_MS),
         }
-        self._settings = FleetSettings(
-            HOST, controller, zookeeper, cluster_id, "3.9", extra, LISTENER, manual_isrs=True
-        )
+        """Properties of each; changed before the begin."""
+        self._loop = loop
+        self._addresses = controller, zookeeper
+        self._cluster_id = cluster_id
+        self._count = count
+        self._ended = asyncio.Event()
         self._members: list[FleetMember] = []
         self._future: Future[None] | None = None
 
@@ -62,7 +62,15 @@ class StagedBrokers:
         """Start them and wait until they are registered in ZooKeeper."""
         fleet = BrokerFleet(
             FleetPlan(self._count, seconds=_FOR_EVER_S),
-            self._settings,
+            FleetSettings(
+                HOST,
+                *self._addresses,
+                self._cluster_id,
+                "3.9",
+                self.extra,
+                LISTENER,
+                manual_isrs=True,
+            ),
             clock=Clock(),
             say=lambda _line: None,
             results=FleetResults(lambda _row: None, lambda: None),

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from emulator.cli import app
+from emulator.config.zookeeper import JAAS
 from emulator.testing import Cluster
 
 
@@ -41,6 +42,10 @@ def fleet(*arguments: str) -> Any:
         (
             ["--brokers", "2", "--controller", "h:1", "--isr", "manual", "--isr-churn", "1"],
             "--isr manual: then --isr-churn",
+        ),
+        (
+            ["--brokers", "2", "--zookeeper", "h:1", "-X", f"{JAAS}=/nowhere/at/all"],
+            "/nowhere/at/all",
         ),
         (["--brokers", "2", "--controller", "h:1", "-X", "nothing"], "key=value"),
         (["--brokers", "2", "--controller", "h:1", "-X", "=value"], "key=value"),
