@@ -42,7 +42,7 @@ def main() -> int:
     )
     _print(f"about {plan.minutes:.0f} minutes on a quiet machine, less what is kept")
     folder = options.out / "brokers-fleets"
-    kept = KeptRows(folder / "rows.jsonl", code_digest())
+    kept = KeptRows(folder / "rows.jsonl", code_digest("bench/brokers"))
     _print("\n" + table.fleets(fleets.take(plan, folder, kept, _say)))
     return 0
 
