@@ -27,6 +27,7 @@ from emulator.io.clock import Clock
 from emulator.io.disk import Disk, FolderLockedError
 from emulator.io.logging import logger
 from emulator.io.run import Shell
+from emulator.io.tls import profiles
 from emulator.seam import Halt, Log, ReplaceFile
 from emulator.trace.exposition import exposition
 
@@ -141,7 +142,8 @@ class BrokerProcess:
             faults,
         )
         self.node: BrokerNode = broker_node(config, folders.identity, images or LogImages(), around)
-        self.shell = Shell(self.node, folders.disk, clock, log=log, row=_no_row)
+        tls = {} if config.zookeeper is None else profiles(config.zookeeper.security.tls)
+        self.shell = Shell(self.node, folders.disk, clock, log=log, row=_no_row, tls=tls)
 
     @property
     def settled(self) -> bool:

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from emulator.config.tls import Store, ZooKeeperTls
 from emulator.io.certificate import not_after
+from emulator.zookeeper.client import TLS
 
 _VERSIONS: Final = {
     "TLSv1": ssl.TLSVersion.TLSv1,
@@ -60,6 +61,18 @@ def context(tls: ZooKeeperTls, at: datetime | None = None) -> ssl.SSLContext:
         with _named(f"zookeeper.ssl.truststore.location={tls.truststore.location}"):
             made.load_verify_locations(cadata=_trusted(tls.truststore))
     return made
+
+
+def profiles(tls: ZooKeeperTls | None) -> dict[str, ZooKeeperTls]:
+    """What a shell needs for connections to ZooKeeper; empty: they are in plain text.
+
+    Raises:
+        TlsError: see :func:`context`; better now than with every connection.
+    """
+    if tls is None:
+        return {}
+    context(tls)
+    return {TLS: tls}
 
 
 def openssl_name(name: str) -> str:

@@ -22,6 +22,7 @@ from emulator.config.listeners import Listener
 from emulator.io.clock import Clock
 from emulator.io.fleet.tap import Exchange, Tapped
 from emulator.io.run import Shell
+from emulator.io.tls import profiles
 from emulator.seam import Log
 
 
@@ -92,7 +93,8 @@ class BrokerLife:
             clock,
             self,
         )
-        self._shell = Shell(self.tapped, None, clock, log=self._logged, row=_unsaid)
+        tls = {} if mode is None else profiles(mode.security.tls)
+        self._shell = Shell(self.tapped, None, clock, log=self._logged, row=_unsaid, tls=tls)
         self._task = asyncio.ensure_future(self._live(config.listeners[0], bound))
 
     @property
