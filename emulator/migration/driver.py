@@ -108,6 +108,7 @@ class MigrationDriver:
         self._retry = Retry()
         self._guards_passed: bool | None = None
         self._task: Task | None = None
+        self._check: CheckTask | None = None  # the last one
         self._zk_epoch = self._epoch_version = -1
         self.teller = Teller(self.propagator)
         self.bound = Bound(controller, settings.bounds)
@@ -264,9 +265,10 @@ class MigrationDriver:
             case State.UNINITIALIZED:
                 return RecoverTask(zk, cluster_id)
             case State.WAIT_FOR_BROKERS:
-                return CheckTask(zk, attempt)
+                return CheckTask(zk, attempt, self._check)
             case State.BECOME_CONTROLLER if self.write_behind.mode is Mode.STOPPED:
-                return ClaimTask(zk, attempt)
+                fresh = self._check is not None and self._check.holds(attempt.image, self._now_ms)
+                return ClaimTask(zk, attempt, checked=fresh)
             case State.DUAL_WRITE:
                 return PurgeTask(zk, self._epoch_version)
             case State.ZK_MIGRATION:
@@ -277,6 +279,7 @@ class MigrationDriver:
 
     def _finished(self, task: Task, now_ms: int) -> list[Effect]:
         self._task = None
+        self._check = task if isinstance(task, CheckTask) else self._check
         if isinstance(task, CopyTask):
             self.records_copied = task.records
             self.teller.copied()
@@ -375,7 +378,7 @@ class MigrationDriver:
         if self.state is State.UNINITIALIZED:
             return []
         effects = [] if self.state is State.INACTIVE else self._enter(State.INACTIVE, now_ms)
-        self._retry.due_ms = self._guards_passed = None
+        self._retry.due_ms = self._guards_passed = self._check = None
         self.write_behind.stop()
         self.bound.bind(False)
         return effects + self.teller.clear()

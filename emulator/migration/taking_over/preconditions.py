@@ -96,6 +96,16 @@ def check_copy(tree: Tree, image: Image, entities: Entities = ENTITIES) -> Itera
     yield from _brokers(image, _broker_ids(tree.children("/brokers/ids")), {}, set())
 
 
+def waits_for(image: Image, alive: Iterable[str]) -> list[Reason]:
+    """Why the brokers that run in ZooKeeper mode delay the migration.
+
+    Args:
+        image: the newest stable image.
+        alive: the names below ``/brokers/ids``.
+    """
+    return [*_brokers(image, _broker_ids(alive), {}, set())]
+
+
 def reasons(tree: Tree, image: Image) -> list[Reason]:
     """All reasons of :func:`check`; if the list is empty, the claim may be made."""
     return [reason for reason in check(tree, image) if reason is not None]

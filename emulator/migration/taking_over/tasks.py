@@ -28,6 +28,7 @@ from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.seam import Effect
 from emulator.zookeeper.errors import ZkCode, code_name
 from emulator.zookeeper.ops import (
+    GetChildren,
     Multi,
     NodeData,
     ReadValue,
@@ -39,6 +40,8 @@ from emulator.zookeeper.ops import (
 
 CHECKS_PER_STEP = 20
 """Pieces of the check in one step: 1,000 znodes of topics, or 20 other entities."""
+READ_AGAIN_MS = 30_000
+"""How old a reading of the tree may be whose reasons are shown while a broker is missing."""
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -157,11 +160,21 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 class CheckTask(Task):
-    """Read everything, write nothing, and report the unmet preconditions of a migration."""
+    """Read everything, write nothing, and report the unmet preconditions of a migration.
 
-    def __init__(self, zk: Zk, attempt: Attempt) -> None:
+    The whole tree is not read again for each broker that registers: while a running one is missing,
+    its reasons are those of the last reading and of the brokers.
+    """
+
+    def __init__(self, zk: Zk, attempt: Attempt, earlier: CheckTask | None = None) -> None:
         super().__init__(zk)
         self._attempt = attempt
+        self._earlier = earlier
+        self._asked_brokers = False
+        self.read_ms = -READ_AGAIN_MS
+        """When the tree was read whole; it is still to be read by this task if that is long ago."""
+        self.ended_ms = -1
+        """When everything was checked, and nothing was missing."""
         self._reading: Reading | None = None
         self._checks: Iterator[Reason | None] | None = None
         self._reasons: list[Reason] = []
@@ -183,10 +196,14 @@ class CheckTask(Task):
         if self._reading is None or not self._reading.owns(outcome.tag):
             return super().outcome(outcome, now_ms)
         effects = self._reading.outcome(outcome, now_ms)
-        self._judge(self._reading)
+        self._judge(self._reading, now_ms)
         return effects
 
-    def tick(self, _now_ms: int) -> list[Effect]:
+    def holds(self, image: Image, now_ms: int) -> bool:
+        """Whether it has just ended, without a reason, for the brokers of ``image``."""
+        return self.ended_ms == now_ms and self._attempt.image.brokers is image.brokers
+
+    def tick(self, now_ms: int) -> list[Effect]:
         """Check the next piece of the tree."""
         if self._checks is None:
             return []
@@ -195,9 +212,12 @@ class CheckTask(Task):
         if len(pieces) < CHECKS_PER_STEP:
             self._checks = None
             self.result = Missing(tuple(self._reasons)) if self._reasons else Done()
+            self.ended_ms = -1 if self._reasons else now_ms
         return []
 
     def _answered(self, outcomes: Sequence[ZkOutcome], now_ms: int) -> list[Effect]:
+        if self._asked_brokers:
+            return self._running(outcomes[-1], now_ms)
         whose = outcomes[len(recover.WHOSE) - 1]
         if (other := recover.other_cluster(whose, self._attempt.cluster_id)) is not None:
             # No other reason is told: all of it is about somebody else's brokers.
@@ -216,31 +236,52 @@ class CheckTask(Task):
                 # itself.
                 self.result = Done()
                 return []
+        earlier = self._earlier
+        if self._reasons or earlier is None or now_ms >= earlier.read_ms + READ_AGAIN_MS:
+            return self._read(now_ms)
+        self._asked_brokers = True
+        return self._ask((GetChildren("/brokers/ids"),), now_ms)
+
+    def _running(self, listed: ZkOutcome, now_ms: int) -> list[Effect]:
+        """Wait on if a broker that runs is missing; else the tree must be read."""
+        alive = listed.value if isinstance(listed, ZkResult) else ()
+        assert isinstance(alive, tuple)
+        missing = preconditions.waits_for(self._attempt.image, map(str, alive))
+        earlier = self._earlier
+        if not missing or earlier is None or not isinstance(earlier.result, Missing):
+            return self._read(now_ms)
+        told = {Why.NO_BROKERS.value, *map(str, alive)}
+        kept = [one for one in earlier.result.reasons if not told & {one.why.value, one.subject}]
+        self.result, self.read_ms = Missing((*missing, *kept)), earlier.read_ms
+        return []
+
+    def _read(self, now_ms: int) -> list[Effect]:
         self._reading = Reading(self._zk)
         return self._reading.begin(now_ms)
 
-    def _judge(self, reading: Reading) -> None:
+    def _judge(self, reading: Reading, now_ms: int) -> None:
         if reading.lost:
             self.result = Lost()
         elif reading.failure is not None:
             self.result = Missing((*self._reasons, reading.failure))
         elif reading.tree is not None:
-            of = self._attempt
+            of, self.read_ms = self._attempt, now_ms
             self._checks = preconditions.check(reading.tree, of.image, of.entities)
 
 
 class ClaimTask(Task):
     """Claim ``/controller`` and ``/controller_epoch``, unless a guard refuses.
 
-    Before a first copy everything is checked again: the claim may have been refused for hours, and
-    after it there is no ZooKeeper-mode controller any more.
+    Before a first copy everything is checked again, unless it was ``checked`` in this moment: the
+    claim may have been refused for hours, and after it there is no ZooKeeper-mode controller any
+    more.
     """
 
-    def __init__(self, zk: Zk, attempt: Attempt) -> None:
+    def __init__(self, zk: Zk, attempt: Attempt, *, checked: bool = False) -> None:
         super().__init__(zk)
         self._attempt = attempt
         self._check: CheckTask | None = None
-        if attempt.image.migration_state is not MigrationState.MIGRATION:
+        if attempt.image.migration_state is not MigrationState.MIGRATION and not checked:
             self._check = CheckTask(zk, attempt)
         self._claim: Multi | None = None
         self.raised = False

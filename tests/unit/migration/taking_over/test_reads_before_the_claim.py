@@ -1,0 +1,126 @@
+"""How often the whole tree is read before it is claimed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from emulator.migration.states import State
+from emulator.migration.taking_over.preconditions import Why
+from emulator.migration.taking_over.tasks import READ_AGAIN_MS
+from emulator.seam import Effect
+from emulator.zookeeper.ops import GetChildren, Multi, MultiRead
+from tests.unit.migration.stories import waiting_world
+from tests.unit.migration.world import World
+from wire import records as r
+
+TOPICS = GetChildren("/brokers/topics")
+
+
+class Reads:
+    """Counts readings of the tree, before and after the claim."""
+
+    def __init__(self, world: World) -> None:
+        self.before = self.after = 0
+        submit = world.zk.submit
+
+        def counted(tag: object, request: Any, now_ms: int) -> list[Effect]:
+            claimed = world.driver.claim_count
+            if isinstance(request, MultiRead) and TOPICS in request.reads:
+                self.before += not claimed
+                self.after += bool(claimed)
+            return submit(tag, request, now_ms)
+
+        world.zk.submit = counted  # type: ignore[method-assign]
+
+
+def whys(world: World) -> dict[str, Why]:
+    waiting = world.driver.status(world.now_ms).waiting
+    return {one.reason.subject: one.reason.why for one in waiting}
+
+
+def test_the_tree_is_not_read_again_for_each_broker_that_registers() -> None:
+    """Nor by the claim that follows at once: first, after the last one, for copy and comparison."""
+    world = waiting_world()
+    for broker_id in (3, 4, 5):
+        world.put(f"/brokers/ids/{broker_id}", b'{"version":5,"endpoints":[]}')
+    reads = Reads(world)
+    world.start()
+    for broker_id in (1, 2, 3, 4):
+        world.register(broker_id)
+        world.advance(1_000)
+        left = {str(one): Why.BROKER_NOT_REGISTERED for one in range(broker_id + 1, 6)}
+        assert whys(world) == left
+    assert world.driver.state is State.WAIT_FOR_BROKERS
+    assert reads.before == 1
+    world.register(5)
+    world.advance(1_000)
+    assert world.driver.state is State.DUAL_WRITE
+    assert (reads.before, reads.after) == (2, 2)
+
+
+def test_what_else_is_missing_stays_told_and_is_looked_at_again_now_and_then() -> None:
+    world = waiting_world()
+    world.put("/brokers/topics/odd", b"{")
+    reads = Reads(world)
+    world.start()
+    world.register(1)
+    world.advance(1_000)
+    odd = {"/brokers/topics/odd": Why.MALFORMED_ZNODE}
+    assert whys(world) == {"2": Why.BROKER_NOT_REGISTERED} | odd
+    assert reads.before == 1
+    world.remove("/brokers/topics/odd")
+    world.advance(READ_AGAIN_MS + 10_000)
+    assert whys(world) == {"2": Why.BROKER_NOT_REGISTERED}
+    assert reads.before == 2
+    world.register(2)
+    world.advance(1_000)
+    assert world.driver.state is State.DUAL_WRITE
+
+
+@pytest.mark.parametrize("when", ["while it is checked", "before the answer to the claim"])
+def test_a_claim_is_checked_again_if_the_brokers_have_changed_or_time_has_passed(
+    when: str,
+) -> None:
+    world = waiting_world()
+    reads = Reads(world)
+    submit, done = world.zk.submit, []
+
+    def disturbed(tag: object, request: Any, now_ms: int) -> list[Effect]:
+        checked = isinstance(request, MultiRead) and TOPICS in request.reads and reads.before == 1
+        claims = isinstance(request, Multi)
+        if not done and (checked if when == "while it is checked" else claims):
+            done.append(request)
+            if claims:
+                world.put("/controller_epoch", b"9")  # the claim comes too late
+            else:
+                level = r.FeatureLevelRecord(name="metadata.version", feature_level=21)
+                other = world.journal.tip.brokers[1]
+                again = r.BrokerRegistrationChangeRecord(
+                    broker_id=1, broker_epoch=other.epoch, fenced=-1
+                )
+                world.journal.append([level, again], world.now_ms)
+        return submit(tag, request, now_ms)
+
+    world.zk.submit = disturbed  # type: ignore[method-assign]
+    world.start()
+    world.register(1)
+    world.register(2)
+    world.advance(10_000)
+    assert done
+    assert world.driver.state is State.DUAL_WRITE
+    assert reads.before == 3
+
+
+def test_no_broker_runs_any_more() -> None:
+    world = waiting_world()
+    world.start()
+    assert set(whys(world)) == {"1", "2"}
+    for broker_id in (1, 2):
+        world.remove(f"/brokers/ids/{broker_id}")
+    world.advance(5_000)
+    assert whys(world)["/brokers/ids"] is Why.NO_BROKERS
+    world.put("/brokers/ids/1", b'{"version":5,"endpoints":[]}')
+    world.advance(10_000)
+    assert "/brokers/ids" not in whys(world)
