@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyspark.errors import AnalysisException, StreamingQueryException
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 from rich.text import Text
@@ -23,6 +24,10 @@ from bench.analysis.sweep.rows import ROWS
 from bench.report.findings import Finding, findings, lines
 from bench.report.page import page
 from bench.report.sweep import sweep_findings, sweep_page
+
+
+class SparkUnavailableError(Exception):
+    """Spark does not start, or a server of it is not reached; the text is its first line."""
 
 
 class TraceUnreadableError(Exception):
@@ -59,12 +64,13 @@ def analyze(
         JavaNotFoundError: a local session needs Java and there is none.
         TraceVersionError: the trace has another schema version.
         TraceUnreadableError: Spark cannot find or read the trace.
+        SparkUnavailableError: Spark does not start.
     """
     places = [str(traces)] if isinstance(traces, str | Path) else list(traces)
     if remote is None and (master is None or master.startswith("local")):
         for place in places:
             look(place)
-    spark = session(master, remote)
+    spark = _session(master, remote)
     try:
         if is_bench_run(spark, places[0]):
             return sweep_report(spark, places, Path(out_dir), lag_limit_ms)
@@ -79,6 +85,16 @@ def analyze(
         raise TraceUnreadableError(str(error).splitlines()[0]) from error
     finally:
         end(spark)
+
+
+def _session(master: str | None, remote: str | None = None) -> SparkSession:
+    try:
+        return session(master, remote)
+    except (PySparkException, Py4JError) as error:
+        # Py4J puts what it called in front, and Java's stack behind.
+        told = [line.lstrip(": ") for line in str(error).splitlines()]
+        says = next((line for line in told if not line.startswith("An error occurred")), "")
+        raise SparkUnavailableError(f"Spark does not start: {says}") from error
 
 
 def look(place: str) -> None:
@@ -129,10 +145,11 @@ def follow(
         tell: called with each new state.
 
     Raises:
-        JavaNotFoundError, TraceVersionError, TraceUnreadableError: as ``analyze``.
+        JavaNotFoundError, TraceVersionError, TraceUnreadableError, SparkUnavailableError: as
+            ``analyze``.
     """
     out = Path(out_dir).absolute()
-    spark = session(master)
+    spark = _session(master)
     last: list[Analysis] = []
     idle = Idle(idle_s)
     try:

@@ -45,6 +45,13 @@ def analyze(
     if follow and (len(run) > 1 or remote is not None):
         raise typer.BadParameter("--follow takes one trace, and no --remote")
     tell = Console(stderr=True, highlight=False, soft_wrap=True)
+    failures = (
+        JavaNotFoundError,
+        TraceVersionError,
+        report.TraceUnreadableError,
+        report.SparkUnavailableError,
+        OSError,
+    )
     try:
         if follow:
             done = report.follow(
@@ -57,7 +64,7 @@ def analyze(
             )
         else:
             done = report.analyze(run, out, master, remote, lag_p99_ms)
-    except (JavaNotFoundError, TraceVersionError, report.TraceUnreadableError, OSError) as error:
+    except failures as error:
         raise fail(str(error)) from error
     if as_json:
         typer.echo(msgspec.json.encode(done, enc_hook=str).decode())
