@@ -253,9 +253,11 @@ def test_what_comes_with_a_sync_is_part_of_the_next_group(peers: Peers) -> None:
         return [one.token for one in effects if isinstance(one, SyncFile)]
 
     (first,) = tokens(peers.node.step(sent("first"), peers.now_ms))
-    (second,) = tokens(peers.node.step([Synced(first), *sent("second")], peers.now_ms))
+    assert not tokens(peers.node.step(sent("second"), peers.now_ms)), "a sync is under way"
+    (second,) = tokens(peers.node.step([Synced(first), *sent("third")], peers.now_ms))
     effects = peers.node.step([Synced(second)], peers.now_ms)
-    assert [one.conn for one in effects if isinstance(one, Send)] == [peers.conn]
+    answered = [one.conn for one in effects if isinstance(one, Send)]
+    assert answered == [peers.conn - 1, peers.conn]
     assert not tokens(effects)
 
 
