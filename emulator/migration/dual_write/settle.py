@@ -110,6 +110,11 @@ class Settling:
         self.refusal = refusal
         return [refusal.log()]
 
+    @property
+    def asking(self) -> bool:
+        """Whether the znodes are being read."""
+        return self._round is not None
+
     def ask(self, now_ms: int) -> list[Effect]:
         """Read the four znodes; an earlier read is dropped."""
         self._round = Round(REQUESTS)

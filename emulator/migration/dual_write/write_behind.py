@@ -247,6 +247,8 @@ class WriteBehind:
             case InDoubt(refused=refused):
                 if refused is not None:
                     effects += self._settling.refused(refused)
+                if self.mode is Mode.DOUBT or self._settling.asking:
+                    return effects  # one connection was lost, with each multi in flight
                 return effects + self._doubt("multis in flight", now_ms)
             case None:
                 return effects
