@@ -187,9 +187,14 @@ def _topic_pieces(have: _Side | None, want: _Side | None) -> Iterator[Piece]:
     if want is None:
         return
     yield with_notifications(plan({} if have is None else have.head, want.head))
-    indexes = {*want.indexes, *(() if have is None else have.indexes)}
+    if len(want.indexes) > ALIKE_PARTITIONS_MAX:
+        yield PAUSE
     wanted = frozenset(want.indexes)
-    for chunk in _chunks(sorted(indexes, key=lambda index: (len(index), index))):
+    more = () if have is None else [index for index in have.indexes if index not in wanted]
+    indexes = want.indexes  # by number
+    if more:
+        indexes = sorted((*indexes, *more), key=lambda index: (len(index), index))
+    for chunk in _chunks(indexes):
         gone = [index for index in chunk if index not in wanted]
         before = {} if have is None else _partitions(have, chunk, gone)
         yield with_notifications(plan(before, _partitions(want, chunk)))
@@ -260,14 +265,14 @@ def _found_topic(tree: Tree, name: str) -> _Side | None:
         one = topics.partition_path(name, index)
         return _below(tree, one) | _below(tree, f"{one}/state")
 
-    odd = {one: data for one, data in _below(tree, path).items() if not _inside(one, folder)}
-    odd |= _below(tree, configs.topic_config_path(name))
+    odd = _below(tree, configs.topic_config_path(name))
+    for child in tree.children(path):
+        # Partitions are looked at part by part: there may be 10,000.
+        if f"{path}/{child}" != folder:
+            odd |= {f"{path}/{child}": tree.data(f"{path}/{child}")}
+            odd |= _below(tree, f"{path}/{child}")
     return _Side(_topic_id(path, tree.data(path)), head, indexes, partition, odd, odd_below)
 
 
 def _below(tree: Tree, path: str) -> Nodes:
     return {one: tree.data(one) for one in tree.below(path)}
-
-
-def _inside(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder + "/")

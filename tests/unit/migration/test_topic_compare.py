@@ -17,6 +17,7 @@ from emulator.migration.zk_tree.projection import znodes
 from emulator.migration.zk_tree.tree import Tree, TreeNode
 from emulator.zookeeper.ops import Create, Delete, SetData
 from tests.laws.zk_trees import EPOCH, ops_of, replayed
+from tests.unit.migration.zk_tree.test_no_long_walks import Counted, most_at_once
 from wire import records as r
 from wire.text import uuid_text
 
@@ -114,6 +115,17 @@ def test_a_wide_topic_ends_the_step(partitions: int) -> None:
     image = image_of(3, partitions)
     pieces = pieces_of(tree_of(image), image)
     assert [piece is PAUSE for piece in pieces] == [True, False, True, False, True, False, False]
+
+
+def test_of_a_wider_one_a_step_looks_at_some_partitions() -> None:
+    """All of them were walked to find znodes beside the partitions; the head is a step alone."""
+    image = image_of(1, 5_000)
+    tree = tree_of(image)
+    nodes = tree.nodes = Counted(tree.nodes)
+    pieces, most = most_at_once(topic_compare(tree, image, EPOCH), nodes)
+    assert PAUSE in pieces[:2]
+    assert most <= 10 * PARTITIONS_PER_PIECE
+    assert nodes.looked >= 5_000
 
 
 def test_a_wider_one_is_compared_part_by_part() -> None:
