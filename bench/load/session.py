@@ -21,6 +21,8 @@ from emulator.io.trace_file import TraceFile
 from emulator.trace.rows import SCHEMA_VERSION, RequestRow, Row, RunRow
 
 _TOLD_S: Final = 2.0
+_REACH_S: Final = 10.0
+"""How long one attempt to find a broker may take, before the load begins."""
 _SHARES: Final = {"p50_ms": 0.5, "p99_ms": 0.99, "max_ms": 1.0}
 
 
@@ -117,13 +119,17 @@ async def _play(
 async def _reach(plan: LoadPlan) -> None:
     """Find the controller once, so that a wrong address is not 60 s of failures."""
     pool = Pool(plan.bootstrap, plan.client_id, iter(range(1, 1_000)))
+    attempts = 1 + len(plan.bootstrap.split(","))
     try:
-        for attempt in range(1 + len(plan.bootstrap.split(","))):
+        for attempt in range(attempts):
             try:
-                await pool.take()
+                async with asyncio.timeout(_REACH_S) as limit:
+                    await pool.take()
             except OSError as error:
-                if attempt == len(plan.bootstrap.split(",")):
-                    raise UnreachableError(str(error)) from error
+                # What is no broker may take the connection and never answer.
+                silent = f"no answer within {_REACH_S:g} s; is it the address of a broker?"
+                if attempt == attempts - 1:
+                    raise UnreachableError(silent if limit.expired() else str(error)) from error
             else:
                 return
     finally:

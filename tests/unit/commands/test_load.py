@@ -105,3 +105,20 @@ def test_a_broker_that_does_not_answer_is_named_as_it_was_written():
     assert said.exit_code == 2
     assert f"{address} cannot be reached: Connection refused" in said.output
     assert "Errno" not in said.output
+
+
+def test_a_port_that_never_answers_ends_soon_and_is_asked_about(monkeypatch):
+    monkeypatch.setattr(session, "_REACH_S", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        said = load("--bootstrap-server", address, "--rate", 5, "--duration", 1)
+    assert said.exit_code == 2
+    assert f"{address}: no answer within 0.3 s; is it the address of a broker?" in said.output
+
+
+def test_a_silent_address_before_a_broker_does_not_keep_the_load_from_it(cluster, monkeypatch):
+    monkeypatch.setattr(session, "_REACH_S", 2.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        both = f"127.0.0.1:{silent.getsockname()[1]},{cluster.bootstrap}"
+        said = load("--bootstrap-server", both, "--rate", 5, "--duration", 0.5, "--prefix", "two")
+    assert said.exit_code == 0, said.output
