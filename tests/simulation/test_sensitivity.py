@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from emulator.simulation.checkers.lag import LagBounded
-from emulator.simulation.run import Run
 from emulator.simulation.scenario import Scenario
 
 pytestmark = pytest.mark.slow
@@ -97,13 +96,13 @@ def test_pages_that_were_not_synced_may_be_lost_out_of_order(simulate):
         assert not report.failure, str(report)
 
 
-def test_deletions_do_not_wait_at_the_bound_of_what_they_take_away():
+def test_deletions_do_not_wait_at_the_bound_of_what_they_take_away(simulator):
     frozen = Scenario(
         faults=("zookeeper-freeze",) * 3, changes=150, change_every_ms=20, bound=15, topics=9
     )
     urgent = 0
     for seed in range(3):
-        run = Run(seed, frozen)
+        run = simulator(seed, frozen)
         run.run()
         urgent += run.checker(LagBounded).urgent
     assert urgent
