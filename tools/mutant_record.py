@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -93,6 +94,6 @@ class Kept:
         with self._lock:
             self._document[part][name] = value
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            draft = self._path.with_suffix(".draft")
+            draft = self._path.with_suffix(f".{os.getpid()}")  # two runs may go on at once
             draft.write_text(json.dumps(self._document, indent=1) + "\n")
             draft.replace(self._path)
