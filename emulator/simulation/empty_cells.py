@@ -99,13 +99,13 @@ REASONS: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
 """The same, also ("", fault) -> why a fault does nothing there to what is under way."""
 OPEN: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
-        "WAIT_FOR_CONTROLLER_QUORUM": frozenset({"disk-full"}),
-        "WAIT_FOR_BROKERS": frozenset({"broker-shutdown"}),
-        "BECOME_CONTROLLER": frozenset({"both-counters"}),
-        "ZK_MIGRATION": frozenset({"broker-cut"}),
+        "UNINITIALIZED": frozenset({"controller-deleted"}),
+        "WAIT_FOR_CONTROLLER_QUORUM": frozenset({"controller-shutdown"}),
+        "BECOME_CONTROLLER": frozenset({"foreign-write"}),
+        "ZK_MIGRATION": frozenset({"controller-shutdown"}),
         "SYNC_KRAFT_TO_ZK": frozenset({"controller-shutdown"}),
         "KRAFT_CONTROLLER_TO_BROKER_COMM": frozenset(
-            {"controller-crash-in-step", "controller-cloned"}
+            {"controller-crash-in-step", "controller-kill", "controller-cloned", "disk-reorders"}
         ),
     }
 )
