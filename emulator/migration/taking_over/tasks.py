@@ -200,8 +200,16 @@ class CheckTask(Task):
         return effects
 
     def holds(self, image: Image, now_ms: int) -> bool:
-        """Whether it has just ended, without a reason, for the brokers of ``image``."""
-        return self.ended_ms == now_ms and self._attempt.image.brokers is image.brokers
+        """Whether it has just ended, without a reason, and would end so with ``image``; once."""
+        ended_ms, self.ended_ms = self.ended_ms, -1
+        if ended_ms != now_ms or self._attempt.image.features != image.features:
+            return False
+        # Those that register are unfenced next, which makes no difference.
+        one, other = (
+            {each: broker.is_migrating_zk_broker for each, broker in some.brokers.items()}
+            for some in (self._attempt.image, image)
+        )
+        return one == other
 
     def tick(self, now_ms: int) -> list[Effect]:
         """Check the next piece of the tree."""

@@ -95,12 +95,8 @@ def test_a_claim_is_checked_again_if_the_brokers_have_changed_or_time_has_passed
             if claims:
                 world.put("/controller_epoch", b"9")  # the claim comes too late
             else:
-                level = r.FeatureLevelRecord(name="metadata.version", feature_level=21)
-                other = world.journal.tip.brokers[1]
-                again = r.BrokerRegistrationChangeRecord(
-                    broker_id=1, broker_epoch=other.epoch, fenced=-1
-                )
-                world.journal.append([level, again], world.now_ms)
+                newcomer = r.RegisterBrokerRecord(broker_id=9, broker_epoch=world.journal.end)
+                world.journal.append([newcomer], world.now_ms)
         return submit(tag, request, now_ms)
 
     world.zk.submit = disturbed  # type: ignore[method-assign]
@@ -111,6 +107,29 @@ def test_a_claim_is_checked_again_if_the_brokers_have_changed_or_time_has_passed
     assert done
     assert world.driver.state is State.DUAL_WRITE
     assert reads.before == 3
+
+
+def test_a_broker_that_is_unfenced_meanwhile_makes_no_difference() -> None:
+    world = waiting_world()
+    reads = Reads(world)
+    submit, done = world.zk.submit, []
+
+    def unfenced(tag: object, request: Any, now_ms: int) -> list[Effect]:
+        if not done and isinstance(request, MultiRead) and reads.before == 2:
+            done.append(request)
+            epoch = world.journal.tip.brokers[2].epoch
+            change = r.BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=epoch, fenced=-1)
+            world.journal.append([change], world.now_ms)
+        return submit(tag, request, now_ms)
+
+    world.start()
+    world.register(1)
+    world.zk.submit = unfenced  # type: ignore[method-assign]
+    world.register(2, fenced=True)
+    world.advance(1_000)
+    assert done
+    assert world.driver.state is State.DUAL_WRITE
+    assert reads.before == 2
 
 
 def test_no_broker_runs_any_more() -> None:
