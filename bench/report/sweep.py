@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 import os
 import platform
-import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
-from typing import Any, Final
+from typing import Final
 
-from bench.analysis.sweep.conclusions import OURS, Conclusions, SweepOfRates
+from bench.analysis.sweep.conclusions import Conclusions, SweepOfRates
 from bench.analysis.sweep.knee import ACHIEVED, P99_FACTOR, SAMPLES, TREND_SHARE
 from bench.analysis.sweep.one_run import Run
 from bench.report import charts
-from bench.report.blocks import Block, Chart, HeatMap, Note, ReportSection, render, table
+from bench.report.blocks import Block, Chart, Note, ReportSection, render, table
 from bench.report.findings import Finding, Record
+from bench.report.sweep_blocking import blocking, collapse_says, fields, medians
 
 _CURVES: Final[tuple[tuple[str, str, Callable[[Run], float | None], bool], ...]] = (
     ("p99 of requests, from the intended instant", "ms", lambda run: run.p99_ms, True),
@@ -48,7 +48,8 @@ def sweep_page(found: Conclusions, described: Sequence[Record], command: str, wh
     """
     sections = {
         "Rates beside each other": _curves(found),
-        "Time that ZooKeeper blocked KRaft": _blocking(found),
+        "Time that ZooKeeper blocked KRaft": blocking(found),
+        "Time without a controller": _copies(found),
         "Knees": _knees(found),
         "Universal Scalability Law, as a cross-check": _scaling(found),
         "What a multi and a record cost ZooKeeper": _cost(found),
@@ -73,6 +74,16 @@ def sweep_findings(found: Conclusions) -> list[Finding]:
         if sweep.knee is None or sweep.rates < 2:
             continue
         told.append(Finding(f"knee of {sweep.group.label}", _knee_says(sweep)))
+    if found.collapsing.bins:
+        told.append(Finding("blocked share by utilisation", collapse_says(found.collapsing)))
+    told += [
+        Finding(
+            f"time without a controller, {copy.target}",
+            f"{copy.fixed_s:.2f} s and {copy.each_us:,.0f} us each partition (R2 "
+            f"{copy.r_squared:.3f}, {copy.sizes[0][0]:,} to {copy.sizes[-1][0]:,} partitions)",
+        )
+        for copy in found.copies
+    ]
     doubtful = len({anomaly.run_id for anomaly in found.anomalies})
     told.append(
         Finding(
@@ -127,7 +138,7 @@ def _curves(found: Conclusions) -> Iterable[Block]:
             if sweep.knee is not None and sweep.knee.rate is not None
         }
         for title, unit, value, logarithmic in _CURVES:
-            series = {sweep.group.label: _points(sweep.runs, value) for sweep in sweeps}
+            series = {sweep.group.label: medians(sweep.runs, value) for sweep in sweeps}
             yield Chart(
                 charts.curves(
                     f"{title}: {scenario}, ZooKeeper at {latency:g} ms",
@@ -142,77 +153,26 @@ def _curves(found: Conclusions) -> Iterable[Block]:
         yield Note("Medians of repeats. A dotted line marks the knee of the line of its colour.")
 
 
-def _points(runs: Sequence[Run], value: Callable[[Run], float | None]) -> list[tuple[float, float]]:
-    at: dict[float, list[float]] = defaultdict(list)
-    for run in runs:
-        found = value(run)
-        if run.rate is not None and found is not None:
-            at[run.rate].append(found)
-    return [(rate, statistics.median(values)) for rate, values in sorted(at.items())]
-
-
-def _bound_name(records: int | None) -> str:
-    if records is None:
-        return "default bounds"
-    return f"bound {records:,} records" if records else "no bound"
-
-
-def _blocking(found: Conclusions) -> Iterable[Block]:
-    ours = [sweep for sweep in found.sweeps if sweep.group.target == OURS]
-    grouped: dict[tuple[str, str], list[SweepOfRates]] = defaultdict(list)
-    for sweep in ours:
-        of = sweep.group
-        batch = f"{of.partitions_per_topic or 1} partitions a topic"
-        grouped[of.scenario, f"{_bound_name(of.bound_records)}, {batch}"].append(sweep)
-    single: list[dict[str, object]] = []
-    for (scenario, what), sweeps in sorted(grouped.items()):
-        rates = sorted({run.rate for sweep in sweeps for run in sweep.runs if run.rate is not None})
-        rows = []
-        for sweep in sorted(sweeps, key=lambda sweep: sweep.group.latency_ms):
-            share = dict(_points(sweep.runs, lambda run: run.blocked_share))
-            name = f"{sweep.group.latency_ms:g} ms"
-            rows.append((name, [share.get(rate) for rate in rates]))
-        if len(rates) == 1 and len(rows) == 1:
-            [(latency, [share_of_one])] = rows
-            one = {
-                "scenario": scenario,
-                "what": what,
-                "latency": latency,
-                "changes_per_s": rates[0],
-            }
-            single.append(one | {"blocked_share": share_of_one})
-            continue
-        yield HeatMap(
-            f"Share of the time in which a change waited for ZooKeeper: {scenario}, {what}",
-            "ZooKeeper latency, changes/s",
-            [f"{rate:,.0f}" for rate in rates],
-            rows,
-        )
-    if single:
-        yield Note("The same of scenarios with a single rate and latency:")
-        yield from table(single)
-    points: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for run in found.runs:
-        known = run.utilisation is not None and run.blocked_share is not None
-        if run.counts and known and run.group.target == OURS:
-            assert run.utilisation is not None
-            assert run.blocked_share is not None
-            points[run.group.label].append((run.utilisation, run.blocked_share))
-    if points:
-        yield Chart(
-            charts.curves(
-                "Blocked share by utilisation of ZooKeeper",
-                "utilisation",
-                "share of the time",
-                {name: sorted(at) for name, at in points.items()},
-            )
-        )
+def _copies(found: Conclusions) -> Iterable[Block]:
+    if found.copies:
         yield Note(
-            "Utilisation: the time ZooKeeper would need for what was committed, as a share of the "
-            "window, at the time a record took in that run. If blocking depends on nothing else, "
-            "all lines fall on one; least and most show by how much they do not."
+            "First copies out of ZooKeeper: seconds from the claim, when the controller before it "
+            "ends to be one, to dual write, as fixed + partitions times a constant, by least "
+            "squares of relative errors over medians of repeats. off: the greatest residual."
         )
-        yield from table([_fields(each) for each in found.collapse])
+    yield from table(
+        [
+            {
+                "target": each.target,
+                "fixed_s": each.fixed_s,
+                "us_per_partition": each.each_us,
+                "r_squared": each.r_squared,
+                "off": f"{each.off:.1%}",
+                "measured": ", ".join(f"{size:,}: {took:.3g} s" for size, took in each.sizes),
+            }
+            for each in found.copies
+        ]
+    )
 
 
 def _knees(found: Conclusions) -> Iterable[Block]:
@@ -286,7 +246,7 @@ def _scaling(found: Conclusions) -> Iterable[Block]:
 
 def _cost(found: Conclusions) -> Iterable[Block]:
     rows = [
-        {"sweep": sweep.group.label, **_fields(sweep.cost)}
+        {"sweep": sweep.group.label, **fields(sweep.cost)}
         for sweep in found.sweeps
         if sweep.cost is not None
     ]
@@ -305,7 +265,7 @@ def _counterfactuals(found: Conclusions) -> Iterable[Block]:
             "Difference of p99 between runs with the same arrivals, with and without writing to "
             "ZooKeeper: the mean of the pairs and its 95 % interval by resampling them."
         )
-    yield from table([_fields(each) for each in found.counterfactuals])
+    yield from table([fields(each) for each in found.counterfactuals])
 
 
 def _anomalies(found: Conclusions) -> Iterable[Block]:
@@ -374,7 +334,3 @@ def _plain(text: str) -> str:
     if not isinstance(found, dict):
         return text
     return ", ".join(f"{name} {value}" for name, value in found.items())
-
-
-def _fields(each: Any) -> Mapping[str, Any]:
-    return {name: getattr(each, name) for name in each.__dataclass_fields__}

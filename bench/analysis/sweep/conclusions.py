@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from bench.analysis.sweep import fits
+from bench.analysis.sweep.collapse import Collapsing, Point, collapsing
+from bench.analysis.sweep.copies import CopyFit, copies
 from bench.analysis.sweep.knee import ACHIEVED, Knee, Verdict, knee, last_kept, verdicts
 from bench.analysis.sweep.one_run import Group, Record, Run, run_of
 
@@ -19,7 +21,6 @@ WITHOUT_ZOOKEEPER: Final = "no-zookeeper"
 _LATE_MS: Final = 10.0
 _OTHERS_CORES: Final = 0.5
 _OFF_RATE: Final = 0.05
-_BIN: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +52,6 @@ class Counterfactual:
 
 
 @dataclass(frozen=True, slots=True)
-class Collapse:
-    """Blocked share by utilisation, in bins of a tenth: and whether all runs agree."""
-
-    utilisation: float
-    runs: int
-    least: float
-    most: float
-
-
-@dataclass(frozen=True, slots=True)
 class Anomaly:
     """Something that makes one run less believable."""
 
@@ -77,7 +68,8 @@ class Conclusions:
     runs: list[Run]
     sweeps: list[SweepOfRates]
     counterfactuals: list[Counterfactual]
-    collapse: list[Collapse]
+    collapsing: Collapsing
+    copies: list[CopyFit]
     anomalies: list[Anomaly]
 
 
@@ -111,7 +103,8 @@ def conclude(
         runs=runs,
         sweeps=sweeps,
         counterfactuals=list(_counterfactuals(runs)),
-        collapse=list(_collapse(runs)),
+        collapsing=collapsing(blocked_by_utilisation(runs)),
+        copies=copies(tables["described"]),
         anomalies=list(_anomalies(runs)),
     )
 
@@ -164,27 +157,48 @@ def within(repeats: Sequence[Run], limit_ms: float) -> bool:
 
 
 def headline(sweeps: Sequence[SweepOfRates], limit_ms: float) -> str:
-    """One sentence: the highest rate with a small lag and nothing blocked, beside Kafka's."""
-    ours: dict[Group, SweepOfRates] = {}
+    """One sentence: the highest rate with a small lag and nothing blocked, beside Kafka's.
+
+    Of several bounds of the lag the smallest that reaches the highest rate is shown, and beside it
+    what was reached without a bound: there nothing can be blocked.
+    """
+    alike: dict[Group, list[SweepOfRates]] = defaultdict(list)
     for sweep in sweeps:
-        alike = sweep.group._replace(bound_records=None)  # of several bounds the best one
         if sweep.rates > 1 and sweep.group.target == OURS:
-            best = ours.get(alike)
-            if best is None or (sweep.unblocked_rate or 0) > (best.unblocked_rate or 0):
-                ours[alike] = sweep
-    if not ours:
+            alike[sweep.group._replace(bound_records=None)].append(sweep)
+    if not alike:
         return "No sweep of rates of kraft-bridge is among these runs."
     kafkas = {sweep.group: sweep for sweep in sweeps if sweep.group.target == KAFKA}
     said = []
-    for alike in sorted(ours, key=_order):
-        sweep = ours[alike]
-        theirs = next((kafkas[group] for group in kafkas if same_but_target(group, alike)), None)
+    for group in sorted(alike, key=_order):
+        theirs = next((kafkas[one] for one in kafkas if same_but_target(one, group)), None)
         beside = f", Kafka: {_rate(theirs)}" if theirs is not None else ""
-        said.append(f"{_rate(sweep)} at {alike.latency_ms:g} ms of latency{beside}")
+        said.append(f"{_of_bounds(alike[group], group)}{beside}")
     return (
         f"With the lag's p99 within {limit_ms:g} ms and nothing blocked, ZooKeeper keeps up with "
         f"kraft-bridge at {'; '.join(said)}."
     )
+
+
+def _of_bounds(sweeps: Sequence[SweepOfRates], group: Group) -> str:
+    unbounded = [sweep for sweep in sweeps if sweep.group.bound_records == 0]
+    bounded = sorted(
+        (sweep for sweep in sweeps if sweep.group.bound_records != 0),
+        key=lambda sweep: (-(sweep.unblocked_rate or 0.0), sweep.group.bound_records or 0),
+    )
+    where = f"at {group.latency_ms:g} ms of latency"
+    said = []
+    if bounded:
+        best = bounded[0]
+        bound = best.group.bound_records
+        named = "" if bound is None else f" with a bound of {bound:,} records"
+        if named and len(bounded) > 1:
+            named += f" (the best of {len(bounded)} bounds)"
+        said.append(f"{_rate(best)} {where}{named}")
+    said += [
+        f"{_rate(sweep)} {'' if bounded else where + ' '}without a bound" for sweep in unbounded
+    ]
+    return ", ".join(said)
 
 
 def _order(group: Group) -> tuple[str, float, int, str]:
@@ -228,16 +242,15 @@ def _counterfactuals(runs: Sequence[Run]) -> Iterable[Counterfactual]:
         yield Counterfactual(label, rate, len(differences), *interval)
 
 
-def _collapse(runs: Sequence[Run]) -> Iterable[Collapse]:
-    bins: dict[int, list[float]] = defaultdict(list)
+def blocked_by_utilisation(runs: Sequence[Run]) -> dict[str, list[Point]]:
+    """Of the runs of ours that count: sweep -> utilisation and blocked share of each, in order."""
+    found: dict[str, list[Point]] = defaultdict(list)
     for run in runs:
-        known = run.utilisation is not None and run.blocked_share is not None
-        if run.counts and known and run.group.target == OURS:
-            assert run.utilisation is not None
-            assert run.blocked_share is not None
-            bins[int(run.utilisation / _BIN)].append(run.blocked_share)
-    for at, shares in sorted(bins.items()):
-        yield Collapse(at * _BIN, len(shares), min(shares), max(shares))
+        if run.counts and run.group.target == OURS:
+            point = run.utilisation, run.blocked_share
+            if point[0] is not None and point[1] is not None:
+                found[f"{run.group.scenario}: {run.group.label}"].append((point[0], point[1]))
+    return {name: sorted(points) for name, points in found.items()}
 
 
 def _anomalies(runs: Sequence[Run]) -> Iterable[Anomaly]:

@@ -46,6 +46,39 @@ def theil_sen(xs: Sequence[float], ys: Sequence[float]) -> Trend | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Line:
+    """``fixed + each * x``; ``off``: the greatest residual, as a share of the value there."""
+
+    fixed: float
+    each: float
+    r_squared: float
+    off: float
+
+
+def line(xs: Sequence[float], ys: Sequence[float]) -> Line | None:
+    """Least squares, weighted to relative errors: sizes lie far apart. None under three sizes.
+
+    >>> line([1, 10, 100], [2.5, 7.0, 52.0])
+    Line(fixed=2.0, each=0.5, r_squared=1.0, off=0.0)
+    """
+    x, y = np.asarray(xs, float), np.asarray(ys, float)
+    if len(set(xs)) < 3 or (y <= 0).any():
+        return None
+    columns = np.column_stack([np.ones_like(x), x])
+    (fixed, each), *_ = np.linalg.lstsq(columns / y[:, None], np.ones_like(y), rcond=None)
+    off = y - (fixed + each * x)
+    spread = float(((y - y.mean()) ** 2).sum())
+    r_squared = 1 - float((off**2).sum()) / spread if spread else 1.0
+    told = (fixed, each, r_squared, np.abs(off / y).max())
+    return Line(*(round(float(value), 12) for value in told))
+
+
+def median(values: Sequence[float]) -> float:
+    """The median of at least one value."""
+    return float(np.median(values))
+
+
+@dataclass(frozen=True, slots=True)
 class Scaling:
     """Gunther's Universal Scalability Law: X(n) = rate * n / (1 + sigma(n-1) + kappa n(n-1)).
 

@@ -20,6 +20,7 @@ _LONGEST_S: Final = 86_400.0
 COLUMNS: Final[dict[str, str]] = {
     "run_id": "string",
     "scenario": "string",
+    "kind": "string",
     "case": "string",
     "target": "string",
     "repeat": "long",
@@ -37,6 +38,8 @@ COLUMNS: Final[dict[str, str]] = {
     "connections": "long",
     "frozen_s": "double",
     "servers": "long",
+    "claim_s": "double",
+    "dual_write_s": "double",
     "others_cores": "double",
     "load_1_min": "double",
     "warm_up": "string",

@@ -110,6 +110,38 @@ def test_kafka_stands_beside_the_same_latency() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("good_up_to", "says"),
+    [
+        (
+            {100: 1.0, 1_000: 2.0, 5_000: 2.0},
+            (
+                "up to 2 changes/s at 1 ms of latency with a bound of 1,000 records (the best of 3 "
+                "bounds)."
+            ),
+        ),
+        (
+            {100: 1.0, 0: 3.0},
+            (
+                "up to 1 changes/s at 1 ms of latency with a bound of 100 records, up to 3 changes/s "
+                "(the highest measured) without a bound."
+            ),
+        ),
+        ({0: 2.0}, "up to 2 changes/s at 1 ms of latency without a bound."),
+        ({None: 2.0}, "up to 2 changes/s at 1 ms of latency."),
+    ],
+)
+def test_the_headline_names_its_bound(good_up_to: dict[int | None, float], says: str) -> None:
+    found = _concluded(
+        *(
+            {"bound_records": bound, "rate_per_s": rate, "lag_p99_ms": 1.0 if rate <= up_to else 99}
+            for bound, up_to in good_up_to.items()
+            for rate in (1.0, 2.0, 3.0)
+        )
+    )
+    assert found.headline.endswith(f"kraft-bridge at {says}")
+
+
 def test_runs_that_differ_in_more_than_their_rate_are_other_sweeps() -> None:
     rates = (1.0, 2.0)
     found = concluded(
@@ -187,5 +219,5 @@ def test_utilisation_is_the_time_all_that_was_committed_would_need() -> None:
     )
     [run] = found.runs
     assert (run.utilisation, run.blocked_share, run.written_per_s) == (1.6, 0.04, 50.0)
-    [at] = found.collapse
+    [at] = found.collapsing.bins
     assert (at.utilisation, at.least, at.most) == (1.6, 0.04, 0.04)

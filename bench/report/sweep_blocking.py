@@ -1,0 +1,107 @@
+"""The part of a sweep's report about the time that ZooKeeper blocked KRaft."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from bench.analysis.sweep.collapse import APART, Collapsing
+from bench.analysis.sweep.conclusions import (
+    OURS,
+    Conclusions,
+    SweepOfRates,
+    blocked_by_utilisation,
+)
+from bench.analysis.sweep.one_run import Run
+from bench.report import charts
+from bench.report.blocks import Block, Chart, HeatMap, Note, table
+
+
+def medians(runs: Sequence[Run], value: Callable[[Run], float | None]) -> list[tuple[float, float]]:
+    """Rates and the median of a value at each, where it is known."""
+    at: dict[float, list[float]] = defaultdict(list)
+    for run in runs:
+        found = value(run)
+        if run.rate is not None and found is not None:
+            at[run.rate].append(found)
+    return [(rate, statistics.median(values)) for rate, values in sorted(at.items())]
+
+
+def _bound_name(records: int | None) -> str:
+    if records is None:
+        return "default bounds"
+    return f"bound {records:,} records" if records else "no bound"
+
+
+def blocking(found: Conclusions) -> Iterable[Block]:
+    """Maps of the share of the time by rate and latency, and the same by utilisation."""
+    ours = [sweep for sweep in found.sweeps if sweep.group.target == OURS]
+    grouped: dict[tuple[str, str], list[SweepOfRates]] = defaultdict(list)
+    for sweep in ours:
+        of = sweep.group
+        batch = f"{of.partitions_per_topic or 1} partitions a topic"
+        grouped[of.scenario, f"{_bound_name(of.bound_records)}, {batch}"].append(sweep)
+    single: list[dict[str, object]] = []
+    for (scenario, what), sweeps in sorted(grouped.items()):
+        rates = sorted({run.rate for sweep in sweeps for run in sweep.runs if run.rate is not None})
+        rows = []
+        for sweep in sorted(sweeps, key=lambda sweep: sweep.group.latency_ms):
+            share = dict(medians(sweep.runs, lambda run: run.blocked_share))
+            name = f"{sweep.group.latency_ms:g} ms"
+            rows.append((name, [share.get(rate) for rate in rates]))
+        if len(rates) == 1 and len(rows) == 1:
+            [(latency, [share_of_one])] = rows
+            one = {
+                "scenario": scenario,
+                "what": what,
+                "latency": latency,
+                "changes_per_s": rates[0],
+            }
+            single.append(one | {"blocked_share": share_of_one})
+            continue
+        yield HeatMap(
+            f"Share of the time in which a change waited for ZooKeeper: {scenario}, {what}",
+            "ZooKeeper latency, changes/s",
+            [f"{rate:,.0f}" for rate in rates],
+            rows,
+        )
+    if single:
+        yield Note("The same of scenarios with a single rate and latency:")
+        yield from table(single)
+    points = blocked_by_utilisation(found.runs)
+    if points:
+        yield Chart(
+            charts.curves(
+                "Blocked share by utilisation of ZooKeeper",
+                "utilisation",
+                "share of the time",
+                points,
+            )
+        )
+        yield Note(
+            "Utilisation: the time ZooKeeper would need for what was committed, as a share of the "
+            "window, at the time a record took in that run. If blocking depends on nothing else, "
+            f"all lines fall on one. {collapse_says(found.collapsing)}."
+        )
+        yield from table([fields(each) for each in found.collapsing.bins])
+
+
+def collapse_says(found: Collapsing) -> str:
+    """Whether the curves of blocked share by utilisation fall on one, in numbers."""
+    if found.apart is None:
+        return "no two sweeps were measured at the same utilisation"
+    says = "they do" if found.collapses else "they do not"
+    explained = "nothing was blocked there"
+    if found.explained is not None:
+        explained = f"utilisation accounts for {found.explained:.0%} of the variance"
+    return (
+        f"{says}: at equal utilisation, sweeps differ by at most {found.apart:.1%} of the time "
+        f"(at {found.utilisation:.1f}; up to {APART:.0%} counts as one line); {explained}"
+    )
+
+
+def fields(each: Any) -> Mapping[str, Any]:
+    """A dataclass as a row of a table."""
+    return {name: getattr(each, name) for name in each.__dataclass_fields__}
