@@ -27,6 +27,7 @@ KINDS = (
     "real broker",
     "Kafka's controller",
     "ZooKeeper",
+    "bench",
     "proxy",
     "Kafka's classes",
     "Spark",

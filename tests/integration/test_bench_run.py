@@ -55,9 +55,14 @@ def bench(*arguments):
 
 
 @pytest.fixture(scope="module")
-def taken(tmp_path_factory):
+def bench_run():
+    return bench
+
+
+@pytest.fixture(scope="module")
+def taken(bench_run, tmp_path_factory):
     out = tmp_path_factory.mktemp("bench")
-    said = bench("run", "tiny", "--repeat", 1, "--patience", 0, "--out", out)
+    said = bench_run("run", "tiny", "--repeat", 1, "--patience", 0, "--out", out)
     assert said.exit_code == 0, said.output
     return out / "tiny", said.output
 
@@ -145,10 +150,12 @@ def test_a_difference_planted_in_a_tree_makes_the_round_void(taken, tmp_path):
 
 
 @pytest.mark.requirement("U04")
-def test_the_stores_drift_no_further_than_the_bound_while_zookeeper_stands_still(tmp_path):
+def test_the_stores_drift_no_further_than_the_bound_while_zookeeper_stands_still(
+    bench_run, tmp_path
+):
     path = tmp_path / "frozen.toml"
     path.write_text(FROZEN)
-    said = bench("run", path, "--repeat", 1, "--patience", 0, "--out", tmp_path)
+    said = bench_run("run", path, "--repeat", 1, "--patience", 0, "--out", tmp_path)
     assert said.exit_code == 0, said.output
     [row] = pq.read_table(tmp_path / "frozen" / "rows.parquet").to_pylist()
     assert (row["answered"], row["refused"]) == (100, 0)

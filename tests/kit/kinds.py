@@ -15,6 +15,7 @@ KINDS: dict[str, frozenset[str]] = {
     ),
     "Kafka's controller": frozenset({"kafka_controller"}),
     "ZooKeeper": frozenset({"zookeeper", "make_zookeeper", "module_zookeeper"}),
+    "bench": frozenset({"bench_run"}),
     "proxy": frozenset({"fault_proxy"}),
     "Kafka's classes": frozenset({"kafka_tool", "compile_java"}),
     "Spark": frozenset({"spark"}),

@@ -238,6 +238,7 @@ def test_bytes_have_a_bound_of_their_own() -> None:
     assert not bound.status.blocked
 
 
+@pytest.mark.requirement("U04")
 def test_age_has_a_bound_for_ordinary_calls_only_and_comes_by_itself() -> None:
     world = World(write_behind_max_age_ms=5_000).dual_write()
     world.zk_up = False

@@ -1,0 +1,122 @@
+"""What only a bench can show: rows of real servers, of the sizes and delays that a row asks for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from bench.analysis.sweep.copies import copies
+from emulator.cli import app
+
+pytestmark = [pytest.mark.jvm, pytest.mark.slow]
+
+COPIES = """
+about = "First copies of three sizes."
+kind = "copy"
+targets = ["kraft-bridge"]
+[warm_up]
+topics = 0
+[[case]]
+name = "p1k"
+topics_present = 10
+partitions = 100
+[[case]]
+name = "p10k"
+topics_present = 100
+partitions = 100
+[[case]]
+name = "p30k"
+topics_present = 300
+partitions = 100
+"""
+BUNDLES = """
+about = "Creations at a ZooKeeper 5 ms away: many operations in a multi, beside one."
+kind = "create"
+targets = ["kraft-bridge", "sequential"]
+rate = 200
+count = 60
+partitions = 10
+connections = 40
+latency_ms = 5
+drain_s = 120
+[warm_up]
+topics = 20
+partitions = 10
+[[case]]
+name = "rtt5"
+"""
+
+
+class BenchRun:
+    """Takes the rows of scenarios into one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, name: str, text: str) -> list[dict[str, Any]]:
+        path = self.folder / f"{name}.toml"
+        path.write_text(text)
+        given = ("run", path, "--repeat", 1, "--patience", 0, "--out", self.folder)
+        said = CliRunner().invoke(app, ["bench", *map(str, given)])
+        assert said.exit_code == 0, said.output
+        return list(pq.read_table(self.folder / name / "rows.parquet").to_pylist())
+
+
+@pytest.fixture(scope="module")
+def bench_run(tmp_path_factory: pytest.TempPathFactory) -> BenchRun:
+    return BenchRun(tmp_path_factory.mktemp("bench"))
+
+
+@pytest.mark.requirement("P12")
+def test_the_time_without_a_controller_grows_in_line_with_the_partitions(
+    bench_run: BenchRun,
+) -> None:
+    """Not faster than they do: thirty times the partitions are at most thirty times the time."""
+    rows = bench_run("copies", COPIES)
+    [fit] = copies(rows)
+    assert [size for size, _ in fit.sizes] == [1_000, 10_000, 30_000]
+    # Where others use the machine, times scatter; squares of the sizes would be off by far more.
+    assert fit.off < 0.5
+    took = dict(fit.sizes)
+    between = [(took[10_000] - took[1_000]) / 9, (took[30_000] - took[10_000]) / 20]
+    assert between[0] > 0
+    assert between[1] > 0
+    assert between[1] < 2 * between[0], "the second stretch costs no more each than the first"
+
+
+@pytest.mark.requirement("W06")
+def test_writes_are_bundled_and_pipelined(bench_run: BenchRun) -> None:
+    """5 ms of round trip: what one operation at a time needs, and what multis in flight need."""
+    rows = {row["target"]: row for row in bench_run("bundles", BUNDLES)}
+    ours, single = rows["kraft-bridge"], rows["sequential"]
+    written = 60 * (3 + 2 * 10)
+    for row in (ours, single):
+        assert (row["answered"], row["refused"], row["void"]) == (60, 0, "")
+        assert row["znodes"] == written
+    # One operation a round trip, one after the other.
+    assert single["zk_transactions"] >= written
+    assert single["zk_s"] >= written * 0.005
+    # Bundled: many operations a round trip; pipelined: several multis on their way at once.
+    assert written / ours["zk_transactions"] >= 20
+    folder = bench_run.folder / "bundles" / "trace"
+    together = {row["target"]: in_flight(folder, row["run_id"]) for row in rows.values()}
+    assert together["sequential"] == 1
+    assert together["kraft-bridge"] >= 2
+    assert ours["zk_changes_per_s"] >= 4 * single["zk_changes_per_s"]
+
+
+def in_flight(trace: Path, run_id: str) -> int:
+    """The most multis that were on their way at one time."""
+    rows = [
+        row for row in pq.read_table(trace / "multis").to_pylist() if str(row["run_id"]) == run_id
+    ]
+    steps = [(row["sent_ns"], 1) for row in rows] + [(row["answered_ns"], -1) for row in rows]
+    most = now = 0
+    for _, step in sorted(steps):
+        now += step
+        most = max(most, now)
+    return most
