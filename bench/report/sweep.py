@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from importlib import metadata
 from typing import Final
 
-from bench.analysis.sweep.conclusions import Conclusions, SweepOfRates
+from bench.analysis.sweep.conclusions import OURS, Conclusions, SweepOfRates
 from bench.analysis.sweep.knee import ACHIEVED, P99_FACTOR, SAMPLES, TREND_SHARE
 from bench.analysis.sweep.one_run import Run
 from bench.report import charts

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.beside.machine import Meter
+from bench.load.schedule import latest
 from bench.runs import loads
 from bench.runs.client import OpenLoop
 from bench.runs.faults import Fault
@@ -88,11 +89,24 @@ def _client(row: BenchRow, loop: OpenLoop) -> None:
     row.answered = len(done)
     row.refused = row.intended - row.answered
     row.errors = json.dumps(loads.errors_of(loop.errors))
-    row.achieved_per_s = row.answered / max(1e-9, (row.end_ns - row.begin_ns) / 1e9)
+    row.achieved_per_s = _achieved_per_s(row, loop, done)
     row.commit_p50_ms = percentile(waits, 0.5)
     row.commit_p99_ms = percentile(waits, 0.99)
     row.commit_max_ms = max(waits, default=None)
     row.late_p99_ms = percentile([ns / 1e6 for ns in loop.late_ns], 0.99)
+
+
+def _achieved_per_s(row: BenchRow, loop: OpenLoop, done: list[int]) -> float:
+    """Requests answered in time, per second of the schedule: one late answer is one less.
+
+    Without a schedule (each is due when a connection is free) it is until the last answer.
+    """
+    assert row.begin_ns is not None
+    assert row.end_ns is not None
+    end_ns = loop.intended_ns(len(loop.errors)) if row.rate_per_s else row.end_ns
+    last_ns = latest(row.begin_ns, end_ns)
+    in_time = sum(loop.answered_ns[number] <= last_ns for number in done)
+    return in_time / max(1e-9, (end_ns - row.begin_ns) / 1e9)
 
 
 def _zookeeper(row: BenchRow, watch: Watch) -> None:

@@ -104,7 +104,8 @@ def test_the_knee_is_where_it_was_put(tables: dict[str, Any]) -> None:
     assert (kafka.knee.rate, kafka.knee.by_criterion["achieved"]) == (20.0, 40.0)
     assert found.headline == (
         "With the lag's p99 within 50 ms and nothing blocked, ZooKeeper keeps up with kraft-bridge "
-        "at up to 40 changes/s at 2 ms of latency, Kafka: up to 20 changes/s."
+        "at up to 40 changes/s at 2 ms of latency with a bound of 100 records, Kafka: up to 20 "
+        "changes/s."
     )
     assert [anomaly.what for anomaly in found.anomalies] == ["void: <script>alert(1)</script>"]
 

@@ -18,13 +18,11 @@ from bench.analysis.lag import lag_series
 from bench.analysis.latency import client_requests
 from bench.analysis.quantiles import ACCURACY, ms
 from bench.analysis.schema import KEYS
+from bench.load.schedule import GRACE
 from emulator.trace.rows import Stage
 
 SAMPLE_NS: Final = 10_000_000
 """Between two samples of the lag."""
-GRACE: Final = 0.01
-"""An answer may come so much later than the window, as a share of it: the last requests take time
-too, but a system that falls behind by more than this has not achieved what was intended."""
 OUTSIDE: Final = {
     "bench_committed_offset": str(Stage.COMMITTED),
     "bench_zk_offset": str(Stage.ZK_ACKED),

@@ -123,8 +123,8 @@ def test_kafka_stands_beside_the_same_latency() -> None:
         (
             {100: 1.0, 0: 3.0},
             (
-                "up to 1 changes/s at 1 ms of latency with a bound of 100 records, up to 3 changes/s "
-                "(the highest measured) without a bound."
+                "up to 1 changes/s at 1 ms of latency with a bound of 100 records, up to 3 "
+                "changes/s (the highest measured) without a bound."
             ),
         ),
         ({0: 2.0}, "up to 2 changes/s at 1 ms of latency without a bound."),
@@ -132,9 +132,9 @@ def test_kafka_stands_beside_the_same_latency() -> None:
     ],
 )
 def test_the_headline_names_its_bound(good_up_to: dict[int | None, float], says: str) -> None:
-    found = _concluded(
+    found = concluded(
         *(
-            {"bound_records": bound, "rate_per_s": rate, "lag_p99_ms": 1.0 if rate <= up_to else 99}
+            {"bound_records": bound, "rate_per_s": rate, "lag_p99_ms": 99 * (rate > up_to)}
             for bound, up_to in good_up_to.items()
             for rate in (1.0, 2.0, 3.0)
         )
