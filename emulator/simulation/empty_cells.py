@@ -101,7 +101,6 @@ OPEN: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
         "UNINITIALIZED": frozenset({"controller-deleted"}),
         "WAIT_FOR_CONTROLLER_QUORUM": frozenset({"controller-shutdown"}),
-        "BECOME_CONTROLLER": frozenset({"foreign-write"}),
         "ZK_MIGRATION": frozenset({"controller-shutdown"}),
         "SYNC_KRAFT_TO_ZK": frozenset({"controller-shutdown"}),
         "KRAFT_CONTROLLER_TO_BROKER_COMM": frozenset(
