@@ -140,6 +140,8 @@ class Planned:
             return 15.0 + (case.count or 0) / 20_000
         java = 0.0 if self.target in {"kraft-bridge", "write-ahead", "sequential"} else 8.0
         present = case.topics_present * (5 + case.partitions)
+        warm_up = self.scenario.warm_up
+        made = (case.count or 0) * case.partitions + warm_up.topics * warm_up.partitions
         return (
             14.0
             + java
@@ -147,7 +149,7 @@ class Planned:
             + case.seconds * (1.3 if java else 1.1)
             + case.freeze_s
             + present * (0.0012 if java else 0.0003)
-            + (case.count or 0) * case.partitions * (0.0006 if java else 0.0001)
+            + made * (0.0006 if java else 0.0001)
         )
 
 

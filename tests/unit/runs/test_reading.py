@@ -154,3 +154,9 @@ def test_the_scenarios_of_this_package_can_be_run(path):
     scenario = read(find(path.stem))
     assert scenario.about.endswith((".", "?"))
     assert scenario.shortened().cases
+
+
+def test_a_storm_is_measured_on_a_warm_controller():
+    """After 1,200 partitions Kafka's controller still used twice the CPU for each change."""
+    warm_up = read(find("create-storm")).warm_up
+    assert warm_up.topics * warm_up.partitions >= 10_000
