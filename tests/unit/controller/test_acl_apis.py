@@ -300,6 +300,7 @@ def test_a_filter_finds_what_it_means(acls: list[Acl], wanted: AclFilter) -> Non
 @examples(300)
 @given(st.lists(acls_of_any_kind, max_size=12), st.lists(filters, max_size=8))
 @example([acl("allow READ TOPIC:* User:a")], [AclFilter(1, "*", 2, None, None, 1, 1)])
+@example([acl("allow READ TOPIC:ab~ User:a")], [AclFilter(1, "ab", 2, None, None, 1, 1)])
 def test_an_index_finds_what_each_filter_does(acls: list[Acl], wanted: list[AclFilter]) -> None:
     image = image_of(acls)
     index = AclIndex(image)
