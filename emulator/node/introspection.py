@@ -12,6 +12,7 @@ from typing import Any, Final
 from emulator.config.listeners import HostPort
 from emulator.controller.failures import api_name
 from emulator.metadata.image import Image
+from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.driver import MigrationDriver
 from emulator.migration.status import Waiting
@@ -124,7 +125,11 @@ def _text(node: Node, reason: Reason) -> str:
     if reason.why is Why.BROKER_NOT_REGISTERED:
         why = node.controller.surroundings.registrations.why_not(int(reason.subject))
         if why is not None:
-            return f"broker {reason.subject} tries to register and is refused: {why}"
+            told = f"broker {reason.subject} tries to register and is refused: {why}"
+            if why.startswith(ErrorCode.UNSUPPORTED_VERSION.name) and f"of {FEATURE_NAME}." in why:
+                version = node.controller.stable.metadata_version.name
+                told += f" Restart it with inter.broker.protocol.version={version}."
+            return told
     return reason.text
 
 

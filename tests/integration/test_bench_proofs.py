@@ -37,10 +37,10 @@ BUNDLES = """
 about = "Creations at a ZooKeeper 5 ms away: many operations in a multi, beside one."
 kind = "create"
 targets = ["kraft-bridge", "sequential"]
-rate = 200
-count = 60
-partitions = 10
-connections = 40
+rate = 400
+count = 16
+partitions = 100
+connections = 16
 latency_ms = 5
 drain_s = 120
 [warm_up]
@@ -91,9 +91,9 @@ def test_writes_are_bundled_and_pipelined(bench_run: BenchRun) -> None:
     """5 ms of round trip: what one operation at a time needs, and what multis in flight need."""
     rows = {row["target"]: row for row in bench_run("bundles", BUNDLES)}
     ours, single = rows["kraft-bridge"], rows["sequential"]
-    written = 60 * (3 + 2 * 10)
+    written = 16 * (3 + 2 * 100)
     for row in (ours, single):
-        assert (row["answered"], row["refused"], row["void"]) == (60, 0, "")
+        assert (row["answered"], row["refused"], row["void"]) == (16, 0, "")
         assert row["znodes"] == written
     # One operation a round trip, one after the other.
     assert single["zk_transactions"] >= written

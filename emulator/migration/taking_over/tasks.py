@@ -22,7 +22,7 @@ from emulator.migration.taking_over import claim, preconditions, recover
 from emulator.migration.taking_over.continuity import LogView
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.migration.zk import Zk
-from emulator.migration.zk_tree import migration
+from emulator.migration.zk_tree import migration, topics
 from emulator.migration.zk_tree.entity import Entities
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.seam import Effect
@@ -42,6 +42,8 @@ CHECKS_PER_STEP = 20
 """Pieces of the check in one step: 1,000 znodes of topics, or 20 other entities."""
 READ_AGAIN_MS = 30_000
 """How old a reading of the tree may be whose reasons are shown while a broker is missing."""
+_IN_BETWEEN = (GetChildren("/brokers/ids"), GetChildren(topics.ROOT))
+"""What is read again before that."""
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -162,8 +164,8 @@ class Attempt(msgspec.Struct, frozen=True):
 class CheckTask(Task):
     """Read everything, write nothing, and report the unmet preconditions of a migration.
 
-    The whole tree is not read again for each broker that registers: while a running one is missing,
-    its reasons are those of the last reading and of the brokers.
+    The whole tree is not read again for each broker that registers: while a running one is missing
+    and there are the same topics, its reasons are those of the last reading and of the brokers.
     """
 
     def __init__(self, zk: Zk, attempt: Attempt, earlier: CheckTask | None = None) -> None:
@@ -173,6 +175,8 @@ class CheckTask(Task):
         self._asked_brokers = False
         self.read_ms = -READ_AGAIN_MS
         """When the tree was read whole; it is still to be read by this task if that is long ago."""
+        self.topics: frozenset[str] = frozenset()
+        """Those of that reading."""
         self.ended_ms = -1
         """When everything was checked, and nothing was missing."""
         self._reading: Reading | None = None
@@ -225,7 +229,8 @@ class CheckTask(Task):
 
     def _answered(self, outcomes: Sequence[ZkOutcome], now_ms: int) -> list[Effect]:
         if self._asked_brokers:
-            return self._running(outcomes[-1], now_ms)
+            brokers, named = outcomes
+            return self._running(brokers, named, now_ms)
         whose = outcomes[len(recover.WHOSE) - 1]
         if (other := recover.other_cluster(whose, self._attempt.cluster_id)) is not None:
             # No other reason is told: all of it is about somebody else's brokers.
@@ -248,19 +253,24 @@ class CheckTask(Task):
         if self._reasons or earlier is None or now_ms >= earlier.read_ms + READ_AGAIN_MS:
             return self._read(now_ms)
         self._asked_brokers = True
-        return self._ask((GetChildren("/brokers/ids"),), now_ms)
+        return self._ask(_IN_BETWEEN, now_ms)
 
-    def _running(self, listed: ZkOutcome, now_ms: int) -> list[Effect]:
+    def _running(self, brokers: ZkOutcome, named: ZkOutcome, now_ms: int) -> list[Effect]:
         """Wait on if a broker that runs is missing; else the tree must be read."""
-        alive = listed.value if isinstance(listed, ZkResult) else ()
-        assert isinstance(alive, tuple)
-        missing = preconditions.waits_for(self._attempt.image, map(str, alive))
+        alive = _names(brokers)
+        missing = preconditions.waits_for(self._attempt.image, alive)
         earlier = self._earlier
         if not missing or earlier is None or not isinstance(earlier.result, Missing):
             return self._read(now_ms)
-        told = {Why.NO_BROKERS.value, *map(str, alive)}
+        if earlier.topics != _names(named):
+            return self._read(now_ms)
+        told = {Why.NO_BROKERS.value, *alive}
         kept = [one for one in earlier.result.reasons if not told & {one.why.value, one.subject}]
-        self.result, self.read_ms = Missing((*missing, *kept)), earlier.read_ms
+        # The reading knew more of a broker than that it runs.
+        known = {(one.why, one.subject): one for one in earlier.result.reasons}
+        missing = [known.get((one.why, one.subject), one) for one in missing]
+        self.result = Missing((*missing, *kept))
+        self.read_ms, self.topics = earlier.read_ms, earlier.topics
         return []
 
     def _read(self, now_ms: int) -> list[Effect]:
@@ -274,6 +284,7 @@ class CheckTask(Task):
             self.result = Missing((*self._reasons, reading.failure))
         elif reading.tree is not None:
             of, self.read_ms = self._attempt, now_ms
+            self.topics = frozenset(reading.tree.children(topics.ROOT))
             self._checks = preconditions.check(reading.tree, of.image, of.entities)
 
 
@@ -368,6 +379,13 @@ def _found(outcomes: Sequence[ZkOutcome]) -> claim.Found | Reason:
     assert isinstance(read, ZkResult)
     assert isinstance(read.value, list)
     return claim.parse(cast("list[ReadValue]", read.value))
+
+
+def _names(listed: ZkOutcome) -> frozenset[str]:
+    """The children that were listed; a missing parent has none."""
+    found = listed.value if isinstance(listed, ZkResult) else ()
+    assert isinstance(found, tuple)
+    return frozenset(map(str, found))
 
 
 def _unreadable(path: str, code: int) -> Reason:

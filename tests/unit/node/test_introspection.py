@@ -149,3 +149,11 @@ def test_a_broker_that_was_refused_is_told_apart_from_one_that_did_not_come(node
         "broker 2 tries to register and is refused: INVALID_REGISTRATION: "
         "Broker 2 does not have the listener."
     )
+    other = "the broker does not support version 21 of metadata.version. It wants another."
+    error = ApiError(ErrorCode.UNSUPPORTED_VERSION, other)
+    node.controller.surroundings.registrations.tried(Registering(2, error))
+    level = node.controller.stable.metadata_version.name
+    assert text() == (
+        f"broker 2 tries to register and is refused: UNSUPPORTED_VERSION: {other} "
+        f"Restart it with inter.broker.protocol.version={level}."
+    )

@@ -62,21 +62,43 @@ def test_the_tree_is_not_read_again_for_each_broker_that_registers() -> None:
 
 def test_what_else_is_missing_stays_told_and_is_looked_at_again_now_and_then() -> None:
     world = waiting_world()
-    world.put("/brokers/topics/odd", b"{")
+    world.put("/config/users/odd", b"{")
     reads = Reads(world)
     world.start()
     world.register(1)
     world.advance(1_000)
-    odd = {"/brokers/topics/odd": Why.MALFORMED_ZNODE}
+    odd = {"/config/users/odd": Why.MALFORMED_ZNODE}
     assert whys(world) == {"2": Why.BROKER_NOT_REGISTERED} | odd
     assert reads.before == 1
-    world.remove("/brokers/topics/odd")
+    world.remove("/config/users/odd")
     world.advance(READ_AGAIN_MS + 10_000)
     assert whys(world) == {"2": Why.BROKER_NOT_REGISTERED}
     assert reads.before == 2
     world.register(2)
     world.advance(1_000)
     assert world.driver.state is State.DUAL_WRITE
+
+
+@pytest.mark.requirement("P01", "Q05")
+def test_a_topic_created_meanwhile_counts_at_once() -> None:
+    """A broker of which only its znode was known has replicas now, and one is not even there."""
+    world = waiting_world()
+    reads = Reads(world)
+    world.start()
+    world.register(1)
+    world.put(
+        "/brokers/topics/new",
+        b'{"version":3,"topic_id":"AAAAAAAAAAAAAAAAAAAAZg","partitions":{"0":[2,8]}}',
+    )
+    world.advance(2_000)
+    assert reads.before == 2
+    told = {one.reason.subject: one.reason.text for one in world.driver.status(0).waiting}
+    assert "broker 2 (known from /brokers/ids, replica assignments" in told["2"]
+    assert "broker 8 (known from replica assignments)" in told["8"]
+    world.advance(10_000)
+    assert reads.before == 2
+    again = {one.reason.subject: one.reason.text for one in world.driver.status(0).waiting}
+    assert again == told
 
 
 @pytest.mark.parametrize("when", ["while it is checked", "before the answer to the claim"])
