@@ -182,7 +182,11 @@ class Recorder:
                 end.transport.abort()
         finally:
             for end in ends:
-                end.close()
+                if self._over.is_set():
+                    # What a peer does not read would keep the connection open for ever.
+                    end.transport.abort()
+                else:
+                    end.close()
             self._add(paired.ended())
             self._folder.withheld += paired.withheld
 

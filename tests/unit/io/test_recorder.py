@@ -13,6 +13,7 @@ import pytest
 
 from emulator.config.listeners import HostPort
 from emulator.io.recorder import PAIRS, TOTALS, Recorder, RecordingFolder, Route
+from tests.kit.served import served
 from wire import messages as m
 from wire.check import check
 from wire.frame import RequestHeader, encode_request, encode_response, framed
@@ -35,15 +36,17 @@ class Stage:
     async def run(
         self, visit: Callable[[Stage], Awaitable[None]], to: HostPort | None = None
     ) -> None:
-        server = await asyncio.start_server(self._serve, HOST, 0)
-        port = server.sockets[0].getsockname()[1]
+        async with served(self._serve) as port:
+            await self._recorded(visit, to or HostPort(HOST, port))
+
+    async def _recorded(self, visit: Callable[[Stage], Awaitable[None]], to: HostPort) -> None:
         ready = asyncio.Event()
 
         def bound(addresses: Sequence[HostPort]) -> None:
             self.bound = addresses
             ready.set()
 
-        route = Route(HostPort(HOST, 0), to or HostPort(HOST, port))
+        route = Route(HostPort(HOST, 0), to)
         async with asyncio.timeout(30):
             running = asyncio.ensure_future(self.recorder.run([route], bound))
             try:
@@ -58,7 +61,6 @@ class Stage:
                     await running
                 finally:
                     self.folder.close()
-                    server.close()
 
     async def client(self) -> Streams:
         return await asyncio.open_connection(HOST, self.bound[0].port)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Self
 
+from tests.kit.served import served
 from wire import messages as m
 from wire.frame import FrameReader, RequestHeader, decode_request, encode_response, framed
 from wire.schema import spec
@@ -34,21 +35,16 @@ class FakeBroker:
         self.headers: list[RequestHeader] = []
         self.port = 0
         self.controller: FakeBroker = self
-        self._writers: set[asyncio.StreamWriter] = set()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.port = self._server.sockets[0].getsockname()[1]
+        self._serving = served(self._serve)
+        self.port = await self._serving.__aenter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._server.close()
-        for writer in self._writers:
-            writer.transport.abort()
-        await self._server.wait_closed()
+        await self._serving.__aexit__(None, None, None)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writers.add(writer)
         frames = FrameReader()
         try:
             while data := await reader.read(65_536):

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from bench.runs.client import UNANSWERED, LostConnectionError, OpenLoop, request_frame
+from tests.kit.served import served
 from wire import messages as m
 
 HEARTBEAT = (63, 1)
@@ -37,11 +38,8 @@ class Server:
     def __init__(self, delay_s=0.0, close_after=None):
         self.delay_s, self.close_after = delay_s, close_after
         self.seen = self.outstanding = self.most = 0
-        self.tasks, self.writers = [], []
 
     async def serve(self, reader, writer):
-        self.tasks.append(asyncio.current_task())
-        self.writers.append(writer)
         try:
             while True:
                 size = int.from_bytes(await reader.readexactly(4), "big")
@@ -68,17 +66,8 @@ class Server:
 
 def played(server, loop, wait_s=5.0):
     async def play():
-        listener = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-        try:
-            await loop.run(listener.sockets[0].getsockname()[1], wait_s)
-        finally:
-            for task in server.tasks:
-                task.cancel()
-            await asyncio.gather(*server.tasks, return_exceptions=True)
-            for writer in server.writers:
-                writer.transport.abort()
-            listener.close()
-            await listener.wait_closed()
+        async with served(server.serve) as port:
+            await loop.run(port, wait_s)
 
     asyncio.run(play())
     return loop
