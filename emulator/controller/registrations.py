@@ -17,18 +17,23 @@ TEXT_MAX: Final = 300
 """Maximum characters of a cause."""
 
 
-class _Cause(NamedTuple):
+class Cause(NamedTuple):
+    """Why a broker was refused: the name of the error, and its text."""
+
     broker_id: int
     code: str
     text: str
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.text}"
 
 
 class Registrations:
     """Refused registrations since the start, of brokers that have not registered afterwards."""
 
     def __init__(self) -> None:
-        self._causes: dict[_Cause, None] = {}
-        self._newest: dict[int, _Cause] = {}
+        self._causes: dict[Cause, None] = {}
+        self._newest: dict[int, Cause] = {}
         self._lines: list[Log] = []
 
     def tried(self, one: Registering) -> None:
@@ -41,7 +46,7 @@ class Registrations:
             return
         # The text may quote the caller, and is shown on terminals.
         text = "".join(c if c.isprintable() else "?" for c in one.error.message or "")
-        cause = _Cause(one.broker_id, one.error.code.name, shortened(text, TEXT_MAX))
+        cause = Cause(one.broker_id, one.error.code.name, shortened(text, TEXT_MAX))
         if cause not in self._causes:
             full = len(self._causes) >= CAUSES_MAX
             fields: dict[str, object] = cause._asdict()
@@ -51,10 +56,9 @@ class Registrations:
             self._causes[cause] = None
         self._newest[one.broker_id] = cause
 
-    def why_not(self, broker_id: int) -> str | None:
+    def why_not(self, broker_id: int) -> Cause | None:
         """Why a broker was refused last; None if it was not, or has registered afterwards."""
-        cause = self._newest.get(broker_id)
-        return None if cause is None else f"{cause.code}: {cause.text}"
+        return self._newest.get(broker_id)
 
     def take(self) -> list[Log]:
         """Lines for the log since the last call."""

@@ -126,7 +126,8 @@ def _text(node: Node, reason: Reason) -> str:
         why = node.controller.surroundings.registrations.why_not(int(reason.subject))
         if why is not None:
             told = f"broker {reason.subject} tries to register and is refused: {why}"
-            if why.startswith(ErrorCode.UNSUPPORTED_VERSION.name) and f"of {FEATURE_NAME}." in why:
+            unsupported = why.code == ErrorCode.UNSUPPORTED_VERSION.name
+            if unsupported and f"of {FEATURE_NAME}." in why.text:
                 version = node.controller.stable.metadata_version.name
                 told += f" Restart it with inter.broker.protocol.version={version}."
             return told

@@ -69,7 +69,7 @@ def test_any_number_of_causes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     ]
     known.tried(Registering(1, None))
     known.tried(Registering(9, ApiError(ErrorCode.INVALID_REGISTRATION, "why")))
-    assert known.why_not(9) == "INVALID_REGISTRATION: why"
+    assert str(known.why_not(9)) == "INVALID_REGISTRATION: why"
 
 
 def test_what_a_caller_writes_is_short_and_printable() -> None:

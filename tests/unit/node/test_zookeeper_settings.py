@@ -13,25 +13,15 @@ from emulator.seam import Close, Connect, Connected, Effect, Received, Send
 from emulator.simulation.zookeeper import ZooKeeperModel
 from emulator.zookeeper.client import ZkClient
 from emulator.zookeeper.ops import Create
+from tests.unit.node.test_machine import RAW
 
-PROPERTIES = {
-    "process.roles": "controller",
-    "node.id": "3000",
-    "controller.quorum.voters": "3000@localhost:9093",
-    "listeners": "CONTROLLER://127.0.0.1:9093",
-    "controller.listener.names": "CONTROLLER",
-    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",
-    "log.dirs": "data",
-    "zookeeper.metadata.migration.enable": "true",
-    "zookeeper.connect": "zk:2181",
-}
 TIMEOUT_AT = 4 + 4 + 8
 """Behind the frame's length, the protocol's version and the last zxid."""
 
 
 def client(**changes: str) -> ZkClient:
     named = {key.replace("_", "."): value for key, value in changes.items()}
-    found, _ = config.load(PROPERTIES | named)
+    found, _ = config.load(RAW | named)
     return zk_client(found, count(1).__next__, Random(1))
 
 
