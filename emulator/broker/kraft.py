@@ -37,6 +37,11 @@ CONNECT_MS: Final = 10_000
 RECONNECT_MS: Final = 50
 """Pause before the next connection (reconnect.backoff.ms)."""
 SOFTWARE: Final = "kraft-bridge"
+NOT_OURS: Final = (
+    "not registered with the controller: INCONSISTENT_CLUSTER_ID, all controllers that are named "
+    "are of another cluster"
+)
+"""Why a broker ends that no controller will ever take; Kafka's asks on until its time is over."""
 
 
 class Listens(Protocol):
@@ -193,6 +198,8 @@ class KRaftSide:
             self.over = exit_code, why
         if self.observer.broken and self.over is None:
             self.over = (1, self.observer.broken)
+        if self.observer.of_another_cluster and self.over is None and self.broker_epoch < 0:
+            self.over = (1, f"{NOT_OURS}; cluster.id of this broker is {self.cluster.cluster_id}")
 
     def told(self, request: ControlRequest, _now_ms: int) -> ControlResponse:
         """Never called: the listeners of a broker in KRaft mode do not offer these requests."""

@@ -10,6 +10,7 @@ from itertools import count
 from typing import Final
 
 from emulator.broker.followed import FETCH_WAIT_MS, FollowedMetadata
+from emulator.broker.lifecycle import HINTS
 from emulator.broker.quorum import KnownQuorum, ToldLeader
 from emulator.config.listeners import HostPort
 from emulator.metadata.errors import ReplayError
@@ -63,6 +64,9 @@ class LogObserver:
         self.broken = ""
         self.refusal = ""
         """The error of the last answer, if it says that we may not follow."""
+        self.of_another_cluster = False
+        """Whether each of the configured controllers said last that its cluster is another one."""
+        self._foreign: set[HostPort] = set()
         self.log = log
         self.quorum = quorum
         self._spoken = spoken
@@ -162,11 +166,12 @@ class LogObserver:
         event = "lost the leader of the metadata log" if reached else "no controller is reached yet"
         self._say("warning", event, f"{self._address}: {why}")
 
-    def _say(self, level: str, event: str, why: str) -> None:
+    def _say(self, level: str, event: str, why: str, hint: str = "") -> None:
         """One line for one cause until there is an answer: it may repeat many times a second."""
         if (event, why) not in self._said and len(self._said) < SAID_MAX:
             self._said.add((event, why))
-            self._effects.append(Log(level, event, {"why": why}))
+            fields: dict[str, object] = {"why": why, "hint": hint} if hint else {"why": why}
+            self._effects.append(Log(level, event, fields))
 
     # ---------------------------------------------------------------- requests and answers
     def _ask(self, now_ms: int) -> None:
@@ -199,7 +204,7 @@ class LogObserver:
                         return BACKOFF_MS
                     if partition.error_code:
                         return self._refused(partition.error_code)
-                    self.refusal = ""
+                    self._accepted()
                     self.quorum.answered(self._address)
                     self.log.fetched(partition)
                     self._said.clear()
@@ -246,5 +251,22 @@ class LogObserver:
                 self._disconnect()
             return BACKOFF_MS
         self.refusal = named(code)
-        self._say("warning", "a controller refuses Fetch requests", self.refusal)
+        foreign = code == ErrorCode.INCONSISTENT_CLUSTER_ID
+        hint = HINTS[code] if foreign else ""
+        self._say("warning", "a controller refuses Fetch requests", self.refusal, hint)
+        if foreign:
+            self._is_foreign()
         return REFUSED_MS
+
+    def _accepted(self) -> None:
+        self.refusal = ""
+        self._foreign.clear()
+        self.of_another_cluster = False
+
+    def _is_foreign(self) -> None:
+        """Ask another node, if there is any: the one that answered never accepts us."""
+        if self._address is not None:
+            self._foreign.add(self._address)
+        self.of_another_cluster = self._foreign.issuperset(self.quorum.bootstrap)
+        self.quorum.lost(self._address)
+        self._disconnect()

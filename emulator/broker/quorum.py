@@ -39,7 +39,7 @@ class KnownQuorum:
     ) -> None:
         self.epoch = 0
         self.leader_id = NO_LEADER
-        self._bootstrap = bootstrap
+        self.bootstrap = bootstrap
         self._voters = voters
         self._told_at: tuple[int, HostPort] | None = None
         """A node that led, and where it said that it is."""
@@ -60,8 +60,8 @@ class KnownQuorum:
         """The leader, or any of the configured nodes, but the one that was lost last."""
         if self.leader is not None:
             return self.leader
-        others = [node for node in self._bootstrap if node != self._failed]
-        return self._rng.choice(others or self._bootstrap)
+        others = [node for node in self.bootstrap if node != self._failed]
+        return self._rng.choice(others or self.bootstrap)
 
     def told(self, leader: ToldLeader, endpoints: Iterable[tuple[int, HostPort]]) -> None:
         """Take what an answer says about the leader; an older epoch says nothing.

@@ -15,7 +15,7 @@ from emulator.net.accepted import Connections
 from emulator.net.reply import API_VERSIONS, Request, encoded
 from emulator.net.versions import listed
 from emulator.seam import Accepted, Closed, Effect, Event, Received
-from tests.unit.broker.joined_brokers import CONTROLLER, Stage
+from tests.unit.broker.joined_brokers import CLUSTER_ID, CONTROLLER, Stage
 from wire import messages as m
 from wire import records as r
 from wire.batch import Batch, encode_batch
@@ -38,12 +38,16 @@ class Term:
 
 
 class QuorumNode:
-    """One controller of the quorum: a machine of the seam. ``silent``: it answers nothing."""
+    """One controller of the quorum: a machine of the seam.
+
+    ``silent``: it answers nothing. ``foreign``: it is of another cluster.
+    """
 
     def __init__(self, node_id: int, term: Term) -> None:
         self.id = node_id
         self.term = term
         self.silent = False
+        self.foreign = False
         self.asked: list[Any] = []
         self.ranges = controller_ranges("3.9")
         self.connections = Connections(self.ranges, 2**20, lambda: 0)
@@ -84,7 +88,7 @@ class QuorumNode:
         if self.silent:
             return []
         answer = self.answer(request.message)
-        if isinstance(answer, m.FetchResponse):
+        if isinstance(answer, m.FetchResponse) and answer.responses:
             (partition,) = answer.responses[0].partitions
             if not partition.error_code and not partition.records:
                 self.parked.append((now_ms + 500, request))
@@ -101,6 +105,8 @@ class QuorumNode:
         match message:
             case m.ApiVersionsRequest():
                 return m.ApiVersionsResponse(api_keys=listed(self.ranges))
+            case m.FetchRequest() if self.foreign:
+                return m.FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
             case m.FetchRequest():
                 return self.fetched(message, leads=leads)
             case m.BrokerRegistrationRequest():
@@ -139,9 +145,14 @@ class QuorumNode:
 
 
 class Quorum:
-    """Two nodes and a broker that has just started; ``fetch_max``: the newest Fetch of node a."""
+    """Two nodes and a broker that has just started.
 
-    def __init__(self, term: Term, fetch_max: int = 17, **more: str) -> None:
+    ``fetch_max``: the newest Fetch of node a. ``foreign``: the nodes of another cluster.
+    """
+
+    def __init__(
+        self, term: Term, fetch_max: int = 17, foreign: tuple[int, ...] = (), **more: str
+    ) -> None:
         self.term = term
         self.stage = Stage()
         self.joined = self.stage.joined
@@ -149,6 +160,8 @@ class Quorum:
         self.joined.cut.add(CONTROLLER)
         self.a, self.b = QuorumNode(1001, term), QuorumNode(1002, term)
         self.a.ranges = {**self.a.ranges, 1: (0, fetch_max)}
+        for node in (self.a, self.b):
+            node.foreign = node.id in foreign
         self.joined.join("a", self.a, {A: "CONTROLLER"})
         self.joined.join("b", self.b, {B: "CONTROLLER"})
         voters = more or {"controller_quorum_voters": VOTERS}
@@ -225,6 +238,39 @@ def test_a_node_that_cannot_be_followed_is_left_for_another() -> None:
     assert "Fetch is offered up to version 11" in said
     quorum.term.leader, quorum.term.epoch = 1002, 6
     quorum.joined.until(lambda: quorum.broker.side.running, 10_000)
+
+
+@pytest.mark.parametrize("leader", [1001, 1002])
+def test_a_node_of_another_cluster_is_left_for_one_of_ours(leader: int) -> None:
+    quorum = Quorum(Term(leader), foreign=(1002 if leader == 1001 else 1001,))
+    quorum.joined.until(lambda: quorum.broker.side.running, 10_000)
+    assert quorum.stage.parties[1].halt is None
+
+
+@pytest.mark.requirement("N08")
+def test_where_every_node_is_of_another_cluster_a_broker_ends_at_once_and_says_why() -> None:
+    quorum = Quorum(Term(1001), foreign=(1001, 1002))
+    quorum.joined.wait(3_000)
+    party = quorum.stage.parties[1]
+    assert party.halt is not None
+    assert party.halt.exit_code == 1
+    assert "INCONSISTENT_CLUSTER_ID" in party.halt.why
+    assert CLUSTER_ID in party.halt.why
+    (said,) = [log for log in party.logs if log.fields.get("why") == "INCONSISTENT_CLUSTER_ID"]
+    assert "meta.properties" in str(said.fields["hint"])
+
+
+def test_a_registered_broker_outlives_controllers_of_another_cluster() -> None:
+    quorum = Quorum(Term(1001))
+    quorum.joined.until(lambda: quorum.broker.side.running, 5_000)
+    quorum.a.foreign = quorum.b.foreign = True
+    quorum.term.epoch = 6
+    quorum.joined.wait(20_000)
+    assert quorum.stage.parties[1].halt is None
+    quorum.a.foreign = quorum.b.foreign = False
+    beats = quorum.beats(quorum.a)
+    quorum.joined.wait(10_000)
+    assert quorum.beats(quorum.a) > beats
 
 
 def test_that_no_controller_is_reached_is_said_with_addresses_and_reasons_once_each() -> None:
