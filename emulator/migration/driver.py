@@ -108,7 +108,7 @@ class MigrationDriver:
         self._retry = Retry()
         self._guards_passed: bool | None = None
         self._task: Task | None = None
-        self._check: CheckTask | None = None  # the last one
+        self._check: CheckTask | None = None  # the last task, if it was one
         self._zk_epoch = self._epoch_version = -1
         self.teller = Teller(self.propagator)
         self.bound = Bound(controller, settings.bounds)
@@ -279,7 +279,7 @@ class MigrationDriver:
 
     def _finished(self, task: Task, now_ms: int) -> list[Effect]:
         self._task = None
-        self._check = task if isinstance(task, CheckTask) else self._check
+        self._check = task.ended() if isinstance(task, CheckTask) else None
         if isinstance(task, CopyTask):
             self.records_copied = task.records
             self.teller.copied()

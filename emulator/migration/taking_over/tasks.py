@@ -215,6 +215,11 @@ class CheckTask(Task):
         )
         return one == other
 
+    def ended(self) -> CheckTask:
+        """Without what it was made from: kept, each would keep the tree of the one before it."""
+        self._reading = self._earlier = None
+        return self
+
     def tick(self, now_ms: int) -> list[Effect]:
         """Check the next piece of the tree."""
         if self._checks is None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
 
 from emulator.migration.states import State
 from emulator.migration.taking_over.preconditions import Why
-from emulator.migration.taking_over.tasks import READ_AGAIN_MS
+from emulator.migration.taking_over.tasks import READ_AGAIN_MS, CheckTask
+from emulator.migration.zk_tree.tree import Tree
 from emulator.seam import Effect
 from emulator.zookeeper.ops import GetChildren, Multi, MultiRead
 from tests.unit.migration.stories import waiting_world
@@ -152,6 +154,29 @@ def test_a_broker_that_is_unfenced_meanwhile_makes_no_difference() -> None:
     assert done
     assert world.driver.state is State.DUAL_WRITE
     assert reads.before == 2
+
+
+def test_no_tree_is_kept_while_a_broker_is_missing_nor_after_the_claim() -> None:
+    """A tree may be hundreds of megabytes, and it is read again every 30 s for hours."""
+
+    def kept() -> list[str]:
+        gc.collect()
+        return [type(one).__name__ for one in gc.get_objects() if type(one) in {Tree, CheckTask}]
+
+    others = len(kept())
+    world = waiting_world()
+    reads = Reads(world)
+    world.start()
+    world.register(1)
+    world.advance(10 * READ_AGAIN_MS)
+    while world.driver._task is not None:
+        world.advance(10)
+    assert reads.before >= 5
+    assert kept()[others:] == ["CheckTask"]
+    world.register(2)
+    world.advance(10_000)
+    assert world.driver.state is State.DUAL_WRITE
+    assert kept()[others:] == []
 
 
 def test_no_broker_runs_any_more() -> None:
