@@ -3,8 +3,8 @@
 Kafka: ControllerApis.handleElectLeaders, ReplicationControlManager.electLeaders (3.9).
 
 For the whole request, and then for each of its partitions too: INVALID_REQUEST for an unknown
-election type; POLICY_VIOLATION for more than 10,000 changes, and, without results, for more than
-200,000 partitions. Per partition, in order:
+election type; POLICY_VIOLATION for more than 10,000 changes, and for more than 200,000 partitions.
+Of so many only the first of each topic is told an error. Per partition, in order:
 UNKNOWN_TOPIC_OR_PARTITION; ELECTION_NOT_NEEDED if the preferred replica leads already (preferred)
 or there is a leader (unclean); PREFERRED_LEADER_NOT_AVAILABLE or ELIGIBLE_LEADERS_NOT_AVAILABLE if
 no replica can be elected. Needs ALTER on the cluster.
@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from emulator.controller.batches import BATCH_RECORDS_MAX, TOO_LARGE
+from emulator.controller.batches import BATCH_RECORDS_MAX, TOO_LARGE, TOO_MANY_PARTITIONS
 from emulator.controller.broker_changes import partition_change
 from emulator.controller.context import Context
 from emulator.controller.leader_election import Election
@@ -55,7 +55,12 @@ NOBODY: Final = {
 
 
 def refused(request: m.ElectLeadersRequest, code: ErrorCode, message: str | None) -> Response:
-    """The response with the error, for the request (v1+) and for every partition."""
+    """The response with the error, for the request (v1+) and for every partition.
+
+    Of more than ``PARTITIONS_MAX`` only the first of each topic has it: any caller may name
+    millions, and in v0 a response without partitions tells no error.
+    """
+    most = 1 if _too_many(request) else None
     return Response(
         error_code=code,
         replica_election_results=[
@@ -63,7 +68,7 @@ def refused(request: m.ElectLeadersRequest, code: ErrorCode, message: str | None
                 topic=topic.topic,
                 partition_result=[
                     Answer(partition_id=index, error_code=code, error_message=message)
-                    for index in topic.partitions
+                    for index in topic.partitions[:most]
                 ],
             )
             for topic in request.topic_partitions or ()
@@ -78,9 +83,8 @@ def elect_leaders(image: Image, request: m.ElectLeadersRequest, ctx: Context) ->
     if election is None:
         text = f"Unknown election type {request.election_type}"
         return Result(refused(request, ErrorCode.INVALID_REQUEST, text))
-    named = request.topic_partitions or ()
-    if sum(len(topic.partitions) for topic in named) > PARTITIONS_MAX:
-        return Result(Response(error_code=ErrorCode.POLICY_VIOLATION))
+    if _too_many(request):
+        return Result(refused(request, ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS))
     everything = request.topic_partitions is None
     response = Response()
     records: list[Record] = []
@@ -99,6 +103,11 @@ def elect_leaders(image: Image, request: m.ElectLeadersRequest, ctx: Context) ->
                 return Result(refused(request, ErrorCode.POLICY_VIOLATION, TOO_LARGE))
         response.replica_election_results.append(TopicAnswer(topic=name, partition_result=answers))
     return Result(response, tuple(records), atomic=False)
+
+
+def _too_many(request: m.ElectLeadersRequest) -> bool:
+    named = request.topic_partitions or ()
+    return sum(len(topic.partitions) for topic in named) > PARTITIONS_MAX
 
 
 def _wanted(

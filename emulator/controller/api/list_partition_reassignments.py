@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from emulator.controller import reassignment
+from emulator.controller.batches import TOO_MANY_PARTITIONS
 from emulator.controller.context import Context
 from emulator.controller.registry import PARTITIONS_MAX, handles
 from emulator.controller.result import Result
@@ -25,13 +26,15 @@ Asked = m.ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
 Response = m.ListPartitionReassignmentsResponse
 TopicAnswer = Response.OngoingTopicReassignment
 Answer = Response.OngoingPartitionReassignment
-TOO_MANY = "Excessively large number of partitions per request."
 
 
 def refused(
     request: m.ListPartitionReassignmentsRequest, code: ErrorCode, message: str | None
 ) -> Response:
-    """The response with one error; it lists the requested partitions without their replicas."""
+    """The response with one error; it lists the requested partitions without their replicas.
+
+    More than ``PARTITIONS_MAX`` are not listed: any caller may name millions.
+    """
     return Response(
         error_code=code,
         error_message=message,
@@ -40,9 +43,13 @@ def refused(
                 name=topic.name,
                 partitions=[Answer(partition_index=index) for index in topic.partition_indexes],
             )
-            for topic in request.topics or ()
+            for topic in (() if _too_many(request) else request.topics or ())
         ],
     )
+
+
+def _too_many(request: m.ListPartitionReassignmentsRequest) -> bool:
+    return sum(len(one.partition_indexes) for one in request.topics or ()) > PARTITIONS_MAX
 
 
 @handles(
@@ -56,8 +63,8 @@ def list_partition_reassignments(
     image: Image, request: m.ListPartitionReassignmentsRequest, _ctx: Context
 ) -> Result[Response]:
     """List the reassignments of the requested partitions, or of all."""
-    if sum(len(one.partition_indexes) for one in request.topics or ()) > PARTITIONS_MAX:
-        return Result(Response(error_code=ErrorCode.POLICY_VIOLATION, error_message=TOO_MANY))
+    if _too_many(request):
+        return Result(refused(request, ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS))
     wanted: Iterable[tuple[str, Iterable[tuple[int, Partition | None]]]]
     if request.topics is None:
         wanted = ((topic.name, topic.partitions.items()) for topic in image.topics.values())

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from emulator.controller.registry import ENTRIES_MAX, PARTITIONS_MAX, advertised, entries_max
+from emulator.controller.registry import (
+    ENTRIES_MAX,
+    PARTITIONS_MAX,
+    advertised,
+    entries_max,
+    refused,
+)
 from tests.unit.controller.envelopes import enveloped
 from tests.unit.node.test_no_request_ends_the_node import ENVELOPE, Peers, header
 from wire import messages as m
@@ -17,6 +23,14 @@ from wire.frame import decode_response, encode_request
 def deletions(count: int) -> tuple[int, int, Any]:
     entry = m.DeleteTopicsRequest.DeleteTopicState(name="")
     return 20, 6, m.DeleteTopicsRequest(topics=[entry] * count)
+
+
+def told_of(answer: Any) -> list[tuple[str, int, int]]:
+    return [
+        (topic.topic, one.partition_id, one.error_code)
+        for topic in answer.replica_election_results
+        for one in topic.partition_result
+    ]
 
 
 @pytest.mark.parametrize("more", [0, 1])
@@ -44,22 +58,42 @@ def test_an_envelope_with_more_is_refused(more: int) -> None:
     peers.still_sound()
 
 
-@pytest.mark.parametrize("key", [43, 46])
-def test_more_partitions_than_a_cluster_has_are_not_looked_at(key: int) -> None:
+@pytest.mark.parametrize(("key", "version"), [(43, 2), (43, 0), (46, 0)])
+def test_more_partitions_than_a_cluster_has_are_not_looked_at(key: int, version: int) -> None:
     """Numbers are no entries: a frame holds four million."""
     peers = Peers()
     many = tuple(range(PARTITIONS_MAX + 1))
     if key == 43:
         asked = m.ElectLeadersRequest.TopicPartitions(topic="t", partitions=many)
-        answer = peers.ask(m.ElectLeadersRequest(topic_partitions=[asked]), key, 2)
-        assert answer.replica_election_results == []
+        answer = peers.ask(m.ElectLeadersRequest(topic_partitions=[asked]), key, version)
+        assert told_of(answer) == [("t", 0, ErrorCode.POLICY_VIOLATION)]
     else:
         kinds = m.ListPartitionReassignmentsRequest
         named = kinds.ListPartitionReassignmentsTopics(name="t", partition_indexes=many)
-        answer = peers.ask(kinds(topics=[named]), key, 0)
+        answer = peers.ask(kinds(topics=[named]), key, version)
         assert answer.topics == []
-    assert answer.error_code == ErrorCode.POLICY_VIOLATION
+    assert (key, version) == (43, 0) or answer.error_code == ErrorCode.POLICY_VIOLATION
     peers.still_sound()
+
+
+@pytest.mark.parametrize("key", [43, 46])
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_refusal_does_not_name_millions_of_partitions(key: int, more: int) -> None:
+    """Whoever may not elect may ask, and every controller answers that it is not the active one."""
+    some = tuple(range(PARTITIONS_MAX + more))
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    if key == 43:
+        asked = m.ElectLeadersRequest.TopicPartitions(topic="t", partitions=some)
+        answer = refused(key, m.ElectLeadersRequest(topic_partitions=[asked]), code, None)
+        assert {told for _, _, told in told_of(answer)} == {code}
+        assert len(told_of(answer)) == (1 if more else PARTITIONS_MAX)
+    else:
+        kinds = m.ListPartitionReassignmentsRequest
+        named = kinds.ListPartitionReassignmentsTopics(name="t", partition_indexes=some)
+        answer = refused(key, kinds(topics=[named]), code, None)
+        listed = sum(len(topic.partitions) for topic in answer.topics)
+        assert listed == (0 if more else PARTITIONS_MAX)
+    assert answer.error_code == code
 
 
 def test_a_broker_may_ask_for_any_number_of_isrs() -> None:
