@@ -121,6 +121,7 @@ class FaultProxy:
         self.connections = 0
         self.watch: Callable[[bytes], None] | None = None
         self._delay_s = [0.0, 0.0]
+        self._bytes_per_s = 0.0
         self._refuse = False
         self._links: set[_Link] = set()
         self._faults: list[Fault] = []
@@ -154,6 +155,10 @@ class FaultProxy:
         self._do(
             lambda: self._delay_s.__setitem__(slice(2), [to_server_ms / 1e3, to_client_ms / 1e3])
         )
+
+    def throttle(self, to_server_bytes_per_s: float) -> None:
+        """Let each connection carry so many bytes a second to the server, 0: as they come."""
+        self._do(lambda: setattr(self, "_bytes_per_s", to_server_bytes_per_s))
 
     def freeze(self, *, to_server: bool = True, to_client: bool = True) -> None:
         """Let nothing more through in these directions; connections stay open, bytes are held."""
@@ -264,12 +269,17 @@ class FaultProxy:
         look = (self._request, self._reply)[way]
         queue: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
         sender = asyncio.ensure_future(self._send(queue, writer, way))
+        carried_s = 0.0
         try:
             while True:
                 head = await reader.readexactly(4)
                 frame = await reader.readexactly(struct.unpack(">I", head)[0])
                 if look(link, frame):
-                    queue.put_nowait((self._loop.time() + self._delay_s[way], head + frame))
+                    now_s = self._loop.time()
+                    if way == 0 and self._bytes_per_s:
+                        carried_s = max(carried_s, now_s) + len(frame) / self._bytes_per_s
+                        now_s = carried_s
+                    queue.put_nowait((now_s + self._delay_s[way], head + frame))
         except asyncio.IncompleteReadError:  # one side has closed: so shall the other, in order
             await queue.join()
             writer.close()

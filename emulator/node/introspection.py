@@ -116,6 +116,7 @@ def _migration(node: Node, driver: MigrationDriver, now_ms: int) -> dict[str, An
             "sessions": node.zk.generation,
             "request_bytes_max": node.zk.limit.bytes,
             "requests_too_large": node.zk.limit.halved_count,
+            "requests_too_slow": node.zk.limit.in_time.halved_count,
         },
     }
 

@@ -1,6 +1,11 @@
-"""One connection to one ZooKeeper server: frames, xids, and the requests in flight.
+"""One connection to one ZooKeeper server: frames, xids, requests in flight, how long to wait.
 
 ``client`` handles retries and the sessions before and after this one.
+
+A request is given up after 2/3 of the session timeout, counted from the answer before it, because
+the server handles one after the other. While the answer itself arrives, however slowly, it is not
+given up. Source: org.apache.zookeeper.ClientCnxn (read timeout 2/3 of the session, ping after 1/3),
+which waits for any bytes only.
 """
 
 from __future__ import annotations
@@ -37,7 +42,9 @@ class Channel:
         conn: id of the connection.
         chroot: prefix of every path.
         now_ms: the clock.
-        limit: learns which sizes of requests the server takes.
+        limit: learns which sizes of requests the server takes, and the line in time.
+
+    ``timeout_ms``: of the session; set when the server has told it.
     """
 
     def __init__(
@@ -53,7 +60,11 @@ class Channel:
         self._xid = 0
         self._in_flight: deque[tuple[int, object, ZkRequest, int]] = deque()
         """Xid, tag, request and its bytes."""
-        self._waiting_since_ms = now_ms
+        self.timeout_ms = 0
+        self._turn_ms = now_ms
+        """When the oldest request was sent, or the one before it answered."""
+        self._progress_ms = now_ms
+        """The same, or when a part of its answer arrived."""
         self._heard = False
         self._fired: list[WatchFired] = []
 
@@ -68,9 +79,32 @@ class Channel:
         return self._heard
 
     @property
-    def waiting_since_ms(self) -> int | None:
-        """Since when the oldest request waits without any other answer; None: none waits."""
-        return self._waiting_since_ms if self._in_flight else None
+    def deadline_ms(self) -> int:
+        """When a ping is due, or the connection is to be given up."""
+        heard_ms = self.last_received_ms
+        if self._in_flight:
+            heard_ms = min(heard_ms, self._progress_ms)
+        return min(self.last_sent_ms + self.timeout_ms // 3, heard_ms + self._patience_ms)
+
+    @property
+    def _patience_ms(self) -> int:
+        return self.timeout_ms * 2 // 3
+
+    def give_up(self, now_ms: int) -> str:
+        """Why to end the connection now, empty if not; the limit learns what took too long."""
+        waits = bool(self._in_flight)
+        if now_ms >= self.last_received_ms + self._patience_ms:
+            why = "nothing received for 2/3 of the session timeout"
+        elif waits and now_ms >= self._progress_ms + self._patience_ms:
+            # Pings are answered but a request is not: its reply is lost.
+            why = "no reply for 2/3 of the session timeout"
+        else:
+            return ""
+        if waits and self._progress_ms == self._turn_ms:
+            size = self._in_flight[0][3]
+            self._limit.in_time.overdue(size)
+            why += f"; the oldest request has {size} bytes"
+        return why
 
     def request(
         self, tag: object, request: ZkRequest, now_ms: int, *, absolute: bool = False
@@ -88,7 +122,7 @@ class Channel:
         if xid != jute.XID_AUTH:
             self._xid = xid
         if not self._in_flight:
-            self._waiting_since_ms = now_ms
+            self._turn_ms = self._progress_ms = now_ms
         self._in_flight.append((xid, tag, request, len(data) - 4))
         self.last_sent_ms = now_ms
         return data
@@ -117,6 +151,7 @@ class Channel:
                 if not 0 <= size <= _REPLY_BYTES_MAX:
                     raise JuteError(f"a frame of {size} bytes")
                 if len(buffer) - at - 4 < size:
+                    self._progress_ms = now_ms
                     return
                 at += 4 + size
                 yield bytes(buffer[at - size : at])
@@ -146,7 +181,10 @@ class Channel:
         value = jute.decode_reply(request, frame, self._chroot)
         self._in_flight.popleft()
         self._limit.answered(size)
-        self._waiting_since_ms = self.last_received_ms
+        took_ms = self.last_received_ms - self._turn_ms
+        reads = isinstance(request, MultiRead)
+        self._limit.in_time.took(size, took_ms, self._patience_ms, reads=reads)
+        self._turn_ms = self._progress_ms = self.last_received_ms
         return tag, value
 
     def take_fired(self) -> list[WatchFired]:

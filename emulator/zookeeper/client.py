@@ -14,8 +14,7 @@ The owner reads the tree again whenever ``generation`` has risen. ``fenced`` is 
 first session of a process: requests of an earlier process are not known then, and only a claim
 fences them.
 
-Source: mechanisms measured on ZooKeeper 3.6.4, 3.8.4, 3.9.5; timing as
-org.apache.zookeeper.ClientCnxn (read timeout 2/3 of the session, ping after 1/3).
+Source: mechanisms measured on ZooKeeper 3.6.4, 3.8.4, 3.9.5.
 """
 
 from __future__ import annotations
@@ -105,7 +104,6 @@ class ZkClient:
         self._channel: Channel | None = None
         self._deadline: int | None = None
         self._ready_since_ms = 0
-        self._timeout_ms = session_timeout_ms
         self._session = SessionHold(kept=keeps_session)
         self._last_zxid = 0
         self._waiting: deque[tuple[object, ZkRequest]] = deque()
@@ -150,13 +148,7 @@ class ZkClient:
         """When ``tick`` wants to be called, None: never."""
         if self._channel is None or self._deadline is not None:
             return self._deadline
-        channel = self._channel
-        heard_ms = channel.last_received_ms
-        if channel.waiting_since_ms is not None:
-            heard_ms = min(heard_ms, channel.waiting_since_ms)
-        return min(
-            channel.last_sent_ms + self._timeout_ms // 3, heard_ms + self._timeout_ms * 2 // 3
-        )
+        return self._channel.deadline_ms
 
     def owns(self, conn: int) -> bool:
         """Whether events of this connection are for us."""
@@ -234,12 +226,8 @@ class ZkClient:
             return self._lost("handshake timed out", now_ms)
         if self._phase is Phase.CLOSING and self._deadline is not None:
             return self._lost("closeSession timed out", now_ms)
-        if now_ms >= channel.last_received_ms + self._timeout_ms * 2 // 3:
-            return self._lost("nothing received for 2/3 of the session timeout", now_ms)
-        waiting = channel.waiting_since_ms
-        if waiting is not None and now_ms >= waiting + self._timeout_ms * 2 // 3:
-            # Pings are answered but a request is not: its reply is lost.
-            return self._lost("no reply for 2/3 of the session timeout", now_ms)
+        if why := channel.give_up(now_ms):
+            return self._lost(why, now_ms)
         return [Send(channel.conn, channel.ping(now_ms))]
 
     def close(self, now_ms: int) -> list[Effect]:
@@ -277,7 +265,7 @@ class ZkClient:
         self._deadline = None
         if not self._session.granted(session_id, password, timeout_ms):
             return self._old_is_dead("expired", now_ms)
-        self._timeout_ms = timeout_ms
+        channel.timeout_ms = timeout_ms
         self._phase = Phase.OPENING
         own = (self._security, self._chroot, self._nonce)
         self._opening = Opening(channel, *own, closes=self._session.fencing)
@@ -296,13 +284,13 @@ class ZkClient:
         self.servers.stay()
         return [log, Close(conn), *self._dial(now_ms)]
 
-    def _ready(self, now_ms: int) -> list[Effect]:
+    def _ready(self, channel: Channel, now_ms: int) -> list[Effect]:
         self._phase = Phase.READY
         self._ready_since_ms = now_ms
         self.generation += 1
         self.servers.served()
         fields: dict[str, object] = {"server": self.server, "session": f"{self.session_id:#x}"}
-        fields |= {"timeout_ms": self._timeout_ms, "fenced": self.fenced}
+        fields |= {"timeout_ms": channel.timeout_ms, "fenced": self.fenced}
         fields |= {"as": ", ".join(self._security.identities) or "anyone"}
         return [Log("info", "zookeeper connected", fields)]
 
@@ -348,7 +336,7 @@ class ZkClient:
             return []
         if self._session.fencing:
             return self._old_is_dead("closed", now_ms)
-        return self._ready(now_ms)
+        return self._ready(channel, now_ms)
 
     def _send_waiting(self, channel: Channel, now_ms: int) -> list[Effect]:
         parts = []

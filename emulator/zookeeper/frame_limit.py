@@ -1,5 +1,7 @@
 """How large a request to ZooKeeper may be: ``jute.maxbuffer`` of the server, found by trying.
 
+On a slow line the time that a request takes may limit it further: ``time_limit``.
+
 A server closes the connection, without an answer, when a request is longer than its
 ``jute.maxbuffer``, which it tells nobody. So the limit begins at :data:`BEGIN_BYTES`, half of
 ZooKeeper's default. Two connections in a row that the server closes with a large request unanswered
@@ -23,9 +25,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from emulator.zookeeper.time_limit import BYTES_MIN, TimeLimit
+
+__all__ = ["BEGIN_BYTES", "BYTES_MIN", "PATIENCE", "FrameLimit"]
+
 BEGIN_BYTES: Final = 512 * 1024
-BYTES_MIN: Final = 1_024
-"""Nothing is concluded from shorter requests, and the limit never falls below it."""
 BREAKS: Final = 2
 """Connections in a row that must end with a large request before that is its fault."""
 BREAKS_IF_PROVEN: Final = 4
@@ -38,7 +42,9 @@ class FrameLimit:
     """The limit as known now. ``bytes`` is for requests, ``answer_bytes`` for answers to reads."""
 
     def __init__(self) -> None:
-        self.bytes = BEGIN_BYTES
+        self.in_time = TimeLimit(BEGIN_BYTES)
+        self._taken = BEGIN_BYTES
+        """What the server takes, as far as known."""
         self.answer_bytes = BEGIN_BYTES
         self.halved_count = 0
         self._suspect = 0
@@ -56,6 +62,11 @@ class FrameLimit:
         """Answers to requests of the order of the limit since it was changed."""
         self._raised = False
 
+    @property
+    def bytes(self) -> int:
+        """Bytes of a request at most, unless it holds one change only."""
+        return min(self._taken, self.in_time.bytes)
+
     def answered(self, size: int) -> None:
         """A request of ``size`` bytes was answered."""
         self._proven = max(self._proven, size)
@@ -63,14 +74,14 @@ class FrameLimit:
             self._suspect = 0
         if self._refused is not None and size >= self._refused:
             self._refused = None
-        if self._raised and size * 4 >= self.bytes * 3:
+        if self._raised and size * 4 >= self._taken * 3:
             # It was right to raise it: what comes later has another cause.
             self._raised, self._patience = False, PATIENCE
-        if self.bytes >= BEGIN_BYTES:
+        if self._taken >= BEGIN_BYTES:
             return
-        if size > self.bytes:
-            self.bytes = min(size, BEGIN_BYTES)
-        elif size * 2 >= self.bytes:
+        if size > self._taken:
+            self._taken = min(size, BEGIN_BYTES)
+        elif size * 2 >= self._taken:
             self._good += 1
             if self._good >= self._patience:
                 self._raise()
@@ -91,10 +102,10 @@ class FrameLimit:
             self._suspect = size
             return
         self._refused = size if self._refused is None else min(self._refused, size)
-        self.bytes = max(BYTES_MIN, min(self.bytes, size) // 2)
+        self._taken = max(BYTES_MIN, min(self._taken, size) // 2)
         # From here on one is enough, until a request of half the limit is answered.
-        self._suspect, self._breaks = self.bytes // 2, BREAKS - 1
-        self._proven = min(self._proven, self.bytes)
+        self._suspect, self._breaks = self._taken // 2, BREAKS - 1
+        self._proven = min(self._proven, self._taken)
         if reads:
             self.answer_bytes = max(BYTES_MIN, self.answer_bytes // 2)
         self.halved_count += 1
@@ -112,8 +123,8 @@ class FrameLimit:
 
     def _raise(self) -> None:
         """Try twice as much."""
-        self.bytes = min(2 * self.bytes, BEGIN_BYTES)
+        self._taken = min(2 * self._taken, BEGIN_BYTES)
         self.answer_bytes = min(2 * self.answer_bytes, BEGIN_BYTES)
         self._raised, self._good = True, 0
-        if self.bytes == BEGIN_BYTES:
+        if self._taken == BEGIN_BYTES:
             self._refused = None

@@ -64,7 +64,8 @@ class Refused(msgspec.Struct, frozen=True):
 class InDoubt(msgspec.Struct, frozen=True):
     """The connection was lost with this multi in flight.
 
-    ``refused``: it holds one change, and ZooKeeper closes the connection at requests of that size.
+    ``refused``: it holds one change, and requests of that size do not arrive: ZooKeeper closes the
+    connection, or the line is too slow.
     """
 
     refused: Refused | None = None
@@ -94,6 +95,10 @@ Report = Acknowledged | Refused | InDoubt
 _RACES: Final = frozenset({ZkCode.BAD_VERSION, ZkCode.NO_NODE, ZkCode.NODE_EXISTS})
 MULTI_TOO_LARGE: Final = -1_000
 """In place of a ZooKeeper code: an operation that is too large for a frame."""
+MULTI_TOO_SLOW: Final = -1_001
+"""In place of a ZooKeeper code: an operation that takes the line too long."""
+UNANSWERED: Final = frozenset({MULTI_TOO_LARGE, MULTI_TOO_SLOW})
+"""Concluded without an answer."""
 
 
 class _Flight(msgspec.Struct, eq=False):
@@ -260,9 +265,7 @@ class Pipeline:
                 op = ops[index] if data or (index >= 0 and code not in _RACES) else None
                 return Refused(code, op), self._count(flight, MultiResult.REFUSED)
             case ZkLost():
-                alone = len(flight.groups) == 1 and self._zk.limit.refuses(flight.size)
-                report = InDoubt(self._too_large(flight.groups) if alone else None)
-                return report, self._count(flight, MultiResult.LOST)
+                return InDoubt(self._hopeless(flight)), self._count(flight, MultiResult.LOST)
 
     def resume(self, applied: int, read: Standing) -> list[Unit]:
         """Continue: the first ``applied`` multis in doubt were applied, the others are taken back.
@@ -283,10 +286,20 @@ class Pipeline:
         self.chain.resume(read)
         return closed
 
-    def _too_large(self, groups: Sequence[EncodedGroup]) -> Refused:
-        """The refusal of a multi that is too large for a frame, by its largest operation."""
+    def _hopeless(self, lost: _Flight) -> Refused | None:
+        """The refusal of a multi that holds one change, if none of its size ever arrives."""
+        limit = self._zk.limit
+        if len(lost.groups) != 1:
+            return None
+        if limit.refuses(lost.size):
+            return self._too_large(lost.groups)
+        slow = limit.in_time.too_slow(lost.size)
+        return self._too_large(lost.groups, MULTI_TOO_SLOW) if slow else None
+
+    def _too_large(self, groups: Sequence[EncodedGroup], code: int = MULTI_TOO_LARGE) -> Refused:
+        """The refusal of a multi because of its size, by its largest operation."""
         ops = (op for group, _ in groups for op in group)
-        return Refused(MULTI_TOO_LARGE, max(ops, key=self._zk.op_size))
+        return Refused(code, max(ops, key=self._zk.op_size))
 
     def _applied(self) -> Acknowledged:
         flight = self._flights.popleft()

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from emulator.migration.dual_write.pipeline import MULTI_TOO_LARGE, Refused
+from emulator.migration.dual_write.pipeline import MULTI_TOO_LARGE, MULTI_TOO_SLOW, Refused
 from emulator.migration.dual_write.remedy import remedy
 from emulator.migration.plan import Group
 from emulator.migration.zk_tree import controller, migration, own
@@ -29,6 +29,11 @@ CHAIN: Final = frozenset({controller.EPOCH_PATH, migration.PATH, own.PATH})
 REPAIRS_MAX: Final = 2
 RETRY_MS_MIN: Final = 1_000
 RETRY_MS_MAX: Final = 30_000
+_UNANSWERED: Final = {
+    MULTI_TOO_LARGE: "larger than ZooKeeper's limit of a request (jute.maxbuffer)",
+    MULTI_TOO_SLOW: "it takes longer than 2/3 of the session timeout until ZooKeeper has it, each "
+    "time; a longer zookeeper.session.timeout.ms gives it more",
+}
 SKIPPED_RETRY_MS: Final = 15 * 60_000
 """A retry of a skipped znode compares the whole tree, twice if the znode is refused again."""
 
@@ -110,11 +115,8 @@ class Poison:
             self.not_empty.add(path)
         if refusal.code in REPAIRABLE and self._refusals[path] <= REPAIRS_MAX:
             return Verdict.RECONCILE
-        cause = (
-            "larger than ZooKeeper's limit of a request (jute.maxbuffer)"
-            if refusal.code == MULTI_TOO_LARGE
-            else f"{type(refusal.op).__name__}: {code_name(refusal.code)}"
-        )
+        operation = f"{type(refusal.op).__name__}: {code_name(refusal.code)}"
+        cause = _UNANSWERED.get(refusal.code, operation)
         if refusal.code == ZkCode.NO_AUTH:
             cause += f" ({_lacks(refusal.op)})"
         skippable = path not in CHAIN

@@ -20,7 +20,7 @@ from emulator.migration.dual_write.backlog import Backlog, Written
 from emulator.migration.dual_write.confirmations import Confirmations
 from emulator.migration.dual_write.modes import Mode, check_mode
 from emulator.migration.dual_write.pipeline import (
-    MULTI_TOO_LARGE,
+    UNANSWERED,
     Acknowledged,
     InDoubt,
     MultiTag,
@@ -307,8 +307,8 @@ class WriteBehind:
                 effects = [e for unit in closed for e in self._confirmed(unit)]
                 fields: dict[str, object] = {"in_doubt": in_flight, "applied": count}
                 effects.append(Log("info", "position in zookeeper was read back", fields))
-                # What is too large was not answered: it may have been applied all the same.
-                in_vain = refusal is not None and not (refusal.code == MULTI_TOO_LARGE and count)
+                # It may have been applied all the same.
+                in_vain = refusal is not None and not (refusal.code in UNANSWERED and count)
                 if refusal is not None and refusal.op is not None and in_vain:
                     return effects + self._refused(refusal, now_ms)
                 return effects + self._continue(count, now_ms)

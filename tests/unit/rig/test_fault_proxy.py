@@ -117,6 +117,22 @@ def test_delays_each_way(connect, proxy):
     assert time.monotonic() - begun >= 0.12
 
 
+def test_throttles_the_way_to_the_server(connect, proxy):
+    connection = connect()
+    proxy.throttle(100_000)
+    began = time.monotonic()
+    for number in (1, 2):
+        connection.sendall(frame(number, body=b"x" * 20_000))
+    for _ in range(2):
+        read_frame(connection)
+    assert time.monotonic() - began > 0.39
+    proxy.throttle(0)
+    connection.sendall(frame(3, body=b"x" * 200_000))
+    began = time.monotonic()
+    read_frame(connection)
+    assert time.monotonic() - began < 1
+
+
 def test_freezes_replies_and_thaws(connect, proxy, echo):
     connection = connect()
     assert ask(connection, 0) == 0
