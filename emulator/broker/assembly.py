@@ -45,7 +45,7 @@ def _in_zookeeper_mode(
     directories = folders.directories
     identity = ZooKeeperIdentity(
         cluster_id=folders.cluster_id,
-        new_cluster_id=uuid_text(around.rng.randbytes(16)),
+        new_cluster_id=folders.new_cluster_id or uuid_text(around.rng.randbytes(16)),
         incarnation_id=around.rng.randbytes(16),
         log_dirs=tuple(directories[one] for one in config.log_dirs if one in directories),
         metadata_directory_id=directories.get(config.metadata_log_dir, bytes(16)),

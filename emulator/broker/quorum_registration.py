@@ -55,6 +55,11 @@ class QuorumRegistration:
         """Why the metadata log cannot be followed; empty while it can."""
         return "" if self.observer is None else self.observer.broken
 
+    @property
+    def of_another_cluster(self) -> bool:
+        """Whether all controllers that are named said last that they are of another cluster."""
+        return self.observer is not None and self.observer.of_another_cluster
+
     def begin(self, identity: BrokerIdentity, now_ms: int) -> None:
         """Follow the log and register; called once."""
         config = self._config

@@ -42,6 +42,8 @@ class ZooKeeperFolders:
     read: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
     """Folder -> path of its ``meta.properties``, as effects name it."""
+    new_cluster_id: str | None = None
+    """The id of a cluster that this broker founds; None: a random one, as Kafka's brokers do."""
 
     def to_write(self, cluster_id: str) -> dict[str, bytes]:
         """Folder -> its new ``meta.properties``, where something is missing."""

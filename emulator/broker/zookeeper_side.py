@@ -168,6 +168,11 @@ class ZooKeeperSide:
         return self._epochs.to_name(kraft=self._under_kraft)
 
     @property
+    def of_another_cluster(self) -> bool:
+        """Whether all controllers that it may migrate to are of another cluster than ZooKeeper."""
+        return self.registration is not None and self.registration.of_another_cluster
+
+    @property
     def running(self) -> bool:
         """See BrokerSide: it was registered in ZooKeeper; the quorum need not know it."""
         return self.stage is not ZooKeeperStage.STARTING

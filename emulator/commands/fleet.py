@@ -16,20 +16,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from emulator.commands import before_a_fleet as before
 from emulator.commands.common import Override, fail
-from emulator.config import properties
-from emulator.io.fleet.waves import Wave, parse_wave
-from emulator.io.jaas_file import inlined
 from wire.releases import RELEASES
 
-CALL_S: Final = 60.0
 if TYPE_CHECKING:
-    from emulator.io.fleet.fleet import FleetPlan
+    from emulator.io.fleet.fleet import BrokerFleet, FleetPlan
     from emulator.io.fleet.settings import FleetSettings
     from emulator.trace.rows import Row
 
-DESCRIPTORS_EACH: Final = 8
-"""Connections, and a listener, of one broker."""
+CALL_S: Final = 60.0
 SECONDS_MAX: Final = 10_000_000.0
 RATE_MIN: Final = 0.000_001
 RATE_MAX: Final = 1_000_000.0
@@ -119,27 +115,23 @@ def fleet(  # noqa: PLR0917  # one option each
 ) -> None:
     """Run many brokers in one process, as load for a controller, and say what they waited for.
 
-    Ctrl-C and SIGTERM end it: the brokers leave first. Exit code 1: not all brokers came up, one
-    did not end as it was asked to, or it was ended so.
+    Ctrl-C and SIGTERM end it: the brokers leave first; a second one ends it at once. Exit code 1:
+    not all brokers came up or back, one did not end as it was asked to, or it was ended so.
     """
     from emulator.io.fleet.fleet import FleetPlan
     from emulator.io.fleet.settings import FleetSettings
+    from emulator.io.fleet.waves import WaveKind
 
-    waves = _waves(wave or [])
-    _check(controller, zookeeper, release, waves, seconds)
-    if isr is IsrPolicy.MANUAL and isr_churn:
+    manual, waves = isr is IsrPolicy.MANUAL, before.waves_of(wave or [])
+    before.check(controller, zookeeper, release, waves, seconds)
+    if manual and isr_churn:
         raise fail("--isr manual: then --isr-churn has no leaders that change ISRs", 2)
-    _descriptors(brokers)
-    extra = _extra(overrides or [])
-    if zookeeper is None:
-        assert controller is not None
-        cluster_id = cluster_id or _cluster_of(controller)
-    elif controller is not None:
-        _as_after_a_controller(zookeeper)
-    manual = isr is IsrPolicy.MANUAL
-    settings = FleetSettings(
-        host, controller, zookeeper, cluster_id, release, extra, listener.upper(), manual
-    )
+    cluster_id = before.checked_cluster_id(cluster_id)
+    before.check_descriptors(brokers)
+    extra, name = before.overridden(overrides or []), before.listener_name(listener)
+    settings = FleetSettings(host, controller, zookeeper, cluster_id, release, extra, name, manual)
+    rolls = any(one.kind is WaveKind.ROLL for one in waves)
+    settings = before.prepared(settings, first_id, rolls=rolls)
     sizes = (topics, partitions, replication)
     plan = FleetPlan(
         brokers, first_id, start_rate, *sizes, isr_churn, seconds, waves, seed, patience, epochs
@@ -161,25 +153,28 @@ def _run(plan: FleetPlan, settings: FleetSettings, trace: Path | None, *, as_jso
         _create_topics((settings.host, port), names, partitions, replicas)
 
     problem, interrupted = None, False
-    with _trace(trace) as (row, flush):
+    signals = _Signals()
+    with signals.taken(), _trace(trace) as (row, flush):
         results = FleetResults(row, flush)
 
-        async def run() -> None:
+        async def run() -> bool:
             fleet = BrokerFleet(
                 plan, settings, clock=Clock(), say=say, results=results, create=create
             )
+            signals.stop(fleet)
             await fleet.run()
+            return fleet.stopped
 
         began_s, cpu_s = time.monotonic(), time.process_time()
         try:
-            with _sigterm_is_sigint():
-                _on_uvloop(run)
+            interrupted = _on_uvloop(run)
         except (FleetError, OSError) as error:
             problem = str(error)
         except ConfigError as error:
             raise fail("; ".join(error.problems), 2) from error
         except KeyboardInterrupt:
-            problem, interrupted = "interrupted", True
+            interrupted = True
+        problem = "interrupted" if interrupted else problem
         found = results.figures(time.monotonic() - began_s, time.process_time() - cpu_s)
     if problem is None or interrupted:
         mode = "KRaft mode" if settings.zookeeper is None else "ZooKeeper mode"
@@ -216,115 +211,51 @@ def _create_topics(
             )
 
 
-def _as_after_a_controller(zookeeper: str) -> None:
-    """Create ``/controller_epoch`` if it is not there.
+class _Signals:
+    """SIGINT and SIGTERM stop a fleet, a second one at once; later ones change nothing."""
 
-    The brokers are never the ZooKeeper controller. So a cluster of these brokers alone has none,
-    and a migration is refused where no controller was ever elected.
-    """
-    from kazoo.exceptions import KazooException, NodeExistsError
-    from kazoo.handlers.threading import KazooTimeoutError
+    def __init__(self) -> None:
+        self._stop: Callable[[], object] | None = None
+        self._told = False
 
-    from emulator.commands.zk.client import client
-
-    try:
-        found = client(zookeeper)
+    @contextlib.contextmanager
+    def taken(self) -> Iterator[None]:
+        """Take them, if this is the thread that gets them."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {
+            number: signal.signal(number, self._came) for number in (signal.SIGINT, signal.SIGTERM)
+        }
         try:
-            found.start()
-            found.create("/controller_epoch", b"1", makepath=True)
-            typer.echo("/controller_epoch created: no controller was ever elected here", err=True)
-        except NodeExistsError:
-            pass
+            yield
         finally:
-            found.stop()
-            found.close()
-    except (KazooException, KazooTimeoutError, OSError, ValueError) as error:
-        why = error or type(error).__name__
-        raise fail(f"--zookeeper {zookeeper}: {why}", 2) from error
+            for number, handler in before.items():
+                # One more must not cut off what is printed at the end.
+                signal.signal(number, signal.SIG_IGN if self._told else handler)
+
+    def stop(self, fleet: BrokerFleet) -> None:
+        """Stop this one, which runs on the loop of the caller."""
+        loop = asyncio.get_running_loop()
+
+        def stop() -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(fleet.stop)
+
+        self._stop = stop
+
+    def _came(self, *_: object) -> None:
+        if self._stop is None:
+            raise KeyboardInterrupt
+        self._told = True
+        self._stop()
 
 
-@contextlib.contextmanager
-def _sigterm_is_sigint() -> Iterator[None]:
-    """SIGTERM ends the fleet as Ctrl-C does."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _on_uvloop(run: Callable[[], Coroutine[None, None, None]]) -> None:
+def _on_uvloop(run: Callable[[], Coroutine[None, None, bool]]) -> bool:
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(run())
-
-
-def _check(
-    controller: str | None,
-    zookeeper: str | None,
-    release: str,
-    waves: tuple[Wave, ...],
-    seconds: float,
-) -> None:
-    from emulator.io.fleet.waves import WaveKind
-
-    if controller is None and zookeeper is None:
-        raise fail("--controller (KRaft mode), --zookeeper (ZooKeeper mode) or both (migration)", 2)
-    if release not in RELEASES:
-        raise fail(f"--release is one of {', '.join(RELEASES)}, not {release}", 2)
-    late = [one for one in waves if one.at_s > seconds]
-    if late:
-        wave = late[0]
-        raise fail(f"--wave {wave.kind.value}@{wave.at_s:g} is after --seconds {seconds:g}", 2)
-    if controller is None and any(one.kind is WaveKind.ROLL for one in waves):
-        raise fail("a roll to KRaft mode needs --controller", 2)
-
-
-def _waves(texts: list[str]) -> tuple[Wave, ...]:
-    try:
-        return tuple(parse_wave(text) for text in texts)
-    except ValueError as error:
-        raise fail(f"--wave {error}", 2) from error
-
-
-def _extra(overrides: list[str]) -> dict[str, str]:
-    try:
-        return inlined(properties.parse("", overrides))
-    except (OSError, ValueError) as error:
-        raise fail(f"-X {error}", 2) from error
-
-
-def _descriptors(brokers: int) -> None:
-    from emulator.io import descriptors
-
-    possible = descriptors.for_connections() // DESCRIPTORS_EACH
-    if brokers > possible:
-        raise fail(
-            f"--brokers {brokers}: this process has descriptors for {possible}; raise the limit "
-            "(ulimit -n)"
-        )
-
-
-def _cluster_of(controller: str) -> str:
-    """Ask a KRaft controller for the id of its cluster."""
-    from emulator.commands.admin_client import Connection, TooOldError
-    from emulator.config.listeners import host_port
-    from wire import messages as m
-
-    try:
-        one = host_port(controller.split(",", maxsplit=1)[0])
-        with contextlib.closing(Connection(one.host, one.port, 5.0)) as client:
-            answer = client.call(m.DescribeClusterRequest(endpoint_type=2), lowest=1)
-    except (OSError, TooOldError, ValueError) as error:
-        raise fail(f"--controller {controller}: {error}", 2) from error
-    if answer.error_code or not answer.cluster_id:
-        raise fail("the controller does not tell the id of its cluster: give --cluster-id", 2)
-    found: str = answer.cluster_id
-    return found
+        return runner.run(run())
 
 
 @contextlib.contextmanager

@@ -95,22 +95,35 @@ class BrokerFleet:
         self._rng = random.Random(plan.seed)  # noqa: S311 - no secrets
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
+        self.stopped = False
+        """Whether it was told to stop."""
+        self._ending = asyncio.Event()
+        self._hurried = asyncio.Event()
         images = LogImages()
         self.members = [
             FleetMember(broker_id, settings, images, clock, self)
             for broker_id in range(plan.first_id, plan.first_id + plan.brokers)
         ]
 
+    def stop(self) -> None:
+        """End now: the brokers leave in order, and called again, they end at once."""
+        if self.stopped:
+            self._hurried.set()
+        self.stopped = True
+        self._ending.set()
+
     async def run(self) -> None:
         """Do all of the plan, then stop every broker.
 
         Raises:
-            FleetError: not every broker came up, or no topic could be created.
+            FleetError: not every broker came up, no topic could be created, or the controllers are
+                of another cluster.
             ConfigError: the settings of the brokers are wrong.
             Exception: of ``flush``; the plan ends then, because the trace would be incomplete.
         """
         asyncio.get_running_loop().set_exception_handler(self._unhandled)
-        tasks = [asyncio.ensure_future(one) for one in (self._watch(), self._phases())]
+        works = (self._watch(), self._phases(), self._told_to_end())
+        tasks = [asyncio.ensure_future(one) for one in works]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -187,8 +200,11 @@ class BrokerFleet:
             ended_ns = self._clock.now_ns()
             self._results.load_ns = (begin_ns, ended_ns)
             self._results.churn_ns = ended_ns - begin_ns
+        for member in self.members:
+            member.churn(0)
         while self._tasks:
             await asyncio.wait(self._tasks)
+        await self._returned()
         if plan.isr_churn:
             await self._calm()
 
@@ -196,19 +212,26 @@ class BrokerFleet:
         member = self.members[due.index]
         match due.kind:
             case WaveKind.DIE:
-                await member.life.die()
+                await member.die()
             case WaveKind.REVIVE:
                 member.begin(due_ns)
             case WaveKind.RESTART | WaveKind.ROLL:
                 await member.life.end(self._plan.patience_s)
                 self._results.note_end(member.broker_id, member.life, due_ns)
                 member.kraft |= due.kind is WaveKind.ROLL
-                ended_ns = self._clock.now_ns()
-                member.begin(ended_ns)
+                if member.wanted:
+                    member.begin(self._clock.now_ns())
+
+    async def _returned(self) -> None:
+        """Wait until all run that should, or end by themselves; those that do not are counted."""
+        end_ns = self._clock.now_ns() + int(self._plan.patience_s * 1e9)
+        while self._clock.now_ns() < end_ns:
+            if not any(member.absent and member.alive for member in self.members):
+                break
+            await asyncio.sleep(LOOK_S)
+        self._results.absent.update(filter(None, (member.absent for member in self.members)))
 
     async def _calm(self) -> None:
-        for member in self.members:
-            member.churn(0)
         end_ns = self._clock.now_ns() + int(CHURN_END_S * 1e9)
         while self._clock.now_ns() < end_ns:
             if not any(member.life.outstanding for member in self.members):
@@ -223,15 +246,31 @@ class BrokerFleet:
         begin_ns = self._clock.now_ns()
         alive = [member for member in self.members if member.alive]
         self._say(f"stopping {len(alive)} brokers")
+        # A restart that is under way would begin another life.
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         patience_s = self._plan.patience_s
+        hurry = asyncio.ensure_future(self._hurry(alive))
         await asyncio.gather(*(member.life.end(patience_s) for member in alive))
+        hurry.cancel()
         for member in alive:
             self._results.note_end(member.broker_id, member.life, begin_ns)
         for member in self.members:
             member.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _hurry(self, members: Sequence[FleetMember]) -> None:
+        await self._hurried.wait()
+        self._say("ending at once; the controller is not waited for")
+        await asyncio.gather(*(member.life.die() for member in members))
+
+    async def _told_to_end(self) -> None:
+        await self._ending.wait()
+
+    def _fail(self, error: BaseException | None) -> None:
+        """End the plan with this error, if it is the first."""
+        self._failure = self._failure or error
+        self._ending.set()
 
     # ---------------------------------------------------------------- what is measured
     def answered(self, broker_id: int, seen: Exchange) -> None:
@@ -246,6 +285,10 @@ class BrokerFleet:
         """See FleetObserver."""
         if self._plan.says_epochs:
             self._say(f"broker {broker_id}: registered, epoch {broker_epoch}")
+
+    def stranded(self, broker_id: int, why: str) -> None:
+        """See FleetObserver."""
+        self._fail(FleetError(f"broker {broker_id}: {why}"))
 
     async def _watch(self) -> None:
         """Say how many run when that has changed, and notice when the loop is late."""
@@ -274,12 +317,12 @@ class BrokerFleet:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            self._failure = self._failure or task.exception()
+            self._fail(task.exception())
 
     def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         error = context.get("exception")
         if isinstance(error, Exception) and not isinstance(error, OSError):
-            self._failure = self._failure or error
+            self._fail(error)
         else:
             loop.default_exception_handler(context)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 import socket
 from typing import Protocol
@@ -37,6 +36,9 @@ class FleetObserver(Protocol):
 
     def registered(self, broker_id: int, broker_epoch: int) -> None:
         """The quorum has accepted a registration."""
+
+    def stranded(self, broker_id: int, why: str) -> None:
+        """No controller will ever take it, and it asks on."""
 
 
 class BrokerLife:
@@ -79,7 +81,11 @@ class BrokerLife:
         self._rng = random.Random(clock.now_ns() ^ config.node_id)  # noqa: S311 - no secrets
         self._rate = 0.0
         self._churn: IsrChurn | None = None
-        self._killed = False
+        self.killed = False
+        """Whether it was ended at once."""
+        self._begun = False
+        self._asked_to_end = False
+        self._stranded = False
         around = BrokerSurroundings(self._new_conn, self._rng, clock.now_ns)
         self.node: BrokerNode = broker_node(config, folders, images, around)
         if self.replicas is not None:
@@ -130,7 +136,14 @@ class BrokerLife:
         """Ask for a controlled shutdown and wait for it; after ``patience_s`` it ends at once."""
         if not self.goes_on:
             return
-        self._shell.request_shutdown()
+        if not self._begun:
+            # It has said nothing to anybody.
+            await self.die()
+            return
+        if not self._asked_to_end:
+            # A second time would end it at once.
+            self._asked_to_end = True
+            self._shell.request_shutdown()
         done, _ = await asyncio.wait([self._task], timeout=patience_s)
         if not done:
             await self.die()
@@ -139,10 +152,10 @@ class BrokerLife:
     async def die(self) -> None:
         """End at once: every connection is closed, and nothing is said."""
         if self.goes_on:
-            self._killed = True
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            if not self.killed:
+                self.killed = True
+                self._task.cancel()
+            await asyncio.wait([self._task])
 
     def begin_churn(self, per_second: float) -> None:
         """Change ISRs of led partitions from now on; 0: ask for nothing more."""
@@ -175,6 +188,14 @@ class BrokerLife:
         if self._churn is not None:
             for change in self._churn.take_done():
                 self._observer.churned(self._broker_id, change)
+        side = self.node.side
+        if not self._stranded and isinstance(side, ZooKeeperSide) and side.of_another_cluster:
+            self._stranded = True
+            why = (
+                "INCONSISTENT_CLUSTER_ID: the controllers that are named are of another cluster, "
+                f"ZooKeeper is of {self.cluster_id}"
+            )
+            self._observer.stranded(self._broker_id, why)
 
     def answered(self, seen: Exchange) -> None:
         """See LifeScript."""
@@ -184,17 +205,20 @@ class BrokerLife:
     async def _live(self, listener: Listener, bound: socket.socket) -> None:
         try:
             await self._shell.listen(listener.name, listener.host, 0, bound)
-            halt = await self._shell.run()
+            halt = await self._shell.run(self._has_begun)
             self.problem = halt.why if halt.exit_code else None
         except asyncio.CancelledError:
             await self._shell.stop()
-            if not self._killed:
+            if not self.killed:
                 raise
         except Exception as error:  # noqa: BLE001 - of this broker only; the results show it
             self.problem = f"{type(error).__name__}: {error}"
         finally:
             self.ended_ns = self._clock.now_ns()
             self._count_churn()
+
+    def _has_begun(self) -> None:
+        self._begun = True
 
     def _count_churn(self) -> None:
         if self._churn is not None:

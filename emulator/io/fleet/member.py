@@ -44,6 +44,8 @@ class FleetMember:
         self.kraft = settings.zookeeper is None
         """The mode of the next life."""
         self.lives: list[BrokerLife] = []
+        self.wanted = False
+        """Whether it is to run: it was begun, and no wave has let it die."""
         self._settings = settings
         self._images = images
         self._clock = clock
@@ -70,6 +72,14 @@ class FleetMember:
         """Whether it is registered, and can serve."""
         return bool(self.lives) and self.life.running
 
+    @property
+    def absent(self) -> str:
+        """Why it does not run although it is to; empty if it does, or is not to."""
+        if not self.wanted or self.running:
+            return ""
+        told = self.life.tapped.refusals
+        return self.life.problem or next(reversed(told), "it was not told why")
+
     def totals(self) -> tuple[dict[int, int], dict[str, int]]:
         """Requests sent by API key, and warnings by text, of all lives."""
         sent: dict[int, int] = {}
@@ -86,6 +96,7 @@ class FleetMember:
             ConfigError: the settings are wrong.
             OSError: its port is taken.
         """
+        self.wanted = True
         if self.alive:
             return
         if self.lives:
@@ -107,6 +118,11 @@ class FleetMember:
         life.begin_churn(self._rate)
         self.lives.append(life)
 
+    async def die(self) -> None:
+        """End at once, and stay away until it is begun again."""
+        self.wanted = False
+        await self.life.die()
+
     def churn(self, per_second: float) -> None:
         """Change ISRs of led partitions, in later lives too; 0: ask for nothing more."""
         self._rate = per_second
@@ -126,7 +142,9 @@ class FleetMember:
         if self.kraft:
             assert self._cluster_id is not None, "told by the command or by ZooKeeper"
             return FolderIdentity(self._cluster_id, ids, {})
-        return ZooKeeperFolders(self.broker_id, self._cluster_id, ids)
+        return ZooKeeperFolders(
+            self.broker_id, self._cluster_id, ids, new_cluster_id=self._settings.cluster_id
+        )
 
 
 def _add(to: dict[K, int], more: Mapping[K, int]) -> None:

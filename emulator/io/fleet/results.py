@@ -60,6 +60,8 @@ class FleetResults:
         self.topics_ns = 0
         self.churn_ns = 0
         self.unfinished = 0
+        self.absent: Counter[str] = Counter()
+        """Why brokers did not run at the end that should -> how many."""
         self.load_ns: tuple[int, int | None] | None = None
         """When changes and waves began and ended; None: not yet."""
         self._beats_under_load = WaitTimes()
@@ -110,7 +112,7 @@ class FleetResults:
     def note_end(self, broker_id: int, life: BrokerLife, due_ns: int) -> None:
         """A life was asked to end."""
         self._row(FleetRow("shutdown", broker_id, due_ns, life.ended_ns))
-        if life.problem is None and life.ended_ns is not None:
+        if life.problem is None and not life.killed and life.ended_ns is not None:
             self._wait("shutdown", life.ended_ns - due_ns)
 
     def note_members(self, members: Sequence[FleetMember]) -> None:
@@ -131,7 +133,7 @@ class FleetResults:
     @property
     def failed(self) -> bool:
         """Whether something was refused, lost its way or ended badly."""
-        return bool(self._bad_ends) or bool(self.unfinished)
+        return bool(self._bad_ends) or bool(self.unfinished) or bool(self.absent)
 
     @property
     def _bad_ends(self) -> Counter[str]:
@@ -175,6 +177,7 @@ class FleetResults:
             "errors": dict(self._errors.most_common()),
             "warnings": dict(warnings.most_common(10)),
             "ended_badly": dict(self._bad_ends.most_common(10)),
+            "absent": dict(self.absent.most_common(10)),
             "loop_longest_stall_ms": round(self._stall_ns / 1e6, 1),
             "cpu_cores": round(cpu_s / wall_s, 2) if wall_s else 0.0,
             "memory_kib_per_broker": round(
@@ -211,6 +214,7 @@ def text(figures: Mapping[str, Any], mode: str) -> str:
     lines += [f"error answered: {what}, {n} times" for what, n in figures["errors"].items()]
     lines += [f"warning: {what}, {n} times" for what, n in figures["warnings"].items()]
     lines += [f"ended badly: {what}, {n} times" for what, n in figures["ended_badly"].items()]
+    lines += [f"not running at the end: {n} brokers, {why}" for why, n in figures["absent"].items()]
     lines.append(
         f"this process: {figures['cpu_cores']} cores, "
         f"{figures['memory_kib_per_broker']} KiB of memory a broker, "

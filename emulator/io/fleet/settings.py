@@ -10,6 +10,29 @@ FOLDER: Final = "none"
 """Name of the folder in the configuration of a broker; nothing is written."""
 CONTROLLER_LISTENER: Final = "CONTROLLER"
 PLAINTEXT: Final = "PLAINTEXT"
+SET_BY_THE_FLEET: Final = frozenset(
+    {
+        "advertised.listeners",
+        "broker.id",
+        "controller.listener.names",
+        "controller.quorum.bootstrap.servers",
+        "controller.quorum.voters",
+        "inter.broker.listener.name",
+        "kraftbridge.faults.enable",
+        "kraftbridge.metrics.port",
+        "kraftbridge.release",
+        "listeners",
+        "log.dir",
+        "log.dirs",
+        "metadata.log.dir",
+        "node.id",
+        "process.roles",
+        "security.inter.broker.protocol",
+        "zookeeper.connect",
+        "zookeeper.metadata.migration.enable",
+    }
+)
+"""Properties that are each broker's own, follow from options, or would have no effect."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -362,6 +362,7 @@ def test_a_quorum_of_another_cluster_is_asked_for_ever() -> None:
     side = stage.parties[1].machine.side  # type: ignore[attr-defined]
     assert side.registration.epoch == -1
     assert side.cluster.cluster_id != CLUSTER_ID
+    assert side.of_another_cluster
     told = [log for log in stage.parties[1].logs if log.level == "warning"]
     assert "INCONSISTENT_CLUSTER_ID" in [log.fields["why"] for log in told]
 

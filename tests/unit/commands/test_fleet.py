@@ -6,6 +6,8 @@ import json
 import signal
 import subprocess
 import sys
+import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,13 @@ import pytest
 from typer.testing import CliRunner
 
 from emulator.cli import app
+from emulator.commands import before_a_fleet
 from emulator.config.zookeeper import JAAS
-from emulator.testing import Cluster
+from emulator.testing import Cluster, Fault
+from tests.kit.certificates import Authority
+from tests.kit.tls_server import HOST, TlsServer
+
+PROTOCOLS = "listener.security.protocol.map"
 
 
 def fleet(*arguments: str) -> Any:
@@ -57,12 +64,75 @@ def fleet(*arguments: str) -> Any:
             ["--brokers", "2", "--zookeeper", "127.0.0.1:1", "--wave", "roll@1"],
             "needs --controller",
         ),
+        (["--brokers", "2", "--controller", "h:1", "--cluster-id", "foo"], "'foo' is no uuid"),
+        (["--brokers", "2", "--controller", "h:1", "--cluster-id", ""], "'' is no uuid"),
+        (["--brokers", "2", "--zookeeper", "h:1", "--cluster-id", "A" * 21 + "B"], "is no uuid"),
+        (["--brokers", "2", "--zookeeper", "h:1", "--listener", "ssl"], "ssl: the listeners of a"),
+        (["--brokers", "2", "--zookeeper", "h:1", "--listener", "SASL_SSL"], "are PLAINTEXT"),
+        (["--brokers", "2", "--zookeeper", "h:1", "-X", "ssl.keystore.location=x"], "PLAINTEXT"),
+        (["--brokers", "2", "--zookeeper", "h:1", "-X", "listener.name.a.ssl.key=x"], "PLAINTEXT"),
+        (
+            ["--brokers", "2", "--zookeeper", "h:1", "-X", f"{PROTOCOLS}=PLAINTEXT:SSL"],
+            "security protocol SSL is not supported",
+        ),
+        (
+            [
+                *("--brokers", "2", "--controller", "h:1", "--cluster-id", "A" * 22),
+                *("-X", f"{PROTOCOLS}=PLAINTEXT:PLAINTEXT,CONTROLLER:SSL"),
+            ],
+            "CONTROLLER:SSL of the controllers is not supported",
+        ),
+        (["--brokers", "2", "--zookeeper", "h:1", "-X", "node.id=4"], "-X node.id: the fleet sets"),
+        (["--brokers", "2", "--zookeeper", "h:1", "-X", "listeners=A://h:1"], "the fleet sets it"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_code_2(arguments: list[str], why: str) -> None:
     result = fleet(*arguments)
     assert result.exit_code == 2
     assert why in result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_property_that_nobody_knows_is_said_once() -> None:
+    with Cluster(fsync=False) as cluster:
+        result = fleet(
+            *("--brokers", "2", "--controller", cluster.controllers, "--seconds", "0"),
+            *("-X", "num.partitons=3"),
+        )
+    assert result.exit_code == 0
+    assert result.output.count("unknown configuration key num.partitons") == 1
+
+
+def test_a_broker_that_does_not_come_back_is_exit_code_1() -> None:
+    refused = Fault(
+        api="BrokerRegistration", error="DUPLICATE_BROKER_REGISTRATION", nth=3, times=1_000
+    )
+    with Cluster(fsync=False, controller_faults=[refused]) as cluster:
+        result = fleet(
+            *("--brokers", "2", "--controller", cluster.controllers, "--seconds", "0.3"),
+            *("--wave", "restart@0.1:1", "--patience", "2"),
+        )
+    assert result.exit_code == 1
+    assert "not running at the end: 1 brokers, " in result.stdout
+    assert "DUPLICATE_BROKER_REGISTRATION" in result.stdout
+
+
+def test_zookeeper_is_prepared_by_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(before_a_fleet, "REACH_S", 1.0)
+    authority = Authority(tmp_path)
+    with closing(TlsServer(authority.issue("server", HOST))) as server:
+        options = {
+            "zookeeper.ssl.client.enable": "true",
+            "zookeeper.clientCnxnSocket": "org.apache.zookeeper.ClientCnxnSocketNetty",
+            "zookeeper.ssl.truststore.location": str(authority.pem),
+            "zookeeper.ssl.truststore.type": "PEM",
+        }
+        extra = [word for key, value in options.items() for word in ("-X", f"{key}={value}")]
+        zookeeper = f"{HOST}:{server.port}"
+        result = fleet("--brokers", "1", "--zookeeper", zookeeper, "--controller", "h:1", *extra)
+    assert server.read, "no handshake was completed"
+    assert result.exit_code == 2, "it never answers"
+    assert f"--zookeeper {zookeeper}: " in result.output
     assert "Traceback" not in result.output
 
 
@@ -119,22 +189,57 @@ def test_a_listener_that_cannot_be_is_a_sentence(listener: str) -> None:
     assert "Traceback" not in result.output
 
 
+class StartedFleet:
+    """``kraft-bridge fleet`` as a process whose two brokers run."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        command = [sys.executable, "-c", "from emulator.cli import main; main()", "fleet"]
+        command += ["--epochs", "--brokers", "2", "--controller", cluster.controllers]
+        self.process = subprocess.Popen(
+            [*command, "--seconds", "600"], stderr=subprocess.PIPE, text=True
+        )
+        self.said = ""
+        self.read_to("all 2 brokers run")
+
+    def read_to(self, words: str) -> None:
+        assert self.process.stderr is not None
+        while words not in self.said:
+            line = self.process.stderr.readline()
+            assert line, self.said
+            self.said += line
+
+    def end(self) -> int:
+        """The exit code; all that it printed is read."""
+        with self.process as started:
+            assert started.stderr is not None
+            self.said += started.stderr.read()
+        return started.returncode
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_and_the_brokers_leave(number: signal.Signals) -> None:
-    command = [sys.executable, "-c", "from emulator.cli import main; main()", "fleet", "--epochs"]
     with Cluster(fsync=False) as cluster:
-        command += ["--brokers", "2", "--controller", cluster.controllers, "--seconds", "600"]
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as started:
-            assert started.stderr is not None
-            said = ""
-            while "all 2 brokers run" not in said:
-                line = started.stderr.readline()
-                assert line, said
-                said += line
-            started.send_signal(number)
-            said += started.stderr.read()
-        assert started.returncode == 1
+        started = StartedFleet(cluster)
+        started.process.send_signal(number)
+        assert started.end() == 1
         fenced = [one["fenced"] for one in cluster.status()["brokers"]]
-    assert "stopping 2 brokers" in said
-    assert said.splitlines()[-1] == "kraft-bridge: interrupted"
+    assert "stopping 2 brokers" in started.said
+    assert started.said.splitlines()[-1] == "kraft-bridge: interrupted"
     assert fenced == [True, True], "they asked for it"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_it_at_once_in_one_sentence(number: signal.Signals) -> None:
+    with Cluster(fsync=False) as cluster:
+        started = StartedFleet(cluster)
+    # No controller is left to grant the shutdown.
+    started.process.send_signal(number)
+    started.read_to("stopping 2 brokers")
+    started.process.send_signal(number)
+    started.read_to("ending at once")
+    started.process.send_signal(number)
+    began_s = time.monotonic()
+    assert started.end() == 1
+    assert time.monotonic() - began_s < 60, "the patience is two minutes"
+    assert "Traceback" not in started.said
+    assert started.said.splitlines()[-1] == "kraft-bridge: interrupted"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import ssl
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,38 +12,7 @@ from typer.testing import CliRunner
 
 from emulator.cli import app
 from tests.kit.certificates import Authority
-
-HOST = "127.0.0.1"
-
-
-class TlsServer:
-    """Takes connections and reads what comes first; never answers."""
-
-    def __init__(self, certificate: Path) -> None:
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.load_cert_chain(certificate)
-        self.listener = socket.create_server((HOST, 0))
-        self.port = self.listener.getsockname()[1]
-        self.read: list[bytes] = []
-        self.thread = threading.Thread(target=self.serve)
-        self.thread.start()
-
-    def serve(self) -> None:
-        while True:
-            try:
-                taken, _ = self.listener.accept()
-            except OSError:
-                return
-            try:
-                with self.context.wrap_socket(taken, server_side=True) as peer:
-                    self.read.append(peer.recv(8))
-            except OSError:
-                taken.close()
-
-    def close(self) -> None:
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
-        self.thread.join()
+from tests.kit.tls_server import HOST, TlsServer
 
 
 @pytest.fixture

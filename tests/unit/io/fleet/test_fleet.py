@@ -128,6 +128,40 @@ def test_a_rolling_restart_is_controlled_and_everyone_comes_back() -> None:
     assert found.figures["waits"]["shutdown"]["count"] == 7
 
 
+@pytest.mark.parametrize("waves", [("restart@0.1:1",), ("die@0.1:1", "revive@0.2")])
+def test_a_broker_that_does_not_come_back_is_counted_with_the_reason(
+    waves: tuple[str, ...],
+) -> None:
+    refused = Fault(
+        api="BrokerRegistration", error="DUPLICATE_BROKER_REGISTRATION", nth=5, times=1_000
+    )
+    plan = replace(PLAN, seconds=0.3, patience_s=2.0, waves=tuple(map(parse_wave, waves)))
+    with Cluster(fsync=False, controller_faults=[refused]) as cluster:
+        found = Ran(plan, cluster.controllers, cluster.cluster_id, "3.9")
+    why = "the controller refuses: registration refused: DUPLICATE_BROKER_REGISTRATION"
+    assert found.figures["absent"] == {why: 1}
+    assert found.results.failed
+    assert f"not running at the end: 1 brokers, {why}" in text(found.figures, "KRaft mode")
+
+
+def test_one_that_comes_back_late_is_waited_for_and_one_that_stays_dead_is_not() -> None:
+    """It is refused until the controller has given up its earlier life."""
+    waves = tuple(map(parse_wave, ("die@0.1:2", "revive@0.2:1")))
+    found = ran(replace(PLAN, seconds=0.3, waves=waves), broker_session_timeout_ms="2000")
+    assert found.figures["waits"]["registration"]["count"] == 5
+    assert sum(member.wanted for member in found.fleet.members) == 3
+    assert found.figures["absent"] == {}
+    assert not found.results.failed
+
+
+def test_a_broker_that_dies_while_it_restarts_stays_dead() -> None:
+    waves = tuple(map(parse_wave, ("restart@0.1", "die@0.1")))
+    found = ran(replace(PLAN, topics=0, brokers=2, seconds=0.3, waves=waves))
+    assert [len(member.lives) for member in found.fleet.members] == [1, 1]
+    assert not any(member.wanted for member in found.fleet.members)
+    assert found.figures["absent"] == {}
+
+
 def test_a_fleet_of_another_cluster_is_refused_with_the_reason() -> None:
     plan = FleetPlan(brokers=2, patience_s=1.5)
     with (

@@ -1,0 +1,238 @@
+"""What ``kraft-bridge fleet`` checks, asks and prepares before its first broker begins."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from emulator.commands.common import fail
+from emulator.config import properties
+from emulator.io.fleet.settings import SET_BY_THE_FLEET
+from emulator.io.fleet.waves import Wave, WaveKind, parse_wave
+from emulator.io.jaas_file import inlined
+from wire.releases import RELEASES
+
+if TYPE_CHECKING:
+    from emulator.io.fleet.settings import FleetSettings
+
+DESCRIPTORS_EACH: Final = 8
+"""Connections, and a listener, of one broker."""
+ANSWER_S: Final = 5.0
+"""How long a controller may take to tell the id of its cluster."""
+REACH_S: Final = 15.0
+"""How long ZooKeeper may take to answer at first."""
+ANY_PORT: Final = 9092
+"""For a look at the properties; each broker gets a port of its own later."""
+_OF_LISTENERS: Final = ("ssl.", "sasl.", "listener.name.")
+"""Prefixes of properties that would secure the listeners."""
+SECURED: Final = frozenset({"SSL", "SASL_SSL", "SASL_PLAINTEXT"})
+_UNSECURED: Final = "the listeners of a fleet, and its connections to controllers, are PLAINTEXT"
+
+
+def check(
+    controller: str | None,
+    zookeeper: str | None,
+    release: str,
+    waves: tuple[Wave, ...],
+    seconds: float,
+) -> None:
+    """Options that exclude each other, or need each other.
+
+    Raises:
+        typer.Exit: with code 2; the reason was printed.
+    """
+    if controller is None and zookeeper is None:
+        raise fail("--controller (KRaft mode), --zookeeper (ZooKeeper mode) or both (migration)", 2)
+    if release not in RELEASES:
+        raise fail(f"--release is one of {', '.join(RELEASES)}, not {release}", 2)
+    late = [one for one in waves if one.at_s > seconds]
+    if late:
+        wave = late[0]
+        raise fail(f"--wave {wave.kind.value}@{wave.at_s:g} is after --seconds {seconds:g}", 2)
+    if controller is None and any(one.kind is WaveKind.ROLL for one in waves):
+        raise fail("a roll to KRaft mode needs --controller", 2)
+
+
+def listener_name(text: str) -> str:
+    """The name of the listener in capitals.
+
+    Raises:
+        typer.Exit: it is that of a security protocol which a fleet does not speak.
+    """
+    name = text.upper()
+    if name in SECURED:
+        raise fail(f"--listener {text}: {_UNSECURED}", 2)
+    return name
+
+
+def checked_cluster_id(text: str | None) -> str | None:
+    """An id of a cluster, if one is given.
+
+    Raises:
+        typer.Exit: no cluster has such an id.
+    """
+    from wire.text import uuid_from_text
+
+    if text is None:
+        return None
+    try:
+        uuid_from_text(text)
+    except ValueError as error:
+        raise fail(f"--cluster-id {error}", 2) from error
+    return text
+
+
+def waves_of(texts: list[str]) -> tuple[Wave, ...]:
+    """The waves as given.
+
+    Raises:
+        typer.Exit: one cannot be read.
+    """
+    try:
+        return tuple(parse_wave(text) for text in texts)
+    except ValueError as error:
+        raise fail(f"--wave {error}", 2) from error
+
+
+def overridden(overrides: list[str]) -> dict[str, str]:
+    """Further properties of every broker.
+
+    Raises:
+        typer.Exit: one cannot be read, is what each broker has of its own, or would secure a
+            listener.
+    """
+    try:
+        found = inlined(properties.parse("", overrides))
+    except (OSError, ValueError) as error:
+        raise fail(f"-X {error}", 2) from error
+    for key in found:
+        if key in SET_BY_THE_FLEET:
+            raise fail(f"-X {key}: the fleet sets it for each broker", 2)
+        if key.startswith(_OF_LISTENERS):
+            raise fail(f"-X {key}: {_UNSECURED}", 2)
+    return found
+
+
+def prepared(settings: FleetSettings, first_id: int, *, rolls: bool) -> FleetSettings:
+    """The settings with the id of the cluster, if they need it; ZooKeeper is ready for a migration.
+
+    Args:
+        settings: of the fleet.
+        first_id: of its first broker.
+        rolls: whether brokers come to KRaft mode.
+
+    Raises:
+        typer.Exit: the settings are wrong, or a server cannot be reached.
+    """
+    zookeeper, controller = settings.zookeeper, settings.controller
+    if zookeeper is None and settings.cluster_id is None:
+        assert controller is not None, "checked"
+        settings = replace(settings, cluster_id=cluster_of(controller))
+    check_properties(settings, first_id, rolls=rolls)
+    if zookeeper is not None and controller is not None:
+        as_after_a_controller(zookeeper, settings.extra)
+    return settings
+
+
+def check_properties(settings: FleetSettings, first_id: int, *, rolls: bool) -> None:
+    """Read the properties of the first broker, in each mode that it comes to; print the warnings.
+
+    Raises:
+        typer.Exit: a broker cannot have them.
+    """
+    from emulator.config.broker import load_broker
+    from emulator.config.load import ConfigError
+
+    modes = {settings.zookeeper is None, rolls or settings.zookeeper is None}
+    said: dict[str, None] = {}
+    for kraft in sorted(modes):
+        try:
+            raw = settings.properties(first_id, ANY_PORT, kraft=kraft)
+            said |= dict.fromkeys(load_broker(raw, settings.host)[1])
+        except ConfigError as error:
+            raise fail("; ".join(error.problems), 2) from error
+    for warning in said:
+        typer.echo(warning, err=True)
+
+
+def check_descriptors(brokers: int) -> None:
+    """Whether so many brokers can be in this process.
+
+    Raises:
+        typer.Exit: they cannot.
+    """
+    from emulator.io import descriptors
+
+    possible = descriptors.for_connections() // DESCRIPTORS_EACH
+    if brokers > possible:
+        raise fail(
+            f"--brokers {brokers}: this process has descriptors for {possible}; raise the limit "
+            "(ulimit -n)"
+        )
+
+
+def cluster_of(controller: str) -> str:
+    """Ask a KRaft controller for the id of its cluster.
+
+    Raises:
+        typer.Exit: it does not tell.
+    """
+    from emulator.commands.admin_client import Connection, TooOldError
+    from emulator.config.listeners import host_port
+    from wire import messages as m
+
+    try:
+        one = host_port(controller.split(",", maxsplit=1)[0])
+        with contextlib.closing(Connection(one.host, one.port, ANSWER_S)) as client:
+            answer = client.call(m.DescribeClusterRequest(endpoint_type=2), lowest=1)
+    except (OSError, TooOldError, ValueError) as error:
+        raise fail(f"--controller {controller}: {error}", 2) from error
+    if answer.error_code or not answer.cluster_id:
+        raise fail("the controller does not tell the id of its cluster: give --cluster-id", 2)
+    found: str = answer.cluster_id
+    return found
+
+
+def as_after_a_controller(zookeeper: str, extra: Mapping[str, str]) -> None:
+    """Create ``/controller_epoch`` if it is not there.
+
+    The brokers are never the ZooKeeper controller. So a cluster of these brokers alone has none,
+    and a migration is refused where no controller was ever elected.
+
+    Args:
+        zookeeper: connect string.
+        extra: properties of the brokers; ZooKeeper's login and TLS are among them.
+
+    Raises:
+        typer.Exit: ZooKeeper cannot be reached, or refuses it.
+    """
+    from kazoo.exceptions import KazooException, NodeExistsError
+    from kazoo.handlers.threading import KazooTimeoutError
+
+    from emulator.commands.zk.client import client, why
+    from emulator.config import zookeeper as config_zookeeper
+
+    security, problems = config_zookeeper.read(extra)
+    if problems:
+        raise fail("; ".join(problems), 2)
+    found = None
+    try:
+        found = client(zookeeper, security)
+        try:
+            found.start(timeout=REACH_S)
+            found.create("/controller_epoch", b"1", makepath=True)
+            typer.echo("/controller_epoch created: no controller was ever elected here", err=True)
+        except NodeExistsError:
+            pass
+        finally:
+            found.stop()
+            found.close()
+    except (KazooException, KazooTimeoutError, OSError, ValueError) as error:
+        of_tls = "" if found is None else why(found)
+        raise fail(
+            f"--zookeeper {zookeeper}: {of_tls or error or type(error).__name__}", 2
+        ) from error
