@@ -218,7 +218,8 @@ class Pool:
         address = self._controller or await self._find()
         try:
             connection = await self._connect(address)
-        except OSError:
+        except BaseException:
+            # Also when the caller's time is over: it may hang, and another one lead meanwhile.
             self._controller = None
             raise
         return connection

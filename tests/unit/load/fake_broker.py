@@ -28,11 +28,15 @@ class Hangup(Exception):  # noqa: N818 - not an error, an instruction
 
 
 class FakeBroker:
-    """``answer`` gets each administrative request; ``headers`` are those of what it was sent."""
+    """``answer`` gets each administrative request; ``headers`` are those of what it was sent.
+
+    ``writers``: of all connections, for what is no answer.
+    """
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
         self.headers: list[RequestHeader] = []
+        self.writers: list[asyncio.StreamWriter] = []
         self.port = 0
         self.controller: FakeBroker = self
 
@@ -45,6 +49,7 @@ class FakeBroker:
         await self._serving.__aexit__(None, None, None)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.append(writer)
         frames = FrameReader()
         try:
             while data := await reader.read(65_536):

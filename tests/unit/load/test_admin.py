@@ -9,6 +9,7 @@ import pytest
 
 from bench.load.admin import AdminLoad
 from emulator.trace.rows import RequestRow, Row
+from tests.kit.served import served
 from tests.unit.load.fake_broker import FakeBroker, Hangup, result
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -123,16 +124,20 @@ async def test_a_topic_that_already_stands_is_an_error_when_nothing_was_in_doubt
 
 
 async def test_an_answer_of_garbage_ends_the_connection_not_the_load() -> None:
+    sent = asyncio.Event()
+
     async def answer(request: Any) -> Any:
         if len(broker.headers) == 1:
-            for writer in broker._writers:
+            for writer in broker.writers:
                 writer.write(b"\xff\xff\xff\xff")
+            sent.set()
             await asyncio.Event().wait()
         return result(request)
 
     broker = FakeBroker(answer)
     async with broker:
         found = await _load(broker, 1, [])
+    assert sent.is_set()
     assert found.done.total() == 1
     assert found.retried == {("CreateTopics", "NETWORK_EXCEPTION"): 1}
 
@@ -205,6 +210,25 @@ async def test_an_answer_that_does_not_come_is_waited_for_until_the_change_count
         found = await asyncio.wait_for(load.run(), 10)
     assert found.failed == {("CreateTopics", "NETWORK_EXCEPTION"): 3}
     assert len(found.doubtful) == 3
+
+
+async def test_a_controller_that_hangs_is_left_for_the_next_one_named() -> None:
+    """Though each change gives it up before an attempt to connect would fail by itself."""
+
+    async def answer(request: Any) -> Any:
+        return result(request)
+
+    async def never(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async with FakeBroker(answer) as broker, served(never) as port:
+        broker.controller = FakeBroker(answer)
+        broker.controller.port = port
+        asyncio.get_running_loop().call_later(0.3, setattr, broker, "controller", broker)
+        load = AdminLoad(f"127.0.0.1:{broker.port}", 20, 1.0, give_up_s=0.2)
+        found = await asyncio.wait_for(load.run(), 10)
+    assert found.failed.total() >= 1
+    assert found.done.total() >= 5, found
 
 
 async def test_no_more_connections_than_allowed_are_opened() -> None:
