@@ -121,6 +121,7 @@ def run(command: Sequence[str]) -> int:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 program.wait(_CTRL_C_S)
             program.terminate()
+            program.wait()  # after Ctrl-C, Popen itself does not
             raise
         except SystemExit:
             program.terminate()

@@ -1,6 +1,7 @@
 """Rows are taken once, a row that fails does not end the run, an interrupted run goes on."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -193,24 +194,26 @@ def test_quick_and_one_scenario():
     assert alone.arguments[-6:] == ("knee", "--repeat", "5", "--out", "out/bench", "--any-code")
 
 
-def test_who_ends_the_program_of_all_ends_the_one_that_runs(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_who_ends_the_program_of_all_ends_the_one_that_runs(tmp_path, number):
     """It had gone on to measure, and held the lock of the folder."""
     inner = tmp_path / "inner.py"
     inner.write_text(
-        "import os, signal, sys\n"
-        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))\n"
+        "import os, signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: (time.sleep(0.5), sys.exit(3)))\n"
         f"open({str(tmp_path / 'pid')!r}, 'w').write(f'{{os.getpid()}} ')\n"
         "while True: signal.pause()\n"
     )
     outer = (
         "import sys\nfrom bench import __main__ as program\n"
         "program.end_on_terminate()\n"
+        "program._CTRL_C_S = 0.1\n"
         f"program.run([sys.executable, {str(inner)!r}])\n"
     )
     with subprocess.Popen([sys.executable, "-c", outer], stderr=subprocess.DEVNULL) as process:
         started = tmp_path / "pid"
         wait_for("start", lambda: started.exists() and started.read_text().endswith(" "))
-        process.terminate()
+        process.send_signal(number)
         process.wait(20)
     pid = int(started.read_text())
     with pytest.raises(ProcessLookupError):
