@@ -199,8 +199,9 @@ def test_who_ends_the_program_of_all_ends_the_one_that_runs(tmp_path, number):
     """It had gone on to measure, and held the lock of the folder."""
     inner = tmp_path / "inner.py"
     inner.write_text(
-        "import os, signal, sys, time\n"
-        "signal.signal(signal.SIGTERM, lambda *_: (time.sleep(0.5), sys.exit(3)))\n"
+        "import os, signal, sys\n"
+        f"signal.signal(signal.SIGTERM, lambda *_: open({str(tmp_path / 'asked')!r}, 'w'))\n"
+        "signal.signal(signal.SIGUSR1, lambda *_: sys.exit(3))\n"
         f"open({str(tmp_path / 'pid')!r}, 'w').write(f'{{os.getpid()}} ')\n"
         "while True: signal.pause()\n"
     )
@@ -214,7 +215,13 @@ def test_who_ends_the_program_of_all_ends_the_one_that_runs(tmp_path, number):
         started = tmp_path / "pid"
         wait_for("start", lambda: started.exists() and started.read_text().endswith(" "))
         process.send_signal(number)
+        pid = int(started.read_text())
+        try:
+            wait_for("the request to end", (tmp_path / "asked").exists)
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.3)
+        finally:
+            os.kill(pid, signal.SIGUSR1)
         process.wait(20)
-    pid = int(started.read_text())
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
