@@ -129,17 +129,41 @@ def encode_batch(batch: Batch) -> bytes:
     Raises:
         ValueError: the batch is empty.
     """
-    if not batch.records:
-        raise ValueError("a batch has at least one record")
+    return seal_batch(batch, encode_records(batch.records), len(batch.records))
+
+
+def encode_records(records: Sequence[tuple[bytes | None, bytes]], first: int = 0) -> bytes:
+    """Write consecutive records of a batch, as its body has them.
+
+    Args:
+        records: keys and values.
+        first: which record of the batch the first one is, from 0.
+    """
     body = bytearray()
-    for delta, (key, value) in enumerate(batch.records):
+    for delta, (key, value) in enumerate(records, first):
         head = _head(delta) if key is None else _head(delta)[:-1] + _signed_varint(len(key)) + key
         record = head + _signed_varint(len(value)) + value + b"\0"
         body += _signed_varint(len(record)) + record
+    return bytes(body)
+
+
+def seal_batch(batch: Batch, body: bytes, count: int) -> bytes:
+    """Put the header before the body of a batch.
+
+    Args:
+        batch: what the header says; its own records do not count.
+        body: all of :func:`encode_records`, in order.
+        count: number of records in it.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if not count:
+        raise ValueError("a batch has at least one record")
     stamp = batch.base_timestamp
-    delta = len(batch.records) - 1
+    delta = count - 1
     sequence = batch.base_sequence
-    fixed = _CHECKED.pack(batch.attributes, delta, stamp, stamp, -1, -1, sequence, delta + 1)
+    fixed = _CHECKED.pack(batch.attributes, delta, stamp, stamp, -1, -1, sequence, count)
     checked = fixed + body
     head = struct.pack(
         ">qiibI",
@@ -197,9 +221,7 @@ def _decode_batch(data: bytes, position: int, header: BatchHeader) -> Batch:
     if header.last_offset - header.base_offset + 1 != header.count:
         raise BatchCorrupt("RecordBatch", MAGIC, path, position + 23, "offsets with gaps")
     reader = _Records(data, position + HEADER_BYTES, end, path)
-    records = [reader.plain(index) or reader.record(index) for index in range(header.count)]
-    if reader.position != end:
-        raise reader.wrong(f"{end - reader.position} bytes after the last record")
+    records = _decode_records(reader, 0, header.count)
     return Batch(
         header.base_offset,
         header.leader_epoch,
@@ -208,6 +230,28 @@ def _decode_batch(data: bytes, position: int, header: BatchHeader) -> Batch:
         records,
         header.base_sequence,
     )
+
+
+def decode_records(body: bytes, first: int, count: int) -> list[tuple[bytes | None, bytes]]:
+    """Read consecutive records, as :func:`encode_records` writes them.
+
+    Args:
+        body: these records, and nothing else.
+        first: which record of its batch the first one is, from 0.
+        count: how many there are.
+
+    Raises:
+        BatchCorrupt: a record is wrong, or the bytes do not end with the last one.
+    """
+    return _decode_records(_Records(body, 0, len(body), f"record {first}"), first, count)
+
+
+def _decode_records(reader: _Records, first: int, count: int) -> list[tuple[bytes | None, bytes]]:
+    indexes = range(first, first + count)
+    records = [reader.plain(index) or reader.record(index) for index in indexes]
+    if reader.position != reader.end:
+        raise reader.wrong(f"{reader.end - reader.position} bytes after the last record")
+    return records
 
 
 class _Records:

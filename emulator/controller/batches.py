@@ -10,6 +10,7 @@ from typing import Final
 
 from emulator.controller.result import Record
 from emulator.metadata.metadata_version import FEATURE_NAME, MetadataVersion
+from emulator.slices import RECORDS_PER_SLICE, Slices
 from wire import records as r
 from wire.record_serde import encode_record
 
@@ -53,8 +54,8 @@ def record_version(record: Record, metadata_version: MetadataVersion) -> int:
             return metadata_version.record_version(type(record))
 
 
-def encoded(records: Sequence[Record], metadata_version: MetadataVersion) -> list[bytes]:
-    """Values of the records of one operation.
+def encoded(records: Sequence[Record], metadata_version: MetadataVersion) -> Slices[list[bytes]]:
+    """Values of the records of one operation, in slices.
 
     If the operation sets metadata.version, all its records are written at the new level: the first
     batch of a log begins with a record that only the new level knows.
@@ -65,7 +66,15 @@ def encoded(records: Sequence[Record], metadata_version: MetadataVersion) -> lis
     for record in records:
         if isinstance(record, r.FeatureLevelRecord) and record.name == FEATURE_NAME:
             metadata_version = MetadataVersion.from_level(record.feature_level)
-    return [encode_record(record, record_version(record, metadata_version)) for record in records]
+    values: list[bytes] = []
+    for first in range(0, len(records), RECORDS_PER_SLICE):
+        if first:
+            yield
+        values += [
+            encode_record(record, record_version(record, metadata_version))
+            for record in records[first : first + RECORDS_PER_SLICE]
+        ]
+    return values
 
 
 def too_large(values: Sequence[bytes]) -> bool:

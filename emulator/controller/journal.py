@@ -5,8 +5,8 @@ Keeps the newest image, the index over it and the brokers' sessions in step, bat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -23,6 +23,7 @@ from emulator.metadata.idle import ChangeCount
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature
 from emulator.net.reply import Ticket
+from emulator.slices import Slices, whole
 from wire import records as r
 
 _OF_SESSIONS: Final = frozenset(
@@ -51,7 +52,14 @@ class ReplicatedLog(Protocol):
     def leader_epoch(self) -> int:
         """Epoch in which records are appended."""
 
-    def append(self, values: Sequence[bytes], now_ms: int) -> int:
+    def prepared(self, values: Sequence[bytes]) -> Slices[Any]:
+        """Make what :meth:`append` takes of the records of one batch; the log stays as it is.
+
+        Raises:
+            ValueError: they are no batch.
+        """
+
+    def append(self, records: Any, now_ms: int) -> int:
         """Append one atomic batch; returns the offset of its first record.
 
         Raises:
@@ -167,31 +175,61 @@ class Journal:
             Exception: nothing was appended, nothing changed.
             DivergedError: a part was appended, and the rest could not be.
         """
-        values = encoded(records, self.tip.metadata_version)
+        return whole(self.appending(records, lambda: now_ms, atomic=atomic, call=call))
+
+    def appending(
+        self,
+        records: Sequence[Record],
+        clock: Callable[[], int],
+        *,
+        atomic: bool = True,
+        call: Call | None = None,
+    ) -> Slices[int]:
+        """As :meth:`append`, in slices; each batch is appended and replayed in one of them.
+
+        Nothing else may be appended between the slices.
+
+        Args:
+            records: at least one.
+            clock: the time when a batch is appended.
+            atomic: as of ``Controller.append``.
+            call: that asked for them; None: nobody did.
+
+        Raises:
+            Exception: as :meth:`append`.
+        """
+        values = yield from encoded(records, self.tip.metadata_version)
         if atomic and too_large(values):
             raise BatchTooLargeError(f"{len(values)} records do not fit one batch")
         first_offset = self._log.log_end_offset
         for part in [range(len(values))] if atomic else chunks(values):
+            if part.start:
+                yield
+            cut = slice(part.start, part.stop)
             try:
-                self._batch(records[part.start : part.stop], values[part.start : part.stop], now_ms)
+                yield from self._batch(records[cut], values[cut], clock)
             except Exception as error:
                 if part.start and not isinstance(error, DivergedError):
                     text = f"{part.start} of {len(values)} records were appended: {error}"
                     raise DivergedError(text) from error
                 raise
-        self.last_append_ms = now_ms
+        self.last_append_ms = clock()
         ticket = None if call is None else call.ticket
         api_key = None if call is None else call.header.api_key
         last_offset = self.tip.offset
-        self._appended.append(Appended(ticket, api_key, first_offset, last_offset, now_ms))
+        self._appended.append(Appended(ticket, api_key, first_offset, last_offset, clock()))
         return last_offset
 
-    def _batch(self, records: Sequence[Record], values: Sequence[bytes], now_ms: int) -> None:
+    def _batch(
+        self, records: Sequence[Record], values: Sequence[bytes], clock: Callable[[], int]
+    ) -> Slices[None]:
         """Replay, append, update the index. If replay or append fails, nothing has changed."""
         before, base_offset = self.tip, self._log.log_end_offset
-        replayed = self._history.replayed(records, base_offset, self._log.leader_epoch)
+        replayed = yield from self._history.replayed(records, base_offset, self._log.leader_epoch)
+        prepared = yield from self._log.prepared(values)
+        now_ms = clock()
         try:
-            got = self._log.append(values, now_ms)
+            got = self._log.append(prepared, now_ms)
             assert got == base_offset, f"log appended at {got}, expected {base_offset}"
             self._history.accept(replayed)
             if not replayed.idle:

@@ -11,25 +11,25 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
 from emulator.controller import access, promises
 from emulator.controller.activation import activation, registration
 from emulator.controller.answers import Answers, EncodedReply
-from emulator.controller.batches import TOO_LARGE, BatchTooLargeError
 from emulator.controller.context import Call, Context, ControllerConfig
 from emulator.controller.gate import NO_OTHERS, Gate, OtherLimits
 from emulator.controller.heartbeats import Heartbeats
 from emulator.controller.journal import Appended, Journal, ReplicatedLog
 from emulator.controller.periodic import Periodic
-from emulator.controller.purgatory import Purgatory, Until, deadline_of
+from emulator.controller.purgatory import deadline_of
 from emulator.controller.registry import Handler, handlers
-from emulator.controller.result import Contact, Record, Result
+from emulator.controller.result import Record, Result
 from emulator.controller.session_timer import SessionTimer
 from emulator.controller.surroundings import Surroundings
 from emulator.controller.sweeps import SWEEPS
-from emulator.controller.urgency import urgency_of
+from emulator.controller.writes import Writes
 from emulator.metadata.delta import Delta
 from emulator.metadata.history import History
 from emulator.metadata.idle import ChangeCount
@@ -40,6 +40,8 @@ from emulator.raft.requests import RAFT_REQUESTS
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
+
+TIMED_OUT: Final = "The request timed out before it was complete."
 
 
 class Controller:
@@ -59,12 +61,14 @@ class Controller:
         self.leader_id = -1
         self.heartbeats = Heartbeats(config.broker_session_timeout_ms)
         self._journal = Journal(log, history, self.heartbeats)
-        self._sessions = SessionTimer(config, self._journal, self.heartbeats, self._admit)
         self._periodic = Periodic(config, SWEEPS)
         self.surroundings = Surroundings(config, self._journal, self.heartbeats, rng)
-        self._purgatory = Purgatory()
-        self.gate = Gate()
         self.answers = Answers(config.release)
+        self._writes = Writes(
+            self._journal, self.answers, self.surroundings, self.heartbeats, self._too_early
+        )
+        self._purgatory, self._turns = self._writes.purgatory, self._writes.turns
+        self._sessions = SessionTimer(config, self._journal, self.heartbeats, self._writes.admit)
         self._ending = False
 
     # State that other machines read.
@@ -78,6 +82,11 @@ class Controller:
     def stable(self) -> Image:
         """The image of everything that may be shown."""
         return self._journal.stable
+
+    @property
+    def gate(self) -> Gate:
+        """The calls that wait for ZooKeeper."""
+        return self._writes.gate
 
     @property
     def appended_bytes(self) -> int:
@@ -115,7 +124,7 @@ class Controller:
             empty=replace(before, offset=-1, epoch=-1) == EMPTY,
             in_transaction=self._journal.in_transaction,
         )
-        self.gate = Gate()
+        self._writes.reset()
         self._journal.reindex()
         for batch in began.batches:
             self.append(batch, now_ms)
@@ -129,7 +138,7 @@ class Controller:
         """Answer NOT_CONTROLLER to all callers, and append nothing that nobody asks for."""
         self.active = False
         self.leader_id = leader_id
-        for call in (*self._purgatory.drain(), *self.gate.drain(now_ms)):
+        for call in self._writes.drain(now_ms):
             self._refuse(call, ErrorCode.NOT_CONTROLLER, self._who_leads())
 
     def resume(self, now_ms: int) -> None:
@@ -174,7 +183,7 @@ class Controller:
             self._read(handler, call, now_ms)
         elif not self.active:
             self._refuse(call, ErrorCode.NOT_CONTROLLER, self._who_leads())
-        elif self._ending:
+        elif self._ending and not self._turns.called(call):
             self._refuse(call, ErrorCode.NOT_CONTROLLER, "The controller is shutting down.")
         elif not self._too_early(handler, call):
             self._write(handler, call, now_ms)
@@ -188,8 +197,8 @@ class Controller:
         return True
 
     def left(self, gone: Callable[[Ticket], bool], now_ms: int) -> None:
-        """Connections with these tickets are closed: drop their calls that wait for ZooKeeper."""
-        for call in self.gate.drop(lambda call: gone(call.ticket), now_ms):
+        """Connections with these tickets are closed: drop their calls that have to wait."""
+        for call in self._writes.drop(gone, now_ms):
             self._refuse(call, ErrorCode.NETWORK_EXCEPTION, "The caller has hung up.")
 
     def hold(
@@ -207,15 +216,28 @@ class Controller:
         deadline.
         """
         self.gate.hold(room, hard_room, others)
-        while (released := self.gate.next(now_ms)) is not None:
-            with self.answers.to(released[0]):
-                self._released(*released, now_ms)
+        self._writes.release(self.leader_id, now_ms)
 
-    def _released(self, call: Call, deadline_ms: int | None, now_ms: int) -> None:
-        handler = handlers()[call.header.api_key]
-        if not self._too_early(handler, call):
-            result = handler.function(self.tip, call.message, self._context(call, now_ms))
-            self._perform(handler, call, result, deadline_ms, now_ms)
+    @property
+    def busy(self) -> bool:
+        """Whether :meth:`go_on` has something to do at once: a long call, or calls behind it."""
+        return self._turns.busy
+
+    @property
+    def busy_conns(self) -> set[int]:
+        """Connections whose calls are under way or wait for a long one."""
+        return self._turns.conns
+
+    def go_on(self, now_ms: int) -> None:
+        """Do a slice of a long call; after its last one take those that waited for it, in order."""
+        self._writes.go_on(now_ms)
+        self._writes.release(self.leader_id, now_ms)
+        for call in self._turns.waiting():
+            deadline_ms = deadline_of(call)
+            if deadline_ms is not None and deadline_ms <= now_ms:
+                self._refuse(call, ErrorCode.REQUEST_TIMED_OUT, TIMED_OUT)
+            else:
+                self.request(call, now_ms)
 
     # The log.
 
@@ -239,6 +261,7 @@ class Controller:
             ReplayError: a record does not fit the metadata before it. Its batch and the batches
                 after it are not appended.
         """
+        self._writes.finish(now_ms)
         promised = self.tip
         last_offset = self._journal.append(records, now_ms, atomic=atomic)
         if any(isinstance(record, r.AbortTransactionRecord) for record in records):
@@ -266,6 +289,8 @@ class Controller:
         """When ``tick`` has something to do next; None while not active."""
         if not self.active:
             return None
+        if self._turns.busy:
+            return 0
         deadlines = [self._purgatory.deadline_ms, self.gate.deadline_ms]
         if not self._ending:
             deadlines += [self._sessions.deadline_ms, self._sweep_ms, self._no_op_ms]
@@ -281,10 +306,11 @@ class Controller:
         if not self.active:
             return
         for call in self._purgatory.expired(now_ms):
-            text = "The request timed out before it was complete."
-            self._refuse(call, ErrorCode.REQUEST_TIMED_OUT, text)
+            self._refuse(call, ErrorCode.REQUEST_TIMED_OUT, TIMED_OUT)
         for call in self.gate.expired(now_ms):
             self.answers.refuse_blocked(call, self.gate.others.retry_ms)
+        if self._turns.under_way:
+            return  # what it was decided on does not change
         if not self._ending:
             self._sessions.tick(now_ms)
             self._sweep(now_ms)
@@ -316,7 +342,7 @@ class Controller:
         journal = self._journal
         records = self._periodic.next(journal.tip, journal.index, now_ms, self.gate.room)
         if records:
-            self._admit(records, now_ms, atomic=True)
+            self._writes.admit(records, now_ms, atomic=True)
 
     @property
     def _in_pre_migration(self) -> bool:
@@ -327,6 +353,7 @@ class Controller:
 
     def _read(self, handler: Handler, call: Call, now_ms: int) -> None:
         result = handler.function(self.stable, call.message, self._context(call, now_ms))
+        assert isinstance(result, Result), "a read is one step"
         assert not result.records, "a read appends nothing"
         inner = result.response
         if isinstance(inner, Call):
@@ -335,59 +362,10 @@ class Controller:
             self.answers.give(self.answers.made(call, inner))
 
     def _write(self, handler: Handler, call: Call, now_ms: int) -> None:
-        if isinstance(call.message, m.BrokerRegistrationRequest):
+        if isinstance(call.message, m.BrokerRegistrationRequest) and not self._turns.waits(call):
             # Its session may have ended before the timer ran: fence it first.
             self._sessions.fence_if_lapsed(call.message.broker_id, now_ms)
-        deadline_ms = deadline_of(call)
-        result = handler.function(self.tip, call.message, self._context(call, now_ms))
-        if result.records:
-            urgency = self.gate.limited(call, urgency_of(handler.urgency, result.records, self.tip))
-            if self.gate.closed(urgency):
-                self.gate.wait(call, urgency, deadline_ms, now_ms)
-                return
-        self._perform(handler, call, result, deadline_ms, now_ms)
-
-    def _perform(
-        self,
-        handler: Handler,
-        call: Call,
-        result: Result[object],
-        deadline_ms: int | None,
-        now_ms: int,
-    ) -> None:
-        reply = self.answers.made(call, result.response)
-        until = Until.COMMITTED if handler.pre_migration else Until.STABLE
-        offset: int | None
-        self.surroundings.performed(result)
-        if result.records:
-            try:
-                offset = self._admit(result.records, now_ms, atomic=result.atomic, call=call)
-            except BatchTooLargeError:
-                self._refuse(call, ErrorCode.POLICY_VIOLATION, TOO_LARGE)
-                return
-        else:
-            # The response may show records that are not committed yet, so it waits for those.
-            offset = self._purgatory.highest_pending_offset(until)
-        if result.contact is not None:
-            self._contact(result.contact, now_ms)
-        if offset is None:
-            self.answers.give(reply)
-        else:
-            self._purgatory.add(until, offset, reply, deadline_ms)
-
-    def _admit(
-        self, records: Sequence[Record], now_ms: int, *, atomic: bool, call: Call | None = None
-    ) -> int:
-        """Append what counts for the bounds, also for those who come before the next ``hold``."""
-        before = self._journal.appended_bytes
-        offset = self._journal.append(records, now_ms, atomic=atomic, call=call)
-        self.gate.passed(len(records), self._journal.appended_bytes - before)
-        return offset
-
-    def _contact(self, contact: Contact, now_ms: int) -> None:
-        self.heartbeats.contact(contact.broker_id, contact.metadata_offset, now_ms)
-        if contact.shutting_down:
-            self.heartbeats.begin_controlled_shutdown(contact.broker_id, self.tip.offset)
+        self._writes.take(handler, call, self.leader_id, now_ms)
 
     def _refuse(self, call: Call, code: ErrorCode, message: str) -> None:
         self.answers.refuse(call, code, message)

@@ -20,6 +20,7 @@ from emulator.controller.urgency import Urgency
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.raft.requests import RAFT_REQUESTS
+from emulator.slices import Slices
 from wire import messages as m
 from wire import releases
 from wire.errors import ErrorCode
@@ -32,7 +33,7 @@ PARTITIONS_MAX: Final = 200_000
 _UNBOUNDED: Final = frozenset({spec(m.AlterPartitionRequest).key})
 """A broker asks for the ISRs of all partitions that it leads at once."""
 
-HandlerFunction = Callable[[Image, Any, Context], Result[Any]]
+HandlerFunction = Callable[[Image, Any, Context], Result[Any] | Slices[Result[Any]]]
 Refusal = Callable[[Any, ErrorCode, str | None], Any]
 FunctionT = TypeVar("FunctionT", bound=HandlerFunction)
 
@@ -41,6 +42,8 @@ FunctionT = TypeVar("FunctionT", bound=HandlerFunction)
 class Handler:
     """One API of the controller.
 
+    ``function`` may be a generator, if it does not read: it yields after some hundred entries, and
+    the image, the index and the log stay as they are until it has returned.
     ``refused(request, code, message)`` builds the answer that carries one error for everything.
     ``pre_migration``: served before the metadata copy is complete, and answered as soon as its
     records are committed, even inside an open metadata transaction. ``urgency``: at which bound on
@@ -72,6 +75,8 @@ def handles(
     needs: Operation | None = None,
 ) -> Callable[[FunctionT], FunctionT]:
     """Register a pure function ``(image, request, context) -> Result`` as the handler of an API.
+
+    It may do its work in slices; see Handler.
 
     Raises:
         ValueError: two handlers for one key.

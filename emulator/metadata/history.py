@@ -20,6 +20,7 @@ from emulator.metadata.errors import ReplayError
 from emulator.metadata.idle import ChangeCount, IdleOffsets
 from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.replay import Replayer
+from emulator.slices import RECORDS_PER_SLICE, Slices, whole
 from wire import records as r
 
 
@@ -98,10 +99,10 @@ class History:
 
         Args and errors as in :meth:`replayed`.
         """
-        self.accept(self.replayed(records, base_offset, epoch))
+        self.accept(whole(self.replayed(records, base_offset, epoch)))
 
-    def replayed(self, records: Sequence[object], base_offset: int, epoch: int) -> Replayed:
-        """Compute the tip with one more batch; nothing changes before :meth:`accept`.
+    def replayed(self, records: Sequence[object], base_offset: int, epoch: int) -> Slices[Replayed]:
+        """Compute the tip with one more batch, in slices; nothing changes before :meth:`accept`.
 
         Args:
             records: all records of the batch.
@@ -116,7 +117,13 @@ class History:
         self._follows(base_offset)
         begin, replayer = self._begin, Replayer(self._tip)
         segments = [_Segment(base_offset, self._tip, begin, Touched())]
+        slice_end = base_offset + RECORDS_PER_SLICE
         for offset, record in enumerate(records, base_offset):
+            if offset == slice_end:
+                slice_end += RECORDS_PER_SLICE
+                # The image so far is made now, or the last slice would make it of all records.
+                replayer.make()
+                yield
             topic = replayer.of_topic(record, offset, epoch)
             if topic is not None:
                 touch_topic(segments[-1].touched, topic, record)

@@ -77,10 +77,14 @@ class Replayer:
     @property
     def image(self) -> Image:
         """All records replayed so far."""
+        self.make()
+        return self._image
+
+    def make(self) -> None:
+        """Make the image of all records replayed so far; a run of records may go on after it."""
         if self._pending is not None:
             self._image = self._pending.applied(*self._last)
             self._pending = None
-        return self._image
 
     def of_topic(self, record: object, offset: int, epoch: int) -> Topic | None:
         """Replay a record that creates or changes a topic or partition, and return its topic.

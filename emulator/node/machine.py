@@ -133,6 +133,8 @@ class Node:
         self._unfinished = False
         self._left: set[int] = set()
         """Connections that are closed, and whose calls may still wait."""
+        self._paused: set[int] = set()
+        """Connections whose next requests are not taken, as one of them takes long."""
         self._tracing = bool(config.trace_dir)
         self._seen_end = self.raft.log_end_offset
         self._seen_high_watermark = -1
@@ -208,6 +210,9 @@ class Node:
         for event in sorted(events, key=_is_synced):
             effects += self._event(event, now_ms)
         self._drop_left(now_ms)
+        if self.controller.busy:
+            self.controller.go_on(now_ms)
+        self._pause()
         effects += self._timers(now_ms)
         effects += self._run_path(now_ms)
         self.counters.longest_step_ns = max(self.counters.longest_step_ns, self._stamp() - begin_ns)
@@ -257,6 +262,16 @@ class Node:
         if self._left:
             gone, self._left = self._left, set()
             self.controller.left(lambda ticket: ticket.conn in gone, now_ms)
+
+    def _pause(self) -> None:
+        """Whoever has a long request under way cannot get others in before it: they come later."""
+        if not self._paused and not self.controller.busy:
+            return
+        paused, self._paused = self._paused, self.controller.busy_conns
+        for conn in sorted(paused - self._paused):
+            self.connections.resume(conn)
+        for conn in sorted(self._paused - paused):
+            self.connections.pause(conn)
 
     def _request(self, request: Request, now_ms: int) -> None:
         call = Call(

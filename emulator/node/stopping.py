@@ -60,7 +60,8 @@ class OrderlyStop:
         if deadline_ms is None:
             return [], None
         late = now_ms >= deadline_ms
-        if not late and (self._raft.dirty or not migration.drained):
+        behind = self._controller.busy or self._raft.dirty or not migration.drained
+        if not late and behind:
             # Records that are not committed yet must still go to ZooKeeper.
             return [], None
         if not migration.drained:

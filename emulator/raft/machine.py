@@ -28,15 +28,15 @@ from emulator.raft.replica import Replica, Serving
 from emulator.raft.snapshots import (
     CONTROL,
     SnapshotWriter,
-    Verify,
     recover_snapshots,
     values_of,
 )
-from emulator.raft.verify import read_back
+from emulator.raft.verify import CheckedRecords, check_sealed, checked, checked_control, read_back
 from emulator.seam import Effect, Log, ReplaceFile
+from emulator.slices import Slices, whole
 from wire import messages as m
 from wire import records as r
-from wire.batch import Batch, decode_batches, encode_batch
+from wire.batch import Batch, decode_batches, seal_batch
 from wire.record_serde import encode_control
 
 
@@ -48,7 +48,6 @@ class Raft:
         files: relative path -> content of everything below the node's folder.
         rng: source of election jitter; not used by a quorum of one.
         now_ms: milliseconds since the Unix epoch, never going back; batches carry these times.
-        verify: decodes an encoded batch and raises if it cannot.
 
     Raises:
         RecoveryError: the files are damaged or belong to another quorum; the node must stop.
@@ -60,12 +59,9 @@ class Raft:
         files: Mapping[str, bytes],
         rng: random.Random,
         now_ms: int,
-        *,
-        verify: Verify = read_back,
     ) -> None:
         self.config = config
         self._rng = rng
-        self._verify = verify
         self._timestamp_ms = now_ms
         self.appended_bytes = 0
         """Bytes of all batches appended since construction; decides when a snapshot is due."""
@@ -200,7 +196,7 @@ class Raft:
         message = r.LeaderChangeMessage(
             version=0, leader_id=self.config.node_id, voters=voters, granting_voters=voters
         )
-        self._append([encode_control(message)], CONTROL, now_ms)
+        self._append(checked_control(encode_control(message)), CONTROL, now_ms)
         fields: dict[str, object] = {
             "epoch": self.leader_epoch,
             "epoch_start_offset": replica.epoch_start_offset,
@@ -216,11 +212,19 @@ class Raft:
         self._opening = []
         return effects
 
-    def append(self, values: Sequence[bytes], now_ms: int) -> int:
+    def prepared(self, values: Sequence[bytes]) -> Slices[CheckedRecords]:
+        """Make of encoded records what :meth:`append` takes; the log stays as it is.
+
+        Raises:
+            AppendRefusedError: there are none, or one cannot be decoded.
+        """
+        return (yield from checked(values))
+
+    def append(self, records: Sequence[bytes] | CheckedRecords, now_ms: int) -> int:
         """Append encoded records as one batch, atomic for every reader; nothing is written yet.
 
         Args:
-            values: at least one.
+            records: at least one; or what :meth:`prepared` made of them.
             now_ms: the batch's timestamp.
 
         Returns:
@@ -230,9 +234,9 @@ class Raft:
             AppendRefusedError: the batch is too large or cannot be decoded; the log is unchanged.
         """
         assert self.is_leader, "only a leader appends"
-        if not values:
-            raise AppendRefusedError("a batch holds at least one record")
-        return self._append([(None, value) for value in values], 0, now_ms)
+        if not isinstance(records, CheckedRecords):
+            records = whole(self.prepared(records))
+        return self._append(records, 0, now_ms)
 
     def flush(self, now_ms: int) -> list[Effect]:
         """Write and sync everything appended since the last group, unless a sync is running.
@@ -324,7 +328,7 @@ class Raft:
             raise ValueError(f"snapshot {self._writer.id} is being written")
         self._check_snapshot(SnapshotId(end_offset, epoch))
         self._writer = SnapshotWriter(
-            SnapshotId(end_offset, epoch), records, last_timestamp_ms, self._verify
+            SnapshotId(end_offset, epoch), records, last_timestamp_ms, read_back
         )
         return self._slice()
 
@@ -361,24 +365,19 @@ class Raft:
         replica.log.roll()
         return effects + replica.trim()
 
-    def _append(
-        self, records: list[tuple[bytes | None, bytes]], attributes: int, now_ms: int
-    ) -> int:
+    def _append(self, records: CheckedRecords, attributes: int, now_ms: int) -> int:
         log = self._replica.log
-        base_offset = log.end_offset
+        base_offset, epoch = log.end_offset, self.leader_epoch
         self._timestamp_ms = max(self._timestamp_ms, now_ms)
-        stamp, sequence = self._timestamp_ms, log.next_sequence
-        data = encode_batch(
-            Batch(base_offset, self.leader_epoch, attributes, stamp, records, sequence)
-        )
+        head = Batch(base_offset, epoch, attributes, self._timestamp_ms, (), log.next_sequence)
+        data = seal_batch(head, records.body, records.count)
         if len(data) > self.config.batch_bytes_max:
             raise AppendRefusedError(
                 f"a batch of {len(data)} bytes, at most {self.config.batch_bytes_max} are allowed"
             )
-        self._verify(data)
-        last_offset = base_offset + len(records) - 1
+        check_sealed(data, records)
         self.appended_bytes += len(data)
-        log.append(LogBatch(base_offset, last_offset, self.leader_epoch, data))
+        log.append(LogBatch(base_offset, base_offset + records.count - 1, epoch, data))
         return base_offset
 
     def _closing(self) -> list[Effect]:

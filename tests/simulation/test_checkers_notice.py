@@ -7,6 +7,7 @@ from emulator.broker import controller_channel
 from emulator.broker.controller_channel import ControllerChannel
 from emulator.controller import registry
 from emulator.controller.machine import Controller
+from emulator.controller.writes import Writes
 from emulator.metadata.history import History
 from emulator.migration import plan
 from emulator.migration.dual_write.lag import Lag
@@ -101,23 +102,23 @@ def test_a_handler_that_raises(simulate, monkeypatch):
 
 def test_an_answer_before_the_sync(simulate, monkeypatch):
     monkeypatch.setattr(
-        Controller,
-        "_perform",
-        _answering_at_once(Controller._perform),
+        Writes,
+        "_performed",
+        _answering_at_once(Writes._performed),
     )
     assert broken(simulate, seeds=40) == "answered-is-committed"
 
 
 def _answering_at_once(real):
-    def perform(self, *args):
-        add = self._purgatory.add
-        self._purgatory.add = lambda until, offset, reply, deadline: self.answers.give(reply)
+    def performed(self, *args):
+        add = self.purgatory.add
+        self.purgatory.add = lambda until, offset, reply, deadline: self._answers.give(reply)
         try:
-            real(self, *args)
+            yield from real(self, *args)
         finally:
-            self._purgatory.add = add
+            self.purgatory.add = add
 
-    return perform
+    return performed
 
 
 def test_a_broker_that_tells_its_clients_who_is_not_the_controller(simulate, monkeypatch):

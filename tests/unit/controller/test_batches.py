@@ -16,6 +16,7 @@ from emulator.controller.batches import (
     too_large,
 )
 from emulator.metadata.metadata_version import MetadataVersion
+from emulator.slices import whole
 from tests.unit.controller.world import level, partition, uuid
 from wire import records as r
 from wire.batch import Batch, encode_batch
@@ -61,7 +62,7 @@ def test_a_record_older_readers_do_not_know_is_not_written(record: object, mv: i
 
 def test_a_new_level_counts_for_its_own_batch() -> None:
     records = [r.BeginTransactionRecord(), level(21), partition(1), r.EndTransactionRecord()]
-    values = encoded(records, MetadataVersion.from_level(1))
+    values = whole(encoded(records, MetadataVersion.from_level(1)))
     assert [decode_record(value)[1] for value in values] == [0, 0, 1, 0]
 
 

@@ -183,7 +183,7 @@ def test_one_kind_is_told_once_and_counted_each_time(
     assert [one.first for one in world.controller.answers.failures.take()] == [True, False, False]
     ((key, count),) = world.controller.answers.failures.total.items()
     assert (key[:2], count) == ((19, "KeyError"), 3)
-    assert "emulator.controller.machine" in key[2]
+    assert "emulator.controller.writes" in key[2]
 
 
 def test_a_text_keeps_its_ends() -> None:

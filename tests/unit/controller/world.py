@@ -18,6 +18,7 @@ from emulator.controller.result import Result
 from emulator.metadata.history import History
 from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.replay import replay
+from emulator.slices import Slices
 from wire import messages as m
 from wire import records as r
 from wire.frame import RequestHeader
@@ -40,6 +41,10 @@ class MemoryLog:
     @property
     def log_end_offset(self) -> int:
         return self.base_offset + sum(len(values) for _, values in self.batches)
+
+    def prepared(self, values: Sequence[bytes]) -> Slices[Sequence[bytes]]:
+        return values
+        yield
 
     def append(self, values: Sequence[bytes], now_ms: int) -> int:
         base = self.log_end_offset
@@ -202,6 +207,8 @@ class World:
         """Give a request to the controller; whatever it answers at once."""
         fields.setdefault("received_ms", self.now_ms)
         self.controller.request(call(message, version, **fields), self.now_ms)
+        while self.controller.busy:
+            self.controller.go_on(self.now_ms)
         return self.answers()
 
     def ask(self, message: object, version: int | None = None, **fields: Any) -> Any:

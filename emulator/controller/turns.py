@@ -1,0 +1,140 @@
+"""Whose turn it is among the calls that may append records: one after the other.
+
+A call that decides or appends more than a slice goes on in later steps (``emulator/slices.py``).
+What may append waits for it, in order of arrival: no record may come between the image that it was
+decided on and its own records. What only reads, and a heartbeat that appends nothing, passes.
+
+Kafka's controller takes one event after the other too, however long each of them is.
+
+Source: KafkaEventQueue, QuorumController.appendWriteEvent, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from emulator.controller.answers import Answers
+from emulator.controller.context import Call
+from emulator.net.reply import Ticket
+from emulator.slices import Slices
+
+CALLS_PER_STEP: Final = 32
+"""Calls that waited for a long one and are taken in one step after it; most take 0.1 ms each."""
+
+
+class Turns:
+    """The call that is under way, and those that wait for it.
+
+    Args:
+        answers: takes what a call raises.
+    """
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+        self._current: tuple[Call, Slices[None]] | None = None
+        self._held: deque[Call] = deque()
+        self._next: Call | None = None
+        """One that has waited, while it is taken."""
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a call is not finished; nothing else may be appended meanwhile."""
+        return self._current is not None
+
+    @property
+    def busy(self) -> bool:
+        """Whether a call is not finished, or calls wait."""
+        return self._current is not None or bool(self._held)
+
+    @property
+    def conns(self) -> set[int]:
+        """The connections of the call that is under way and of those that wait."""
+        conns = {call.ticket.conn for call in self._held}
+        if self._current is not None:
+            conns.add(self._current[0].ticket.conn)
+        return conns
+
+    def waits(self, call: Call) -> bool:
+        """Whether a call has to wait for others."""
+        return self._current is not None or (bool(self._held) and not self.called(call))
+
+    def called(self, call: Call) -> bool:
+        """Whether it has waited, and is taken now."""
+        return self._next is call
+
+    def hold(self, call: Call) -> None:
+        """Let a call wait for its turn; :meth:`waiting` returns it."""
+        self._held.append(call)
+
+    def begin(self, call: Call, slices: Slices[None]) -> None:
+        """Do the first slice of a call; if there are more, it is under way.
+
+        Raises:
+            Exception: of the slice; the call has ended.
+        """
+        if _goes_on(slices):
+            assert self._current is None, "one call after the other"
+            self._current = call, slices
+
+    def go_on(self) -> None:
+        """Do the next slice of the call that is under way, if there is one."""
+        current, self._current = self._current, None
+        if current is None:
+            return
+        call, slices = current
+        with self._answers.to(call):
+            if _goes_on(slices):
+                self._current = current
+
+    def finish(self) -> None:
+        """Do all its slices: something has to be appended now."""
+        while self._current is not None:
+            self.go_on()
+
+    def waiting(self) -> Iterator[Call]:
+        """Calls whose turn it is, a few, until one of them is under way."""
+        for _ in range(CALLS_PER_STEP):
+            if self.under_way or not self._held:
+                break
+            self._next = self._held.popleft()
+            yield self._next
+        self._next = None
+
+    def drop(self, gone: Callable[[Ticket], bool], *, current: bool) -> list[Call]:
+        """Remove the calls of these tickets; returns them.
+
+        Args:
+            gone: which ones.
+            current: also the call that is under way.
+        """
+        dropped = [call for call in self._held if gone(call.ticket)]
+        if dropped:
+            self._held = deque(call for call in self._held if not gone(call.ticket))
+        if current and self._current is not None and gone(self._current[0].ticket):
+            dropped.append(self._end())
+        return dropped
+
+    def drain(self) -> list[Call]:
+        """Remove and return all calls; the one under way appends nothing more."""
+        calls = [] if self._current is None else [self._end()]
+        calls += self._held
+        self._held.clear()
+        return calls
+
+    def _end(self) -> Call:
+        assert self._current is not None, "a call is under way"
+        call, slices = self._current
+        self._current = None
+        slices.close()
+        return call
+
+
+def _goes_on(slices: Slices[None]) -> bool:
+    """Do the next slice; whether there are more."""
+    try:
+        next(slices)
+    except StopIteration:
+        return False
+    return True

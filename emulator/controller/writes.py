@@ -1,0 +1,192 @@
+"""Calls that may append: decided on the newest image, appended, answered when committed.
+
+Source: QuorumController.ControllerWriteEvent, Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+
+from emulator.controller.answers import Answers
+from emulator.controller.batches import TOO_LARGE, BatchTooLargeError
+from emulator.controller.context import Call
+from emulator.controller.gate import Gate
+from emulator.controller.heartbeats import Heartbeats
+from emulator.controller.journal import Journal
+from emulator.controller.purgatory import Purgatory, Until, deadline_of
+from emulator.controller.registry import Handler, handlers
+from emulator.controller.result import Contact, Record, Result
+from emulator.controller.surroundings import Surroundings
+from emulator.controller.turns import Turns
+from emulator.controller.urgency import urgency_of
+from emulator.net.reply import Ticket
+from emulator.slices import RECORDS_PER_SLICE, Slices
+from wire import messages as m
+from wire.errors import ErrorCode
+
+
+class Writes:
+    """Takes calls in order; a long one in slices.
+
+    ``gate`` holds those that wait for ZooKeeper, ``turns`` those that wait for a long one,
+    ``purgatory`` the responses that wait for the log.
+
+    Args:
+        journal: appends.
+        answers: takes responses, and what calls raise.
+        surroundings: makes the context of each call.
+        heartbeats: sessions of brokers.
+        too_early: refuses a call that needs the metadata of ZooKeeper; whether it did.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        answers: Answers,
+        surroundings: Surroundings,
+        heartbeats: Heartbeats,
+        too_early: Callable[[Handler, Call], bool],
+    ) -> None:
+        self._journal = journal
+        self._answers = answers
+        self._surroundings = surroundings
+        self._heartbeats = heartbeats
+        self._too_early = too_early
+        self.gate = Gate()
+        self.turns = Turns(answers)
+        self.purgatory = Purgatory()
+        self._now_ms = 0
+        self._begun_at = 0
+        """End of the log when the call that is under way was taken."""
+
+    def reset(self) -> None:
+        """Begin anew, as a new leader does; nothing waits."""
+        self.gate = Gate()
+
+    def take(self, handler: Handler, call: Call, leader_id: int, now_ms: int) -> None:
+        """Take a call, or let it wait for those before it."""
+        passing = self.turns.waits(call)
+        if passing and not isinstance(call.message, m.BrokerHeartbeatRequest):
+            self.turns.hold(call)
+            return
+        slices = self._taken(handler, call, leader_id, passing=passing)
+        self._begin(call, slices, now_ms)
+
+    def go_on(self, now_ms: int) -> None:
+        """Do the next slice of a long call."""
+        self._now_ms = now_ms
+        self.turns.go_on()
+
+    def finish(self, now_ms: int) -> None:
+        """Do the rest of a long call: something else has to be appended now."""
+        self._now_ms = now_ms
+        self.turns.finish()
+
+    def release(self, leader_id: int, now_ms: int) -> None:
+        """Take the calls that waited for ZooKeeper and need not any more."""
+        while not self.turns.under_way and (released := self.gate.next(now_ms)) is not None:
+            call, deadline_ms = released
+            with self._answers.to(call):
+                self._begin(call, self._released(call, deadline_ms, leader_id), now_ms)
+
+    def drop(self, gone: Callable[[Ticket], bool], now_ms: int) -> list[Call]:
+        """Remove the calls of callers who hung up, unless a part of one is appended."""
+        calls = self.gate.drop(lambda call: gone(call.ticket), now_ms)
+        if self.turns.busy:
+            untouched = self._journal.next_offset == self._begun_at
+            calls += self.turns.drop(gone, current=untouched)
+        return calls
+
+    def drain(self, now_ms: int) -> list[Call]:
+        """Remove and return every call that is not answered, and append nothing more of it."""
+        return [*self.purgatory.drain(), *self.gate.drain(now_ms), *self.turns.drain()]
+
+    def admit(self, records: Sequence[Record], now_ms: int, *, atomic: bool) -> int:
+        """Append what no caller asked for and what counts for the bounds.
+
+        It counts also for those who come before the next ``hold``.
+        """
+        before = self._journal.appended_bytes
+        offset = self._journal.append(records, now_ms, atomic=atomic)
+        self.gate.passed(len(records), self._journal.appended_bytes - before)
+        return offset
+
+    # One call.
+
+    def _begin(self, call: Call, slices: Slices[None], now_ms: int) -> None:
+        self._now_ms = now_ms
+        if not self.turns.under_way:
+            self._begun_at = self._journal.next_offset
+        self.turns.begin(call, slices)
+
+    def _taken(
+        self, handler: Handler, call: Call, leader_id: int, *, passing: bool
+    ) -> Slices[None]:
+        """``passing``: others wait before it, so it may not append."""
+        deadline_ms = deadline_of(call)
+        result = yield from self._decided(handler, call, leader_id)
+        if result.records:
+            if passing:
+                self.turns.hold(call)
+                return
+            urgency = urgency_of(handler.urgency, result.records, self._journal.tip)
+            urgency = self.gate.limited(call, urgency)
+            if self.gate.closed(urgency):
+                self.gate.wait(call, urgency, deadline_ms, self._now_ms)
+                return
+        yield from self._performed(handler, call, result, deadline_ms)
+
+    def _released(self, call: Call, deadline_ms: int | None, leader_id: int) -> Slices[None]:
+        handler = handlers()[call.header.api_key]
+        if not self._too_early(handler, call):
+            result = yield from self._decided(handler, call, leader_id)
+            yield from self._performed(handler, call, result, deadline_ms)
+
+    def _decided(self, handler: Handler, call: Call, leader_id: int) -> Slices[Result[object]]:
+        context = self._surroundings.of(call, self._now_ms, leader_id)
+        result = handler.function(self._journal.tip, call.message, context)
+        if isinstance(result, Generator):
+            return (yield from result)
+        return result
+
+    def _performed(
+        self, handler: Handler, call: Call, result: Result[object], deadline_ms: int | None
+    ) -> Slices[None]:
+        if len(result.records) > RECORDS_PER_SLICE:
+            yield
+        reply = self._answers.made(call, result.response)
+        until = Until.COMMITTED if handler.pre_migration else Until.STABLE
+        offset: int | None
+        if result.records:
+            try:
+                offset = yield from self._appended(call, result)
+            except BatchTooLargeError:
+                self._answers.refuse(call, ErrorCode.POLICY_VIOLATION, TOO_LARGE)
+                return
+        else:
+            # The response may show records that are not committed yet, so it waits for those.
+            offset = self.purgatory.highest_pending_offset(until)
+        self._surroundings.performed(result)
+        if result.contact is not None:
+            self._contact(result.contact)
+        if offset is None:
+            self._answers.give(reply)
+        else:
+            self.purgatory.add(until, offset, reply, deadline_ms)
+
+    def _appended(self, call: Call, result: Result[object]) -> Slices[int]:
+        journal = self._journal
+        if len(result.records) > RECORDS_PER_SLICE:
+            yield
+        before = journal.appended_bytes
+        offset = yield from journal.appending(
+            result.records, lambda: self._now_ms, atomic=result.atomic, call=call
+        )
+        self.gate.passed(len(result.records), journal.appended_bytes - before)
+        return offset
+
+    def _contact(self, contact: Contact) -> None:
+        self._heartbeats.contact(contact.broker_id, contact.metadata_offset, self._now_ms)
+        if contact.shutting_down:
+            offset = self._journal.tip.offset
+            self._heartbeats.begin_controlled_shutdown(contact.broker_id, offset)

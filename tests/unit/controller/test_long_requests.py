@@ -1,0 +1,303 @@
+"""A long request goes on in slices: counted, not timed. What comes meanwhile, and what ends it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from emulator.controller import batches, registry
+from emulator.controller.index import TipIndex
+from emulator.controller.result import Result
+from emulator.controller.turns import CALLS_PER_STEP
+from emulator.metadata.topic_changes import TopicChanges
+from emulator.slices import RECORDS_PER_SLICE
+from tests.unit.controller.envelopes import enveloped
+from tests.unit.controller.test_index import contents
+from tests.unit.controller.world import World, call, create, header
+from wire import messages as m
+from wire import records as r
+from wire.errors import ErrorCode
+from wire.frame import decode_response, encode_request
+
+MANY = 4 * RECORDS_PER_SLICE
+IDS = m.AllocateProducerIdsRequest
+
+
+class Peer:
+    """A ticket of a connection."""
+
+    def __init__(self, conn: int) -> None:
+        self.conn = conn
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.join(0, 1)
+    return made
+
+
+def begin(world: World, message: object, conn: int = 1, **fields: Any) -> Peer:
+    """Give a request to the controller, and do no more than it does at once."""
+    peer = Peer(conn)
+    fields.setdefault("received_ms", world.now_ms)
+    world.controller.request(call(message, ticket=peer, **fields), world.now_ms)
+    return peer
+
+
+def go_on(world: World) -> int:
+    """Do all slices; how many there were."""
+    count = 0
+    while world.controller.busy:
+        assert world.controller.deadline_ms == 0, "the next step follows at once"
+        world.controller.go_on(world.now_ms)
+        count += 1
+    return count
+
+
+def ids(world: World) -> Any:
+    return IDS(broker_id=0, broker_epoch=world.tip.brokers[0].epoch)
+
+
+def order(world: World) -> list[object]:
+    """Who is answered once everything is committed, in order."""
+    world.commit()
+    return [reply.ticket for reply in world.controller.take_replies()]
+
+
+def test_no_slice_handles_more_records_than_it_may(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts: Counter[str] = Counter()
+
+    def count(owner: Any, name: str) -> None:
+        real: Callable[..., Any] = getattr(owner, name)
+
+        def counted(*args: Any) -> Any:
+            counts[name] += 1
+            return real(*args)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    count(batches, "encode_record")
+    count(TopicChanges, "replay")
+    total: Counter[str] = Counter()
+    begin(world, create("wide", MANY, 2))
+    while True:
+        assert all(number <= RECORDS_PER_SLICE for number in counts.values())
+        total += counts
+        counts.clear()
+        if not world.controller.busy:
+            break
+        world.controller.go_on(world.now_ms)
+    assert total == {"encode_record": MANY + 1, "replay": MANY + 1}
+    assert len(world.tip.topic("wide").partitions) == MANY  # type: ignore[union-attr]
+
+
+def test_a_small_request_is_one_step(world: World) -> None:
+    begin(world, create("t", RECORDS_PER_SLICE - 1))
+    assert not world.controller.busy
+    assert world.tip.topic("t") is not None
+
+
+def test_nobody_sees_a_part_of_it(world: World) -> None:
+    """Until the last slice the log, the image and the index are as before."""
+    end, tip = world.log.log_end_offset, world.tip
+    index = contents(world.controller._journal.index)
+    begin(world, create("wide", MANY, 2))
+    steps = 0
+    while world.controller.busy:
+        assert (world.log.log_end_offset, world.tip) == (end, tip)
+        assert contents(world.controller._journal.index) == index
+        world.controller.go_on(world.now_ms)
+        steps += 1
+    assert steps > 2 * MANY // RECORDS_PER_SLICE
+    assert len(world.log.batches[-1][1]) == MANY + 1
+    assert contents(world.controller._journal.index) == contents(TipIndex(world.tip))
+
+
+def test_what_may_append_waits_in_order_and_what_changes_nothing_passes(world: World) -> None:
+    long = begin(world, create("wide", MANY, 2))
+    first = begin(world, ids(world), conn=2)
+    second = begin(world, create("small"), conn=3)
+    assert world.controller.take_replies() == []
+    beat = begin(world, world.heartbeat_of(0), conn=4)
+    offer = begin(world, m.ApiVersionsRequest(), conn=5)
+    passed = world.controller.take_replies()
+    assert [reply.ticket for reply in passed] == [beat, offer]
+    assert world.controller.busy_conns == {1, 2, 3}
+    go_on(world)
+    assert order(world) == [long, first, second]
+    kinds = [type(record) for record, _ in world.records_since(0)[-3:]]
+    assert kinds == [r.ProducerIdsRecord, r.TopicRecord, r.PartitionRecord]
+    assert world.controller.busy_conns == set()
+
+
+def test_a_heartbeat_that_changes_something_waits(world: World) -> None:
+    """It is decided again on what is there by then."""
+    begin(world, create("wide", MANY, 2))
+    end = world.log.log_end_offset
+    leaving = begin(world, world.heartbeat_of(1, want_shut_down=True), conn=2)
+    assert world.controller.take_replies() == []
+    assert world.log.log_end_offset == end
+    go_on(world)
+    assert world.tip.brokers[1].in_controlled_shutdown
+    led = world.tip.topic("wide").partitions.values()  # type: ignore[union-attr]
+    assert {partition.leader for partition in led} == {0}
+    assert leaving in order(world)
+
+
+def test_two_long_requests_of_two_clients(world: World) -> None:
+    one = begin(world, create("one", MANY), conn=1)
+    two = begin(world, create("two", MANY), conn=2)
+    steps = go_on(world)
+    assert steps > 4 * MANY // RECORDS_PER_SLICE
+    assert order(world) == [one, two]
+    sizes = [len(values) for _, values in world.log.batches[-2:]]
+    assert sizes == [MANY + 1, MANY + 1]
+
+
+def test_many_that_waited_are_taken_a_few_in_a_step(world: World) -> None:
+    begin(world, create("wide", MANY))
+    peers = [begin(world, ids(world), conn=10 + n) for n in range(3 * CALLS_PER_STEP)]
+    ends = []
+    while world.controller.busy:
+        ends.append(world.log.log_end_offset)
+        world.controller.go_on(world.now_ms)
+    ends.append(world.log.log_end_offset)
+    added = [after - before for before, after in pairwise(ends) if after > before]
+    assert added == [MANY + 1 + CALLS_PER_STEP, CALLS_PER_STEP, CALLS_PER_STEP]
+    assert order(world)[1:] == peers
+
+
+@pytest.mark.parametrize("slices", [0, 1, 5, 9])
+def test_another_leader_between_slices(world: World, slices: int) -> None:
+    end, tip = world.log.log_end_offset, world.tip
+    begin(world, create("wide", MANY, 2))
+    begin(world, create("small"), conn=2)
+    for _ in range(slices):
+        world.controller.go_on(world.now_ms)
+    assert world.controller.busy
+    world.controller.resign(world.now_ms, 7)
+    codes = [reply.message.topics[0].error_code for reply in world.controller.take_replies()]  # type: ignore[attr-defined]
+    assert codes == [ErrorCode.NOT_CONTROLLER] * 2
+    assert not world.controller.busy
+    assert (world.log.log_end_offset, world.tip) == (end, tip)
+    assert contents(world.controller._journal.index) == contents(TipIndex(world.tip))
+    world.controller.resume(world.now_ms)
+    assert world.ask(create("wide", 1)).topics[0].error_code == ErrorCode.NONE
+
+
+def test_an_orderly_stop_finishes_what_was_accepted(world: World) -> None:
+    long = begin(world, create("wide", MANY))
+    small = begin(world, create("small"), conn=2)
+    world.controller.end()
+    late = begin(world, create("late"), conn=3)
+    assert [reply.ticket for reply in world.controller.take_replies()] == [late]
+    go_on(world)
+    assert order(world) == [long, small]
+    assert {"wide", "small"} == {topic.name for topic in world.tip.topics.values()}
+
+
+def test_a_caller_who_hangs_up_gets_nothing_done(world: World) -> None:
+    end = world.log.log_end_offset
+    begin(world, create("wide", MANY), conn=1)
+    begin(world, create("gone"), conn=2)
+    kept = begin(world, create("kept"), conn=3)
+    world.controller.go_on(world.now_ms)
+    world.controller.left(lambda ticket: ticket.conn in {1, 2}, world.now_ms)
+    world.controller.take_replies()
+    go_on(world)
+    assert order(world) == [kept]
+    assert [topic.name for topic in world.tip.topics.values()] == ["kept"]
+    assert world.log.log_end_offset == end + 2
+
+
+def test_a_record_that_cannot_be_written_is_found_before_anything_is(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.may_fail = True
+    bad = [r.TopicRecord(name=f"t{n}", topic_id=n.to_bytes(16, "big")) for n in range(1, MANY)]
+    bad.append(r.TopicRecord(name="x" * 40_000, topic_id=bytes(15) + b"\1"))
+
+    def function(*_: object) -> Result[Any]:
+        return Result(m.CreateTopicsResponse(), tuple(bad))
+
+    handler = registry.handlers()[19]
+    monkeypatch.setitem(registry._HANDLERS, 19, replace(handler, function=function))
+    end, tip = world.log.log_end_offset, world.tip
+    long = begin(world, create("t"))
+    waits = begin(world, ids(world), conn=2)
+    go_on(world)
+    assert (world.controller.answers.failures.total[19, "EncodeError", place(world)]) == 1
+    assert order(world) == [long, waits]
+    assert world.log.log_end_offset == end + 1
+    assert world.tip.topics == tip.topics
+
+
+def place(world: World) -> str:
+    ((_, _, where),) = world.controller.answers.failures.total
+    return where
+
+
+def test_one_that_waits_beyond_its_deadline_is_not_done(world: World) -> None:
+    begin(world, create("wide", MANY))
+    begin(world, create("late", timeout_ms=100), conn=2)
+    world.now_ms += 100
+    world.controller.go_on(world.now_ms)
+    go_on(world)
+    (answer,) = world.answers()
+    assert answer.topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert world.tip.topic("late") is None
+
+
+def test_what_nobody_asked_for_is_appended_after_it(world: World) -> None:
+    """As the records of the migration are; they cannot wait."""
+    begin(world, create("wide", MANY))
+    world.controller.append((r.NoOpRecord(),), world.now_ms)
+    assert not world.controller.busy
+    assert [len(values) for _, values in world.log.batches[-2:]] == [MANY + 1, 1]
+
+
+def test_no_broker_is_fenced_between_slices(world: World) -> None:
+    begin(world, create("wide", MANY, 2))
+    end = world.log.log_end_offset
+    world.now_ms += 60_000
+    world.controller.tick(world.now_ms)
+    assert world.log.log_end_offset == end
+    go_on(world)
+    assert world.tip.topic("wide") is not None
+    world.later(0)
+    assert all(broker.fenced for broker in world.tip.brokers.values())
+
+
+def test_one_that_waited_for_zookeeper_goes_on_in_slices(world: World) -> None:
+    world.controller.hold(now_ms=world.now_ms, room=0)
+    long = begin(world, create("wide", MANY, timeout_ms=60_000))
+    behind = begin(world, create("small", timeout_ms=60_000), conn=2)
+    go_on(world)
+    assert len(world.controller.gate) == 2
+    world.controller.hold(now_ms=world.now_ms, room=MANY)
+    assert world.controller.busy
+    go_on(world)
+    assert world.tip.topic("wide") is not None
+    assert len(world.controller.gate) == 1, "the room is used up"
+    world.controller.hold(now_ms=world.now_ms, room=1)
+    assert not world.controller.busy
+    assert order(world) == [long, behind]
+
+
+def test_in_an_envelope(world: World) -> None:
+    inner = create("wide", MANY)
+    peer = begin(world, enveloped(encode_request(header(inner), inner)))
+    assert go_on(world) > MANY // RECORDS_PER_SLICE
+    world.commit()
+    (reply,) = world.controller.take_replies()
+    assert reply.ticket is peer
+    answer: Any = reply.message
+    assert decode_response(19, 7, answer.response_data)[1].topics[0].error_code == ErrorCode.NONE
