@@ -78,7 +78,7 @@ def sweep_findings(found: Conclusions) -> list[Finding]:
         told.append(Finding("blocked share by utilisation", collapse_says(found.collapsing)))
     told += [
         Finding(
-            f"time without a controller, {copy.target}",
+            f"time without a controller, {copy.target}, {copy.per_topic} partitions a topic",
             f"{copy.fixed_s:.2f} s and {copy.each_us:,.0f} us each partition (R2 "
             f"{copy.r_squared:.3f}, {copy.sizes[0][0]:,} to {copy.sizes[-1][0]:,} partitions)",
         )
@@ -164,6 +164,7 @@ def _copies(found: Conclusions) -> Iterable[Block]:
         [
             {
                 "target": each.target,
+                "partitions_per_topic": each.per_topic,
                 "fixed_s": each.fixed_s,
                 "us_per_partition": each.each_us,
                 "r_squared": each.r_squared,

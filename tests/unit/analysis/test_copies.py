@@ -31,6 +31,15 @@ def test_a_fixed_time_and_one_for_each_partition_are_found() -> None:
     assert [size for size, _ in fit.sizes] == [1_000, 20_000, 100_000]
 
 
+def test_copies_of_smaller_topics_are_not_put_together_with_those() -> None:
+    """As many partitions in a hundred times the topics take longer."""
+    rows = [_row(size, 0.2 + size * 50e-6) for size in (1_000, 20_000, 100_000)]
+    single = {"topics_present": 1_000, "partitions_per_topic": 1}
+    [fit] = copies([*rows, _row(1_000, 0.9, **single), _row(1_000, 0.9, **single)])
+    assert fit.fixed_s == pytest.approx(0.2)
+    assert fit.per_topic == 10
+
+
 def test_a_time_that_grows_faster_than_the_metadata_is_seen() -> None:
     [fit] = copies([_row(size, size * size * 1e-8) for size in (1_000, 10_000, 100_000)])
     assert fit.off > 0.5
