@@ -76,7 +76,8 @@ def take(plan: FleetBench, folder: Path, kept: KeptRows, say: Callable[[Row], No
                 wait_quiet(plan.patience_s, [] if zookeeper is None else [zookeeper.pid or 0])
                 taken = key | {"seconds": plan.seconds}
                 taken |= _row(folder, zookeeper if mode == "zookeeper" else None, taken)
-                kept.add(taken)
+                if "why" not in taken:
+                    kept.add(taken)  # what was not measured is tried again by the next run
                 say(taken)
                 return taken
 

@@ -57,6 +57,23 @@ def test_an_interrupted_run_takes_only_what_is_missing(
     assert not {*before} & {*taken}
 
 
+def test_a_row_that_was_not_measured_is_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fleet that failed once would have been late at that rate for good."""
+    answers = [{"in_time": False, "why": "not all brokers came up"}]
+    monkeypatch.setattr(fleets, "_row", lambda *_: answers.pop() if answers else {"in_time": True})
+    plan = FleetBench([50], ["ours"], ["kraft"], 1, 0)
+
+    def run() -> Any:
+        kept = KeptRows(tmp_path / "rows.jsonl", "code")
+        return fleets.take(plan, tmp_path, kept, lambda _row: None)
+
+    first, second = run(), run()
+    assert first[0]["best"]["rate"] < RATES[-1]
+    assert second[0]["best"]["rate"] == RATES[-1]
+
+
 def test_rows_of_other_code_and_a_torn_line_are_not_used(tmp_path: Path) -> None:
     path = tmp_path / "rows" / "rows.jsonl"
     rows = KeptRows(path, "new")
