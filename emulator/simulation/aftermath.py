@@ -50,6 +50,7 @@ REACH: Final[Mapping[str, frozenset[tuple[str, str]]]] = {
     "disk-full": _DISK,
     "disk-reorders": _ENDED,
     "disk-restored": _RIVALLED,
+    "rollback": _RIVALLED,
     "lost-reply": _ZOOKEEPER,
     "lost-replies": _ZOOKEEPER,
     "zookeeper-freeze": _ZOOKEEPER,

@@ -28,6 +28,10 @@ _ONE_SYNC: Final = (
     "told nothing."
 )
 
+_ENDS_LATER: Final = (
+    "a stop in order lets the copy and the comparison end first: the process ends in dual write."
+)
+
 
 def _cells(state: str, faults: Iterable[str], why: str) -> dict[tuple[str, str], str]:
     return {(state, fault): why for fault in faults}
@@ -53,7 +57,8 @@ _AT_BROKERS: Final = (
     "broker-shutdown",
     "broker-leaves",
 )
-_AT_DISK: Final = ("disk-error", "disk-forgets", "disk-full")
+_AT_DISK: Final = ("disk-error", "disk-forgets", "disk-full", "disk-reorders")
+_AT_PROCESS: Final = ("controller-crash-in-step", "controller-kill", "controller-cloned")
 REASONS: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
     {
         **NOT_AIMED,
@@ -78,7 +83,7 @@ REASONS: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
         ),
         **_cells(
             "KRAFT_CONTROLLER_TO_BROKER_COMM",
-            (*_WRITES, *_AT_ZOOKEEPER, *_AT_BROKERS, *_AT_DISK),
+            (*_WRITES, *_AT_ZOOKEEPER, *_AT_BROKERS, *_AT_DISK, *_AT_PROCESS),
             _HANDS_OVER,
         ),
         **_cells(
@@ -86,6 +91,28 @@ REASONS: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
             ("controller-shutdown",),
             "what is written already is in ZooKeeper when this state begins: a stop loses nothing.",
         ),
+        **_cells("ZK_MIGRATION", ("controller-shutdown",), _ENDS_LATER),
+        **_cells("SYNC_KRAFT_TO_ZK", ("controller-shutdown",), _ENDS_LATER),
+        **_cells("WAIT_FOR_CONTROLLER_QUORUM", ("controller-shutdown",), _ONE_SYNC),
+        **_cells(
+            "WAIT_FOR_CONTROLLER_QUORUM",
+            ("disk-error",),
+            "the driver waits for one sync at most: another operation fails in a later state.",
+        ),
+        **_cells(
+            "BECOME_CONTROLLER",
+            ("foreign-write", "foreign-znodes", "both-counters", "controller-deleted"),
+            "only what is written between the reading and the claim, one round trip, is noticed.",
+        ),
+        **_cells(
+            "UNINITIALIZED",
+            ("controller-deleted",),
+            "the controller has written nothing that could be refused; the restart is later.",
+        ),
+        (
+            "",
+            "rollback",
+        ): "there is nothing to go back from before ZooKeeper has been written: later.",
         (
             "",
             "disk-slow",
@@ -97,17 +124,7 @@ REASONS: Final[Mapping[tuple[str, str], str]] = MappingProxyType(
     }
 )
 """The same, also ("", fault) -> why a fault does nothing there to what is under way."""
-OPEN: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
-    {
-        "UNINITIALIZED": frozenset({"controller-deleted"}),
-        "WAIT_FOR_CONTROLLER_QUORUM": frozenset({"controller-shutdown"}),
-        "ZK_MIGRATION": frozenset({"controller-shutdown"}),
-        "SYNC_KRAFT_TO_ZK": frozenset({"controller-shutdown"}),
-        "KRAFT_CONTROLLER_TO_BROKER_COMM": frozenset(
-            {"controller-crash-in-step", "controller-kill", "controller-cloned", "disk-reorders"}
-        ),
-    }
-)
+OPEN: Final[Mapping[str, frozenset[str]]] = MappingProxyType({})
 """State -> faults that were aimed at it, did nothing that was counted, and have no reason known."""
 
 

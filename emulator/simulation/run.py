@@ -175,7 +175,11 @@ class Run:
         why = world.process.refuses_because
         # As a broker that was elected in ZooKeeper mode, and is gone again, would leave it.
         rolled_back = world.epochs_raised > 0 and "/controller" not in world.tree.nodes
-        right = not world.main.leads_alone or (rolled_back and "rolled back" in why)
+        right = (
+            world.rolled_back
+            or not world.main.leads_alone
+            or (rolled_back and "rolled back" in why)
+        )
         return why if right else ""
 
 

@@ -81,6 +81,8 @@ class Scenario:
     """Share of Envelopes that the controller refuses with CLUSTER_AUTHORIZATION_FAILED."""
     rolls: int = 0
     """Restarts of a broker in the other mode, ZooKeeper's or KRaft."""
+    zookeeper_frame_bytes: int = 0
+    """Longest request that ZooKeeper takes (its ``jute.maxbuffer``); 0: its default."""
 
     def __str__(self) -> str:
         """What is not as it is by default."""

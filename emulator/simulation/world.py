@@ -81,6 +81,7 @@ class World:
         """What faults have done, by the state of the driver."""
         self.network.on_lost = self.aftermath.lost_between
         model = WatchedZooKeeper(Random(f"zookeeper {seed}"))
+        model.frame_bytes_max = scenario.zookeeper_frame_bytes or model.frame_bytes_max
         self.tree = model.tree
         self._fill_tree()
         self.tree.changed.clear()
@@ -114,6 +115,8 @@ class World:
         """Times that somebody else has raised ``/controller_epoch`` since the last claim."""
         self.controller_deleted = False
         """Somebody else has deleted ``/controller`` since the last claim."""
+        self.rolled_back = False
+        """A ZooKeeper-mode controller rules, and has changed what our logs do not know."""
         self._lives = Random(f"lives {seed}")
         self._config = settings.configured(scenario)
         self._refusals = settings.refusals(self.seed, scenario)
@@ -330,6 +333,12 @@ class World:
         paths = frozenset(self.zookeeper.model.reads)
         for one in self.onlookers:
             one.read(paths, client)
+
+    def goes_back(self, ops: Sequence[ZkOp]) -> bool:
+        """A ZooKeeper-mode controller takes over by these writes, for good, if they are allowed."""
+        self.rolled_back = self.foreign_write(*ops)
+        self.epochs_raised += self.rolled_back
+        return self.rolled_back
 
     def foreign_write(self, *ops: ZkOp) -> bool:
         """Somebody else writes, all ops or none; returns whether it was done."""

@@ -1,4 +1,4 @@
-"""The tree of a ZooKeeper-mode cluster before the migration."""
+"""The tree of a ZooKeeper-mode cluster before the migration, and after a rollback."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from random import Random
 from typing import Final
 
 from emulator.simulation.zookeeper_tree import ServerTree
-from emulator.zookeeper.ops import Create
+from emulator.zookeeper.ops import Create, Delete, SetData, ZkOp
 from wire.text import uuid_text
 
 CLUSTER_ID: Final = "5L6g3nShT-eMCtK--X86sw"
@@ -106,3 +106,27 @@ def _topic(put: object, rng: Random, name: str, brokers: int) -> None:
         put(f"/brokers/topics/{name}/partitions/{index}/state", state)
     config = {"retention.ms": str(rng.randint(1, 999))} if rng.random() < 0.5 else {}
     put(f"/config/topics/{name}", {"version": 1, "config": config})
+
+
+def elect(tree: ServerTree, rng: Random) -> list[ZkOp]:
+    """What a broker writes that is elected in ZooKeeper mode, and the first change it makes.
+
+    Source: KafkaZkClient.registerControllerAndIncrementControllerEpoch, Kafka 3.9.
+
+    Args:
+        tree: what it finds; ``/controller`` is deleted first, as an operator does.
+        rng: which change.
+    """
+    epoch = int(tree.nodes["/controller_epoch"].data or b"0")
+    held: list[ZkOp] = [Delete("/controller")] if "/controller" in tree.nodes else []
+    claim = {"version": 2, "brokerid": 0, "timestamp": "2", "kraftControllerEpoch": -1}
+    topics = sorted(tree.nodes["/config/topics"].children)
+    config = json.dumps({"version": 1, "config": {"retention.ms": str(10_000 + epoch)}}).encode()
+    topic = rng.choice([*topics, ""])
+    path = f"/config/topics/{topic or 'theirs'}"
+    return [
+        *held,
+        Create("/controller", json.dumps(claim).encode()),
+        SetData("/controller_epoch", b"%d" % (epoch + 1)),
+        SetData(path, config) if topic else Create(path, config),
+    ]

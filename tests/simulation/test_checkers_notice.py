@@ -63,6 +63,13 @@ def test_a_claim_that_leaves_the_epoch(simulate, monkeypatch):
     assert broken(simulate, Scenario(faults=("controller-crash",) * 3))
 
 
+def test_a_rollback_that_is_not_recognised(simulate, monkeypatch):
+    """The log still holds all that ZooKeeper's counters name: only the epoch tells."""
+    monkeypatch.setattr(claim, "_taken_over", lambda *_: [])
+    back = Scenario(faults=("rollback@DUAL_WRITE+200",), changes=10)
+    assert broken(simulate, back, seeds=2) == "zookeeper-shows-committed"
+
+
 def test_a_full_list_one_short(simulate, monkeypatch):
     real = propagation.all_partitions
     monkeypatch.setattr(

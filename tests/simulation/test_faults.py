@@ -53,3 +53,17 @@ def test_a_broker_is_started_again_if_it_was_unregistered_and_may_not_be_forgott
     else:
         with pytest.raises(Violated, match="was forgotten"):
             until_it_is_gone()
+
+
+def test_a_stop_in_order_is_over_when_the_process_has_ended():
+    world = World(1, Scenario())
+    world.begin()
+    strike = Strike(world, "controller-shutdown", Random(1))
+    RECIPES["controller-shutdown"](strike)
+    stopped = world.process
+    while stopped.alive:
+        world.scheduler.step()
+    ended_us = world.scheduler.now_us
+    while not strike.over:
+        world.scheduler.step()
+    assert world.scheduler.now_us <= ended_us + 100_000

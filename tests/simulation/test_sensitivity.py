@@ -33,6 +33,14 @@ def test_a_restored_folder_never_writes_to_zookeeper(simulate):
     assert broken(simulate, Scenario(faults=("disk-restored",), changes=30), 6) == set()
 
 
+def test_an_old_controller_writes_nothing_after_a_rollback(simulate):
+    """And says why, whether its last life ended in order or not."""
+    for state in ("SYNC_KRAFT_TO_ZK", "DUAL_WRITE+200"):
+        reports = [simulate(n, Scenario(faults=(f"rollback@{state}",))) for n in range(4)]
+        assert {one.failure for one in reports} == {""}
+        assert all("the cluster was rolled back" in one.refusal for one in reports)
+
+
 def test_a_restored_folder_takes_nothing_back_from_brokers(simulate):
     """It is at the address that they know, and its log ends before theirs."""
     assert broken(simulate, Scenario(faults=("disk-restored",) * 2, changes=30), 4) == set()

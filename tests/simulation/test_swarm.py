@@ -46,6 +46,9 @@ def test_the_swarm_draws_every_fault_and_every_class_of_requests():
     paces = [name for name in Scenario.__dataclass_fields__ if name.endswith("_every_ms")]
     for name in paces[1:]:
         assert {bool(getattr(scenario, name)) for scenario in drawn} == {True, False}, name
+    small = [scenario for scenario in drawn if scenario.zookeeper_frame_bytes]
+    assert 0.1 < len(small) / len(drawn) < 0.4
+    assert {scenario.multi_ops for scenario in small} >= {3, 400}
 
 
 def test_a_fault_does_the_same_whatever_other_faults_there_are(simulate):

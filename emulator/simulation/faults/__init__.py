@@ -25,6 +25,7 @@ RECIPES: Final[dict[str, Recipe]] = {
     "disk-full": disks.disk_full,
     "disk-reorders": disks.disk_reorders,
     "disk-restored": controllers.disk_restored,
+    "rollback": controllers.rollback,
     "lost-reply": zookeeper.lost_reply,
     "lost-replies": zookeeper.lost_replies,
     "zookeeper-freeze": zookeeper.zookeeper_freeze,

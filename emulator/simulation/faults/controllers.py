@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
 from emulator.simulation.faults.strike import Strike
 from emulator.simulation.host import Copy
+from emulator.simulation.world import MIGRATION
+from emulator.simulation.zookeeper_mode import elect
+
+PATIENCE_MS: Final = 70_000
+"""How long an orderly stop may take."""
 
 
 def controller_crash(strike: Strike) -> None:
@@ -18,12 +26,7 @@ def controller_crash_in_step(strike: Strike) -> None:
 
 def controller_shutdown(strike: Strike) -> None:
     """SIGTERM: what is left goes to ZooKeeper, then the process ends and is started again."""
-    world = strike.world
-    world.main.may_halt = "it was asked to stop"
-    process = world.process
-    process.shutdown()
-    strike.after_ms(70_000, lambda: None if not process.alive else process.crash())
-    strike.when(lambda: not process.alive, lambda: None, within_ms=70_000)
+    _stop_in_order(strike, PATIENCE_MS, lambda: None)
 
 
 def controller_pause(strike: Strike) -> None:
@@ -119,3 +122,55 @@ def controller_cloned(strike: Strike) -> None:
         strike.when(lambda: world.process.alive, lambda: begin(copy))
     else:
         begin(world.copy(world.main))
+
+
+def rollback(strike: Strike) -> None:
+    """An operator goes back to ZooKeeper mode, and somebody starts the old controller again.
+
+    The controller is stopped in order, or killed, and ``/controller`` is deleted. A broker is
+    elected in ZooKeeper mode, and changes the config of a topic, or makes one. The life that begins
+    then on the old folder must write nothing to ZooKeeper, and stays refused.
+    """
+    world = strike.world
+
+    def copied() -> bool:
+        return world.facts.migration_state == MIGRATION and world.kraft_offset > 0
+
+    def stop() -> None:
+        world.main.restarts = False
+        if strike.rng.random() < 0.6:
+            _stop_in_order(strike, strike.rng.randint(2_000, PATIENCE_MS), change_hands)
+        else:
+            world.process.crash()
+            change_hands()
+
+    def change_hands() -> None:
+        if world.zookeeper.frozen or not world.goes_back(elect(world.tree, strike.rng)):
+            strike.after_ms(100, change_hands)
+            return
+        strike.tell("a broker is elected in ZooKeeper mode")
+        strike.after_ms(strike.rng.randint(10, 3_000), begin_again)
+
+    def begin_again() -> None:
+        if not world.process.alive:
+            world.main.restarts = True
+            world.start_process(world.main)
+
+    strike.when(copied, stop)
+
+
+def _stop_in_order(strike: Strike, patience_ms: int, then: Callable[[], None]) -> None:
+    """Ask the process to stop, crash it if that takes too long, and go on when it has ended."""
+    process = strike.world.process
+    strike.world.main.may_halt = "it was asked to stop"
+    process.shutdown()
+
+    def look(left_ms: int) -> None:
+        if process.alive and left_ms > 0:
+            strike.after_ms(100, lambda: look(left_ms - 100))
+            return
+        if process.alive:
+            process.crash()
+        then()
+
+    look(patience_ms)
