@@ -28,7 +28,7 @@ def judge_and_stop(stage: Stage, narrator: Narrator, load: AdminResult) -> None:
     stage.bridge.wait_drained()
     tree, log = _both(stage)
     _compare(narrator, "the stores are equal, entity by entity", tree, log)
-    wrong = unlike(load.topics, log)
+    wrong = [*unlike(load.topics, log), *undeleted(load, log)]
     narrator.check(
         "the stores hold what the load asked for",
         not wrong,
@@ -52,7 +52,9 @@ def judge_and_stop(stage: Stage, narrator: Narrator, load: AdminResult) -> None:
         f"brokers, then the controller (exit code {code}), in {time.monotonic() - begin:.1f} s",
     )
     tree, log = _both(stage)
-    _compare(narrator, "drained: the stores are equal after the controller's end", tree, log)
+    _compare(
+        narrator, "drained: the stores are equal after the controller's end", tree, log, ended=True
+    )
     stage.look_no_more()
     stage.zk.stop()
 
@@ -62,8 +64,13 @@ def _both(stage: Stage) -> tuple[Entities, Entities]:
     return from_tree(nodes), from_log(dump_log(stage.bridge.data))
 
 
-def _compare(narrator: Narrator, what: str, tree: Entities, log: Entities) -> None:
+def _compare(
+    narrator: Narrator, what: str, tree: Entities, log: Entities, *, ended: bool = False
+) -> None:
+    """Check that both stores agree; ``ended``: and that ZooKeeper has the last record."""
     found = differences(tree, log)
+    if ended and tree.offset != log.offset:
+        found.append(f"ZooKeeper at offset {tree.offset}, the log ends at {log.offset}")
     partitions = sum(len(topic["partitions"]) for topic in log.topics.values())
     narrator.check(
         what,
@@ -86,6 +93,16 @@ def unlike(wanted: Mapping[str, TopicState], log: Entities) -> list[str]:
         elif log.configs.get(f"topics/{name}", {}) != state.configs:
             wrong.append(f"topic {name} has configs {log.configs.get(f'topics/{name}')}")
     return wrong
+
+
+def undeleted(load: AdminResult, log: Entities) -> list[str]:
+    """Topics of the load that are there though nothing else than their end was answered."""
+    known = load.topics.keys() | load.doubtful
+    return [
+        f"topic {name} is there, though its deletion was answered"
+        for name in sorted(log.topics)
+        if name.startswith(load.prefix) and name not in known
+    ]
 
 
 def _leftovers(stage: Stage) -> list[str]:

@@ -51,6 +51,8 @@ class AdminResult:
     """Topics left, as they must look."""
     doubtful: set[str] = field(default_factory=set)
     """Topics of failed changes."""
+    prefix: str = "load-"
+    """Of the names of all its topics."""
     elapsed_s: float = 0.0
 
     @property
@@ -112,7 +114,7 @@ class AdminLoad:
         self._changes = Changes(
             seed, prefix=prefix, replication_factor=replication_factor, topics_wanted=topics_wanted
         )
-        self._result = AdminResult()
+        self._result = AdminResult(prefix=f"{prefix}-")
         self._begin_ns = 0
         self._request_ids = itertools.count(1)
 

@@ -7,7 +7,13 @@ import json
 
 import pytest
 
+from bench.demo.strain import kept_up, unled
+from bench.demo.verdict import undeleted, unlike
 from bench.judge.stores import differences, from_log, from_tree
+from bench.load.admin import AdminResult
+from bench.load.changes import TopicState
+from bench.load.cluster_api import Shape
+from bench.load.records import Acknowledged, ConsumeResult, ProduceResult
 
 ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
@@ -110,3 +116,33 @@ def test_a_transaction_that_did_not_end_well_leaves_no_trace(ends):
     )
     before = log()
     assert (found.topics, found.configs) == (before.topics, before.configs)
+
+
+def test_a_deletion_that_was_answered_and_not_done_is_named():
+    """Both stores agree on the topic: only who asked for its end knows."""
+    held = log(record("TOPIC_RECORD", name="load-7", topicId="B" * 22))
+    result = AdminResult(topics={}, doubtful=set())
+    assert undeleted(result, held) == ["topic load-7 is there, though its deletion was answered"]
+    assert undeleted(AdminResult(topics={"load-7": TopicState(1)}), held) == []
+    assert undeleted(AdminResult(doubtful={"load-7"}), held) == []
+
+
+def test_topics_are_not_as_they_were_left():
+    wanted = {"t": TopicState(1, {"a": "1"}), "gone": TopicState(1)}
+    assert unlike(wanted, log()) == ["topic gone is missing"]
+    assert unlike({"t": TopicState(2, {"a": "1"})}, log()) == ["topic t has 1 partitions"]
+    assert unlike({"t": TopicState(1)}, log()) == ["topic t has configs {'a': '1'}"]
+
+
+@pytest.mark.parametrize(("consumed", "right"), [(0, False), (1, False), (2, True)])
+def test_a_group_that_reads_nothing_has_not_kept_up(consumed, right):
+    produced = ProduceResult(acknowledged=[Acknowledged("t", 0, n, n) for n in range(4)])
+    assert kept_up(produced, ConsumeResult(consumed=consumed)) is right
+    assert not kept_up(ProduceResult(), ConsumeResult())
+
+
+def test_what_nobody_took_over_from_a_killed_broker_is_named():
+    partitions = {0: (1, (0, 1), (1,)), 1: (0, (0, 1), (0, 1)), 2: (-1, (0, 1), (0,))}
+    seen = Shape(controller_id=1, brokers={1: "h:1"}, topics={"t": partitions})
+    assert unled(seen, 0) == ["t-1"]
+    assert unled(seen, 2) == ["t-2"]
