@@ -34,15 +34,15 @@ from emulator.migration.settings import Settings
 from emulator.migration.states import State, check_change
 from emulator.migration.status import Status, Waits, phase_of
 from emulator.migration.taking_over import quorum
+from emulator.migration.taking_over.checking import CheckTask
+from emulator.migration.taking_over.claiming import ClaimTask
 from emulator.migration.taking_over.continuity import LogView
+from emulator.migration.taking_over.conversations import Conversations
 from emulator.migration.taking_over.copying import Appender, CopyTask
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.migration.taking_over.purge import LOOK_MS_MIN, PurgeTask
 from emulator.migration.taking_over.tasks import (
-    Attempt,
-    CheckTask,
     Claimed,
-    ClaimTask,
     Done,
     Lost,
     Missing,
@@ -92,14 +92,17 @@ class MigrationDriver:
         self.propagator = Propagator(
             channels, settings.node_id, settings.inter_broker_listener_name
         )
-        self._entities = entities(Passwords(settings.passwords))
+        classes = entities(Passwords(settings.passwords))
         self.write_behind = WriteBehind(
             zk,
             stamp,
             log.digest_at,
             ops_max=settings.write_behind_multi_ops,
             skip_poison=settings.write_behind_poison == "skip",
-            entities=self._entities,
+            entities=classes,
+        )
+        self._conversations = Conversations(
+            settings, zk, controller, log, self.write_behind, classes
         )
         self.state = State.UNINITIALIZED
         self.records_copied = self.claim_count = self._now_ms = 0
@@ -108,7 +111,6 @@ class MigrationDriver:
         self._retry = Retry()
         self._guards_passed: bool | None = None
         self._task: Task | None = None
-        self._check: CheckTask | None = None  # the last task, if it was one
         self._zk_epoch = self._epoch_version = -1
         self.teller = Teller(self.propagator)
         self.bound = Bound(controller, settings.bounds)
@@ -245,7 +247,9 @@ class MigrationDriver:
         if self.state is State.WAIT_FOR_CONTROLLER_QUORUM:
             effects += self._check_quorum(now_ms)
         if self._task is None and self._retry.due(now_ms) and self._zk.connected:
-            self._task = self._new_task()
+            self._task = self._conversations.next(
+                self.state, self._epoch, self._epoch_version, now_ms
+            )
             self._retry.due_ms = None
             if self._task is not None:
                 effects += self._task.begin(now_ms)
@@ -256,30 +260,9 @@ class MigrationDriver:
             effects += self.write_behind.reconcile(now_ms)
         return effects
 
-    def _new_task(self) -> Task | None:
-        zk, log, classes = self._zk, self._log, self._entities
-        who = self._settings.claimer(self._epoch)
-        cluster_id = self._settings.cluster_id
-        attempt = Attempt(self._controller.stable, log, who, classes, cluster_id)
-        match self.state:
-            case State.UNINITIALIZED:
-                return RecoverTask(zk, cluster_id)
-            case State.WAIT_FOR_BROKERS:
-                return CheckTask(zk, attempt, self._check)
-            case State.BECOME_CONTROLLER if self.write_behind.mode is Mode.STOPPED:
-                fresh = self._check is not None and self._check.holds(attempt.image, self._now_ms)
-                return ClaimTask(zk, attempt, checked=fresh)
-            case State.DUAL_WRITE:
-                return PurgeTask(zk, self._epoch_version)
-            case State.ZK_MIGRATION:
-                batch = self._settings.migration_min_batch_size
-                return CopyTask(zk, self._controller, log, self.write_behind, batch, classes)
-            case _:
-                return None
-
     def _finished(self, task: Task, now_ms: int) -> list[Effect]:
         self._task = None
-        self._check = task.ended() if isinstance(task, CheckTask) else None
+        self._conversations.ended(task)
         if isinstance(task, CopyTask):
             self.records_copied = task.records
             self.teller.copied()
@@ -370,6 +353,7 @@ class MigrationDriver:
         before, self.state = self.state, state
         self._retry.begin(now_ms if poll else None)
         self._task = None
+        self._conversations.entered()
         self._waits.clear()
         fields: dict[str, object] = {"from": before.value, "to": state.value}
         return [Log("info", "migration driver", fields)]
@@ -378,7 +362,8 @@ class MigrationDriver:
         if self.state is State.UNINITIALIZED:
             return []
         effects = [] if self.state is State.INACTIVE else self._enter(State.INACTIVE, now_ms)
-        self._retry.due_ms = self._guards_passed = self._check = None
+        self._retry.due_ms = self._guards_passed = None
+        self._conversations.forget()
         self.write_behind.stop()
         self.bound.bind(False)
         return effects + self.teller.clear()

@@ -7,13 +7,17 @@ from collections.abc import Iterable
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.migration.zk import Zk
 from emulator.migration.zk_tree.reader import Tree, TreeReader
-from emulator.seam import Effect
+from emulator.seam import Effect, Log
 from emulator.zookeeper.errors import code_name
 from emulator.zookeeper.ops import ZkFailed, ZkLost, ZkOutcome, ZkResult
 
 
 class Reading:
-    """Reads the tree; ends with ``tree``, ``failure`` (a znode cannot be read), or ``lost``.
+    """Reads the tree; ends with ``tree``, or ``failure`` (a znode cannot be read).
+
+    ``lost``: the connection was lost; :meth:`resume` goes on in a new session with what was not
+    answered. What was read before holds as long as no controller has written since, which the owner
+    shows: by the claim, or else by the age.
 
     Args:
         zk: submits requests.
@@ -25,6 +29,9 @@ class Reading:
         self._reader = TreeReader(below=below, limit=zk.limit)
         self.lost = False
         self.failure: Reason | None = None
+        self.began_ms = 0
+        self.interruptions = 0
+        """Connections lost while it read."""
 
     @property
     def tree(self) -> Tree | None:
@@ -38,10 +45,25 @@ class Reading:
 
     def begin(self, now_ms: int) -> list[Effect]:
         """Send the first requests."""
+        self.began_ms = now_ms
         return self._ask(now_ms)
+
+    def resume(self, now_ms: int) -> list[Effect]:
+        """Go on after a lost connection, in a new session."""
+        assert self.lost
+        self.lost = False
+        self.interruptions += 1
+        self._reader.again()
+        fields: dict[str, object] = {
+            "znodes": len(self._reader.tree.nodes),
+            "interruptions": self.interruptions,
+        }
+        return [Log("info", "reading the tree goes on", fields), *self._ask(now_ms)]
 
     def outcome(self, outcome: ZkOutcome, now_ms: int) -> list[Effect]:
         """Take one answer and send the next requests."""
+        if self.lost:
+            return []  # of a request in flight, which is sent again
         match outcome:
             case ZkResult():
                 self._reader.outcome(outcome)

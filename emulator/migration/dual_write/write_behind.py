@@ -266,7 +266,6 @@ class WriteBehind:
         if self.mode in (Mode.STOPPED, Mode.DEPOSED):
             return []
         self.doubt_count += 1
-        self._reading = None
         effects: list[Effect] = [Log("warning", "zookeeper writes in doubt", {"lost": what})]
         return effects + self._begin_settle(now_ms)
 
@@ -296,6 +295,7 @@ class WriteBehind:
         match found:
             case settle.Deposed(why=why):
                 self.pipeline.clear()
+                self._reading = None
                 self._enter(Mode.DEPOSED)
                 self.why = why
                 return [Log("error", "deposed", {"why": why})]
@@ -330,6 +330,10 @@ class WriteBehind:
     def _continue(self, applied: int, now_ms: int) -> list[Effect]:
         """Return to the mode that the doubt interrupted."""
         mode = self._settling.resume
+        if mode is Mode.RECONCILING and self._reading is not None:
+            # The claim was ours all the time, so what was read before still holds.
+            self._enter(mode)
+            return self._reading.resume(now_ms)
         if mode is Mode.RECONCILING:
             return self._begin_reconcile(now_ms)
         self._enter(Mode.CLAIMED if mode is Mode.STARTING and applied else mode)
@@ -363,8 +367,9 @@ class WriteBehind:
 
     def _read(self, reading: Reading, now_ms: int) -> list[Effect]:
         """If the tree is read completely, compare it with everything committed so far."""
-        if reading.lost:
-            return self._doubt("reading the tree", now_ms)
+        if reading.lost:  # with each of its requests in flight
+            reads = self.mode is Mode.RECONCILING
+            return self._doubt("reading the tree", now_ms) if reads else []
         if reading.failure is not None:
             self._reading = None
             self._settling.resume = Mode.RECONCILING

@@ -9,9 +9,10 @@ from typing import Final, Protocol
 from emulator.metadata.image import Image
 from emulator.migration.reading import Reading
 from emulator.migration.taking_over import importer, preconditions
+from emulator.migration.taking_over.checking import CHECKS_PER_STEP
 from emulator.migration.taking_over.continuity import LogView
 from emulator.migration.taking_over.preconditions import Reason
-from emulator.migration.taking_over.tasks import CHECKS_PER_STEP, Done, Lost, Missing, Task
+from emulator.migration.taking_over.tasks import Done, Lost, Missing, Task
 from emulator.migration.zk import Zk
 from emulator.migration.zk_tree.entity import Entities
 from emulator.seam import Effect
@@ -56,14 +57,15 @@ class CopyTask(Task):
         claimant: Claimant,
         min_batch_size: int,
         entities: Entities,
+        unfinished: Reading | None = None,
     ) -> None:
-        super().__init__(zk)
+        super().__init__(zk, unfinished)
         self._controller = controller
         self._log = log
         self._claimant = claimant
         self._min_batch_size = min_batch_size
         self._entities = entities
-        self._reading = Reading(zk)
+        self._reading = unfinished or Reading(zk)
         self._checks: Iterator[Reason | None] | None = None
         self._pages: Iterator[list[object]] | None = None
         self._last_offset = -1
@@ -83,8 +85,11 @@ class CopyTask(Task):
         return self._controller.tip.offset - self._log.high_watermark >= APPEND_AHEAD_RECORDS
 
     def begin(self, now_ms: int) -> list[Effect]:
-        """Begin to read the tree."""
-        return self._reading.begin(now_ms)
+        """Begin to read the tree, or go on: what was read since the claim holds while it is ours.
+
+        That is checked before the copy is complete.
+        """
+        return self._read(self._reading, now_ms)
 
     def outcome(self, outcome: ZkOutcome, now_ms: int) -> list[Effect]:
         """Take an outcome of the reading."""
@@ -92,7 +97,7 @@ class CopyTask(Task):
             return []
         effects = self._reading.outcome(outcome, now_ms)
         if self._reading.lost:
-            self.result = Lost()
+            self.result, self.unfinished = Lost(), self._reading
         elif self._reading.failure is not None:
             self.result = Missing((self._reading.failure,))
         elif self._reading.tree is not None:

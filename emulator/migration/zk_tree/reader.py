@@ -6,6 +6,9 @@ partitions and its data, then the states; folders of partitions have no data and
 an answer should hold: the number of partitions says how long a topic's data is, the longest of the
 last answers how long other znodes are; a request of one read may exceed it. The result is
 consistent only if no other client writes: claim first.
+
+A lost connection costs the requests that it left without an answer. Whether what was read before
+still holds is for the owner to know: no controller may have written since.
 """
 
 from __future__ import annotations
@@ -85,6 +88,8 @@ LISTED: Final = (
 WALKED: Final = tuple(root for entity in ENTITIES for root in entity.roots)
 """Paths that are read with everything below them."""
 FOLDERS: Final = tuple(dict.fromkeys(path for entity in ENTITIES for path in entity.folders))
+OTHERS: Final = "/brokers/ids"
+"""What others write while the claim is ours: the brokers that run."""
 _WITH_LISTS: Final = frozenset((*TOP_LEVEL, *FOLDERS))
 """Znodes whose children are listed anyway, or not wanted."""
 
@@ -99,7 +104,7 @@ class TreeTag(msgspec.Struct, frozen=True, eq=False):
 
 
 class TreeReader:
-    """Reads the tree in pieces; after a lost or failed request begin with a new reader.
+    """Reads the tree in pieces; after a failed request begin with a new reader.
 
     Args:
         reads_max: reads in one request; parsing an answer of 500 takes about 2 ms.
@@ -123,7 +128,7 @@ class TreeReader:
         self.reads_count = 0
         self._reads_max = reads_max
         self._in_flight_max = in_flight_max
-        self._in_flight = 0
+        self._in_flight: list[TreeTag] = []
         self._limit = FrameLimit() if limit is None else limit
         self._todo: deque[ZkRead] = deque()
         self._later: deque[Iterator[ZkRead]] = deque()
@@ -143,17 +148,17 @@ class TreeReader:
         return not (self._todo or self._later or self._in_flight)
 
     def owns(self, tag: object) -> bool:
-        """Whether an outcome is for this reader."""
-        return isinstance(tag, TreeTag) and tag.reader is self
+        """Whether an outcome is for this reader, and for a request that it still waits for."""
+        return isinstance(tag, TreeTag) and tag.reader is self and tag in self._in_flight
 
     def requests(self) -> list[tuple[TreeTag, MultiRead]]:
         """The requests to submit now; call again after every outcome."""
         out = []
-        while self._todo and self._in_flight < self._in_flight_max:
+        while self._todo and len(self._in_flight) < self._in_flight_max:
             reads = tuple(self._next_reads())
-            self._in_flight += 1
             self.reads_count += len(reads)
-            out.append((TreeTag(self, reads), MultiRead(reads)))
+            self._in_flight.append(TreeTag(self, reads))
+            out.append((self._in_flight[-1], MultiRead(reads)))
             self._refill()
         return out
 
@@ -197,10 +202,17 @@ class TreeReader:
         """Take one answer."""
         assert isinstance(result.tag, TreeTag)
         assert isinstance(result.value, list)
-        self._in_flight -= 1
+        self._in_flight.remove(result.tag)
         for read, value in zip(result.tag.reads, result.value, strict=True):
             self._take(read, value)  # type: ignore[arg-type]
         self._refill()
+
+    def again(self) -> None:
+        """Go on in another session: read what was not answered, and anew what others write."""
+        for tag in reversed(self._in_flight):
+            self._todo.extendleft(reversed(tag.reads))
+        self._in_flight.clear()
+        self._todo.appendleft(GetChildren(OTHERS))
 
     def _take(self, read: ZkRead, value: ReadValue) -> None:
         path = read.path

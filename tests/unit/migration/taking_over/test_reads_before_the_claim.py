@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from emulator.migration.states import State
+from emulator.migration.taking_over.checking import READ_AGAIN_MS, CheckTask
 from emulator.migration.taking_over.preconditions import Why
-from emulator.migration.taking_over.tasks import READ_AGAIN_MS, CheckTask
 from emulator.migration.zk_tree.tree import Tree
 from emulator.seam import Effect
 from emulator.zookeeper.ops import GetChildren, Multi, MultiRead

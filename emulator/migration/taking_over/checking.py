@@ -1,0 +1,184 @@
+"""The check before the claim: everything is read and nothing written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from emulator.metadata.image import Image
+from emulator.migration.reading import Reading
+from emulator.migration.taking_over import claim, preconditions, recover
+from emulator.migration.taking_over.preconditions import Reason, Why
+from emulator.migration.taking_over.tasks import Attempt, Done, Lost, Missing, Task, found_of
+from emulator.migration.zk import Zk
+from emulator.migration.zk_tree import topics
+from emulator.seam import Effect
+from emulator.zookeeper.ops import GetChildren, ZkOutcome, ZkResult
+
+READING_MS_MAX = 300_000
+"""How long a reading before the claim goes on over lost connections: nothing keeps the tree as it
+is meanwhile. The copy checks again what it reads.
+"""
+CHECKS_PER_STEP = 20
+"""Pieces of the check in one step: 1,000 znodes of topics, or 20 other entities."""
+READ_AGAIN_MS = 30_000
+"""How old a reading of the tree may be whose reasons are shown while a broker is missing."""
+_IN_BETWEEN = (GetChildren("/brokers/ids"), GetChildren(topics.ROOT))
+"""What is read again before that."""
+
+
+class CheckTask(Task):
+    """Read everything, write nothing, and report the unmet preconditions of a migration.
+
+    The whole tree is not read again for each broker that registers: while a running one is missing
+    and there are the same topics, its reasons are those of the last reading and of the brokers.
+    """
+
+    def __init__(
+        self,
+        zk: Zk,
+        attempt: Attempt,
+        earlier: CheckTask | None = None,
+        unfinished: Reading | None = None,
+    ) -> None:
+        super().__init__(zk, unfinished)
+        self._attempt = attempt
+        self._earlier = earlier
+        self._asked_brokers = False
+        self.read_ms = -READ_AGAIN_MS
+        """When the tree was read whole; it is still to be read by this task if that is long ago."""
+        self.topics: frozenset[str] = frozenset()
+        """Those of that reading."""
+        self.ended_ms = -1
+        """When everything was checked, and nothing was missing."""
+        self._reading: Reading | None = None
+        self._checks: Iterator[Reason | None] | None = None
+        self._reasons: list[Reason] = []
+
+    @property
+    def busy(self) -> bool:
+        """Whether the tree that was read is being checked."""
+        return self._checks is not None
+
+    def begin(self, now_ms: int) -> list[Effect]:
+        """Read the cluster's id and the four znodes of the controllers.
+
+        A broker may have written the id since the recovery, when there was none.
+        """
+        return self._ask((*recover.WHOSE, *claim.READ), now_ms)
+
+    def outcome(self, outcome: ZkOutcome, now_ms: int) -> list[Effect]:
+        """Take an outcome of the round or of the reading of the tree."""
+        if self._reading is None or not self._reading.owns(outcome.tag):
+            return super().outcome(outcome, now_ms)
+        effects = self._reading.outcome(outcome, now_ms)
+        self._judge(self._reading, now_ms)
+        return effects
+
+    def holds(self, image: Image, now_ms: int) -> bool:
+        """Whether it has just ended, without a reason, and would end so with ``image``; once."""
+        ended_ms, self.ended_ms = self.ended_ms, -1
+        if ended_ms != now_ms or self._attempt.image.features != image.features:
+            return False
+        # Those that register are unfenced next, which makes no difference.
+        one, other = (
+            {each: broker.is_migrating_zk_broker for each, broker in some.brokers.items()}
+            for some in (self._attempt.image, image)
+        )
+        return one == other
+
+    def ended(self) -> CheckTask:
+        """Without what it was made from: kept, each would keep the tree of the one before it."""
+        self._reading = self._earlier = None
+        return self
+
+    def tick(self, now_ms: int) -> list[Effect]:
+        """Check the next piece of the tree."""
+        if self._checks is None:
+            return []
+        pieces = list(islice(self._checks, CHECKS_PER_STEP))
+        self._reasons += [reason for reason in pieces if reason is not None]
+        if len(pieces) < CHECKS_PER_STEP:
+            self._checks = None
+            self.result = Missing(tuple(self._reasons)) if self._reasons else Done()
+            self.ended_ms = -1 if self._reasons else now_ms
+        return []
+
+    def _answered(self, outcomes: Sequence[ZkOutcome], now_ms: int) -> list[Effect]:
+        if self._asked_brokers:
+            brokers, named = outcomes
+            return self._running(brokers, named, now_ms)
+        whose = outcomes[len(recover.WHOSE) - 1]
+        if (other := recover.other_cluster(whose, self._attempt.cluster_id)) is not None:
+            # No other reason is told: all of it is about somebody else's brokers.
+            self.guards_passed = False
+            self.result = Missing((other,))
+            return []
+        found = found_of(outcomes)
+        if isinstance(found, Reason):
+            self._reasons.append(found)
+        else:
+            of = self._attempt
+            self._reasons += claim.guard(found, of.image, of.log, of.who)
+            self.guards_passed = not self._reasons
+            if self.guards_passed and claim.already_ours(found, of.who):
+                # The claim was applied although its answer was lost: the copy checks the tree
+                # itself.
+                self.result = Done()
+                return []
+        earlier = self._earlier
+        if self._reasons or earlier is None or now_ms >= earlier.read_ms + READ_AGAIN_MS:
+            return self._read_all(now_ms)
+        self._asked_brokers = True
+        return self._ask(_IN_BETWEEN, now_ms)
+
+    def _running(self, brokers: ZkOutcome, named: ZkOutcome, now_ms: int) -> list[Effect]:
+        """Wait on if a broker that runs is missing; else the tree must be read."""
+        alive = _names(brokers)
+        missing = preconditions.waits_for(self._attempt.image, alive)
+        earlier = self._earlier
+        if not missing or earlier is None or not isinstance(earlier.result, Missing):
+            return self._read_all(now_ms)
+        if earlier.topics != _names(named):
+            return self._read_all(now_ms)
+        told = {Why.NO_BROKERS.value, *alive}
+        kept = [one for one in earlier.result.reasons if not told & {one.why.value, one.subject}]
+        # The reading knew more of a broker than that it runs.
+        known = {(one.why, one.subject): one for one in earlier.result.reasons}
+        missing = [known.get((one.why, one.subject), one) for one in missing]
+        self.result = Missing((*missing, *kept))
+        self.read_ms, self.topics = earlier.read_ms, earlier.topics
+        return []
+
+    def _read_all(self, now_ms: int) -> list[Effect]:
+        self._reading = self.unfinished or Reading(self._zk)
+        return self._read(self._reading, now_ms)
+
+    def _judge(self, reading: Reading, now_ms: int) -> None:
+        if reading.lost and now_ms < reading.began_ms + READING_MS_MAX:
+            self.result, self.unfinished = Lost(), reading
+        elif reading.lost:
+            self.result = Missing((*self._reasons, _interrupted(reading)))
+        elif reading.failure is not None:
+            self.result = Missing((*self._reasons, reading.failure))
+        elif reading.tree is not None:
+            of, self.read_ms = self._attempt, now_ms
+            self.topics = frozenset(reading.tree.children(topics.ROOT))
+            self._checks = preconditions.check(reading.tree, of.image, of.entities)
+
+
+def _interrupted(reading: Reading) -> Reason:
+    """A reading before the claim took too long; the next begins anew."""
+    text = (
+        f"reading the tree in ZooKeeper was interrupted by {reading.interruptions + 1} lost "
+        f"connections in {READING_MS_MAX // 1_000} s, and begins anew, as what was read may have "
+        "changed: the connection to ZooKeeper must be mended first"
+    )
+    return Reason(Why.UNREADABLE, "/", text)
+
+
+def _names(listed: ZkOutcome) -> frozenset[str]:
+    """The children that were listed; a missing parent has none."""
+    found = listed.value if isinstance(listed, ZkResult) else ()
+    assert isinstance(found, tuple)
+    return frozenset(map(str, found))

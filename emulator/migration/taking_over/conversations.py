@@ -1,0 +1,95 @@
+"""Which conversation with ZooKeeper a state of the driver begins; what one leaves to the next."""
+
+from __future__ import annotations
+
+from emulator.migration.dual_write.modes import Mode
+from emulator.migration.dual_write.write_behind import WriteBehind
+from emulator.migration.reading import Reading
+from emulator.migration.settings import Settings
+from emulator.migration.states import State
+from emulator.migration.taking_over.checking import CheckTask
+from emulator.migration.taking_over.claiming import ClaimTask
+from emulator.migration.taking_over.continuity import LogView
+from emulator.migration.taking_over.copying import Appender, CopyTask
+from emulator.migration.taking_over.purge import PurgeTask
+from emulator.migration.taking_over.tasks import Attempt, Lost, RecoverTask, Task
+from emulator.migration.zk import Zk
+from emulator.migration.zk_tree.entity import Entities
+
+
+class Conversations:
+    """Makes the tasks of the driver's states.
+
+    Args:
+        settings: configuration.
+        zk: the ZooKeeper client.
+        controller: appends the copy.
+        log: our metadata log.
+        write_behind: knows whether the claim is ours.
+        entities: the classes beside topics.
+    """
+
+    def __init__(  # noqa: PLR0917  # what the tasks are made from
+        self,
+        settings: Settings,
+        zk: Zk,
+        controller: Appender,
+        log: LogView,
+        write_behind: WriteBehind,
+        entities: Entities,
+    ) -> None:
+        self._settings = settings
+        self._zk = zk
+        self._controller = controller
+        self._log = log
+        self._write_behind = write_behind
+        self._entities = entities
+        self._check: CheckTask | None = None
+        """The last task, if it was one."""
+        self._unfinished: Reading | None = None
+        """A reading of this state that a lost connection has interrupted."""
+
+    def next(self, state: State, kraft_epoch: int, epoch_version: int, now_ms: int) -> Task | None:
+        """The task of a state; None if it has none now.
+
+        Args:
+            state: the driver's.
+            kraft_epoch: our leader epoch.
+            epoch_version: of ``/controller_epoch`` since our claim.
+            now_ms: the clock.
+        """
+        zk, log, classes = self._zk, self._log, self._entities
+        who = self._settings.claimer(kraft_epoch)
+        cluster_id = self._settings.cluster_id
+        attempt = Attempt(self._controller.stable, log, who, classes, cluster_id)
+        unfinished, self._unfinished = self._unfinished, None
+        match state:
+            case State.UNINITIALIZED:
+                return RecoverTask(zk, cluster_id)
+            case State.WAIT_FOR_BROKERS:
+                return CheckTask(zk, attempt, self._check, unfinished)
+            case State.BECOME_CONTROLLER if self._write_behind.mode is Mode.STOPPED:
+                fresh = self._check is not None and self._check.holds(attempt.image, now_ms)
+                return ClaimTask(zk, attempt, checked=fresh, unfinished=unfinished)
+            case State.DUAL_WRITE:
+                return PurgeTask(zk, epoch_version)
+            case State.ZK_MIGRATION:
+                batch = self._settings.migration_min_batch_size
+                return CopyTask(
+                    zk, self._controller, log, self._write_behind, batch, classes, unfinished
+                )
+            case _:
+                return None
+
+    def ended(self, task: Task) -> None:
+        """A task of this state has a result."""
+        self._unfinished = task.unfinished if isinstance(task.result, Lost) else None
+        self._check = task.ended() if isinstance(task, CheckTask) else None
+
+    def entered(self) -> None:
+        """The driver is in another state: what a reading showed before it may have changed."""
+        self._unfinished = None
+
+    def forget(self) -> None:
+        """The term is over."""
+        self._check = self._unfinished = None
