@@ -231,6 +231,8 @@ class Controller:
     def go_on(self, now_ms: int) -> None:
         """Do a slice of a long call; after its last one take those that waited for it, in order."""
         self._writes.go_on(now_ms)
+        # Before the next one: as long as long calls wait, one is under way at each tick.
+        self._own_work(now_ms)
         self._writes.release(self.leader_id, now_ms)
         for call in self._turns.waiting():
             deadline_ms = deadline_of(call)
@@ -309,22 +311,23 @@ class Controller:
             self._refuse(call, ErrorCode.REQUEST_TIMED_OUT, TIMED_OUT)
         for call in self.gate.expired(now_ms):
             self.answers.refuse_blocked(call, self.gate.others.retry_ms)
-        if self._turns.under_way:
-            return  # what it was decided on does not change
-        if not self._ending:
-            self._sessions.tick(now_ms)
-            self._sweep(now_ms)
+        self._own_work(now_ms)
+
+    # Inside.
+
+    def _own_work(self, now_ms: int) -> None:
+        """Append what is due and nobody asks for, unless a long call is under way."""
+        if self._turns.under_way or self._ending:
+            return  # what a call was decided on does not change
+        self._sessions.tick(now_ms)
+        self._sweep(now_ms)
         no_op_ms = self._no_op_ms
         if no_op_ms is not None and no_op_ms <= now_ms:
             self._journal.append((r.NoOpRecord(),), now_ms)
 
-    # Inside.
-
     @property
     def _no_op_ms(self) -> int | None:
         """When the next NoOp is due; None if none is needed."""
-        if self._ending:
-            return None
         return self._journal.no_op_ms(self.config.metadata_max_idle_interval_ms)
 
     @property

@@ -301,3 +301,22 @@ def test_in_an_envelope(world: World) -> None:
     assert reply.ticket is peer
     answer: Any = reply.message
     assert decode_response(19, 7, answer.response_data)[1].topics[0].error_code == ErrorCode.NONE
+
+
+def test_a_broker_that_is_silent_is_fenced_between_long_requests(world: World) -> None:
+    """However many of them come: one that is over is followed by what is due."""
+    number = 0
+    begin(world, create("wide-0", MANY, 1), 0)
+    end_ms = world.now_ms + 20_000
+    while world.now_ms < end_ms and not world.tip.brokers[1].fenced:
+        number += 1
+        begin(world, create(f"wide-{number}", MANY, 1), number)
+        world.controller.heartbeats.contact(0, None, world.now_ms)
+        for _ in range(2 * MANY // RECORDS_PER_SLICE):
+            world.controller.go_on(world.now_ms)
+            world.controller.tick(world.now_ms)
+        assert world.controller.busy
+        world.now_ms += 1_000
+    assert world.tip.brokers[1].fenced
+    assert world.controller.busy, "others waited all the time"
+    assert not world.tip.brokers[0].fenced
