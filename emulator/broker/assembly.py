@@ -51,5 +51,5 @@ def _in_zookeeper_mode(
         metadata_directory_id=directories.get(config.metadata_log_dir, bytes(16)),
         files=folders.files,
     )
-    side = ZooKeeperSide(config, identity, around.new_conn, around.rng)
+    side = ZooKeeperSide(config, identity, around.new_conn, around.rng, around.shared)
     return BrokerNode(config, side, around)

@@ -11,12 +11,15 @@ controller of a release before 3.6 does not know type FULL; a broker of such a r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import repeat
 from typing import Final
 
 from emulator.broker.broker_epochs import BrokerEpochs
 from emulator.broker.isr import Key
 from emulator.broker.replicas import HostedReplicas
+from emulator.broker.shared_control import SharedControl
 from emulator.broker.zk_metadata_cache import DURING_DELETE, ZkMetadataCache
 from emulator.metadata.topics import Partition
 from emulator.net.control import TYPE_FULL, ControlRequest, ControlResponse
@@ -30,6 +33,34 @@ LeaderState = m.LeaderAndIsrRequest.LeaderAndIsrPartitionState
 StopState = m.StopReplicaRequest.StopReplicaPartitionState
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ToldReplicas:
+    """What one LeaderAndIsr says, beside its epochs: topic ids, and the partitions of each.
+
+    ``all_hosted``: the answer of a broker that took everything; it must not be changed.
+    """
+
+    topics: tuple[tuple[bytes, tuple[tuple[Key, Partition], ...]], ...]
+    all_hosted: m.LeaderAndIsrResponse
+
+
+def told_replicas(request: m.LeaderAndIsrRequest) -> ToldReplicas:
+    """Read a request; brokers that get the same one may share the result."""
+    return ToldReplicas(
+        tuple(
+            (
+                topic.topic_id,
+                tuple(
+                    ((topic.topic_name, p.partition_index), _partition(p))
+                    for p in topic.partition_states
+                ),
+            )
+            for topic in request.topic_states
+        ),
+        _answer(request, repeat(ErrorCode.NONE)),
+    )
+
+
 class ControlRequests:
     """See the module's docstring.
 
@@ -39,6 +70,7 @@ class ControlRequests:
         replicas: what LeaderAndIsr and StopReplica change.
         epochs: of this broker.
         full_replaces: whether type FULL is understood.
+        shared: what other brokers of the process are told, and made of it.
     """
 
     def __init__(
@@ -49,8 +81,10 @@ class ControlRequests:
         epochs: BrokerEpochs,
         *,
         full_replaces: bool,
+        shared: SharedControl | None = None,
     ) -> None:
         self.controller_epoch = 0
+        self._shared = shared
         self._broker_id = broker_id
         self._cache = cache
         self._replicas = replicas
@@ -97,23 +131,16 @@ class ControlRequests:
     def _leader_and_isr(
         self, request: m.LeaderAndIsrRequest, now_ms: int
     ) -> m.LeaderAndIsrResponse:
-        kind = m.LeaderAndIsrResponse
         if request.type == TYPE_FULL and request.is_kraft_controller and self._full_replaces:
             self._drop_strays(request)
-        topics = []
-        for topic in request.topic_states:
-            answers = [
-                kind.LeaderAndIsrPartitionError(
-                    topic_name=topic.topic_name,
-                    partition_index=p.partition_index,
-                    error_code=self._host(topic, p, request.is_kraft_controller, now_ms),
-                )
-                for p in topic.partition_states
-            ]
-            topics.append(
-                kind.LeaderAndIsrTopicError(topic_id=topic.topic_id, partition_errors=answers)
-            )
-        return kind(topics=topics)
+        shared, kraft = self._shared, request.is_kraft_controller
+        told = told_replicas(request) if shared is None else shared.made_of(request, told_replicas)
+        codes = [
+            self._host(topic_id, key, partition, kraft, now_ms)
+            for topic_id, states in told.topics
+            for key, partition in states
+        ]
+        return _answer(request, codes) if any(codes) else told.all_hosted
 
     def _drop_strays(self, request: m.LeaderAndIsrRequest) -> None:
         """Stop hosting what a complete list leaves out, or names with another topic id."""
@@ -128,14 +155,13 @@ class ControlRequests:
 
     def _host(
         self,
-        topic: m.LeaderAndIsrRequest.LeaderAndIsrTopicState,
-        p: LeaderState,
+        topic_id: bytes,
+        key: Key,
+        told: Partition,
         kraft: bool,  # of the request
         now_ms: int,
     ) -> ErrorCode:
-        key = (topic.topic_name, p.partition_index)
         known = self._replicas.get(key)
-        topic_id = topic.topic_id
         if known is not None and topic_id != known.topic_id:
             if ZERO_UUID not in {topic_id, known.topic_id}:
                 return ErrorCode.INCONSISTENT_TOPIC_ID
@@ -144,11 +170,11 @@ class ControlRequests:
         epoch = NO_EPOCH if known is None else known.partition.leader_epoch
         named_anew = known is not None and known.topic_id != topic_id
         equal_counts = kraft or named_anew
-        if p.leader_epoch < epoch or (p.leader_epoch == epoch and not equal_counts):
+        if told.leader_epoch < epoch or (told.leader_epoch == epoch and not equal_counts):
             return ErrorCode.STALE_CONTROLLER_EPOCH
-        if self._broker_id not in p.replicas:
+        if self._broker_id not in told.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        self._replicas.assign(key, topic_id, _partition(p), now_ms)
+        self._replicas.assign(key, topic_id, told, now_ms)
         return ErrorCode.NONE
 
     # ---------------------------------------------------------------- StopReplica
@@ -178,24 +204,31 @@ def refused(request: ControlRequest, code: ErrorCode, _text: str | None) -> Cont
         case m.StopReplicaRequest():
             return m.StopReplicaResponse(error_code=code)
         case m.LeaderAndIsrRequest():
-            kind = m.LeaderAndIsrResponse
-            return kind(
-                error_code=code,
-                topics=[
-                    kind.LeaderAndIsrTopicError(
-                        topic_id=topic.topic_id,
-                        partition_errors=[
-                            kind.LeaderAndIsrPartitionError(
-                                topic_name=topic.topic_name,
-                                partition_index=p.partition_index,
-                                error_code=code,
-                            )
-                            for p in topic.partition_states
-                        ],
+            return _answer(request, repeat(code), code)
+
+
+def _answer(
+    request: m.LeaderAndIsrRequest, codes: Iterable[int], code: int = ErrorCode.NONE
+) -> m.LeaderAndIsrResponse:
+    """``codes``: of all partitions, in the order of the request; ``code``: of the request."""
+    kind, left = m.LeaderAndIsrResponse, iter(codes)
+    return kind(
+        error_code=code,
+        topics=[
+            kind.LeaderAndIsrTopicError(
+                topic_id=topic.topic_id,
+                partition_errors=[
+                    kind.LeaderAndIsrPartitionError(
+                        topic_name=topic.topic_name,
+                        partition_index=p.partition_index,
+                        error_code=next(left),
                     )
-                    for topic in request.topic_states
+                    for p in topic.partition_states
                 ],
             )
+            for topic in request.topic_states
+        ],
+    )
 
 
 def _stopped(request: m.StopReplicaRequest) -> Iterator[tuple[str, StopState]]:

@@ -37,6 +37,7 @@ from emulator.broker.registry import (
     served,
 )
 from emulator.broker.shared_answers import payload_of
+from emulator.broker.shared_control import SharedControl
 from emulator.broker.side import BrokerSide
 from emulator.broker.strict_versions import for_the_controller_alone
 from emulator.broker.unforwarded import NOT_CONTROLLER, unforwarded
@@ -61,7 +62,8 @@ TIMED_OUT: Final = "The controller did not answer in time."
 class BrokerSurroundings:
     """What a broker needs of its process. ``stamp``: monotonic nanoseconds.
 
-    ``faults``: strikes requests, for tests of clients; None: nothing does.
+    ``faults``: strikes requests, for tests of clients; None: nothing does. ``shared``: the control
+    requests of all brokers of the process; None: it has no other broker.
     """
 
     new_conn: Callable[[], int]
@@ -69,6 +71,7 @@ class BrokerSurroundings:
     stamp: Callable[[], int]
     descriptors: int = INT_MAX
     faults: FaultScript | None = None
+    shared: SharedControl | None = None
 
 
 class BrokerNode:
@@ -100,6 +103,8 @@ class BrokerNode:
             refuse=refused,
         )
         self.connections.entries_max = entries_max(self.advertised)
+        if around.shared is not None:
+            self.connections.decoder = around.shared.decode
         self.forwarding = Forwarding(
             ControllerChannel(
                 side.controller,

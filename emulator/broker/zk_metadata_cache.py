@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from emulator.broker.cluster import NO_CONTROLLER, KnownNode
+from emulator.broker.shared_control import SharedControl
 from emulator.metadata.brokers import Endpoint
 from wire import messages as m
 from wire.schema import ZERO_UUID
@@ -34,13 +35,16 @@ class CachedPartition:
     partition_epoch: int
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class CachedTopic:
-    """A topic; ``id`` is zeros if the controller gave none. ``partitions`` ascend."""
+    """A topic; ``id`` is zeros if the controller gave none. ``partitions`` ascend.
+
+    Never changed: brokers of one process that were told the same hold the same object.
+    """
 
     name: str
     id: bytes = ZERO_UUID
-    partitions: dict[int, CachedPartition] = field(default_factory=dict)
+    partitions: Mapping[int, CachedPartition] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +71,79 @@ class CachedController:
     kraft: bool
 
 
+@dataclass(slots=True, eq=False)
+class ToldTopic:
+    """What one UpdateMetadata says of a topic; a partition that is being deleted is None."""
+
+    name: str
+    id: bytes
+    partitions: Mapping[int, CachedPartition | None]
+    _last: tuple[CachedTopic | None, CachedTopic | None] | None = None
+
+    def after(self, known: CachedTopic | None) -> CachedTopic | None:
+        """What the topic then is, None if it has no partition; made once for all that knew it so.
+
+        Args:
+            known: what it was before; None: unknown.
+        """
+        if self._last is None or self._last[0] is not known:
+            self._last = (known, self._made(known))
+        return self._last[1]
+
+    def _made(self, known: CachedTopic | None) -> CachedTopic | None:
+        partitions: dict[int, CachedPartition] = {} if known is None else {**known.partitions}
+        ascending = True
+        for index, partition in self.partitions.items():
+            if partition is None:
+                partitions.pop(index, None)
+                continue
+            if index not in partitions and index < next(reversed(partitions), -1):
+                ascending = False
+            partitions[index] = partition
+        if not ascending:
+            partitions = dict(sorted(partitions.items()))
+        return CachedTopic(self.name, self.id, partitions) if partitions else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ToldMetadata:
+    """What one UpdateMetadata says, beside its epochs and its controller."""
+
+    live: Mapping[int, CachedBroker]
+    topics: tuple[ToldTopic, ...]
+
+
+def told_metadata(request: m.UpdateMetadataRequest) -> ToldMetadata:
+    """Read a request; brokers that get the same one may share the result."""
+    return ToldMetadata(
+        {
+            one.id: CachedBroker(one.id, tuple(_endpoints(one)), one.rack or None)
+            for one in request.live_brokers
+        },
+        tuple(
+            ToldTopic(
+                topic.topic_name,
+                topic.topic_id,
+                {p.partition_index: _partition(p) for p in topic.partition_states},
+            )
+            for topic in request.topic_states
+        ),
+    )
+
+
 class ZkMetadataCache:
     """See the module's docstring; the part of ``KnownCluster`` that comes from the controller.
 
     Args:
         full_replaces: whether type FULL is understood: releases from 3.6 on, in a migration.
+        shared: what other brokers of the process are told, and made of it.
     """
 
-    def __init__(self, *, full_replaces: bool) -> None:
+    def __init__(self, *, full_replaces: bool, shared: SharedControl | None = None) -> None:
         self.controller: CachedController | None = None
         self.live: Mapping[int, CachedBroker] = {}
         self._full_replaces = full_replaces
+        self._shared = shared
         self.topics_version = 0
         """Raised whenever a topic came, went, or got another id."""
         self._gone: list[str] = []
@@ -91,59 +157,45 @@ class ZkMetadataCache:
         self.controller = None
         if request.controller_id >= 0:
             self.controller = CachedController(request.controller_id, request.is_kraft_controller)
-        self.live = {
-            one.id: CachedBroker(one.id, tuple(_endpoints(one)), one.rack or None)
-            for one in request.live_brokers
-        }
+        shared = self._shared
+        told = told_metadata(request) if shared is None else shared.made_of(request, told_metadata)
+        self.live = told.live
         if full and request.is_kraft_controller and self._full_replaces:
-            told = {topic.topic_id for topic in request.topic_states}
-            for name in [one.name for one in self._topics.values() if one.id not in told]:
+            named = {topic.id for topic in told.topics}
+            for name in [one.name for one in self._topics.values() if one.id not in named]:
                 self._drop(name)
-        for topic in request.topic_states:
+        for topic in told.topics:
             self._take(topic)
 
-    def _take(self, told: m.UpdateMetadataRequest.UpdateMetadataTopicState) -> None:
-        known = self._topics.get(told.topic_name)
+    def _take(self, told: ToldTopic) -> None:
+        name = told.name
+        known = self._topics.get(name)
+        after = told.after(known)
         if known is None:
-            known = self._topics[told.topic_name] = CachedTopic(told.topic_name)
             self.topics_version += 1
-            self._new.append(told.topic_name)
-        self._identify(known, told.topic_id)
-        ascending = True
-        for p in told.partition_states:
-            if p.leader == DURING_DELETE:
-                known.partitions.pop(p.partition_index, None)
-                continue
-            last = next(reversed(known.partitions), -1)
-            if p.partition_index not in known.partitions and p.partition_index < last:
-                ascending = False
-            known.partitions[p.partition_index] = CachedPartition(
-                p.leader,
-                p.leader_epoch,
-                tuple(p.isr),
-                tuple(p.replicas),
-                tuple(p.offline_replicas),
-                p.zk_version,
-            )
-        if not ascending:
-            known.partitions = dict(sorted(known.partitions.items()))
-        if not known.partitions:
-            self._drop(told.topic_name)
-
-    def _identify(self, topic: CachedTopic, topic_id: bytes) -> None:
-        if topic.id == topic_id:
+            self._new.append(name)
+        self._identify(name, ZERO_UUID if known is None else known.id, told.id)
+        if after is not None:
+            self._topics[name] = after
             return
-        self._names.pop(topic.id, None)
+        self._topics.pop(name, None)
+        self._forget(name, told.id)
+
+    def _identify(self, name: str, before: bytes, topic_id: bytes) -> None:
+        if before == topic_id:
+            return
+        self._names.pop(before, None)
         self.topics_version += 1
-        topic.id = topic_id
         if topic_id != ZERO_UUID:
-            self._names[topic_id] = topic.name
+            self._names[topic_id] = name
 
     def _drop(self, name: str) -> None:
-        topic = self._topics.pop(name)
+        self._forget(name, self._topics.pop(name).id)
+
+    def _forget(self, name: str, topic_id: bytes) -> None:
         self.topics_version += 1
         self._gone.append(name)
-        self._names.pop(topic.id, None)
+        self._names.pop(topic_id, None)
 
     def take_changes(self) -> tuple[list[str], list[str]]:
         """Names of the topics that went and of those that came since the last call."""
@@ -187,3 +239,16 @@ class ZkMetadataCache:
 def _endpoints(broker: m.UpdateMetadataRequest.UpdateMetadataBroker) -> Iterable[Endpoint]:
     for one in broker.endpoints:
         yield Endpoint(one.listener, one.host, one.port, one.security_protocol)
+
+
+def _partition(p: m.UpdateMetadataRequest.UpdateMetadataPartitionState) -> CachedPartition | None:
+    if p.leader == DURING_DELETE:
+        return None
+    return CachedPartition(
+        p.leader,
+        p.leader_epoch,
+        tuple(p.isr),
+        tuple(p.replicas),
+        tuple(p.offline_replicas),
+        p.zk_version,
+    )

@@ -11,7 +11,7 @@ Kafka 3.9.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -29,6 +29,7 @@ from emulator.zookeeper.ops import (
     Exists,
     GetChildren,
     GetData,
+    MultiRead,
     NodeData,
     WatchFired,
     ZkFailed,
@@ -46,6 +47,8 @@ FOLDERS: Final = (
     delegation_tokens.CHANGES,
 )
 _OF_TOPICS: Final = "topics/"
+TOPICS_PER_READ: Final = 50
+"""Topics whose configs are read in one request; each may be a megabyte, and usually is nothing."""
 
 
 class _ChangeJson(msgspec.Struct):
@@ -107,9 +110,15 @@ class ZooKeeperMirror:
         self._read_topics([name for name in new if name not in self.topic_configs])
 
     def _read_topics(self, names: Iterable[str]) -> None:
-        for name in names:
-            then = partial(self._topic, name)
-            self._submit(then, GetData(configs.topic_config_path(name)))
+        """Read the configs of some topics, many in one request."""
+        wanted = [*names]
+        for first in range(0, len(wanted), TOPICS_PER_READ):
+            some = wanted[first : first + TOPICS_PER_READ]
+            reads = tuple(GetData(configs.topic_config_path(name)) for name in some)
+            if len(some) == 1:
+                self._submit(partial(self._topic, some[0]), reads[0])
+            else:
+                self._submit(partial(self._some_topics, some), MultiRead(reads))
 
     # ---------------------------------------------------------------- notifications
     def _listen(self, folder: str) -> None:
@@ -154,11 +163,22 @@ class ZooKeeperMirror:
 
     # ---------------------------------------------------------------- reading
     def _topic(self, name: str, outcome: ZkOutcome, _now_ms: int) -> None:
+        if not isinstance(outcome, ZkLost):
+            self._known(name, outcome.value if isinstance(outcome, ZkResult) else None)
+
+    def _some_topics(self, names: list[str], outcome: ZkOutcome, _now_ms: int) -> None:
         if isinstance(outcome, ZkLost):
             return
-        data: bytes | None = None
-        if isinstance(outcome, ZkResult) and isinstance(outcome.value, NodeData):
-            data = outcome.value.data
+        found: Sequence[object] = [None] * len(names)
+        if isinstance(outcome, ZkResult):
+            assert isinstance(outcome.value, list)
+            found = outcome.value
+        for name, value in zip(names, found, strict=True):
+            self._known(name, value)
+
+    def _known(self, name: str, value: object) -> None:
+        """Take the answer to the read of a topic; anything but data means that there is none."""
+        data = value.data if isinstance(value, NodeData) else None
         if self._reader is not None and data is not None:
             self._since[name] = data
         if self.topic_configs.get(name) != data:

@@ -30,6 +30,7 @@ from emulator.broker.part import Part
 from emulator.broker.quorum import KnownQuorum
 from emulator.broker.quorum_registration import QuorumRegistration
 from emulator.broker.replicas import HostedReplicas
+from emulator.broker.shared_control import SharedControl
 from emulator.broker.zk_metadata_cache import ZkMetadataCache
 from emulator.broker.znode import ZnodeOf
 from emulator.broker.zookeeper_cluster import ZooKeeperCluster
@@ -96,6 +97,7 @@ class ZooKeeperSide:
         identity: see there.
         new_conn: allocates connection ids.
         rng: which server is asked first.
+        shared: what other brokers of the process are told, and made of it.
     """
 
     mode: Literal["zk"] = "zk"
@@ -106,6 +108,7 @@ class ZooKeeperSide:
         identity: ZooKeeperIdentity,
         new_conn: Callable[[], int],
         rng: Random,
+        shared: SharedControl | None = None,
     ) -> None:
         mode = config.zookeeper
         assert mode is not None, "a broker in ZooKeeper mode"
@@ -122,7 +125,7 @@ class ZooKeeperSide:
             quorum = KnownQuorum(config.bootstrap, config.voters, rng)
             self.registration = QuorumRegistration(config, quorum, new_conn)
         full = config.release >= FULL_SINCE and mode.migration
-        self.cache = ZkMetadataCache(full_replaces=full)
+        self.cache = ZkMetadataCache(full_replaces=full, shared=shared)
         self.cluster = ZooKeeperCluster(self.cache, self.zookeeper, mode.passwords)
         self.replicas = HostedReplicas(config.node_id, config.replica_lag_ms)
         registration = self.registration
@@ -131,7 +134,12 @@ class ZooKeeperSide:
             None if registration is None else lambda: registration.epoch,
         )
         self.control = ControlRequests(
-            config.node_id, self.cache, self.replicas, self._epochs, full_replaces=full
+            config.node_id,
+            self.cache,
+            self.replicas,
+            self._epochs,
+            full_replaces=full,
+            shared=shared,
         )
         self.alter_partition = AlterPartitionSender(
             self.replicas,

@@ -55,7 +55,8 @@ class Connections:
     ``requests_total`` (by API key), ``accepted_total`` (by listener), ``refused_total`` (closed for
     nonsense), ``turned_away_total`` (over a limit) and ``idle_total`` (closed for being idle) are
     for the metrics. ``entries_max``: API key -> most entries of all arrays in one request, set by
-    the owner; without one, any number.
+    the owner; without one, any number. ``decoder``: reads bodies as :func:`decode_body` does, which
+    is used without one.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Connections:
         self._paused: set[int] = set()
         self._next_request_id = 0
         self.entries_max: Mapping[int, int] = {}
+        self.decoder: Callable[..., object] | None = None
         self.requests_total: dict[int, int] = {}
         self.accepted_total: dict[str, int] = {}
         self.refused_total = 0
@@ -241,7 +243,8 @@ class Connections:
         message: object
         if low <= header.api_version <= high:
             most = self.entries_max.get(api_key)
-            message = decode_body(header, body, trailing=True, entries_max=most)
+            decode = self.decoder or decode_body
+            message = decode(header, body, trailing=True, entries_max=most)
         elif api_key == API_VERSIONS:
             message = m.ApiVersionsRequest()
         else:

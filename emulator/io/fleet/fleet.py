@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from emulator.broker.churn import ChurnedIsr
+from emulator.broker.shared_control import SharedControl
 from emulator.broker.shared_log import LogImages
 from emulator.io.clock import Clock
 from emulator.io.fleet.member import FleetMember
@@ -99,9 +100,9 @@ class BrokerFleet:
         """Whether it was told to stop."""
         self._ending = asyncio.Event()
         self._hurried = asyncio.Event()
-        images = LogImages()
+        images, control = LogImages(), SharedControl()
         self.members = [
-            FleetMember(broker_id, settings, images, clock, self)
+            FleetMember(broker_id, settings, images, clock, self, control=control)
             for broker_id in range(plan.first_id, plan.first_id + plan.brokers)
         ]
 

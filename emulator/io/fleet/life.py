@@ -13,6 +13,7 @@ from emulator.broker.folders import FolderIdentity
 from emulator.broker.kraft import KRaftSide
 from emulator.broker.machine import BrokerNode, BrokerSurroundings
 from emulator.broker.replicas import HostedReplicas
+from emulator.broker.shared_control import SharedControl
 from emulator.broker.shared_log import LogImages
 from emulator.broker.zookeeper_folders import ZooKeeperFolders
 from emulator.broker.zookeeper_side import ZooKeeperSide
@@ -48,6 +49,7 @@ class BrokerLife:
         config: of the broker.
         folders: what its folders say.
         images: of the cluster, shared by the fleet.
+        control: the control requests of the fleet's brokers.
         clock: time.
         observer: is told what it did.
         due_ns: when it was due to begin.
@@ -61,6 +63,7 @@ class BrokerLife:
         folders: FolderIdentity | ZooKeeperFolders,
         images: LogImages,
         *,
+        control: SharedControl,
         clock: Clock,
         observer: FleetObserver,
         due_ns: int,
@@ -86,7 +89,7 @@ class BrokerLife:
         self._begun = False
         self._asked_to_end = False
         self._stranded = False
-        around = BrokerSurroundings(self._new_conn, self._rng, clock.now_ns)
+        around = BrokerSurroundings(self._new_conn, self._rng, clock.now_ns, shared=control)
         self.node: BrokerNode = broker_node(config, folders, images, around)
         if self.replicas is not None:
             self.replicas.manual = manual_isrs

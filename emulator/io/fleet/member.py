@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from emulator.broker.folders import FolderIdentity
+from emulator.broker.shared_control import SharedControl
 from emulator.broker.shared_log import LogImages
 from emulator.broker.zookeeper_folders import DIRECTORIES_SINCE, ZooKeeperFolders
 from emulator.config.broker import BrokerConfig, load_broker
@@ -30,6 +31,7 @@ class FleetMember:
         images: of the cluster, shared by the fleet.
         clock: time.
         observer: is told what it did.
+        control: the control requests of the fleet's brokers.
     """
 
     def __init__(
@@ -39,6 +41,8 @@ class FleetMember:
         images: LogImages,
         clock: Clock,
         observer: FleetObserver,
+        *,
+        control: SharedControl,
     ) -> None:
         self.broker_id = broker_id
         self.kraft = settings.zookeeper is None
@@ -48,6 +52,7 @@ class FleetMember:
         """Whether it is to run: it was begun, and no wave has let it die."""
         self._settings = settings
         self._images = images
+        self._control = control
         self._clock = clock
         self._observer = observer
         self._rate = 0.0
@@ -109,6 +114,7 @@ class FleetMember:
             self._config[self.kraft],
             self._folders(),
             self._images,
+            control=self._control,
             clock=self._clock,
             observer=self._observer,
             due_ns=due_ns,

@@ -7,6 +7,7 @@ import random
 from typing import Any
 
 from emulator.broker.machine import BrokerNode, BrokerSurroundings
+from emulator.broker.shared_control import SharedControl
 from emulator.broker.zookeeper_side import ZooKeeperIdentity, ZooKeeperSide
 from emulator.config import load as config
 from emulator.config.broker import load_broker
@@ -36,9 +37,13 @@ OF_THE_CONTROLLER = CONTROLLER_RAW | {
 
 
 class ZooKeeperStage:
-    """``level``: the metadata.version with which the controller begins."""
+    """``level``: the metadata.version with which the controller begins.
 
-    def __init__(self, level: int = 21) -> None:
+    ``shared``: the control requests of brokers of one process; None: each has its own.
+    """
+
+    def __init__(self, level: int = 21, shared: SharedControl | None = None) -> None:
+        self.shared = shared
         self.joined = Joined()
         self.zookeeper = JoinedZooKeeper(self.joined)
         self.level = level
@@ -105,8 +110,10 @@ class ZooKeeperStage:
         identity = ZooKeeperIdentity(
             stored, "anew-0000000000000000A", rng.randbytes(16), (directory,), directory
         )
-        side = ZooKeeperSide(settings, identity, joined.new_conn, rng)
-        around = BrokerSurroundings(joined.new_conn, rng, lambda: joined.now_ms * 1_000_000)
+        side = ZooKeeperSide(settings, identity, joined.new_conn, rng, self.shared)
+        around = BrokerSurroundings(
+            joined.new_conn, rng, lambda: joined.now_ms * 1_000_000, shared=self.shared
+        )
         machine = BrokerNode(settings, side, around)
         address = (f"broker-{node_id}", 9092)
         self.parties[node_id] = joined.join(f"broker {node_id}", machine, {address: "PLAINTEXT"})

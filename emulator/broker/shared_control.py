@@ -1,0 +1,139 @@
+"""Control requests that a controller sends alike to brokers of one process, decoded once.
+
+An UpdateMetadata is the same for every broker, a LeaderAndIsr for all that host the same
+partitions, but for the broker epoch. So a request is known by its content: all bytes of its body
+but those of the epoch. Brokers that are told something else (by another controller, in another
+version, in another order) have requests of their own.
+
+What brokers make of the decoded request may be kept beside it; nobody changes either.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+from emulator.net.control import ControlRequest
+from wire import messages as m
+from wire.frame import RequestHeader, decode_body
+from wire.schema import replace
+
+BYTES_MAX: Final = 16 * 1024 * 1024
+"""Of the bodies that are kept: a request that names everything is about 100 bytes a partition."""
+REQUESTS_MAX: Final = 64
+"""Requests that are kept; brokers of a process are told the same within moments."""
+_EPOCH_BYTES: Final = 8
+_EPOCH_AT: Final[Mapping[int, tuple[tuple[int, int], ...]]] = {
+    4: ((7, 9), (2, 8)),
+    5: ((4, 9), (1, 8)),
+    6: ((8, 9), (5, 8)),
+}
+"""API key -> first version and where the body then holds the broker epoch, the newest first:
+behind the controller's id and epoch, and whether it is a KRaft controller."""
+
+V = TypeVar("V")
+_Key = tuple[int, int, bytes, bytes, int | None]
+
+
+def epoch_at(api_key: int, api_version: int) -> int | None:
+    """Where the body of a request holds the broker epoch; None: it holds none, or is no such."""
+    for first, at in _EPOCH_AT.get(api_key, ()):
+        if api_version >= first:
+            return at
+    return None
+
+
+class _Kept:
+    """A decoded request, and what was made of it."""
+
+    __slots__ = ("made", "message", "size")
+
+    def __init__(self, message: ControlRequest, size: int) -> None:
+        self.message = message
+        self.size = size
+        self.made: Any = None
+
+
+class SharedControl:
+    """See the module's docstring. ``decoded_total``: bodies that were decoded, by API key."""
+
+    def __init__(self, bytes_max: int = BYTES_MAX) -> None:
+        self.decoded_total: dict[int, int] = {}
+        self.made_total = 0
+        """How often something was made of a request."""
+        self.kept_bytes = 0
+        self._bytes_max = bytes_max
+        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
+        self._by_topics: dict[int, _Kept] = {}
+        """By the identity of the list of topics, which every copy of a request has."""
+
+    def decode(
+        self,
+        header: RequestHeader,
+        body: bytes,
+        *,
+        trailing: bool = False,
+        entries_max: int | None = None,
+    ) -> Any:
+        """As :func:`wire.frame.decode_body`; what it returns must not be changed.
+
+        Raises:
+            DecodeError: the API or version is unknown, or the bytes are not one.
+        """
+        at = epoch_at(header.api_key, header.api_version)
+        if at is None or len(body) < at + _EPOCH_BYTES or not trailing:
+            return decode_body(header, body, trailing=trailing, entries_max=entries_max)
+        end = at + _EPOCH_BYTES
+        key = (header.api_key, header.api_version, body[:at], body[end:], entries_max)
+        known = self._kept.get(key)
+        if known is not None:
+            self._kept.move_to_end(key)
+            epoch = int.from_bytes(body[at:end], "big", signed=True)
+            return replace(known.message, broker_epoch=epoch)
+        message = decode_body(header, body, trailing=trailing, entries_max=entries_max)
+        told = self.decoded_total.get(header.api_key, 0)
+        self.decoded_total[header.api_key] = told + 1
+        self._keep(key, _Kept(message, len(body)))
+        return message
+
+    def made_of(self, request: ControlRequest, make: Callable[[Any], V]) -> V:
+        """What ``make`` makes of a request, made once for all brokers that are told the same.
+
+        Args:
+            request: of :meth:`decode`, or any other one.
+            make: depends on nothing but the topics, brokers and leaders that it names. One kind of
+                request is always given the same function.
+        """
+        known = self._by_topics.get(id(request.topic_states))
+        if known is None or not _copies(known.message, request):
+            return make(request)
+        if known.made is None:
+            known.made = make(request)
+            self.made_total += 1
+        made: V = known.made
+        return made
+
+    def _keep(self, key: _Key, kept: _Kept) -> None:
+        if kept.size > self._bytes_max:
+            return
+        self._kept[key] = kept
+        self._by_topics[id(kept.message.topic_states)] = kept
+        self.kept_bytes += kept.size
+        while self.kept_bytes > self._bytes_max or len(self._kept) > REQUESTS_MAX:
+            _, old = self._kept.popitem(last=False)
+            self._by_topics.pop(id(old.message.topic_states), None)
+            self.kept_bytes -= old.size
+
+
+def _copies(one: ControlRequest, other: ControlRequest) -> bool:
+    """Whether both are copies of one request: they name the same objects."""
+    if type(one) is not type(other) or one.topic_states is not other.topic_states:
+        return False
+    match one, other:
+        case m.UpdateMetadataRequest(), m.UpdateMetadataRequest():
+            return one.live_brokers is other.live_brokers
+        case m.LeaderAndIsrRequest(), m.LeaderAndIsrRequest():
+            return one.live_leaders is other.live_leaders
+        case _:
+            return True
