@@ -1,6 +1,7 @@
 """Say which requirements are proven: ``python -m tools.requirements``.
 
-Prints a row for each: its id, the strongest kind of test that proved it, how many did, its title.
+Prints a row for each: its id, the strongest kind of test that proved it, how many did, its title;
+below it what the page says is not shown, if the row is proven more narrowly than it reads.
 Reads the records that ``tools.recorded`` keeps of ``make test``, ``make matrix`` and so on. One
 counts only if the run was complete and passed, of a commit that differs from what stands in the
 checkout now in ``*.md`` at most. Ends with 1 if a row that is due is unproven, or if there is no
@@ -49,6 +50,12 @@ def rows() -> list[Row]:
     """Every row, in the order of the page."""
     found = re.findall(r"^\| ([A-Z]\d\d) \| (.*) \| (now)? ?\|$", ROWS.read_text(), re.MULTILINE)
     return [Row(number, title, bool(due)) for number, title, due in found]
+
+
+def caveats() -> dict[str, str]:
+    """Id -> what is not shown of a row that is proven more narrowly than asked."""
+    page = ROWS.read_text().partition("\n## Proven more narrowly than asked\n")[2]
+    return dict(re.findall(r"^\| ([A-Z]\d\d) \| ([^|]+) \|$", page, re.MULTILINE))
 
 
 def rejected(record: Mapping[str, Any]) -> str | None:
@@ -127,11 +134,13 @@ def main() -> int:
         return 1
     proven = proofs(good.values())
     missing = []
-    every = rows()
+    every, narrower = rows(), caveats()
     for row in every:
         kinds = proven.get(row.id, [])
         best = min(kinds, key=KINDS.index, default="-")
         print(f"{row.id}  {best:<15} {len(kinds) or '':>3}  {row.title}")
+        if kinds and row.id in narrower:
+            print(f"{'':25}not shown: {narrower[row.id]}")
         if row.due and not kinds:
             missing.append(row.id)
     due = sum(row.due for row in every)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
 
+import emulator
+from emulator.raft import layout
 from tests.unit.commands.running import CLUSTER, run
+from wire import records as r
+from wire.batch import Batch, encode_batch
+from wire.record_serde import encode_record
 
 
 @pytest.mark.parametrize(
@@ -26,6 +32,45 @@ def test_no_verb_starts_or_ends_a_migration() -> None:
     known = {"format", "controller", "broker", "status", "preflight", "plan", "demo", "analyze"}
     known |= {"bench", "load", "elect-leaders", "fleet", "simulate", "zk", "log", "wire"}
     assert verbs == known
+
+
+@pytest.mark.requirement("C13")
+def test_no_request_of_a_peer_moves_the_migration() -> None:
+    """Only what a start finds, and the copy, write its state; no API and no page does."""
+    root = Path(emulator.__file__).parent
+    writers = set()
+    for path in root.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            name = node.func if isinstance(node, ast.Call) else None
+            if isinstance(name, ast.Attribute) and name.attr == "ZkMigrationStateRecord":
+                writers.add(str(path.relative_to(root)))
+    assert writers == {
+        "controller/activation.py",
+        "metadata/snapshot.py",
+        "migration/taking_over/importer.py",
+    }
+
+
+@pytest.mark.requirement("R07")
+def test_a_log_with_a_state_that_is_unknown_ends_each_start_with_one_error(
+    properties: Path, tmp_path: Path
+) -> None:
+    """And writes nothing: who restarts it again and again finds the folder as it was."""
+    run("format", "-c", properties, "-t", CLUSTER)
+    log = tmp_path / "data" / layout.segment_path(0)
+    log.parent.mkdir(exist_ok=True)
+    state = encode_record(r.ZkMigrationStateRecord(zk_migration_state=9), 0)
+    log.write_bytes(encode_batch(Batch(0, 1, 0, 1_000, [(None, state)])))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for _ in range(2):
+        code, _, complaint = run("controller", "-c", properties)
+        assert code == 1
+        assert complaint.count("migration state 9 is unknown") == 1
+        assert "Traceback" not in complaint
+        after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+        assert {path: data for path, data in after.items() if path.name != ".lock"} == {
+            path: data for path, data in before.items() if path.name != ".lock"
+        }
 
 
 def test_a_folder_that_is_not_formatted_does_not_start(properties: Path) -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from itertools import count
 from random import Random
+from typing import Any
 
 import pytest
 
 from emulator.config import load as config
 from emulator.node.assembly import zk_client
+from emulator.node.machine import Node
 from emulator.seam import Close, Connect, Connected, Effect, Received, Send
 from emulator.simulation.zookeeper import ZooKeeperModel
 from emulator.zookeeper.client import ZkClient
 from emulator.zookeeper.ops import Create
-from tests.unit.node.test_machine import RAW
+from tests.unit.node.test_machine import RAW, World
 
 TIMEOUT_AT = 4 + 4 + 8
 """Behind the frame's length, the protocol's version and the last zxid."""
@@ -92,3 +94,25 @@ def answered(made: ZkClient, model: ZooKeeperModel, one: Send) -> list[Send]:
         if isinstance(effect, Send):
             found += sends(made.handle(Received(effect.conn, effect.data), 0))
     return found
+
+
+@pytest.mark.requirement("C01")
+@pytest.mark.parametrize("enabled", ["true", "false"])
+def test_zookeeper_is_connected_to_only_for_a_migration(
+    enabled: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``zookeeper.connect`` alone opens no connection."""
+    dialled: list[Connect] = []
+    for name in ("start", "step"):
+        real = getattr(Node, name)
+
+        def watched(self: Node, *args: object, real: Any = real) -> list[Effect]:
+            effects: list[Effect] = real(self, *args)
+            dialled.extend(each for each in effects if isinstance(each, Connect))
+            return effects
+
+        monkeypatch.setattr(Node, name, watched)
+    world = World(zookeeper_metadata_migration_enable=enabled)
+    world.advance(60_000)
+    assert bool(dialled) is (enabled == "true")
+    assert {each.host for each in dialled} <= {"zk"}

@@ -140,6 +140,26 @@ def test_other_runs_add_to_it_and_their_failures_take_away(checkout, capsys):
     assert requirements.main() == 1
 
 
+def test_what_is_not_shown_of_a_row_is_printed_below_it(checkout, capsys):
+    narrower = "\n## Proven more narrowly than asked\n\n| W01 | the rest |\n| W02 | all |\n"
+    checkout.write("page.md", PAGE + narrower)
+    checkout.commit()
+    checkout.run("test", GOOD)
+    assert requirements.main() == 0
+    printed = capsys.readouterr().out
+    assert "the first\n                         not shown: the rest\n" in printed
+    assert "not shown: all" not in printed  # it is not proven at all
+
+
+def test_each_row_that_is_proven_more_narrowly_exists_once():
+    known = {row.id for row in requirements.rows()}
+    assert requirements.caveats().keys() <= known
+    assert (
+        len(requirements.caveats())
+        == requirements.ROWS.read_text().rpartition("\n## ")[2].count("\n| ") - 1
+    )  # without its head
+
+
 def test_without_make_test_nothing_is_proven(checkout, capsys):
     checkout.run("matrix", GOOD)
     assert requirements.main() == 1
