@@ -93,6 +93,7 @@ class _Link:
         self.writers = writers
         self.handshaken = [protocol is not FrameProtocol.ZOOKEEPER] * 2
         self.doomed: dict[int, Fault] = {}
+        self.asked: dict[int, bytes] = {}
 
     def cut(self) -> None:
         for writer in self.writers:
@@ -108,7 +109,8 @@ class FaultProxy:
         port: where to listen; a free one if 0.
 
     Attributes ``requests`` and ``connections`` count what has passed since the start; ``watch``, if
-    set, is shown every request as it comes from the client, whatever is done to it then.
+    set, is shown every request as it comes from the client, whatever is done to it then, and
+    ``watch_replies`` every reply as it comes from the server, behind its request.
     """
 
     def __init__(
@@ -120,6 +122,7 @@ class FaultProxy:
         self.requests = 0
         self.connections = 0
         self.watch: Callable[[bytes], None] | None = None
+        self.watch_replies: Callable[[bytes, bytes], None] | None = None
         self._delay_s = [0.0, 0.0]
         self._bytes_per_s = 0.0
         self._refuse = False
@@ -312,6 +315,8 @@ class FaultProxy:
         self.requests += 1
         if self.watch is not None:
             self.watch(frame)
+        if self.watch_replies is not None:
+            link.asked[number] = frame
         fault = next((fault for fault in self._faults if fault.picks(code)), None)
         if fault is None:
             return True
@@ -329,7 +334,11 @@ class FaultProxy:
         if not link.handshaken[1]:
             link.handshaken[1] = True
             return True
-        fault = link.doomed.pop(self.protocol.reply(frame), None)
+        number = self.protocol.reply(frame)
+        request = link.asked.pop(number, None)
+        if request is not None and self.watch_replies is not None:
+            self.watch_replies(request, frame)
+        fault = link.doomed.pop(number, None)
         if fault is None:
             return True
         if fault.kind is Kind.LOSE_REPLY:

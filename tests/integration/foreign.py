@@ -27,6 +27,7 @@ from tests.integration.taps import Tap
 from wire import messages as m
 
 NEWEST: Final = "3.9.2"
+OLD_RELEASE: Final = "3.3.2"
 MIGRATING, NO_FLAG, OLD, STRANGER = 0, 1, 2, 5
 IDLE = 6
 """A broker that had no replica; only its znode was ever there."""
@@ -36,7 +37,7 @@ OTHER_CLUSTER: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 IBP: Final = "inter.broker.protocol.version"
 TOPIC: Final = "shared"
 GIVE_UP_MS: Final = 3_000
-CHANGES: Final = 20
+CHANGES: Final = 200
 POLL_S: Final = 0.1
 
 
@@ -103,7 +104,7 @@ def _old_cluster(run: Foreign) -> None:
     cluster = run.cluster
     brokers = cluster.brokers
     home = brokers[0].folder
-    brokers[OLD] = Broker("3.3.2", OLD, home, cluster.zk)
+    brokers[OLD] = Broker(OLD_RELEASE, OLD, home, cluster.zk)
     for broker in brokers[:OLD]:
         broker.extra[IBP] = "3.3"
     cluster.start().wait_ready()
@@ -195,9 +196,10 @@ def _put_right(run: Foreign) -> None:
 
 
 def _stranger(run: Foreign, id_: int, *, migration: bool) -> Broker:
-    """A broker nobody asked for, in ZooKeeper mode; what it is told is kept."""
+    """A broker nobody asked for, in ZooKeeper mode: an old one if it does not migrate."""
     home = run.cluster.brokers[0].folder
-    broker = Broker(NEWEST, id_, home, run.cluster.zk, migration=migration)
+    release = NEWEST if migration else OLD_RELEASE
+    broker = Broker(release, id_, home, run.cluster.zk, migration=migration)
     broker.extra["reserved.broker.max.id"] = CONTROLLER_ID
     if migration:
         broker.controller_port = run.bridge.port
@@ -205,7 +207,7 @@ def _stranger(run: Foreign, id_: int, *, migration: bool) -> Broker:
 
 
 def _strangers(run: Foreign, _folder: Path, stack: ExitStack) -> None:
-    """During dual write: one without the flag, one with a controller's id."""
+    """During dual write: one of a release that cannot migrate, one with a controller's id."""
     made = [
         _stranger(run, STRANGER, migration=False),
         _stranger(run, CONTROLLER_ID, migration=True),
@@ -319,6 +321,7 @@ def _diverge(run: Foreign) -> None:
     with _polled(run, samples):
         for name in names:
             asyncio.run(api.create_topics(one, [api.topic(name, 1, 3, {})]))
+        for name in names:
             everywhere = functools.partial(_everywhere, run, samples, name)
             wait_for(f"{name} on every broker", everywhere)
     run.seen["divergence_s"] = sorted(_apart(samples, name) for name in names)

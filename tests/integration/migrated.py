@@ -38,6 +38,8 @@ from wire.frame import decode_request
 from wire.schema import spec
 
 FETCH, CONTROL = 1, {4, 5, 6}
+LIFE = {62, 63}
+"""BrokerRegistration and BrokerHeartbeat."""
 OLD_EPOCH = 40
 ZK_DELAY_MS = 200
 PAUSED = 2
@@ -139,11 +141,13 @@ def wired(cluster: Cluster, folder: Path) -> Iterator[Story]:
             broker_zk_taps.append(tap(zk_port, FrameProtocol.ZOOKEEPER).keep())
             broker.zk = broker_zk_taps[-1].proxy.hosts
             internal = tap(broker.internal_port, FrameProtocol.KAFKA)
+            internal.keep_answers(lambda frame: key_of(frame) in CONTROL)
             broker_taps.append(internal.keep(lambda frame: key_of(frame) in CONTROL))
             broker.extra["advertised.listeners"] = (
                 f"INTERNAL://{internal.proxy.hosts},CLIENT://{broker.bootstrap}"
             )
         controller_tap = tap(bridge.port, FrameProtocol.KAFKA)
+        controller_tap.keep_answers(lambda frame: key_of(frame) in LIFE)
         look = KazooClient(cluster.zk)
         look.start()
         stack.callback(look.close)
@@ -377,6 +381,7 @@ def _pause(story: Story) -> None:
 def _roll_to_kraft(story: Story) -> None:
     """A broker leaves ZooKeeper, as each does in the end; the others stay as they are."""
     story.seen["rolled"] = time.monotonic()
+    story.seen["metrics_before_the_roll"] = story.bridge.page("/metrics")
     broker = story.cluster.brokers[ROLLED]
     broker.stop()
     broker.zk, broker.migration = None, False
@@ -390,6 +395,11 @@ def _roll_to_kraft(story: Story) -> None:
     story.whole()
     story.bridge.wait_drained()
     story.seen["stores_of_both"] = story.stores()
+    story.seen["metrics_after_the_roll"] = story.bridge.page("/metrics")
+    story.seen["described"] = [
+        asyncio.run(api.call(one.bootstrap, m.DescribeClusterRequest()))
+        for one in story.cluster.brokers
+    ]
 
 
 def _tell_a_broker_otherwise(story: Story) -> None:

@@ -19,7 +19,7 @@ from bench.rig.jars import kafka_jars
 from bench.rig.java import QUICK_START, find_java
 from bench.rig.java_tools import class_path
 from bench.rig.process import Process
-from wire.frame import RequestHeader, decode_request
+from wire.frame import RequestHeader, decode_request, decode_response
 
 
 def key_of(frame: bytes) -> int:
@@ -33,6 +33,27 @@ class Tap:
 
     proxy: FaultProxy
     kept: list[tuple[float, bytes]] = field(default_factory=list)
+    answers: list[tuple[bytes, bytes]] = field(default_factory=list)
+    """Request and reply frames, if replies are kept."""
+
+    def keep_answers(self, wanted: Callable[[bytes], bool]) -> Tap:
+        """Keep these Kafka requests together with what the server says to them."""
+
+        def watch(request: bytes, reply: bytes) -> None:
+            if wanted(request):
+                self.answers.append((request, reply))
+
+        self.proxy.watch_replies = watch
+        return self
+
+    def answered(self) -> list[tuple[RequestHeader, Any, Any]]:
+        """Header, request and response of what :meth:`keep_answers` has kept."""
+        found = []
+        for request, reply in self.answers:
+            header, message = decode_request(request)
+            _, response = decode_response(header.api_key, header.api_version, reply)
+            found.append((header, message, response))
+        return found
 
     def keep(self, wanted: Callable[[bytes], bool] = lambda _: True) -> Tap:
         def watch(frame: bytes) -> None:

@@ -9,6 +9,7 @@ from typing import cast
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.exceptions import BadVersionError
 
 from bench.rig.fault_proxy import FaultProxy, Kind
 from bench.rig.zookeeper import ZooKeeper
@@ -153,6 +154,29 @@ def test_the_claim(zookeeper: ZooKeeper, kafka_like: KazooClient) -> None:
         "kraft_metadata_offset": 0,
         "kraft_metadata_epoch": 5,
     }
+
+
+@pytest.mark.requirement("E01")
+def test_what_the_old_controller_had_on_its_way_is_refused(
+    zookeeper: ZooKeeper, kafka_like: KazooClient
+) -> None:
+    """As Kafka's controller writes: each multi checks the version of ``/controller_epoch``."""
+    _, seen = kafka_like.get("/controller_epoch")
+    kafka_like.create(f"{DATA}/state", b"before")
+
+    def write(version: int) -> list[object]:
+        multi = kafka_like.transaction()
+        multi.check("/controller_epoch", version)
+        multi.set_data(f"{DATA}/state", b"after")
+        return list(multi.commit())
+
+    ours = Wire(zookeeper.port)
+    claimed(ours)
+    assert isinstance(write(seen.version)[0], BadVersionError)
+    assert kafka_like.get(f"{DATA}/state")[0] == b"before"
+    write(seen.version + 1)
+    assert kafka_like.get(f"{DATA}/state")[0] == b"after", "the version alone held it back"
+    ours.end()
 
 
 @pytest.mark.requirement("Z04", "W05", "E09")

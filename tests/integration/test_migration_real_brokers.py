@@ -11,14 +11,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from bench.judge.stores import from_log, from_tree
 from emulator.trace.metrics import METRICS
 from tests.integration.looking import envelopes, last_registration, the_claim, zk_ops
-from tests.integration.migrated import (
-    OLD_EPOCH,
-    PAUSED,
-    folders,
-)
+from tests.integration.migrated import LIFE, OLD_EPOCH, PAUSED, ROLLED, folders
 from tests.integration.zookeeper_frames import CREATE, DELETE, MULTI, SET_DATA
 from wire import messages as m
 from wire.codec import decode as decode_message
+from wire.errors import ErrorCode
 from wire.frame import split_request
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
@@ -63,7 +60,7 @@ def test_a_broker_without_the_flag_is_named_and_holds_the_migration(story):
     assert "zookeeper.metadata.migration.enable=true" in text
 
 
-@pytest.mark.requirement("T04", "P02")
+@pytest.mark.requirement("T04", "P02", "Q02")
 def test_a_broker_that_only_assignments_know_blocks_the_start_by_name(story):
     [(subject, text)] = waiting(story.seen["waiting_for_absent"]).items()
     assert subject == "2"
@@ -234,6 +231,41 @@ def test_a_broker_that_stops_its_heartbeats_is_fenced_after_the_session(story):
     assert all(PAUSED not in isr for isr in shared)
 
 
+@pytest.mark.requirement("O02")
+def test_before_the_claim_brokers_register_and_their_heartbeats_are_answered(story):
+    [(claimed, _)] = the_claim(story)
+    early = {
+        (header.api_key, message.broker_id)
+        for at, header, message in story.controller_tap.decoded
+        if at < claimed and header.api_key in LIFE
+    }
+    assert early >= {(62, 0), (62, 1), (62, 2), (63, 0), (63, 1)}, "the last one starts the claim"
+    said = story.controller_tap.answered()
+    registered = [answer for _, asked, answer in said if asked.broker_id == 0][:1]
+    assert [answer.error_code for answer in registered] == [ErrorCode.NONE]
+    assert [one["id"] for one in story.seen["waiting_for_plain"]["brokers"]] == [0, 1]
+
+
+@pytest.mark.requirement("A04")
+def test_a_controlled_shutdown_comes_straight_to_the_controllers_listener(story):
+    """A migrating broker asks for it in its heartbeats; an Envelope never holds one."""
+    asked = {
+        one.broker_id
+        for at, _, one in story.controller_tap.decoded
+        if isinstance(one, m.BrokerHeartbeatRequest)
+        and one.want_shut_down
+        and at > story.seen["rolled"]
+    }
+    assert asked == {ROLLED}
+    granted = [
+        answer
+        for _, one, answer in story.controller_tap.answered()
+        if isinstance(one, m.BrokerHeartbeatRequest) and answer.should_shut_down
+    ]
+    assert granted
+    assert not {header.api_key for header, _, _ in envelopes(story)} & LIFE
+
+
 @pytest.mark.requirement("A04", "A06")
 def test_isr_changes_come_straight_to_the_controllers_listener(story):
     assert story.controller_tap.proxy.connections >= 6
@@ -336,7 +368,42 @@ def test_brokers_accept_what_they_are_told(story):
     assert "broker answered a control request with errors" not in said
     assert "broker failed a full" not in said
     for tap in story.broker_taps:
-        assert [x for x in tap.of(m.LeaderAndIsrRequest) if x.controller_id == NODE]
+        answered = [one for one in tap.answered() if one[0].client_id == str(NODE)]
+        assert {header.api_key for header, _, _ in answered} >= {4, 6}
+        for _, asked, answer in answered:
+            assert answer.error_code == ErrorCode.NONE, (asked, answer)
+            assert not [one for one in partitions(answer) if one.error_code], (asked, answer)
+
+
+def partitions(answer):
+    """Of a response to a control request."""
+    if isinstance(answer, m.LeaderAndIsrResponse):
+        return [one for topic in answer.topics for one in topic.partition_errors]
+    return getattr(answer, "partition_errors", [])
+
+
+@pytest.mark.requirement("M05")
+def test_the_gauge_of_migrating_brokers_falls_when_one_returns_in_kraft_mode(story):
+    def count(page):
+        return next(
+            sample.value
+            for family in text_string_to_metric_families(story.seen[page])
+            for sample in family.samples
+            if sample.name == "kraft_bridge_migrating_zk_broker_count"
+        )
+
+    assert (count("metrics_before_the_roll"), count("metrics_after_the_roll")) == (3, 2)
+
+
+@pytest.mark.requirement("N01")
+def test_brokers_of_both_kinds_are_known_by_what_they_registered_and_listed_alike(story):
+    kinds = {
+        one.broker_id: one.is_migrating_zk_broker
+        for one in story.controller_tap.of(m.BrokerRegistrationRequest)
+    }
+    assert kinds == {broker: broker != ROLLED for broker in BROKERS}
+    for answer in story.seen["described"]:
+        assert {one.broker_id for one in answer.brokers} == set(BROKERS)
 
 
 @pytest.mark.requirement("L01", "P17")

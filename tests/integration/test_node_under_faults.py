@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from collections.abc import Callable, Iterator
 from operator import gt
@@ -111,6 +112,34 @@ def test_what_was_in_flight_is_sent_again_in_its_order(stage: Stage) -> None:
     assert stage.disagreements() == []
 
 
+def session_of(stage: Stage) -> str:
+    """The controller's newest, as it logged it."""
+    connected = [line for line in stage.bridge.lines() if "zookeeper connected" in line]
+    found = re.search(r"0x[0-9a-f]+", connected[-1])
+    assert found is not None, connected[-1]
+    return found[0]
+
+
+@pytest.mark.requirement("U11")
+def test_a_session_that_zookeeper_ends_costs_nothing(stage: Stage) -> None:
+    """Changes are asked for before it ends, while it is over, and after."""
+    answers: list[stages.Answered] = []
+    with stage.written_once() as names:
+        names += [stage.name() for _ in range(12)]
+        old = session_of(stage)
+        assert old in stage.zookeeper.four_letters("dump")
+        with stage.frozen():
+            stage.begin([new_topic(name) for name in names], answers)
+            until("the end", lambda: old not in stage.zookeeper.four_letters("dump"), 60)
+        until("answers", lambda: len(answers) == len(names))
+    fenced = [line for line in stage.bridge.lines() if "zookeeper session fenced" in line]
+    assert old in fenced[-1]
+    assert "expired" in fenced[-1]
+    assert session_of(stage) != old
+    assert not any(answered.error for answered in answers)
+    assert stage.disagreements() == []
+
+
 def refusals(stage: Stage) -> int:
     """How often ZooKeeper has refused a multi."""
     return sum("zookeeper refused a multi" in line for line in stage.bridge.lines())
@@ -189,7 +218,7 @@ def _refuses(migration: dict[str, Any]) -> bool:
     return any(each["why"] == "zookeeper_mode_took_over" for each in migration["waiting"])
 
 
-@pytest.mark.requirement("W02", "U03", "W07")
+@pytest.mark.requirement("W02", "U03", "W07", "U13")
 def test_without_zookeeper_callers_wait_and_nothing_is_lost(stage: Stage) -> None:
     stage.zookeeper.kill()
     admitted: list[str] = []
