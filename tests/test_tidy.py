@@ -91,6 +91,18 @@ def test_no_test_waits_by_the_clock(path):
     assert not calls or path == Path(__file__)
 
 
+def test_an_exception_to_a_rule_says_why():
+    bare = re.compile(r"# (noqa|type: ignore)\b[^a-z#]*(\[[a-z, -]+\])?\s*$")
+    found = [
+        f"{name(path)}:{number}"
+        for path in SOURCES
+        if path not in TESTS
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if bare.search(line)
+    ]
+    assert not found
+
+
 def test_no_text_names_a_registry_or_a_path_of_one_machine():
     # Written in pieces, so that this file does not hold what it looks for.
     words = ["/work" + "/", "/root" + "/", "/tmp" + "/", "maven" + "2/", "pypi" + ".org"]

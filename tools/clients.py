@@ -22,8 +22,8 @@ def main() -> str | None:
         if done.exists() and done.read_bytes() == pins.read_bytes():
             continue
         folder.parent.mkdir(parents=True, exist_ok=True)
-        pip = make_venv(str(folder))  # type: ignore[no-untyped-call]
-        install(pip, "--require-hashes", "--no-deps", "-r", str(pins))  # type: ignore[no-untyped-call]
+        pip = make_venv(str(folder))  # type: ignore[no-untyped-call]  # tools.bootstrap runs before mypy is there
+        install(pip, "--require-hashes", "--no-deps", "-r", str(pins))  # type: ignore[no-untyped-call]  # tools.bootstrap runs before mypy is there
         shutil.copy(pins, done)
     return None
 

@@ -38,7 +38,7 @@ class BatchCorrupt(DecodeError):  # noqa: N818 (what recovery of the log found)
     """A batch whose checksum, magic or content is wrong."""
 
 
-class BatchTruncated(DecodeError):  # noqa: N818
+class BatchTruncated(DecodeError):  # noqa: N818 - as above
     """The data ends inside a batch."""
 
 

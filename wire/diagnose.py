@@ -40,7 +40,7 @@ def _objections(layout: Layout, obj: object, path: str) -> Iterator[tuple[str, s
         value = getattr(obj, entry.name)
         if not entry.ignorable and not _equal(value, entry.default_value()):
             yield f"{path}.{entry.name}", f"{value!r} has no field in this version"
-    unknown = obj.unknown_tags  # type: ignore[attr-defined]
+    unknown = obj.unknown_tags  # type: ignore[attr-defined]  # every message has it
     if unknown and not layout.flexible:
         yield f"{path}.unknown_tags", "tagged fields have no place in this version"
     numbers = [tag for tag, _ in unknown] + [entry.tag for entry in layout.tagged]

@@ -10,7 +10,7 @@ from wire.schema import Field, Layout
 def to_plain(layout: Layout, message: object) -> dict[str, Any]:
     """Take a message apart, unknown tagged fields included."""
     values = {entry.name: _apart(entry, getattr(message, entry.name)) for entry in _entries(layout)}
-    values["unknown_tags"] = [tuple(tag) for tag in getattr(message, "unknown_tags")]  # noqa: B009
+    values["unknown_tags"] = [tuple(tag) for tag in getattr(message, "unknown_tags")]  # noqa: B009 - not known to the type of a message
     return values
 
 

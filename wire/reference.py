@@ -33,7 +33,7 @@ FIXED: Final[dict[str, c.Construct]] = {
 }
 
 
-class UnsignedVarint(c.Construct):  # type: ignore[misc]
+class UnsignedVarint(c.Construct):  # type: ignore[misc]  # construct has no types
     """Seven bits a byte, lowest first; the high bit says that more follow. At most 31 bits."""
 
     def _parse(self, stream: Any, context: Any, path: str) -> int:
@@ -59,7 +59,7 @@ class UnsignedVarint(c.Construct):  # type: ignore[misc]
 VARINT: Final = UnsignedVarint()
 
 
-class Length(c.Construct):  # type: ignore[misc]
+class Length(c.Construct):  # type: ignore[misc]  # construct has no types
     """A length: a varint one above it in flexible versions, else int16 or int32. Null is -1."""
 
     def __init__(self, entry: Field, classic: c.Construct) -> None:
@@ -88,7 +88,7 @@ class Length(c.Construct):  # type: ignore[misc]
         return obj
 
 
-class Sized(c.Construct):  # type: ignore[misc]
+class Sized(c.Construct):  # type: ignore[misc]  # construct has no types
     """A string, bytes or records: a length, then as many bytes."""
 
     def __init__(self, entry: Field) -> None:
@@ -115,7 +115,7 @@ class Sized(c.Construct):  # type: ignore[misc]
         return obj
 
 
-class Array(c.Construct):  # type: ignore[misc]
+class Array(c.Construct):  # type: ignore[misc]  # construct has no types
     """A count, then as many elements; structs become a list, anything else a tuple."""
 
     def __init__(self, entry: Field, element: c.Construct) -> None:
@@ -138,7 +138,7 @@ class Array(c.Construct):  # type: ignore[misc]
         return obj
 
 
-class Nullable(c.Construct):  # type: ignore[misc]
+class Nullable(c.Construct):  # type: ignore[misc]  # construct has no types
     """A struct behind a byte: below 0 there is none."""
 
     def __init__(self, inner: c.Construct) -> None:
@@ -156,7 +156,7 @@ class Nullable(c.Construct):  # type: ignore[misc]
         return obj
 
 
-class Group(c.Struct):  # type: ignore[misc]
+class Group(c.Struct):  # type: ignore[misc]  # construct has no types
     """The fields of a struct in order; in flexible versions tagged ones after them, by number."""
 
     def __init__(self, layout: Layout) -> None:

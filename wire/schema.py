@@ -269,7 +269,7 @@ def _declaring(
 
 def replace(message: T, **changes: Any) -> T:
     """A copy of a message or group with some fields changed."""
-    return structs.replace(message, **changes)  # type: ignore[type-var]
+    return structs.replace(message, **changes)  # type: ignore[type-var]  # every message is a struct of msgspec
 
 
 @dataclass_transform(kw_only_default=True)

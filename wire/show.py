@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 # Importing the packages declares everything there is to show.
 import wire.messages
-import wire.records  # noqa: F401
+import wire.records  # noqa: F401 - declares every record
 from wire.codegen.decoder import make_decoder
 from wire.codegen.encoder import make_encoder
 from wire.releases import RELEASES, broker_ranges, controller_ranges

@@ -32,16 +32,16 @@ class Controller(Protocol):
     """A controller as a child process."""
 
     @property
-    def pid(self) -> int | None: ...  # noqa: D102
+    def pid(self) -> int | None: ...  # noqa: D102 - as the processes' own
 
     port: int
 
     def await_dual_write(self) -> None:
         """Wait until changes go to ZooKeeper."""
 
-    def stop(self, timeout_s: float = 30) -> int | None: ...  # noqa: D102
+    def stop(self, timeout_s: float = 30) -> int | None: ...  # noqa: D102 - as the processes' own
 
-    def kill(self) -> int | None: ...  # noqa: D102
+    def kill(self) -> int | None: ...  # noqa: D102 - as the processes' own
 
 
 class _Ours(Bridge):

@@ -74,19 +74,19 @@ def ratios(rows: list[Row]) -> list[float]:
 
 def main() -> int:
     """Measure and print."""
-    print(f"before: {load()}")  # noqa: T201
+    print(f"before: {load()}")  # noqa: T201 - what the program is for
     chosen = samples()
     rows = [measure(sample) for sample in chosen]
     for row, timing in zip(rows, measure_java(chosen), strict=True):
         row.java = timing
-    print(table(rows))  # noqa: T201
+    print(table(rows))  # noqa: T201 - what the program is for
     held = True
     for (name, bound, target), ratio in zip(TARGETS, ratios(rows), strict=True):
         holds = ratio >= target if bound == "at least" else ratio <= target
         held &= holds
         verdict = "holds" if holds else "MISSED"
-        print(f"{verdict:6} {name}: {ratio:.2f}, {bound} {target}")  # noqa: T201
-    print(f"after: {load()}")  # noqa: T201
+        print(f"{verdict:6} {name}: {ratio:.2f}, {bound} {target}")  # noqa: T201 - what the program is for
+    print(f"after: {load()}")  # noqa: T201 - what the program is for
     return 0 if held else 1
 
 

@@ -110,8 +110,8 @@ def measure(sample: Sample) -> Row:
 
 def _kio(sample: Sample) -> tuple[Callable[[], object], Callable[[], object]]:
     """The reader and the writer of kio, for the same bytes."""
-    from kio.schema.metadata.v12.response import MetadataResponse as KioMetadata  # noqa: PLC0415
-    from kio.serial import entity_reader, entity_writer  # noqa: PLC0415
+    from kio.schema.metadata.v12.response import MetadataResponse as KioMetadata  # noqa: PLC0415 - a library to compare with, which others need not have
+    from kio.serial import entity_reader, entity_writer  # noqa: PLC0415 - a library to compare with, which others need not have
 
     read, write = entity_reader(KioMetadata), entity_writer(KioMetadata)
     message, _ = read(sample.data, 0)

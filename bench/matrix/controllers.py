@@ -29,11 +29,11 @@ class Controller(Protocol):
     def await_dual_write(self) -> None:
         """Wait until the migration is there."""
 
-    def stop(self, timeout_s: float = 30) -> int | None: ...  # noqa: D102
+    def stop(self, timeout_s: float = 30) -> int | None: ...  # noqa: D102 - as the processes' own
 
-    def kill(self) -> int | None: ...  # noqa: D102
+    def kill(self) -> int | None: ...  # noqa: D102 - as the processes' own
 
-    def lines(self) -> list[str]: ...  # noqa: D102
+    def lines(self) -> list[str]: ...  # noqa: D102 - as the processes' own
 
 
 class _Ours(Bridge):

@@ -116,7 +116,7 @@ async def call(
     try:
         for place, source in enumerate(sources):
             caller = _Caller(place, source, calls, stop)
-            await loop.create_connection(lambda one=caller: one, HOST, port)  # type: ignore[misc]
+            await loop.create_connection(lambda one=caller: one, HOST, port)  # type: ignore[misc]  # a default binds the value of this turn
             callers.append(caller)
         began_ns = time.perf_counter_ns()
         for caller in callers:

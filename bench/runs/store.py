@@ -114,7 +114,7 @@ class Store:
     def write_parquet(self) -> Path:
         """Write all rows as one file; returns it."""
         import pyarrow as pa  # noqa: PLC0415 - the rest works without
-        import pyarrow.parquet as pq  # noqa: PLC0415
+        import pyarrow.parquet as pq  # noqa: PLC0415 - the rest works without
 
         kinds = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
         schema = pa.schema([(name, kinds[kind]) for name, kind in column_types().items()])

@@ -27,10 +27,10 @@ class Controller(Protocol):
     port: int
 
     @property
-    def pid(self) -> int | None: ...  # noqa: D102
+    def pid(self) -> int | None: ...  # noqa: D102 - as the processes' own
 
     @property
-    def alive(self) -> bool: ...  # noqa: D102
+    def alive(self) -> bool: ...  # noqa: D102 - as the processes' own
 
     def prepare(self) -> None:
         """Format its folder."""
@@ -47,11 +47,11 @@ class Controller(Protocol):
     def metrics(self) -> dict[str, float]:
         """Its own figures; empty if it has none for us."""
 
-    def tail(self) -> str: ...  # noqa: D102
+    def tail(self) -> str: ...  # noqa: D102 - as the processes' own
 
-    def stop(self, timeout_s: float = 30) -> int | None: ...  # noqa: D102
+    def stop(self, timeout_s: float = 30) -> int | None: ...  # noqa: D102 - as the processes' own
 
-    def kill(self) -> int | None: ...  # noqa: D102
+    def kill(self) -> int | None: ...  # noqa: D102 - as the processes' own
 
 
 class _Ours(Bridge):

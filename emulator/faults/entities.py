@@ -279,7 +279,7 @@ def _parts(parts: Parts, entry: Any, partition: int | None) -> tuple[list[int], 
 
 def _error(kind: type, identity: dict[str, Any], aim: Aim) -> Any:
     fields = {**identity, "error_code": aim.code}
-    if "error_message" in kind.__struct_fields__:  # type: ignore[attr-defined]
+    if "error_message" in kind.__struct_fields__:  # type: ignore[attr-defined]  # msgspec: every message is a struct
         fields["error_message"] = aim.text
     return kind(**fields)
 

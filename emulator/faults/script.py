@@ -110,7 +110,7 @@ class FaultScript:
         if len(self.scripted) + len(faults) > FAULTS_MAX:
             raise ScriptError(f"a script holds at most {FAULTS_MAX} faults")
         # Chance that can be repeated is what a seed is for.
-        self.scripted += [Scripted(one, random.Random(one.seed or 0)) for one in faults]  # noqa: S311
+        self.scripted += [Scripted(one, random.Random(one.seed or 0)) for one in faults]  # noqa: S311 - which requests are struck is no secret
 
     def clear(self) -> None:
         """Remove all; those that never fired are still told by :meth:`never_fired`."""

@@ -229,7 +229,7 @@ class PMap(Mapping[K, V]):
         shared = {id(c) for c in self._chunks} & {id(c) for c in other._chunks}
         return self._apart(shared) == other._apart(shared)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # as Python has it for what is compared and not hashed
 
     def _apart(self, shared: AbstractSet[int]) -> dict[K, V]:
         return {k: v for c in self._chunks if id(c) not in shared for k, v in c.items()}
@@ -242,7 +242,7 @@ class _Items(ItemsView[K, V]):
     _mapping: PMap[K, V]
 
     def __iter__(self) -> Iterator[tuple[K, V]]:
-        for chunk in self._mapping._chunks:  # noqa: SLF001
+        for chunk in self._mapping._chunks:  # noqa: SLF001 - views are a part of the mapping
             for key in sorted(cast("Iterable[Any]", chunk)):
                 yield key, chunk[key]
 
@@ -251,6 +251,6 @@ class _Values(ValuesView[V]):
     _mapping: PMap[Any, V]
 
     def __iter__(self) -> Iterator[V]:
-        for chunk in self._mapping._chunks:  # noqa: SLF001
+        for chunk in self._mapping._chunks:  # noqa: SLF001 - views are a part of the mapping
             for key in sorted(chunk):
                 yield chunk[key]

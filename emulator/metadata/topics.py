@@ -41,7 +41,7 @@ def shared(values: Sequence[T]) -> tuple[T, ...]:
     key = tuple(values)
     if len(_SHARED) >= _SHARED_MAX:
         _SHARED.clear()
-    return _SHARED.setdefault(key, key)  # type: ignore[return-value]
+    return _SHARED.setdefault(key, key)  # type: ignore[return-value]  # of the type of its argument
 
 
 class Partition(msgspec.Struct, frozen=True, gc=False):

@@ -217,7 +217,7 @@ def of_dump(dump: Mapping[str, Any], properties: Sequence[Properties] = ()) -> S
     """
     nodes = dump.get("nodes")
     if not isinstance(nodes, Mapping):
-        raise ValueError("no 'nodes': not a tree that kraft-bridge zk dump wrote")  # noqa: TRY004
+        raise ValueError("no 'nodes': not a tree that kraft-bridge zk dump wrote")  # noqa: TRY004 - the file is wrong, not the call
     try:
         return Survey({path: _znode(node) for path, node in nodes.items()}, properties)
     except (KeyError, TypeError, AttributeError) as error:

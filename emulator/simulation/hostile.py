@@ -154,10 +154,10 @@ class Hostile:
 
 _KINDS: Final = (
     Hostile._create,  # noqa: SLF001  # a table of the class's own methods
-    Hostile._configs,  # noqa: SLF001
-    Hostile._describe,  # noqa: SLF001
-    Hostile._quota,  # noqa: SLF001
-    Hostile._acl,  # noqa: SLF001
-    Hostile._elect,  # noqa: SLF001
-    Hostile._move,  # noqa: SLF001
+    Hostile._configs,  # noqa: SLF001 - as above
+    Hostile._describe,  # noqa: SLF001 - as above
+    Hostile._quota,  # noqa: SLF001 - as above
+    Hostile._acl,  # noqa: SLF001 - as above
+    Hostile._elect,  # noqa: SLF001 - as above
+    Hostile._move,  # noqa: SLF001 - as above
 )

@@ -140,7 +140,7 @@ class Network:
             at = self._rng.randrange(1, len(data))
             pieces = [data[:at], data[at:]]
         for piece in pieces:
-            self._deliver(link, target.name, lambda piece=piece: target.received(conn, piece))  # type: ignore[misc]
+            self._deliver(link, target.name, lambda piece=piece: target.received(conn, piece))  # type: ignore[misc]  # a default binds the value of this turn
 
     def close(self, party: Party, conn: int) -> None:
         """Close one end; the other hears of it after what was sent before."""
@@ -176,7 +176,7 @@ class Network:
                 link.open.discard(party.name)
                 self._scheduler.after(
                     self._rng.randint(*link.directions[party.name].delay_us),
-                    lambda party=party: party.closed(link.conn, "cut"),  # type: ignore[misc]
+                    lambda party=party: party.closed(link.conn, "cut"),  # type: ignore[misc]  # a default binds the value of this turn
                 )
 
     def mute(self, link: Link, towards: Party) -> None:

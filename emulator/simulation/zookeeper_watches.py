@@ -26,7 +26,7 @@ class WatchedZooKeeper(ZooKeeperModel):
     """
 
     def __init__(self, *args: object, **options: object) -> None:
-        super().__init__(*args, **options)  # type: ignore[arg-type]
+        super().__init__(*args, **options)  # type: ignore[arg-type]  # passed on as they are
         self._watches: dict[tuple[int, str, bool], int | None] = {}
         """(connection, path, of the children) -> zxid of the last change when the watch was set;
         None: the znode was absent."""

@@ -86,7 +86,7 @@ class DigestMd5:
             b":".join(_narrow(part, utf8=utf8) for part in (self._username, realm, self._password))
         ).digest()
         tail = f":{nonce}:{self._cnonce}".encode()
-        a1 = hashlib.md5(secret + tail).hexdigest()  # noqa: S324
+        a1 = hashlib.md5(secret + tail).hexdigest()  # noqa: S324 - as above
         between = f"{nonce}:00000001:{self._cnonce}:auth"
         response = _keyed(a1, between, f"AUTHENTICATE:{self._digest_uri}")
         self._expected = _keyed(a1, between, f":{self._digest_uri}")
@@ -124,8 +124,8 @@ def _narrow(text: str, *, utf8: bool) -> bytes:
 
 
 def _keyed(a1: str, between: str, a2: str) -> str:
-    inner = hashlib.md5(a2.encode()).hexdigest()  # noqa: S324
-    return hashlib.md5(f"{a1}:{between}:{inner}".encode()).hexdigest()  # noqa: S324
+    inner = hashlib.md5(a2.encode()).hexdigest()  # noqa: S324 - as above
+    return hashlib.md5(f"{a1}:{between}:{inner}".encode()).hexdigest()  # noqa: S324 - as above
 
 
 def _quoted(text: str) -> str:

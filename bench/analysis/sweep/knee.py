@@ -100,7 +100,7 @@ def knee(runs: Sequence[Measured], seed: int = 1) -> Knee | None:
     repeats = min(verdict.repeats for verdict in judged)
     low, high = _interval(runs, seed) if repeats > 1 else (None, None)
     alone = {
-        name: last_kept(judged, lambda verdict, name=name: name not in verdict.fails)  # type: ignore[misc]
+        name: last_kept(judged, lambda verdict, name=name: name not in verdict.fails)  # type: ignore[misc]  # a default binds the value of this turn
         for name in CRITERIA
     }
     return Knee(found, after[0] if after else None, low, high, repeats, alone)

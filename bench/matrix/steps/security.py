@@ -203,7 +203,7 @@ def _token(stage: Stage) -> m.CreateDelegationTokenResponse:
     )
     (made,) = stage.ask_as("admin", request)
     accepted("CreateDelegationToken", made.error_code)
-    return made  # type: ignore[no-any-return]
+    return made  # type: ignore[no-any-return]  # of the type of what was asked
 
 
 def known_tokens(stage: Stage, broker: int) -> dict[str, int]:

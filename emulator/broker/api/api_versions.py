@@ -77,7 +77,7 @@ def both(ours: Ranges, controllers: Ranges | None, forwarded: frozenset[int]) ->
     for key, (low, high) in ours.items():
         if key in forwarded:
             other_low, other_high = controllers.get(key, (0, -1))
-            low, high = max(low, other_low), min(high, other_high)  # noqa: PLW2901
+            low, high = max(low, other_low), min(high, other_high)  # noqa: PLW2901 - narrowed, and not used again
         if low <= high:
             found[key] = (low, high)
     return found

@@ -89,7 +89,7 @@ class Connector:
         return "" if self._last is None else why(self._last)
 
 
-class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
+class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
     """Kazoo's own TLS supports neither PKCS12 nor Kafka's settings."""
 
     def __init__(self, tls: ZooKeeperTls) -> None:

@@ -61,7 +61,7 @@ def read_tree(hosts: str, security: ZooKeeperSecurity = OPEN) -> Tree:
 
 
 def _read(client: KazooClient, read: object) -> ReadValue:
-    path = read.path  # type: ignore[attr-defined]
+    path = read.path  # type: ignore[attr-defined]  # every read has a path
     try:
         if isinstance(read, GetChildren):
             return tuple(client.get_children(path))

@@ -204,7 +204,7 @@ class TreeReader:
         assert isinstance(result.value, list)
         self._in_flight.remove(result.tag)
         for read, value in zip(result.tag.reads, result.value, strict=True):
-            self._take(read, value)  # type: ignore[arg-type]
+            self._take(read, value)  # type: ignore[arg-type]  # what was read decides the type
         self._refill()
 
     def again(self) -> None:

@@ -25,7 +25,7 @@ def calls(admin: Any) -> Calls:
 
     def send(request: Any) -> Any:
         # The library has no other way to a node; what it is asked through stays its own.
-        return admin._send_request_to_node(admin._controller_id, request)  # noqa: SLF001
+        return admin._send_request_to_node(admin._controller_id, request)  # noqa: SLF001 - no other way
 
     def create(version: int, *topic: Any) -> Any:
         validate = [False] if version else []
