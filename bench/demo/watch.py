@@ -82,7 +82,7 @@ class Watch:
         state = migration["driver_state"]
         if self.states[-1:] != [state]:
             self.states.append(state)
-        self.lag_max = max(self.lag_max, migration["lag"]["records"])
+        self.lag_max = max(self.lag_max, migration["lag"]["records"] or 0)
         if self._live is None:
             self._tell("driver", f"driver: {state}")
             for one in migration["waiting"]:
@@ -113,7 +113,8 @@ class Watch:
         table.add_row("still missing", "\n".join(missing(status)) or "nothing")
         table.add_row("copied", f"{migration['records_copied']} records")
         lag = migration["lag"]
-        table.add_row("lag", f"{lag['records']} records, {lag['ms']} ms (longest {self.lag_max})")
+        now = "unknown" if lag["records"] is None else f"{lag['records']} records, {lag['ms']} ms"
+        table.add_row("lag", f"{now} (longest {self.lag_max})")
         table.add_row(
             "offsets",
             f"committed {migration['committed_offset']}, "

@@ -131,9 +131,12 @@ def _facts(found: dict[str, Any], migration: dict[str, Any] | None) -> Table:
 
 def _lag(lag: dict[str, int]) -> str:
     changes = f"{lag['records_without_no_ops']} of them changes"
+    known = f"{lag['records']} records, {changes}, {lag['ms']} ms"
+    if lag["records"] is None:
+        known = "unknown until ZooKeeper has been claimed and compared with the log"
     bound, hard = (lag[key] or "none" for key in ("bound_records", "hard_bound_records"))
     counted = f"{lag['counted_records']} counted for the bounds {bound} and {hard}"
-    return f"{lag['records']} records, {changes}, {lag['ms']} ms; {counted}"
+    return f"{known}; {counted}"
 
 
 def _callers_wait(migration: dict[str, Any]) -> str:

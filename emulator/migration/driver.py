@@ -151,6 +151,7 @@ class MigrationDriver:
             migration_state=MigrationState(image.migration_state).name,
             waiting=self._waits.reasons,
             records_copied=self.records_copied,
+            lag_known=self.write_behind.confirmations.reconciled,
             lag_records=lag.records,
             lag_changed_records=lag.changed_records,
             lag_ms=lag.age_ms(now_ms),

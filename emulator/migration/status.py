@@ -65,6 +65,8 @@ class Status:
     """What the log says: NONE, PRE_MIGRATION, MIGRATION, POST_MIGRATION."""
     waiting: tuple[Waiting, ...]
     records_copied: int
+    lag_known: bool
+    """Whether the two below say what ZooKeeper misses: the tree was compared in this term."""
     lag_records: int
     lag_changed_records: int
     """Without NoOp records: 0 means that the two stores agree."""

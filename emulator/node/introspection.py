@@ -25,7 +25,7 @@ from emulator.trace.metric import Metric
 from emulator.zookeeper.client import ZkClient
 from wire.errors import ErrorCode
 
-STATUS_SCHEMA: Final = 1
+STATUS_SCHEMA: Final = 2
 """Version of the JSON of ``/status``; raised when a field changes its meaning or goes away."""
 
 _LATE_HEARTBEAT: Final = "BrokerHeartbeat", str(ErrorCode.REQUEST_TIMED_OUT.value)
@@ -83,8 +83,8 @@ def _migration(node: Node, driver: MigrationDriver, now_ms: int) -> dict[str, An
         ],
         "records_copied": found.records_copied,
         "lag": {
-            "records": found.lag_records,
-            "records_without_no_ops": found.lag_changed_records,
+            "records": found.lag_records if found.lag_known else None,
+            "records_without_no_ops": found.lag_changed_records if found.lag_known else None,
             "ms": found.lag_ms,
             "counted_records": found.bound.counted_records,
             "bound_records": found.bounds.records,

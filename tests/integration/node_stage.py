@@ -196,7 +196,7 @@ class Stage:
         def settled(status: dict[str, Any]) -> bool:
             lag = status["migration"]["lag"]["records_without_no_ops"]
             ready = [b["id"] for b in status["brokers"] if not b["fenced"]]
-            return not lag and ready == list(BROKERS)
+            return lag == 0 and ready == list(BROKERS)
 
         return self.bridge.wait_status("agreement", settled, timeout_s)
 

@@ -68,6 +68,14 @@ def test_status_shows_what_an_operator_asks(monkeypatch: pytest.MonkeyPatch) -> 
     assert json.loads(out) == STATUS
 
 
+def test_a_lag_that_nobody_knows_is_not_shown_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    lag = STATUS["migration"]["lag"] | {"records": None, "records_without_no_ops": None, "ms": 0}
+    shown = STATUS | {"migration": STATUS["migration"] | {"lag": lag}}
+    monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(shown))
+    said = " ".join(run("status")[1].split())
+    assert "lag unknown until ZooKeeper has been claimed and compared with the log; 3 coun" in said
+
+
 def test_status_says_who_waits_at_which_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     lag = STATUS["migration"]["lag"]
     more = {"counted_bytes": 12, "bound_bytes": 10, "bound_ms": 0}
