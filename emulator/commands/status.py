@@ -119,6 +119,10 @@ def _facts(found: dict[str, Any], migration: dict[str, Any] | None) -> Table:
             ("roll back possible", back),
             ("ZooKeeper", f"{zookeeper['state'].lower()} {zookeeper['server']}"),
         ]
+        if (soon_ms := lag.get("hard_bound_in_ms")) is not None:
+            rows.append(("second bound", _second_bound(soon_ms, lag)))
+        if (since := migration.get("poisoned_since")) is not None:
+            rows.append(("nothing written", f"since {since}, behind what ZooKeeper refuses"))
         rows += [
             ("refused by ZooKeeper", f"{p['znode']}: {p['cause']}; {p['remedy']}")
             for p in migration["poisoned"]
@@ -137,6 +141,18 @@ def _lag(lag: dict[str, int]) -> str:
     bound, hard = (lag[key] or "none" for key in ("bound_records", "hard_bound_records"))
     counted = f"{lag['counted_records']} counted for the bounds {bound} and {hard}"
     return f"{known}; {counted}"
+
+
+def _second_bound(soon_ms: int, lag: dict[str, int]) -> str:
+    """When ISR changes and deletions will wait too, if ZooKeeper goes on taking nothing."""
+    if not soon_ms:
+        return f"reached: {lag['hard_bound_records']} records"
+    minutes = soon_ms // 60_000
+    when = f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
+    return (
+        f"ZooKeeper takes nothing: in about {when} at this rate, at {lag['hard_bound_records']} "
+        "records, ISR changes and deletions wait too"
+    )
 
 
 def _callers_wait(migration: dict[str, Any]) -> str:

@@ -163,6 +163,7 @@ class MigrationDriver:
             write_behind=self.write_behind.mode.value,
             deposed_because=self.write_behind.why,
             poisoned=self.write_behind.poison.znodes,
+            blocked_since_ms=self.write_behind.poison.since_ms,
             may_roll_back=image.migration_state != MigrationState.POST_MIGRATION,
         )
 

@@ -82,6 +82,8 @@ class Status:
     write_behind: str
     deposed_because: str
     poisoned: tuple[Poisoned, ...]
+    blocked_since_ms: int | None
+    """Since when one of them keeps everything after it from being written; None: none does."""
     may_roll_back: bool
 
 

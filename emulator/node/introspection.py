@@ -92,6 +92,7 @@ def _migration(node: Node, driver: MigrationDriver, now_ms: int) -> dict[str, An
             "counted_bytes": found.bound.counted_bytes,
             "bound_bytes": found.bounds.bytes,
             "bound_ms": found.bounds.age_ms,
+            "hard_bound_in_ms": found.bound.hard_in_ms,
         },
         "blocked": found.bound.blocked,
         "blocked_by": ", ".join(found.bound.reached),
@@ -106,6 +107,7 @@ def _migration(node: Node, driver: MigrationDriver, now_ms: int) -> dict[str, An
             {"znode": p.path, "cause": p.cause, "skipped": p.skipped, "remedy": p.remedy}
             for p in found.poisoned
         ],
+        "poisoned_since": None if found.blocked_since_ms is None else _iso(found.blocked_since_ms),
         "left_out": [
             {"znode": path, "reason": why} for path, why in acls.left_out(node.controller.stable)
         ],

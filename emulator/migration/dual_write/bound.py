@@ -39,6 +39,8 @@ RESUME_PERCENT: Final = 75
 RETRY_MS_MIN: Final = 100
 RETRY_MS_MAX: Final = 5_000
 """Range of the advice to a caller that waited in vain; the maximum while nothing is confirmed."""
+STANDSTILL_MS: Final = 10_000
+"""When ZooKeeper has confirmed nothing for so long, it is said when the second bound is reached."""
 
 
 class Holder(Protocol):
@@ -109,6 +111,10 @@ class BoundStatus(msgspec.Struct, frozen=True):
     """Whether a second bound is reached: ISR changes and deletions wait too."""
     reached: tuple[str, ...]
     """Of records, bytes, age: those whose first bound is reached."""
+    hard_in_ms: int | None = None
+    """While ZooKeeper confirms nothing: when the second bound of records is reached, at the rate
+    since its last confirmation; 0 if it is reached. None: nothing shows that it will be.
+    """
 
 
 class Bound:
@@ -147,6 +153,7 @@ class Bound:
             blocked=self._blocked[0],
             hard_blocked=self._blocked[1],
             reached=tuple(name for name, limit in named if limit.reached),
+            hard_in_ms=self._hard_in_ms,
         )
 
     @property
@@ -199,6 +206,7 @@ class Bound:
         hard_room = self._hard_records.room(hard)
         byte_room, hard_byte_room = self._bytes.room(size), self._hard_bytes.room(size)
         self._age.room(lag.age_ms(now_ms))
+        self._hard_in_ms = self._foresee(confirmed, hard, now_ms)
         after = self._blocked
         if after[0] and not before[0]:
             self._blocked_since = now_ms, confirmed
@@ -215,6 +223,19 @@ class Bound:
         self._samples: deque[tuple[int, int]] = deque()
         self._confirmed_bytes: int | None = None
         self._blocked_since = 0, -1
+        self._confirmed_last: tuple[int, int, int] | None = None
+        self._hard_in_ms: int | None = None
+
+    def _foresee(self, confirmed: int, count: int, now_ms: int) -> int | None:
+        """When the second bound of records is reached if ZooKeeper goes on confirming nothing."""
+        last = self._confirmed_last
+        if last is None or last[1] != confirmed:
+            last = self._confirmed_last = now_ms, confirmed, count
+        since_ms, _, then = last
+        if not self.bounds.hard_records or now_ms - since_ms < STANDSTILL_MS or count <= then:
+            return None
+        left = max(0, self.bounds.hard_records - count)
+        return left * (now_ms - since_ms) // (count - then)
 
     def _bytes_after(self, confirmed: int) -> int:
         """Bytes appended and not confirmed; each step leaves the end of the log as a sample."""

@@ -76,6 +76,22 @@ def test_a_lag_that_nobody_knows_is_not_shown_as_none(monkeypatch: pytest.Monkey
     assert "lag unknown until ZooKeeper has been claimed and compared with the log; 3 coun" in said
 
 
+def test_status_says_when_isr_changes_will_wait_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    lag = STATUS["migration"]["lag"] | {"hard_bound_records": 20_000}
+    since = {"poisoned_since": "2026-01-01T00:00:00.000+00:00"}
+    for soon_ms, told in (
+        (7_500_000, "second bound ZooKeeper takes nothing: in about 2 h 5 min at this rate, at"),
+        (59_000, "in about 0 min at this rate, at 20000 records, ISR changes and deletions wait"),
+        (0, "second bound reached: 20000 records"),
+    ):
+        more = since | {"lag": lag | {"hard_bound_in_ms": soon_ms}}
+        shown = STATUS | {"migration": STATUS["migration"] | more}
+        monkeypatch.setattr(status_client, "fetch", lambda _url, it=shown: json.dumps(it))
+        said = " ".join(run("status")[1].split())
+        assert told in said
+        assert "nothing written since 2026-01-01T00:00:00.000+00:00, behind what" in said
+
+
 def test_status_says_who_waits_at_which_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     lag = STATUS["migration"]["lag"]
     more = {"counted_bytes": 12, "bound_bytes": 10, "bound_ms": 0}

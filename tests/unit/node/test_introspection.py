@@ -29,7 +29,13 @@ from wire import records as r
 from wire.errors import ErrorCode
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "status.md"
-TYPES = {"int": {int}, "int or null": {int, type(None)}, "string": {str}, "bool": {bool}}
+TYPES = {
+    "int": {int},
+    "int or null": {int, type(None)},
+    "string": {str},
+    "string or null": {str, type(None)},
+    "bool": {bool},
+}
 
 
 def rows(heading: str) -> dict[str, tuple[str, ...]]:

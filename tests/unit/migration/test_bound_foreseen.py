@@ -1,0 +1,64 @@
+"""While ZooKeeper takes nothing, it is said early when the second bound will be reached."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulator.migration.dual_write.bound import STANDSTILL_MS
+from emulator.migration.dual_write.modes import Mode
+from tests.unit.migration.test_bound import BROKER, TOO_LARGE, behind
+from tests.unit.migration.test_write_behind import config
+from tests.unit.migration.world import World
+
+
+def foreseen(world: World) -> int | None:
+    return world.driver.status(world.now_ms).bound.hard_in_ms
+
+
+def grow(world: World, count: int, every_ms: int = 1_000) -> None:
+    for number in range(count):
+        world.advance(every_ms)
+        world.append(config(BROKER, "1", "k", str(number)))
+
+
+@pytest.mark.requirement("W02", "M06")
+def test_behind_a_refused_znode_it_is_said_long_before() -> None:
+    world = World(write_behind_max_records=1_000, write_behind_hard_max_records=2_000).dual_write()
+    world.append(config(BROKER, "", "k", TOO_LARGE))
+    world.advance(2_000)
+    assert world.driver.write_behind.mode is Mode.POISONED
+    assert foreseen(world) is None
+    refused_ms = world.driver.status(world.now_ms).blocked_since_ms
+    assert refused_ms is not None
+    assert world.now_ms - 2_000 <= refused_ms <= world.now_ms
+    grow(world, 100)
+    left_ms = foreseen(world)
+    assert left_ms is not None
+    assert 0.95 < left_ms / (1_900 * 1_000) < 1.05, "one record each second"
+    grow(world, 900)
+    left_ms = foreseen(world)
+    assert left_ms is not None
+    assert 0.95 < left_ms / (1_000 * 1_000) < 1.05
+    grow(world, 1_000)
+    assert foreseen(world) == 0
+    world.append(config(BROKER, "", "k", None))
+    world.advance(60_000)
+    assert foreseen(world) is None
+    assert world.driver.status(world.now_ms).blocked_since_ms is None
+
+
+def test_nothing_is_foreseen_while_zookeeper_confirms_or_nothing_is_added() -> None:
+    world = World(write_behind_max_records=100).dual_write()
+    for _ in range(100):
+        grow(world, 1)
+        assert foreseen(world) is None
+    world = behind()
+    world.append(config(BROKER, "", "k", "v"))
+    world.advance(STANDSTILL_MS // 2)
+    assert foreseen(world) is None, "too early to say"
+
+
+def test_without_a_second_bound_nothing_is_foreseen() -> None:
+    world = behind(write_behind_hard_max_records=0)
+    grow(world, 50)
+    assert foreseen(world) is None
