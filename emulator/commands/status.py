@@ -133,7 +133,7 @@ def _facts(found: dict[str, Any], migration: dict[str, Any] | None) -> Table:
     return table
 
 
-def _lag(lag: dict[str, int]) -> str:
+def _lag(lag: dict[str, Any]) -> str:
     changes = f"{lag['records_without_no_ops']} of them changes"
     known = f"{lag['records']} records, {changes}, {lag['ms']} ms"
     if lag["records"] is None:

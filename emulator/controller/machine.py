@@ -21,6 +21,7 @@ from emulator.controller.answers import Answers, EncodedReply
 from emulator.controller.context import Call, Context, ControllerConfig
 from emulator.controller.gate import NO_OTHERS, Gate, OtherLimits
 from emulator.controller.heartbeats import Heartbeats
+from emulator.controller.idle_pace import IdlePace
 from emulator.controller.journal import Appended, Journal, ReplicatedLog
 from emulator.controller.periodic import Periodic
 from emulator.controller.purgatory import deadline_of
@@ -62,6 +63,7 @@ class Controller:
         self.heartbeats = Heartbeats(config.broker_session_timeout_ms)
         self._journal = Journal(log, history, self.heartbeats)
         self._periodic = Periodic(config, SWEEPS)
+        self._idle_pace = IdlePace(config.metadata_max_idle_interval_ms)
         self.surroundings = Surroundings(config, self._journal, self.heartbeats, rng)
         self.answers = Answers(config.release)
         self._writes = Writes(
@@ -201,6 +203,10 @@ class Controller:
         for call in self._writes.drop(gone, now_ms):
             self._refuse(call, ErrorCode.NETWORK_EXCEPTION, "The caller has hung up.")
 
+    def kept_from(self, offset: int | None) -> None:
+        """The log is kept from that offset on: NoOps are appended less often if many stay."""
+        self._idle_pace.kept_from(offset, self._journal)
+
     def hold(
         self,
         *,
@@ -328,7 +334,7 @@ class Controller:
     @property
     def _no_op_ms(self) -> int | None:
         """When the next NoOp is due; None if none is needed."""
-        return self._journal.no_op_ms(self.config.metadata_max_idle_interval_ms)
+        return self._journal.no_op_ms(self._idle_pace.interval_ms)
 
     @property
     def _sweep_ms(self) -> int | None:

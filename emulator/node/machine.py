@@ -293,7 +293,9 @@ class Node:
     # ---------------------------------------------------------------- the path, in order
     def _timers(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
-        self.raft.keep_from(self.migration.keep_from(self.controller.stable))
+        kept_from = self.migration.keep_from(self.controller.stable)
+        self.raft.keep_from(kept_from)
+        self.controller.kept_from(kept_from)
         if _due(self.raft.deadline_ms, now_ms):
             effects += self.raft.tick(now_ms)
         if _due(self.controller.deadline_ms, now_ms):

@@ -131,6 +131,7 @@ class Bound:
         self._told = False
         self._active = False
         self._after = -1
+        self._hard_in_ms: int | None = None
         self._reset()
 
     def bind(self, active: bool, after: int = -1) -> None:  # the state itself
@@ -224,7 +225,7 @@ class Bound:
         self._confirmed_bytes: int | None = None
         self._blocked_since = 0, -1
         self._confirmed_last: tuple[int, int, int] | None = None
-        self._hard_in_ms: int | None = None
+        self._hard_in_ms = None
 
     def _foresee(self, confirmed: int, count: int, now_ms: int) -> int | None:
         """When the second bound of records is reached if ZooKeeper goes on confirming nothing."""
