@@ -1,0 +1,48 @@
+"""What a broker costs in a process that has many."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.broker.joined_brokers import Stage
+from wire import messages as m
+
+BROKERS, TOPICS, PARTITIONS, REPLICAS = 40, 100, 10, 3
+BYTES_MAX = 256 * 1024
+"""Of each broker, with its part of the metadata, which they share, and its replicas."""
+
+
+@pytest.fixture
+def traced() -> Iterator[None]:
+    gc.collect()
+    tracemalloc.start()
+    yield
+    tracemalloc.stop()
+
+
+@pytest.mark.usefixtures("traced")
+def test_brokers_that_follow_one_log_are_small() -> None:
+    """Each with metadata of its own would take more than twice the bound."""
+    stage = Stage()
+    before, _ = tracemalloc.get_traced_memory()
+    brokers = stage.running(*range(1, BROKERS + 1))
+    kind = m.CreateTopicsRequest
+    topics = [
+        kind.CreatableTopic(name=f"t{n}", num_partitions=PARTITIONS, replication_factor=REPLICAS)
+        for n in range(TOPICS)
+    ]
+    stage.client(1).ask(kind(topics=topics, timeout_ms=30_000), 7)
+    stage.joined.wait(5_000)
+    assert all(len(image.topics) == TOPICS for image in stage.images_of(*brokers))
+    hosted = sum(len([*one.side.hosting.replicas]) for one in brokers)  # type: ignore[attr-defined]
+    assert hosted == TOPICS * PARTITIONS * REPLICAS
+    # The controller is another process elsewhere.
+    stage.joined.leave(stage.controller)
+    del stage.controller, topics
+    gc.collect()
+    after, _ = tracemalloc.get_traced_memory()
+    assert (after - before) / BROKERS < BYTES_MAX
