@@ -1,7 +1,8 @@
 """``python -m bench.brokers forwarded|fleets``: take rows, keep them, print a table.
 
 ``forwarded``: CreateTopics through our broker and through Kafka's, under one Kafka controller, in
-turns; then Metadata of 1,000 topics of 10 partitions from both. ``fleets``: the highest rate of ISR
+turns; then Metadata of 1,000 topics of 10 partitions from both; then CreateTopics that wait behind
+a large one of another client. ``fleets``: the highest rate of ISR
 changes at which the 99th percentile of heartbeats stays at 50 ms or below, for 50, 200 and 500
 brokers, in KRaft mode and in ZooKeeper mode with migration, on our controller and on Kafka's. Its
 rows are kept; a run that was interrupted goes on.

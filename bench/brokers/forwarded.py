@@ -1,4 +1,8 @@
-"""CreateTopics and Metadata through our broker and through Kafka's, under one Kafka controller."""
+"""Requests through our broker and through Kafka's, under one Kafka controller, in turns.
+
+CreateTopics one after the other; Metadata of many topics; and a CreateTopics that comes while the
+broker forwards a large one of another client: a broker has one Envelope in flight.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,12 @@ READS: Final = 20
 WARM_UPS: Final = 5
 """So many times the calls in turn 0, which is not counted: Java compiles what it runs often."""
 RATIO_MAX: Final = 1.5
-APIS: Final = ("CreateTopics", "Metadata")
+LARGE: Final = 200
+"""Partitions of the request that another one waits behind."""
+BEHIND: Final = 10
+WAITS: Final = "CreateTopics behind a large one"
+APIS: Final = ("CreateTopics", "Metadata", WAITS)
+"""What is timed, in this order: what the last one creates would be in the answers before it."""
 
 
 def rows(
@@ -48,7 +57,7 @@ def rows(
             made.heap, made.java_flags = "1g", KAFKA_FLAGS
             brokers[name] = made.identify(CLUSTER).start().wait_started()
         pids = [one.pid for one in (controller, *brokers.values()) if one.pid is not None]
-        for what, work in zip(APIS, (_creations, _reads), strict=True):
+        for what, work in zip(APIS, (_creations, _reads, _behind), strict=True):
             if what == "Metadata":
                 asyncio.run(_fill(brokers["ours"]))
             wait_quiet(patience_s, pids)
@@ -127,6 +136,25 @@ async def _creations(broker: Broker, prefix: str, times: int) -> list[float]:
         waits_ms.append((time.perf_counter() - began) * 1_000)
         assert not answer.topics[0].error_code, answer
     client.close()
+    return waits_ms
+
+
+async def _behind(broker: Broker, prefix: str, times: int) -> list[float]:
+    """The waits of small requests that begin just after a large one of another client."""
+    large, small = await _open(broker), await _open(broker)
+    waits_ms = []
+    for number in range(BEHIND * times):
+        name = f"{prefix}-behind-{number}"
+        first = asyncio.ensure_future(large.call(_create(f"{name}-large", LARGE)))
+        await asyncio.sleep(0)  # it is sent
+        began = time.perf_counter()
+        answer, _ = await small.call(_create(name))
+        waits_ms.append((time.perf_counter() - began) * 1_000)
+        before, _ = await first
+        assert not answer.topics[0].error_code, answer
+        assert not before.topics[0].error_code, before
+    large.close()
+    small.close()
     return waits_ms
 
 

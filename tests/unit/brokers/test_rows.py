@@ -9,7 +9,7 @@ import pytest
 
 from bench.brokers import fleets, table
 from bench.brokers.fleets import RATES, FleetBench, highest
-from bench.brokers.forwarded import medians, ratio
+from bench.brokers.forwarded import APIS, WAITS, medians, ratio
 from bench.brokers.kept import KeptRows
 
 
@@ -105,9 +105,10 @@ def test_the_first_turn_is_not_counted() -> None:
     rows = [
         {"what": what, "broker": name, "turn": turn, "p99_ms": 9, "per_s": 1, "cpu_ms_each": 1}
         | {"p50_ms": 100 if not turn else 3 if name == "ours" else 2}
-        for what in ("CreateTopics", "Metadata")
+        for what in APIS
         for name in ("ours", "kafka")
         for turn in range(4)
     ]
     assert ratio(medians(rows), "Metadata") == 1.5
     assert "| Metadata | ours | 3 | 9 |" in table.forwarded(medians(rows))
+    assert f"| {WAITS} | kafka | 2 | 9 |" in table.forwarded(medians(rows))
