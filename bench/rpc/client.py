@@ -51,7 +51,7 @@ class _Caller(asyncio.Protocol):
         self._calls = calls
         self._stop = stop
         self._end_ns = 0
-        self._held = b""
+        self._held = bytearray()
         self._sent_ns = 0
         self._transport: asyncio.Transport | None = None
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -64,17 +64,21 @@ class _Caller(asyncio.Protocol):
         self._send()
 
     def data_received(self, data: bytes) -> None:
-        held = self._held + data if self._held else data
+        held: bytes | bytearray = data
+        if self._held:
+            self._held += data
+            held = self._held
         if len(held) < 4 or len(held) < 4 + int.from_bytes(held[:4], "big"):
-            self._held = held
+            if held is data:
+                self._held += data
             return
-        self._held = b""
+        self._held = bytearray()
         now_ns = time.perf_counter_ns()
         self._calls.latencies_ns.append(now_ns - self._sent_ns)
         if now_ns < self._end_ns and not (self._stop and self._stop.is_set()):
             self._send()
         else:
-            self._calls.last[self._place] = held[4:]
+            self._calls.last[self._place] = bytes(held[4:])
             self.done.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:

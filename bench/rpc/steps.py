@@ -1,23 +1,24 @@
 """How long one large request keeps all others waiting: heartbeats beside it, one after the other.
 
 The longest of their latencies while the request is served is what any caller may have to wait: the
-longest step of the controller, its answer's encoding and the machine's other load included.
+longest step of the controller, its answer's encoding and the machine's other load included. The
+requests are encoded before, and their answers decoded after it: this process sends the heartbeats.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bench.load.connection import Connection
-from bench.rpc.client import call
-from bench.rpc.cluster import BROKERS, RpcCluster, RpcRefusedError, connected, creation
+from bench.rpc.client import Calls, call
+from bench.rpc.cluster import BROKERS, RpcCluster, RpcRefusedError, creation, frame
 from bench.rpc.requests import KINDS
 from wire import messages as m
 from wire.errors import ErrorCode
+from wire.frame import decode_response
+from wire.schema import spec
 
 _SETTLE_S: Final = 0.3
 """Heartbeats alone, before and after the request."""
@@ -57,13 +58,9 @@ def line(row: StepRow) -> str:
 
 async def _measure(cluster: RpcCluster, say: Callable[[str], None]) -> list[StepRow]:
     rows: list[StepRow] = []
-    connection = await connected(cluster.port)
-    try:
-        for what, request, version in _requests():
-            rows.append(await _one(cluster, connection, what, request, version))
-            say(line(rows[-1]))
-    finally:
-        connection.close()
+    for what, request, version in _requests():
+        rows.append(await _one(cluster, what, request, version))
+        say(line(rows[-1]))
     return rows
 
 
@@ -126,23 +123,22 @@ def _requests() -> list[tuple[str, object, int]]:
     ]
 
 
-async def _one(
-    cluster: RpcCluster, connection: Connection, what: str, request: object, version: int
-) -> StepRow:
+async def _one(cluster: RpcCluster, what: str, request: object, version: int) -> StepRow:
+    key = spec(type(request)).key
+    assert key is not None, "a request has a key"
+    data = frame(request, key, version)
     quiet = await _longest_ms(cluster, asyncio.sleep(_SETTLE_S))
-    took_ms = 0.0
+    asked = Calls()
 
     async def ask() -> None:
-        nonlocal took_ms
+        nonlocal asked
         await asyncio.sleep(_SETTLE_S / 3)
-        began = time.perf_counter()
-        answer, _ = await connection.call(request, version)
-        took_ms = (time.perf_counter() - began) * 1e3
-        _expect(what, answer)
+        asked = await call(cluster.port, [lambda: data], 0.0)
         await asyncio.sleep(_SETTLE_S / 3)
 
     longest = await _longest_ms(cluster, ask())
-    return StepRow(what, took_ms, longest, quiet)
+    _expect(what, decode_response(key, version, asked.last[0])[1])
+    return StepRow(what, asked.percentile_ms(1.0), longest, quiet)
 
 
 async def _longest_ms(cluster: RpcCluster, work: Awaitable[None]) -> float:
