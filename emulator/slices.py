@@ -18,6 +18,9 @@ Slices: TypeAlias = Generator[None, None, T]
 RECORDS_PER_SLICE: Final = 500
 """Records that one slice encodes, reads back or replays: one to four milliseconds."""
 
+ENTRIES_PER_SLICE: Final = 250
+"""Entries of a request that one slice checks: one to three milliseconds."""
+
 
 def whole(slices: Slices[T]) -> T:
     """Do all slices at once; returns what was made.

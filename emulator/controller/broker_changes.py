@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from emulator.controller.config_defs import unclean_election_allowed
 from emulator.controller.context import ControllerConfig
 from emulator.controller.directories import default_directory, replica_online
-from emulator.controller.index import PartitionKey, TipIndex
+from emulator.controller.index import TipIndex
 from emulator.controller.leader_election import PartitionChange, is_active
+from emulator.controller.partition_set import PartitionKey
 from emulator.controller.result import Record
 from emulator.metadata.brokers import FENCE, IN_CONTROLLED_SHUTDOWN, UNFENCE, Broker
 from emulator.metadata.image import Image

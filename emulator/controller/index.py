@@ -1,20 +1,21 @@
 """Indexes over the newest image, for look-ups that would otherwise visit every partition or topic.
 
 Derived state only: ``TipIndex(image)`` builds it from an image, ``follow`` updates it after one
-batch. It can always be rebuilt.
+batch. It can always be rebuilt. What a batch changes is found in slices (``index_change.py``) and
+then applied at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from typing import Final, TypeAlias
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
 
+from emulator.controller.index_change import IndexChange, index_change
+from emulator.controller.partition_set import PartitionKey, PartitionSet, place
 from emulator.controller.result import Record
 from emulator.metadata.image import Image
-from emulator.metadata.topics import NO_LEADER, Partition, Topic
-from wire import records as r
-
-PartitionKey = tuple[bytes, int]
+from emulator.metadata.topics import NO_LEADER, Partition
+from emulator.slices import whole
 
 
 def collision_key(name: str) -> str:
@@ -26,66 +27,6 @@ def collision_key(name: str) -> str:
     True
     """
     return name.replace(".", "_")
-
-
-_BLOCK: Final = 1_024
-"""Partition numbers in one integer of bits; a tree of ZooKeeper may hold any number."""
-
-
-_Block: TypeAlias = bytes | tuple[bytes, int]
-
-
-def _place(topic_id: bytes, number: int) -> tuple[_Block, int]:
-    """The block that has a partition, and its bit there."""
-    if number < _BLOCK:
-        return topic_id, 1 << number
-    block, bit = divmod(number, _BLOCK)
-    return (topic_id, block), 1 << bit
-
-
-class PartitionSet:
-    """Partitions as bits by topic: a few bytes each, where a set of keys takes a hundred."""
-
-    __slots__ = ("_bits",)
-
-    def __init__(self) -> None:
-        self._bits: dict[_Block, int] = {}
-        """Bits of the first block by topic id, of further ones by topic id and block."""
-
-    def add(self, topic_id: bytes, number: int) -> None:
-        """Add a partition; nothing changes if it is there."""
-        self.put(*_place(topic_id, number))
-
-    def put(self, key: _Block, bit: int) -> None:
-        """As :meth:`add`; one that is in several sets is looked for once."""
-        self._bits[key] = self._bits.get(key, 0) | bit
-
-    def remove(self, topic_id: bytes, number: int) -> None:
-        """Remove a partition that is there.
-
-        Raises:
-            KeyError: it is not.
-        """
-        key, bit = _place(topic_id, number)
-        left = self._bits[key] & ~bit
-        if left:
-            self._bits[key] = left
-        else:
-            del self._bits[key]
-
-    def remove_all(self, keys: Iterable[_Block]) -> None:
-        """Remove all partitions in these blocks, as far as they are there."""
-        for key in keys:
-            self._bits.pop(key, None)
-
-    def __iter__(self) -> Iterator[PartitionKey]:
-        """Those there now; of a topic by number within each block."""
-        for key, bits in tuple(self._bits.items()):
-            topic_id, block = key if isinstance(key, tuple) else (key, 0)
-            first = block * _BLOCK
-            for number in range(bits.bit_length()):
-                if bits >> number & 1:
-                    yield topic_id, first + number
 
 
 class TipIndex:
@@ -107,35 +48,33 @@ class TipIndex:
             for partition_id, partition in topic.partitions.items():
                 self._add(topic_id, partition_id, partition)
 
-    def follow(self, before: Image, after: Image, records: Iterable[Record]) -> None:
+    def follow(self, before: Image, after: Image, records: Sequence[Record]) -> None:
         """Update the index for one batch of records that changed ``before`` to ``after``."""
-        partitions: dict[bytes, dict[int, None]] = {}
-        names: dict[str, None] = {}
-        removed: dict[bytes, Topic] = {}
-        for record in records:
-            match record:
-                case r.PartitionRecord() | r.PartitionChangeRecord():
-                    partitions.setdefault(record.topic_id, {})[record.partition_id] = None
-                case r.TopicRecord():
-                    names[record.name] = None
-                case r.RemoveTopicRecord() if record.topic_id in before.topics:
-                    topic = before.topics[record.topic_id]
-                    names[topic.name] = None
-                    removed[topic.id] = topic
-                case _:
-                    pass
-        for name in names:
-            self._name(name, exists=name in after.topic_ids)
-        for topic in removed.values():
-            self._remove(topic)
-        for topic_id, numbers in partitions.items():
-            old = None if topic_id in removed else before.topics.get(topic_id)
-            new = after.topics.get(topic_id)
-            for number in numbers:
-                if old is not None:
-                    self._drop(old, number)
-                if new is not None and (partition := new.partitions.get(number)) is not None:
-                    self._add(new.id, number, partition)
+        self.apply(whole(index_change(before, after, records)))
+
+    def apply(self, change: IndexChange) -> None:
+        """Make the changes that :func:`index_change` found for one batch."""
+        for name, exists in change.names:
+            self._name(name, exists=exists)
+        for broker_id, blocks in change.removed.items():
+            self._in_isr[broker_id].remove_all(blocks)
+        for partitions, gone, come in (
+            (self._imbalanced, change.gone.imbalanced, change.come.imbalanced),
+            (self._reassigning, change.gone.reassigning, change.come.reassigning),
+            (self._leaderless, change.gone.leaderless, change.come.leaderless),
+        ):
+            for key in gone:
+                del partitions[key]
+            partitions.update(dict.fromkeys(come))
+        for broker_id, bits in change.added.items():
+            held = self._in_isr.setdefault(broker_id, PartitionSet())
+            for block, numbers in bits.items():
+                held.put(block, numbers)
+        for broker_id, more in change.leads.items():
+            self._leads[broker_id] = self._leads.get(broker_id, 0) + more
+        for topic, number, old, new in change.changed:
+            self._drop(topic, number, old)
+            self._add(topic, number, new)
 
     def in_isr(self, broker_id: int) -> Iterator[PartitionKey]:
         """Every partition whose ISR holds the broker; those of a topic by number."""
@@ -179,7 +118,7 @@ class TipIndex:
             del self._names[collision_key(name)]
 
     def _add(self, topic_id: bytes, number: int, partition: Partition) -> None:
-        block, bit = _place(topic_id, number)
+        block, bit = place(topic_id, number)
         for broker_id in partition.isr:
             held = self._in_isr.get(broker_id)
             if held is None:
@@ -194,27 +133,10 @@ class TipIndex:
         else:
             self._leads[partition.leader] = self._leads.get(partition.leader, 0) + 1
 
-    def _drop(self, topic: Topic, number: int) -> None:
-        partition = topic.partitions.get(number)
-        if partition is None:
-            return
+    def _drop(self, topic_id: bytes, number: int, partition: Partition) -> None:
+        """Undo :meth:`_add`."""
         for broker_id in partition.isr:
-            self._in_isr[broker_id].remove(topic.id, number)
-        self._forget(topic.id, number, partition)
-
-    def _remove(self, topic: Topic) -> None:
-        """As :meth:`_drop` for all partitions of a topic."""
-        blocks: set[_Block] = set()
-        members: set[int] = set()
-        for number, partition in topic.partitions.items():
-            blocks.add(_place(topic.id, number)[0])
-            members.update(partition.isr)
-            self._forget(topic.id, number, partition)
-        for broker_id in sorted(members):
-            self._in_isr[broker_id].remove_all(blocks)
-
-    def _forget(self, topic_id: bytes, number: int, partition: Partition) -> None:
-        """Undo :meth:`_add`, the ISR apart."""
+            self._in_isr[broker_id].remove(topic_id, number)
         if partition.leader not in partition.replicas[:1]:
             del self._imbalanced[topic_id, number]
         if partition.adding_replicas or partition.removing_replicas:

@@ -14,6 +14,7 @@ from emulator.controller.batches import BatchTooLargeError, chunks, encoded, too
 from emulator.controller.context import Call
 from emulator.controller.heartbeats import Heartbeats
 from emulator.controller.index import TipIndex
+from emulator.controller.index_change import IndexChange, index_change
 from emulator.controller.result import Record
 from emulator.metadata.brokers import FENCE
 from emulator.metadata.delta import Delta
@@ -226,6 +227,8 @@ class Journal:
         """Replay, append, update the index. If replay or append fails, nothing has changed."""
         before, base_offset = self.tip, self._log.log_end_offset
         replayed = yield from self._history.replayed(records, base_offset, self._log.leader_epoch)
+        after = replayed.segments[-1].image
+        change = yield from index_change(before, after, records)
         prepared = yield from self._log.prepared(values)
         now_ms = clock()
         try:
@@ -234,7 +237,7 @@ class Journal:
             self._history.accept(replayed)
             if not replayed.idle:
                 self.appended_bytes += sum(map(len, values))
-            self._follow(before, records, now_ms)
+            self._follow(change, records, now_ms)
         except Exception as error:
             if self._log.log_end_offset == base_offset:
                 raise
@@ -257,14 +260,14 @@ class Journal:
         self._history.rewind()
         self.reindex()
 
-    def _follow(self, before: Image, records: Sequence[Record], now_ms: int) -> None:
+    def _follow(self, change: IndexChange, records: Sequence[Record], now_ms: int) -> None:
         kinds = set(map(type, records))
         if r.AbortTransactionRecord in kinds:
             # Sessions stay: registrations acknowledged inside the transaction are appended again
             # next.
             self.reindex()
             return
-        self.index.follow(before, self.tip, records)
+        self.index.apply(change)
         if kinds.isdisjoint(_OF_SESSIONS):
             return
         for record in records:

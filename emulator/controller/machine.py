@@ -305,7 +305,7 @@ class Controller:
         return min([one for one in deadlines if one is not None], default=None)
 
     def tick(self, now_ms: int) -> None:
-        """Do what is due: time out calls, fence the broker with the oldest heartbeat, sweep, NoOp.
+        """Do what is due: a slice, time out calls, fence the most silent broker, sweep, NoOp.
 
         Brokers are fenced one per call, oldest first; ``deadline_ms`` is already past while more
         are due. This runs before the metadata copy too: a broker that dies before it must not count
@@ -313,6 +313,8 @@ class Controller:
         """
         if not self.active:
             return
+        if self._turns.busy:
+            self.go_on(now_ms)
         for call in self._purgatory.expired(now_ms):
             self._refuse(call, ErrorCode.REQUEST_TIMED_OUT, TIMED_OUT)
         for call in self.gate.expired(now_ms):

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from emulator.controller.context import Context
 from emulator.metadata.image import Image
+from emulator.slices import ENTRIES_PER_SLICE, Slices
 
 
 class PlacementError(ValueError):
@@ -138,8 +139,8 @@ def place(
     partition_count: int,
     replication_factor: int,
     rng: random.Random,
-) -> list[tuple[int, ...]]:
-    """Assign replicas to new partitions of one topic.
+) -> Slices[list[tuple[int, ...]]]:
+    """Assign replicas to new partitions of one topic, in slices.
 
     Args:
         brokers: candidates; the caller leaves out those in controlled shutdown.
@@ -166,7 +167,13 @@ def place(
             f"The target replication factor of {replication_factor} cannot be reached because "
             f"only {racks.broker_count} broker(s) are registered."
         )
-    return [racks.place(replication_factor) for _ in range(partition_count)]
+    placed: list[tuple[int, ...]] = []
+    while True:
+        count = min(ENTRIES_PER_SLICE, partition_count - len(placed))
+        placed += [racks.place(replication_factor) for _ in range(count)]
+        if len(placed) == partition_count:
+            return placed
+        yield
 
 
 def usable_brokers(image: Image, ctx: Context) -> list[UsableBroker]:

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 from emulator.controller.broker_changes import partition_change
 from emulator.controller.context import ControllerConfig
-from emulator.controller.index import PartitionKey
 from emulator.controller.leader_election import Election
+from emulator.controller.partition_set import PartitionKey
 from emulator.controller.periodic import Sweep
 from emulator.controller.result import Record
 from emulator.metadata.image import Image

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
@@ -20,7 +20,7 @@ from emulator.controller.urgency import Urgency
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.raft.requests import RAFT_REQUESTS
-from emulator.slices import Slices
+from emulator.slices import Slices, whole
 from wire import messages as m
 from wire import releases
 from wire.errors import ErrorCode
@@ -60,6 +60,11 @@ class Handler:
     urgency: Urgency
     read: bool
     needs: Operation | None
+
+    def result(self, image: Image, request: Any, ctx: Context) -> Result[Any]:
+        """What the function makes of a request, all slices at once."""
+        made = self.function(image, request, ctx)
+        return whole(made) if isinstance(made, Generator) else made
 
 
 _HANDLERS: dict[int, Handler] = {}

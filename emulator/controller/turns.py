@@ -109,9 +109,10 @@ class Turns:
             gone: which ones.
             current: also the call that is under way.
         """
-        dropped = [call for call in self._held if gone(call.ticket)]
-        if dropped:
-            self._held = deque(call for call in self._held if not gone(call.ticket))
+        dropped: list[Call] = []
+        for _ in range(len(self._held)):
+            call = self._held.popleft()
+            (dropped if gone(call.ticket) else self._held).append(call)
         if current and self._current is not None and gone(self._current[0].ticket):
             dropped.append(self._end())
         return dropped

@@ -15,8 +15,8 @@ from typing import Final
 from emulator.controller.broker_changes import partition_change
 from emulator.controller.config_defs import unclean_election_allowed
 from emulator.controller.context import ControllerConfig
-from emulator.controller.index import PartitionKey
 from emulator.controller.leader_election import Election
+from emulator.controller.partition_set import PartitionKey
 from emulator.controller.periodic import Sweep
 from emulator.controller.result import Record
 from emulator.controller.urgency import Urgency

@@ -210,10 +210,8 @@ class Node:
         for event in sorted(events, key=_is_synced):
             effects += self._event(event, now_ms)
         self._drop_left(now_ms)
-        if self.controller.busy:
-            self.controller.go_on(now_ms)
-        self._pause()
         effects += self._timers(now_ms)
+        self._pause()
         effects += self._run_path(now_ms)
         self.counters.longest_step_ns = max(self.counters.longest_step_ns, self._stamp() - begin_ns)
         return effects + self._stop_if_drained(now_ms)

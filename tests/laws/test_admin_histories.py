@@ -64,7 +64,7 @@ class History:
         )
         caller = call(request, principal="User:alice", forwarded=True)
         surroundings = msgspec.structs.replace(surroundings, call=caller, rng=self.rng)
-        result = handlers()[header(request).api_key].function(image, request, surroundings)
+        result = handlers()[header(request).api_key].result(image, request, surroundings)
         assert encode_response(caller.header.api_key, caller.header.api_version, 1, result.response)
         if result.records:
             self.changes[kind] += 1

@@ -13,7 +13,7 @@ from __future__ import annotations
 from emulator.controller.broker_changes import partition_change
 from emulator.controller.context import Context
 from emulator.controller.directories import is_online
-from emulator.controller.index import PartitionKey
+from emulator.controller.partition_set import PartitionKey
 from emulator.controller.registry import handles
 from emulator.controller.result import Record, Result
 from emulator.metadata.acls import Operation

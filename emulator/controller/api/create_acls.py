@@ -31,6 +31,7 @@ from emulator.metadata.acls import (
 )
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
+from emulator.slices import ENTRIES_PER_SLICE, Slices
 from emulator.zookeeper.names import why_no_name
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -47,7 +48,9 @@ def refused(request: m.CreateAclsRequest, code: ErrorCode, message: str | None) 
 
 
 @handles(m.CreateAclsRequest, refused=refused, needs=Operation.ALTER)
-def create_acls(image: Image, request: m.CreateAclsRequest, ctx: Context) -> Result[Response]:
+def create_acls(
+    image: Image, request: m.CreateAclsRequest, ctx: Context
+) -> Slices[Result[Response]]:
     """Add the valid entries that do not exist yet."""
     if ctx.config.authorizer is None:
         text = "No Authorizer is configured."
@@ -56,7 +59,9 @@ def create_acls(image: Image, request: m.CreateAclsRequest, ctx: Context) -> Res
     added: dict[Acl, Record] = {}
     there: dict[Resource, frozenset[Acl]] = {}
     room = Room(image, ctx)
-    for wanted in request.creations:
+    for number, wanted in enumerate(request.creations, 1):
+        if number % ENTRIES_PER_SLICE == 0:
+            yield
         why = problem(wanted, image.migration_state)
         if why is not None:
             answers.append(

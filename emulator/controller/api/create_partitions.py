@@ -26,6 +26,7 @@ from emulator.controller.topics import NewPartitions
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Topic, first_gap
+from emulator.slices import ENTRIES_PER_SLICE, Slices
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
@@ -49,7 +50,7 @@ def refused(request: m.CreatePartitionsRequest, code: ErrorCode, message: str | 
 @handles(m.CreatePartitionsRequest, refused=refused)
 def create_partitions(
     image: Image, request: m.CreatePartitionsRequest, ctx: Context
-) -> Result[Response]:
+) -> Slices[Result[Response]]:
     """Add partitions to the valid topics; with validate_only only check."""
     if sum(_added(image, topic) for topic in request.topics) > BATCH_RECORDS_MAX:
         return Result(refused(request, ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS))
@@ -63,14 +64,16 @@ def create_partitions(
     ]
     records: list[Record] = []
     room = Room(image, ctx)
-    for wanted in request.topics:
+    for number, wanted in enumerate(request.topics, 1):
+        if number % ENTRIES_PER_SLICE == 0:
+            yield
         if times[wanted.name] > 1:
             continue
         if not ctx.allowed(image, Operation.ALTER, ResourceType.TOPIC, wanted.name):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             answers.append(Answer(name=wanted.name, error_code=code))
             continue
-        grown = _grow(image, wanted, ctx, room)
+        grown = yield from _grow(image, wanted, ctx, room)
         if isinstance(grown, ApiError):
             answers.append(
                 Answer(name=wanted.name, error_code=grown.code, error_message=grown.message)
@@ -90,7 +93,7 @@ def _added(image: Image, wanted: Wanted) -> int:
 
 def _grow(
     image: Image, wanted: Wanted, ctx: Context, room: Room
-) -> list[r.PartitionRecord] | ApiError:
+) -> Slices[list[r.PartitionRecord] | ApiError]:
     topic = image.topic(wanted.name)
     if topic is None:
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -122,9 +125,9 @@ def _grow(
     if error is not None:
         return error
     if wanted.assignments is None:
-        partitions = _automatic(image, topic, added, ctx)
+        partitions = yield from _automatic(image, topic, added, ctx)
     else:
-        partitions = _manual(image, topic, wanted.assignments)
+        partitions = yield from _manual(image, topic, wanted.assignments)
     if isinstance(partitions, ApiError):
         return partitions
     why = room.take([*partitions])
@@ -133,10 +136,12 @@ def _grow(
 
 def _manual(
     image: Image, topic: Topic, assignments: list[Assignment]
-) -> list[r.PartitionRecord] | ApiError:
+) -> Slices[list[r.PartitionRecord] | ApiError]:
     new = NewPartitions(image)
     partitions = []
     for index, assignment in enumerate(assignments, len(topic.partitions)):
+        if (index + 1) % ENTRIES_PER_SLICE == 0:
+            yield
         error = new.error(index, assignment.broker_ids, _replication_factor(topic))
         if error is not None:
             return error
@@ -148,16 +153,18 @@ def _manual(
 
 def _automatic(
     image: Image, topic: Topic, count: int, ctx: Context
-) -> list[r.PartitionRecord] | ApiError:
+) -> Slices[list[r.PartitionRecord] | ApiError]:
     factor = _replication_factor(topic)
     failed = f"Unable to replicate the partition {factor} time(s): "
     try:
-        placed = place(usable_brokers(image, ctx), count, factor, ctx.rng)
+        placed = yield from place(usable_brokers(image, ctx), count, factor, ctx.rng)
     except PlacementError as refusal:
         return ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, f"{failed}{refusal}")
     new = NewPartitions(image)
     partitions = []
     for index, replicas in enumerate(placed, len(topic.partitions)):
+        if (index + 1) % ENTRIES_PER_SLICE == 0:
+            yield
         record = new.record(topic.id, index, replicas)
         if record is None:
             text = f"{failed}All brokers are currently fenced or in controlled shutdown."

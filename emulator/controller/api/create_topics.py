@@ -42,6 +42,7 @@ from emulator.controller.topics import (
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.configs import TOPIC
 from emulator.metadata.image import Image
+from emulator.slices import ENTRIES_PER_SLICE, Slices
 from wire import messages as m
 from wire import records as r
 from wire.constant import Constant
@@ -63,7 +64,9 @@ def refused(request: m.CreateTopicsRequest, code: ErrorCode, message: str | None
 
 
 @handles(m.CreateTopicsRequest, refused=refused)
-def create_topics(image: Image, request: m.CreateTopicsRequest, ctx: Context) -> Result[Response]:
+def create_topics(
+    image: Image, request: m.CreateTopicsRequest, ctx: Context
+) -> Slices[Result[Response]]:
     """Create the valid topics; with validate_only only check."""
     if sum(_count(topic, ctx) for topic in request.topics) > BATCH_RECORDS_MAX:
         return Result(refused(request, ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS))
@@ -72,14 +75,16 @@ def create_topics(image: Image, request: m.CreateTopicsRequest, ctx: Context) ->
     records: list[Record] = []
     creation = _Creation(image, ctx)
     any_topic = ctx.allowed(image, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
-    for wanted in request.topics:
+    for number, wanted in enumerate(request.topics, 1):
+        if number % ENTRIES_PER_SLICE == 0:
+            yield
         if times[wanted.name] > 1:
             continue
         if not (any_topic or wanted.name == METADATA_TOPIC or _may_create(image, wanted, ctx)):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             answers.append(_error(wanted.name, ApiError(code, "Authorization failed.")))
             continue
-        created = _create(creation, wanted)
+        created = yield from _create(creation, wanted)
         if isinstance(created, ApiError):
             answers.append(_error(wanted.name, created))
         else:
@@ -129,7 +134,7 @@ class _Creation:
         return self._brokers
 
 
-def _create(creation: _Creation, wanted: Wanted) -> tuple[Answer, list[Record]] | ApiError:
+def _create(creation: _Creation, wanted: Wanted) -> Slices[tuple[Answer, list[Record]] | ApiError]:
     image, ctx = creation.image, creation.ctx
     error = _check_name(image, wanted.name, ctx, creation.names)
     if error is not None:
@@ -148,7 +153,7 @@ def _create(creation: _Creation, wanted: Wanted) -> tuple[Answer, list[Record]] 
     topic_id = ctx.random_uuid()
     while topic_id in image.topics:
         topic_id = ctx.random_uuid()
-    partitions = (
+    partitions = yield from (
         _manual(creation.partitions, wanted, topic_id)
         if wanted.assignments
         else _automatic(creation, wanted, topic_id)
@@ -193,7 +198,7 @@ def _check_name(
 
 def _manual(
     new: NewPartitions, wanted: Wanted, topic_id: bytes
-) -> list[r.PartitionRecord] | ApiError:
+) -> Slices[list[r.PartitionRecord] | ApiError]:
     given = "A manual partition assignment was specified, but"
     if wanted.replication_factor != FROM_CONTROLLER:
         return ApiError(ErrorCode.INVALID_REQUEST, f"{given} replication factor was not set to -1.")
@@ -201,7 +206,9 @@ def _manual(
         return ApiError(ErrorCode.INVALID_REQUEST, f"{given} numPartitions was not set to -1.")
     partitions: dict[int, r.PartitionRecord] = {}
     replication_factor: int | None = None
-    for assignment in wanted.assignments:
+    for number, assignment in enumerate(wanted.assignments, 1):
+        if number % ENTRIES_PER_SLICE == 0:
+            yield
         index = assignment.partition_index
         if index in partitions:
             text = f"Found multiple manual partition assignments for partition {index}"
@@ -223,7 +230,7 @@ def _manual(
 
 def _automatic(
     creation: _Creation, wanted: Wanted, topic_id: bytes
-) -> list[r.PartitionRecord] | ApiError:
+) -> Slices[list[r.PartitionRecord] | ApiError]:
     ctx, new = creation.ctx, creation.partitions
     if wanted.replication_factor < FROM_CONTROLLER or wanted.replication_factor == 0:
         return ApiError(
@@ -240,11 +247,13 @@ def _automatic(
     factor = ctx.config.default_replication_factor if factor == FROM_CONTROLLER else factor
     failed = f"Unable to replicate the partition {factor} time(s): "
     try:
-        placed = place(creation.brokers, count, factor, ctx.rng)
+        placed = yield from place(creation.brokers, count, factor, ctx.rng)
     except PlacementError as refusal:
         return ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, f"{failed}{refusal}")
     partitions = []
     for index, replicas in enumerate(placed):
+        if (index + 1) % ENTRIES_PER_SLICE == 0:
+            yield
         record = new.record(topic_id, index, replicas)
         if record is None:
             text = f"{failed}All brokers are currently fenced or in controlled shutdown."

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from emulator.controller.acl_filter import AclFilter
+from emulator.controller.acl_filter import AclFilter, Entry
 from emulator.controller.acl_index import AclIndex
 from emulator.controller.batches import BATCH_RECORDS_MAX, TOO_LARGE
 from emulator.controller.context import Context
@@ -20,6 +20,7 @@ from emulator.controller.registry import handles
 from emulator.controller.result import Record, Result, shortened
 from emulator.metadata.acls import Acl, Operation
 from emulator.metadata.image import Image
+from emulator.slices import ENTRIES_PER_SLICE, Slices
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
@@ -37,7 +38,9 @@ def refused(request: m.DeleteAclsRequest, code: ErrorCode, message: str | None) 
 
 
 @handles(m.DeleteAclsRequest, refused=refused, needs=Operation.ALTER)
-def delete_acls(image: Image, request: m.DeleteAclsRequest, ctx: Context) -> Result[Response]:
+def delete_acls(
+    image: Image, request: m.DeleteAclsRequest, ctx: Context
+) -> Slices[Result[Response]]:
     """Remove every entry that a filter matches."""
     if ctx.config.authorizer is None:
         text = "No Authorizer is configured."
@@ -48,7 +51,9 @@ def delete_acls(image: Image, request: m.DeleteAclsRequest, ctx: Context) -> Res
     removed: dict[bytes, Record] = {}
     named = 0
     index = AclIndex(image) if len(request.filters) > FILTERS_ALONE_MAX else None
-    for one in request.filters:
+    for number, one in enumerate(request.filters, 1):
+        if number % ENTRIES_PER_SLICE == 0:
+            yield
         wanted = AclFilter(
             one.resource_type_filter,
             one.resource_name_filter,
@@ -63,16 +68,33 @@ def delete_acls(image: Image, request: m.DeleteAclsRequest, ctx: Context) -> Res
             code = ErrorCode.INVALID_REQUEST
             answers.append(Answer(error_code=code, error_message=shortened(problem)))
             continue
-        entries = wanted.find(image) if index is None else index.find(wanted)
+        entries = (yield from _find(wanted, image)) if index is None else index.find(wanted)
         found = dict(entries[: BATCH_RECORDS_MAX + 1 - named])
         named += len(found)
         if named > BATCH_RECORDS_MAX:
             # Counted as often as filters name them: all of that is in the answer.
             return Result(refused(request, ErrorCode.POLICY_VIOLATION, TOO_LARGE))
-        removed.update((key, r.RemoveAccessControlEntryRecord(id=key)) for key in found)
-        matching = [_told(acl) for acl in found.values()]
+        matching: list[Response.DeleteAclsMatchingAcl] = []
+        for count, (key, acl) in enumerate(found.items(), 1):
+            if count % ENTRIES_PER_SLICE == 0:
+                yield
+            removed[key] = r.RemoveAccessControlEntryRecord(id=key)
+            matching.append(_told(acl))
         answers.append(Answer(error_message=None, matching_acls=matching))
     return Result(Response(filter_results=answers), tuple(removed.values()))
+
+
+def _find(wanted: AclFilter, image: Image) -> Slices[list[Entry]]:
+    """As ``AclFilter.find``."""
+    found: list[Entry] = []
+    seen = 0
+    for _, entries in wanted.by_resource(image):
+        found += entries
+        seen += len(entries)
+        if seen >= ENTRIES_PER_SLICE:
+            seen = 0
+            yield
+    return found
 
 
 def _told(acl: Acl) -> Response.DeleteAclsMatchingAcl:

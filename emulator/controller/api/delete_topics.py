@@ -14,6 +14,7 @@ One RemoveTopic record per topic; it also removes the topic's configs.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Container, Sequence
 
 from emulator.controller.context import CLUSTER_NAME, Context
 from emulator.controller.registry import handles
@@ -22,6 +23,7 @@ from emulator.controller.topics import TOPIC_DENIED
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Topic
+from emulator.slices import ENTRIES_PER_SLICE, Slices
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
@@ -48,7 +50,9 @@ def refused(request: m.DeleteTopicsRequest, code: ErrorCode, message: str | None
 
 
 @handles(m.DeleteTopicsRequest, refused=refused)
-def delete_topics(image: Image, request: m.DeleteTopicsRequest, ctx: Context) -> Result[Response]:
+def delete_topics(
+    image: Image, request: m.DeleteTopicsRequest, ctx: Context
+) -> Slices[Result[Response]]:
     """Remove the topics that exist; every other entry gets its own error."""
     if not ctx.config.delete_topic_enable:
         text = "Topic deletion is disabled."
@@ -56,47 +60,72 @@ def delete_topics(image: Image, request: m.DeleteTopicsRequest, ctx: Context) ->
             return Result(refused(request, ErrorCode.INVALID_REQUEST, text))
         return Result(refused(request, ErrorCode.TOPIC_DELETION_DISABLED, text))
     answers, names, ids = _sorted_out(request)
-    records: list[Record] = []
-    any_topic = ctx.allowed(image, Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME)
-    named = {image.topic_ids[name] for name in names if name in image.topic_ids}
-    for topic_id, count in ids.items():
+    deletion = _Deletion(image, ctx, names, ids)
+    for number, (topic_id, count) in enumerate(ids.items(), 1):
+        if number % ENTRIES_PER_SLICE == 0:
+            yield
+        if count == 1:
+            answers += deletion.by_id(topic_id)
+    for number, name in enumerate(names, 1):
+        if number % ENTRIES_PER_SLICE == 0:
+            yield
+        answers.append(deletion.by_name(name))
+    response = Response(responses=answers, throttle_time_ms=ctx.mutation_quota.throttle_ms)
+    return Result(response, tuple(deletion.records), spent=ctx.mutation_quota.spent)
+
+
+class _Deletion:
+    """One request: ``names`` and ``ids`` are what it names; ``records`` remove topics."""
+
+    def __init__(
+        self, image: Image, ctx: Context, names: Sequence[str], ids: Container[bytes]
+    ) -> None:
+        self.records: list[Record] = []
+        self._image = image
+        self._ctx = ctx
+        self._ids = ids
+        self._named = {image.topic_ids[name] for name in names if name in image.topic_ids}
+        self._any_topic = ctx.allowed(image, Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def by_id(self, topic_id: bytes) -> list[Answer]:
+        """Remove a topic that is given by its id, unless its name is given too."""
+        image, ctx = self._image, self._ctx
         topic = image.topics.get(topic_id)
-        if count > 1:
-            continue
         if topic is None:
             error = ApiError(ErrorCode.UNKNOWN_TOPIC_ID, NO_SUCH_ID)
-            answers.append(_answer(None, topic_id, error))
-        elif not (any_topic or _may(image, Operation.DELETE, topic.name, ctx)):
+            return [_answer(None, topic_id, error)]
+        if not (self._any_topic or _may(image, Operation.DELETE, topic.name, ctx)):
             # A caller without DESCRIBE must not learn the topic's name from its id.
             told = topic.name if _may(image, Operation.DESCRIBE, topic.name, ctx) else None
-            answers.append(_answer(told, topic_id, TOPIC_DENIED))
-        elif topic_id not in named:
-            answers.append(_answer(topic.name, topic_id, _delete(topic, ctx, records)))
-    for name in names:
+            return [_answer(told, topic_id, TOPIC_DENIED)]
+        if topic_id in self._named:
+            return []
+        return [_answer(topic.name, topic_id, self._delete(topic))]
+
+    def by_name(self, name: str) -> Answer:
+        """Remove a topic that is given by its name."""
+        image, ctx = self._image, self._ctx
         topic = image.topic(name)
-        if not (any_topic or _may(image, Operation.DESCRIBE, name, ctx)):
-            answers.append(_answer(name, ZERO_UUID, TOPIC_DENIED))
-        elif topic is None:
+        if not (self._any_topic or _may(image, Operation.DESCRIBE, name, ctx)):
+            return _answer(name, ZERO_UUID, TOPIC_DENIED)
+        if topic is None:
             error = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NO_SUCH_TOPIC)
-            answers.append(_answer(name, ZERO_UUID, error))
-        elif not (any_topic or _may(image, Operation.DELETE, name, ctx)):
-            answers.append(_answer(name, ZERO_UUID, TOPIC_DENIED))
-        elif topic.id in ids:
+            return _answer(name, ZERO_UUID, error)
+        if not (self._any_topic or _may(image, Operation.DELETE, name, ctx)):
+            return _answer(name, ZERO_UUID, TOPIC_DENIED)
+        if topic.id in self._ids:
             text = "The provided topic name maps to an ID that was already supplied."
-            answers.append(_answer(name, topic.id, ApiError(ErrorCode.INVALID_REQUEST, text)))
-        else:
-            answers.append(_answer(name, topic.id, _delete(topic, ctx, records)))
-    response = Response(responses=answers, throttle_time_ms=ctx.mutation_quota.throttle_ms)
-    return Result(response, tuple(records), spent=ctx.mutation_quota.spent)
+            return _answer(name, topic.id, ApiError(ErrorCode.INVALID_REQUEST, text))
+        return _answer(name, topic.id, self._delete(topic))
 
-
-def _delete(topic: Topic, ctx: Context, records: list[Record]) -> ApiError:
-    """Add the record that removes the topic, unless the quota throttles the caller."""
-    count = len(topic.partitions)
-    error = ctx.mutation_quota.take(count, strict=ctx.api_version >= STRICT_SINCE)
-    if error is None:
-        records.append(r.RemoveTopicRecord(topic_id=topic.id))
-    return error or ApiError(ErrorCode.NONE)
+    def _delete(self, topic: Topic) -> ApiError:
+        """Add the record that removes the topic, unless the quota throttles the caller."""
+        count = len(topic.partitions)
+        strict = self._ctx.api_version >= STRICT_SINCE
+        error = self._ctx.mutation_quota.take(count, strict=strict)
+        if error is None:
+            self.records.append(r.RemoveTopicRecord(topic_id=topic.id))
+        return error or ApiError(ErrorCode.NONE)
 
 
 def _may(image: Image, operation: Operation, name: str, ctx: Context) -> bool:

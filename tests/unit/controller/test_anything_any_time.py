@@ -8,9 +8,11 @@ leader, at any metadata.version.
 from __future__ import annotations
 
 import random
+import sys
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -226,6 +228,8 @@ def sound(image: Image) -> bool:
 class Walk:
     """Steps of a controller's life; every answer must fit the request and its version."""
 
+    steps_max = 1_000
+
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.world = empty(self.rng)
@@ -290,7 +294,7 @@ class Walk:
     def later(self, milliseconds: int) -> None:
         world = self.world
         world.now_ms += milliseconds
-        for _ in range(1_000):
+        for _ in range(self.steps_max):
             due = world.controller.deadline_ms
             if due is None or due > world.now_ms:
                 return
@@ -354,6 +358,46 @@ def test_every_caller_is_answered_once_whatever_happens_meanwhile(seed: int) -> 
         walk.step()
     walk.end()
     world = walk.world
+    assert len(world.controller.gate) == 0
+    assert walk.answered == Counter(dict.fromkeys(walk.asked, 1))
+    assert contents(world.controller._journal.index) == contents(TipIndex(world.tip))
+    assert set(world.tip.brokers) == set(world.controller.heartbeats._sessions)
+    assert replayed(world) == told(world.tip)
+    assert sound(world.tip)
+
+
+class SlowWalk(Walk):
+    """The same, a few slices at a time."""
+
+    steps_max = 100_000
+
+    def step(self) -> None:
+        super().step()
+        for _ in range(self.rng.choice((0, 1, 3, 10))):
+            if self.world.controller.busy:
+                self.world.controller.go_on(self.world.now_ms)
+        self.collect()
+
+
+SLICES = ("RECORDS_PER_SLICE", "ENTRIES_PER_SLICE", "CALLS_PER_STEP")
+
+
+@examples(60)
+@given(seed=st.integers(0, 2**32), size=st.sampled_from([1, 2, 5]))
+def test_so_is_each_when_most_requests_are_long(seed: int, size: int) -> None:
+    """Slices of a few entries or records: requests meet others, and other leaders, on their way."""
+    with pytest.MonkeyPatch.context() as patch:
+        handlers()
+        for name, module in sorted(sys.modules.items()):
+            for slices in SLICES if name.startswith("emulator.") else ():
+                if hasattr(module, slices):
+                    patch.setattr(module, slices, size)
+        walk = SlowWalk(seed)
+        for _ in range(60):
+            walk.step()
+        walk.end()
+    world = walk.world
+    assert not world.controller.busy
     assert len(world.controller.gate) == 0
     assert walk.answered == Counter(dict.fromkeys(walk.asked, 1))
     assert contents(world.controller._journal.index) == contents(TipIndex(world.tip))

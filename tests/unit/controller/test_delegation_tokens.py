@@ -67,7 +67,7 @@ def ask(
     around = context(image, message, version, now_ms=NOW, properties=properties)
     config = replace(around.config, listeners=listeners, authorizer=authorizer, znodes=znodes)
     surroundings = msgspec.structs.replace(around, config=config, call=asked)
-    return handlers()[asked.header.api_key].function(image, message, surroundings)
+    return handlers()[asked.header.api_key].result(image, message, surroundings)
 
 
 def create(**fields: Any) -> m.CreateDelegationTokenRequest:

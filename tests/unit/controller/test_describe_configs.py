@@ -82,7 +82,7 @@ def test_without_the_right_nothing_is_told() -> None:
     request = ask((TOPIC, "t"), (BROKER, ""), (CLIENT_METRICS, "s"))
     around = context(IMAGE, request)
     around = msgspec.structs.replace(around, config=replace(around.config, authorizer=Denies()))
-    answers = handlers()[32].function(IMAGE, request, around).response.results
+    answers = handlers()[32].result(IMAGE, request, around).response.results
     assert [(one.error_code, one.configs) for one in answers] == [(29, []), (31, []), (31, [])]
 
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.controller.index import PartitionSet, TipIndex
+from emulator.controller.index import TipIndex
+from emulator.controller.partition_set import PartitionSet
 from emulator.metadata.history import History
 from emulator.metadata.image import Image
 from tests.unit.controller.world import partition, topic, uuid

@@ -11,11 +11,15 @@ from typing import Any
 import pytest
 
 from emulator.controller import batches, registry
+from emulator.controller.api import create_acls, create_topics, delete_acls, delete_topics
+from emulator.controller.authorizer import StandardAuthorizer
 from emulator.controller.index import TipIndex
+from emulator.controller.index_change import IndexChange
 from emulator.controller.result import Result
+from emulator.controller.topics import NewPartitions
 from emulator.controller.turns import CALLS_PER_STEP
 from emulator.metadata.topic_changes import TopicChanges
-from emulator.slices import RECORDS_PER_SLICE
+from emulator.slices import ENTRIES_PER_SLICE, RECORDS_PER_SLICE
 from tests.unit.controller.envelopes import enveloped
 from tests.unit.controller.test_index import contents
 from tests.unit.controller.world import World, call, create, header
@@ -99,8 +103,97 @@ def test_no_slice_handles_more_records_than_it_may(
     assert len(world.tip.topic("wide").partitions) == MANY  # type: ignore[union-attr]
 
 
+def named(count: int) -> list[str]:
+    return [f"n{number}" for number in range(count)]
+
+
+def creation(count: int) -> m.CreateTopicsRequest:
+    return m.CreateTopicsRequest(
+        topics=[create(name).topics[0] for name in named(count)], timeout_ms=60_000
+    )
+
+
+def growth() -> m.CreatePartitionsRequest:
+    kinds = m.CreatePartitionsRequest.CreatePartitionsTopic
+    wanted = [kinds(name="n0", count=MANY + 1, assignments=None)]
+    return m.CreatePartitionsRequest(topics=wanted, timeout_ms=60_000)
+
+
+def removal() -> m.DeleteTopicsRequest:
+    kinds = m.DeleteTopicsRequest.DeleteTopicState
+    wanted = [kinds(name=name) for name in named(MANY)]
+    return m.DeleteTopicsRequest(topics=wanted, timeout_ms=60_000)
+
+
+def acls() -> m.CreateAclsRequest:
+    kinds = m.CreateAclsRequest.AclCreation
+    return m.CreateAclsRequest(
+        creations=[
+            kinds(
+                resource_type=2,
+                resource_name=f"t{number % 9}",
+                resource_pattern_type=3,
+                principal=f"User:{number}",
+                host="*",
+                operation=3,
+                permission_type=3,
+            )
+            for number in range(MANY)
+        ]
+    )
+
+
+def every_acl() -> m.DeleteAclsRequest:
+    kinds = m.DeleteAclsRequest.DeleteAclsFilter
+    wanted = kinds(
+        resource_type_filter=1,
+        resource_name_filter=None,
+        pattern_type_filter=1,
+        principal_filter=None,
+        host_filter=None,
+        operation=1,
+        permission_type=1,
+    )
+    return m.DeleteAclsRequest(filters=[wanted])
+
+
+ENTRIES: list[tuple[list[object], object, Any, str]] = [
+    ([], creation(MANY), create_topics, "_check_name"),
+    ([], create("wide", MANY), NewPartitions, "record"),
+    ([creation(1)], growth(), NewPartitions, "record"),
+    ([creation(MANY)], removal(), delete_topics._Deletion, "by_name"),
+    ([creation(MANY)], removal(), IndexChange, "remove"),
+    ([], create("wide", MANY), IndexChange, "add"),
+    ([], acls(), create_acls, "problem"),
+    ([acls()], every_acl(), delete_acls, "_told"),
+]
+
+
+@pytest.mark.parametrize(("first", "asked", "owner", "name"), ENTRIES)
+def test_no_slice_looks_at_more_entries_than_it_may(
+    monkeypatch: pytest.MonkeyPatch, first: list[object], asked: object, owner: Any, name: str
+) -> None:
+    world = World(authorizer=StandardAuthorizer(frozenset({"User:ANONYMOUS"})))
+    world.join(0, 1)
+    for each in first:
+        world.ask(each)
+    real, seen = getattr(owner, name), [0]
+
+    def counted(*args: Any) -> Any:
+        seen[-1] += 1
+        return real(*args)
+
+    monkeypatch.setattr(owner, name, counted)
+    begin(world, asked)
+    while world.controller.busy:
+        seen.append(0)
+        world.controller.go_on(world.now_ms)
+    assert sum(seen) == MANY
+    assert max(seen) <= RECORDS_PER_SLICE
+
+
 def test_a_small_request_is_one_step(world: World) -> None:
-    begin(world, create("t", RECORDS_PER_SLICE - 1))
+    begin(world, create("t", ENTRIES_PER_SLICE - 1))
     assert not world.controller.busy
     assert world.tip.topic("t") is not None
 

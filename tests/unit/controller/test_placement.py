@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -14,11 +15,16 @@ from emulator.controller.placement import (
     PlacementError,
     UsableBroker,
     _Ring,
-    place,
     usable_brokers,
 )
+from emulator.controller.placement import place as placed_in_slices
+from emulator.slices import whole
 from tests.unit.controller.world import broker, context, image_of
 from wire import messages as m
+
+
+def place(*arguments: Any) -> list[tuple[int, ...]]:
+    return whole(placed_in_slices(*arguments))
 
 
 def brokers(*racks: str | None, fenced: tuple[int, ...] = ()) -> list[UsableBroker]:

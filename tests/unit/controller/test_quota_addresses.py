@@ -33,7 +33,7 @@ def test_addresses_are_taken_and_nothing_else(name: str | None, taken: bool) -> 
     request = Request(entries=[Request.EntryData(entity=entity, ops=ops)])
     surroundings = context(EMPTY, request)
     surroundings = replace(surroundings, call=call(request))
-    result = handlers()[header(request).api_key].function(EMPTY, request, surroundings)
+    result = handlers()[header(request).api_key].result(EMPTY, request, surroundings)
     (entry,) = result.response.entries
     assert entry.error_code == (ErrorCode.NONE if taken else ErrorCode.INVALID_REQUEST)
     assert bool(result.records) == taken

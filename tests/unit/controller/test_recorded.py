@@ -58,7 +58,7 @@ def surroundings(image: Image, call: Call, **fields: Any) -> Context:
 def answer(exchange: Exchange, image: Image, **fields: Any) -> Result[Any]:
     call = Call(ticket=1, header=exchange.header, message=exchange.request)
     handler = handlers()[exchange.header.api_key]
-    return handler.function(image, exchange.request, surroundings(image, call, **fields))
+    return handler.result(image, exchange.request, surroundings(image, call, **fields))
 
 
 def kinds(records: Any) -> Counter[str]:
@@ -224,7 +224,7 @@ def test_forwarded_requests_get_the_recorded_inner_answers() -> None:
         handler = handlers()[key]
         ours = [
             _comparable(
-                handler.function(
+                handler.result(
                     image, call.message, surroundings(image, call, authorizer=OF_THE_RUN)
                 ).response
             )
@@ -274,7 +274,7 @@ def test_quotas_and_scram_users_become_the_recorded_records(
         call, _ = inner(exchange)
         for image in _images_around(exchange):
             handler = handlers()[call.header.api_key]
-            result = handler.function(image, call.message, surroundings(image, call))
+            result = handler.result(image, call.message, surroundings(image, call))
             if _without_order(result.records) in recorded:
                 seen += 1
                 break

@@ -181,7 +181,7 @@ def context(
 def handle(image: Image, message: Any, version: int | None = None, **fields: Any) -> Result[Any]:
     """What the registered handler makes of a request."""
     handler = handlers()[header(message).api_key]
-    return handler.function(image, message, context(image, message, version, **fields))
+    return handler.result(image, message, context(image, message, version, **fields))
 
 
 class World:

@@ -1,0 +1,131 @@
+"""What one batch changes in the index over the newest image, collected in slices.
+
+New partitions and removed topics, of which one request may have thousands, are collected by
+broker. To apply them then takes a few operations for each block of partitions, and readers never
+see a part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from emulator.controller.partition_set import Block, PartitionKey, place
+from emulator.controller.result import Record
+from emulator.metadata.image import Image
+from emulator.metadata.topics import NO_LEADER, Partition, Topic
+from emulator.slices import RECORDS_PER_SLICE, Slices
+from wire import records as r
+
+
+@dataclass(slots=True)
+class _Marked:
+    """Partitions that need something."""
+
+    imbalanced: list[PartitionKey] = field(default_factory=list)
+    reassigning: list[PartitionKey] = field(default_factory=list)
+    leaderless: list[PartitionKey] = field(default_factory=list)
+
+    def add(self, key: PartitionKey, partition: Partition) -> None:
+        if partition.leader not in partition.replicas[:1]:
+            self.imbalanced.append(key)
+        if partition.adding_replicas or partition.removing_replicas:
+            self.reassigning.append(key)
+        if partition.leader == NO_LEADER:
+            self.leaderless.append(key)
+
+
+@dataclass(slots=True)
+class IndexChange:
+    """Applied in the order of its fields; ``changed`` holds partitions that were there before."""
+
+    names: list[tuple[str, bool]] = field(default_factory=list)
+    """Topics that were created or removed, and whether they exist now."""
+    removed: dict[int, dict[Block, None]] = field(default_factory=dict)
+    """Broker id -> blocks of partitions of removed topics."""
+    gone: _Marked = field(default_factory=_Marked)
+    come: _Marked = field(default_factory=_Marked)
+    added: dict[int, dict[Block, int]] = field(default_factory=dict)
+    """Broker id -> bits of new partitions by block."""
+    leads: dict[int, int] = field(default_factory=dict)
+    """Broker id -> how many more partitions it leads."""
+    changed: list[tuple[bytes, int, Partition, Partition]] = field(default_factory=list)
+    """Topic id, number, the partition before and after."""
+
+    def remove(self, topic_id: bytes, number: int, partition: Partition) -> None:
+        """One partition of a topic that is removed whole."""
+        block, _ = place(topic_id, number)
+        for broker_id in partition.isr:
+            blocks = self.removed.get(broker_id)
+            if blocks is None:
+                blocks = self.removed[broker_id] = {}
+            blocks[block] = None
+        self.gone.add((topic_id, number), partition)
+        self._lead(partition.leader, -1)
+
+    def add(self, topic_id: bytes, number: int, partition: Partition) -> None:
+        """One partition that is new."""
+        block, bit = place(topic_id, number)
+        for broker_id in partition.isr:
+            bits = self.added.get(broker_id)
+            if bits is None:
+                bits = self.added[broker_id] = {}
+            bits[block] = bits.get(block, 0) | bit
+        self.come.add((topic_id, number), partition)
+        self._lead(partition.leader, 1)
+
+    def _lead(self, broker_id: int, more: int) -> None:
+        if broker_id != NO_LEADER:
+            self.leads[broker_id] = self.leads.get(broker_id, 0) + more
+
+
+def index_change(before: Image, after: Image, records: Sequence[Record]) -> Slices[IndexChange]:
+    """What records that changed ``before`` to ``after`` change in the index."""
+    change = IndexChange()
+    partitions: dict[bytes, dict[int, None]] = {}
+    names: dict[str, None] = {}
+    removed: dict[bytes, Topic] = {}
+    for count, record in enumerate(records, 1):
+        if count % RECORDS_PER_SLICE == 0:
+            yield
+        match record:
+            case r.PartitionRecord() | r.PartitionChangeRecord():
+                partitions.setdefault(record.topic_id, {})[record.partition_id] = None
+            case r.TopicRecord():
+                names[record.name] = None
+            case r.RemoveTopicRecord() if record.topic_id in before.topics:
+                topic = before.topics[record.topic_id]
+                names[topic.name] = None
+                removed[topic.id] = topic
+            case _:
+                pass
+    change.names += [(name, name in after.topic_ids) for name in names]
+    count = 0
+    for topic in removed.values():
+        for number, partition in topic.partitions.items():
+            change.remove(topic.id, number, partition)
+            count += 1
+            if count % RECORDS_PER_SLICE == 0:
+                yield
+    for topic_id, numbers in partitions.items():
+        new = after.topics.get(topic_id)
+        if new is None:
+            continue
+        old = None if topic_id in removed else before.topics.get(topic_id)
+        for number in numbers:
+            _compare(change, old, new, number)
+            count += 1
+            if count % RECORDS_PER_SLICE == 0:
+                yield
+    return change
+
+
+def _compare(change: IndexChange, old: Topic | None, new: Topic, number: int) -> None:
+    partition = new.partitions.get(number)
+    was = None if old is None else old.partitions.get(number)
+    if partition is None:
+        return
+    if was is None:
+        change.add(new.id, number, partition)
+    elif was is not partition:
+        change.changed.append((new.id, number, was, partition))
