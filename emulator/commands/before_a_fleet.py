@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -45,6 +46,8 @@ def check(
     Raises:
         typer.Exit: with code 2; the reason was printed.
     """
+    if zookeeper is not None and not zookeeper.strip():
+        raise fail("--zookeeper: a connect string, such as 127.0.0.1:2181", 2)
     if controller is None and zookeeper is None:
         raise fail("--controller (KRaft mode), --zookeeper (ZooKeeper mode) or both (migration)", 2)
     if release not in RELEASES:
@@ -117,29 +120,46 @@ def overridden(overrides: list[str]) -> dict[str, str]:
     return found
 
 
-def prepared(settings: FleetSettings, first_id: int, *, rolls: bool) -> FleetSettings:
+def prepared(settings: FleetSettings, ids: range, *, rolls: bool) -> FleetSettings:
     """The settings with the id of the cluster, if they need it; ZooKeeper is ready for a migration.
 
     Args:
         settings: of the fleet.
-        first_id: of its first broker.
+        ids: of its brokers.
         rolls: whether brokers come to KRaft mode.
 
     Raises:
         typer.Exit: the settings are wrong, or a server cannot be reached.
     """
     zookeeper, controller = settings.zookeeper, settings.controller
+    check_host(settings.host)
     if zookeeper is None and settings.cluster_id is None:
         assert controller is not None, "checked"
         settings = replace(settings, cluster_id=cluster_of(controller))
-    check_properties(settings, first_id, rolls=rolls)
+    check_properties(settings, ids, rolls=rolls)
     if zookeeper is not None and controller is not None:
         as_after_a_controller(zookeeper, settings.extra)
     return settings
 
 
-def check_properties(settings: FleetSettings, first_id: int, *, rolls: bool) -> None:
-    """Read the properties of the first broker, in each mode that it comes to; print the warnings.
+def check_host(host: str) -> None:
+    """Whether brokers can listen there.
+
+    Raises:
+        typer.Exit: they cannot.
+    """
+    from emulator.io.fleet.member import bound
+
+    if not host:
+        raise fail("--host: a name or an address of this machine", 2)
+    try:
+        bound(host, 0).close()
+    except OSError as error:
+        raise fail(f"--host {host}: {error.strerror or error}", 2) from error
+
+
+def check_properties(settings: FleetSettings, ids: range, *, rolls: bool) -> None:
+    """Read the properties of the first and the last broker, in each mode; print the warnings.
 
     Raises:
         typer.Exit: a broker cannot have them.
@@ -149,9 +169,9 @@ def check_properties(settings: FleetSettings, first_id: int, *, rolls: bool) -> 
 
     modes = {settings.zookeeper is None, rolls or settings.zookeeper is None}
     said: dict[str, None] = {}
-    for kraft in sorted(modes):
+    for kraft, number in itertools.product(sorted(modes), (ids[0], ids[-1])):
         try:
-            raw = settings.properties(first_id, ANY_PORT, kraft=kraft)
+            raw = settings.properties(number, ANY_PORT, kraft=kraft)
             said |= dict.fromkeys(load_broker(raw, settings.host)[1])
         except ConfigError as error:
             raise fail("; ".join(error.problems), 2) from error
@@ -175,22 +195,32 @@ def check_descriptors(brokers: int) -> None:
         )
 
 
-def cluster_of(controller: str) -> str:
-    """Ask a KRaft controller for the id of its cluster.
+def cluster_of(controllers: str) -> str:
+    """Ask KRaft controllers for the id of their cluster, until one answers.
 
     Raises:
-        typer.Exit: it does not tell.
+        typer.Exit: none does, or it does not tell.
     """
-    from emulator.commands.admin_client import Connection, TooOldError
+    from emulator.commands.admin_client import TooOldError
+    from emulator.config.reading import name_list
+
+    problems: list[str] = []
+    for controller in name_list(controllers) or ("",):
+        try:
+            return _told_cluster(controller)
+        except (OSError, TooOldError, ValueError) as error:
+            problems.append(str(error))
+    raise fail(f"--controller {controllers}: {'; '.join(dict.fromkeys(problems))}", 2)
+
+
+def _told_cluster(controller: str) -> str:
+    from emulator.commands.admin_client import Connection
     from emulator.config.listeners import host_port
     from wire import messages as m
 
-    try:
-        one = host_port(controller.split(",", maxsplit=1)[0])
-        with contextlib.closing(Connection(one.host, one.port, ANSWER_S)) as client:
-            answer = client.call(m.DescribeClusterRequest(endpoint_type=2), lowest=1)
-    except (OSError, TooOldError, ValueError) as error:
-        raise fail(f"--controller {controller}: {error}", 2) from error
+    one = host_port(controller)
+    with contextlib.closing(Connection(one.host, one.port, ANSWER_S)) as client:
+        answer = client.call(m.DescribeClusterRequest(endpoint_type=2), lowest=1)
     if answer.error_code or not answer.cluster_id:
         raise fail("the controller does not tell the id of its cluster: give --cluster-id", 2)
     found: str = answer.cluster_id

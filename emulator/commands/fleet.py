@@ -131,7 +131,7 @@ def fleet(  # noqa: PLR0917  # one option each
     extra, name = before.overridden(overrides or []), before.listener_name(listener)
     settings = FleetSettings(host, controller, zookeeper, cluster_id, release, extra, name, manual)
     rolls = any(one.kind is WaveKind.ROLL for one in waves)
-    settings = before.prepared(settings, first_id, rolls=rolls)
+    settings = before.prepared(settings, range(first_id, first_id + brokers), rolls=rolls)
     sizes = (topics, partitions, replication)
     plan = FleetPlan(
         brokers, first_id, start_rate, *sizes, isr_churn, seconds, waves, seed, patience, epochs

@@ -58,7 +58,7 @@ class FleetMember:
         self._rate = 0.0
         self._directory = _directory_id()
         self._cluster_id = settings.cluster_id
-        self._socket: socket.socket | None = _bound(settings.host, 0)
+        self._socket: socket.socket | None = bound(settings.host, 0)
         self.port = int(self._socket.getsockname()[1])
         self._config: dict[bool, BrokerConfig] = {}
 
@@ -109,7 +109,7 @@ class FleetMember:
         if self.kraft not in self._config:
             raw = self._settings.properties(self.broker_id, self.port, kraft=self.kraft)
             self._config[self.kraft], _warnings = load_broker(raw, self._settings.host)
-        bound, self._socket = self._socket or _bound(self._settings.host, self.port), None
+        taken, self._socket = self._socket or bound(self._settings.host, self.port), None
         life = BrokerLife(
             self._config[self.kraft],
             self._folders(),
@@ -118,7 +118,7 @@ class FleetMember:
             clock=self._clock,
             observer=self._observer,
             due_ns=due_ns,
-            bound=bound,
+            bound=taken,
             manual_isrs=self._settings.manual_isrs,
         )
         life.begin_churn(self._rate)
@@ -165,7 +165,7 @@ def _directory_id() -> bytes:
     return found
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def bound(host: str, port: int) -> socket.socket:
     """A socket of a port of its own, which later lives bind again."""
     made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:

@@ -82,6 +82,10 @@ def fleet(*arguments: str) -> Any:
             ],
             "CONTROLLER:SSL of the controllers is not supported",
         ),
+        (["--brokers", "2", "--zookeeper", ""], "--zookeeper: a connect string"),
+        (["--brokers", "2", "--zookeeper", "h:1", "--host", ""], "--host: a name or an address"),
+        (["--brokers", "2", "--zookeeper", "h:1", "--host", "192.0.2.1"], "--host 192.0.2.1: "),
+        (["--brokers", "2", "--zookeeper", "h:1", "--first-id", "2147483647"], "=2147483648: must"),
         (["--brokers", "2", "--zookeeper", "h:1", "-X", "node.id=4"], "-X node.id: the fleet sets"),
         (["--brokers", "2", "--zookeeper", "h:1", "-X", "listeners=A://h:1"], "the fleet sets it"),
     ],
@@ -177,6 +181,13 @@ def test_the_figures_are_json_and_the_cluster_is_asked_for_its_id() -> None:
     figures = json.loads(result.stdout)
     assert figures["brokers"] == 2
     assert figures["waits"]["registration"]["count"] == 2
+
+
+def test_any_controller_that_answers_tells_the_cluster() -> None:
+    with Cluster(fsync=False) as cluster:
+        controllers = f"127.0.0.1:1,{cluster.controllers}"
+        result = fleet("--brokers", "1", "--controller", controllers, "--seconds", "0")
+    assert result.exit_code == 0, result.output
 
 
 @pytest.mark.parametrize("listener", ["", "A:B", "CONTROLLER"])
