@@ -134,6 +134,24 @@ def test_a_migration_in_which_every_broker_is_ours(
     assert set(topics_of(metadata(ours[1]))) == {"new", "old"}
     assert "version=0\n" in (ours[0].data / "meta.properties").read_text()
 
+    # One goes back to ZooKeeper mode, as in a rollback; the other stays.
+    back = ours[0]
+    assert back.stop() == 0
+    back.zk, back.migration = zookeeper.hosts, True
+    back.start().wait_started()
+    wait_for("its znode", lambda: zk_client.exists(f"/brokers/ids/{back.id}"))
+    wait_for("its registration", lambda: kinds(bridge) == {1: "zookeeper", 2: "kraft"})
+    wait_for("what it is told", lambda: set(topics_of(metadata(back))) == {"new", "old"})
+    assert created(back, "after") == 0
+    wait_for("the topic", lambda: "after" in topics_of(metadata(ours[1])))
+    assert "version=0\n" in (back.data / "meta.properties").read_text()
+
+
+def kinds(bridge: Bridge) -> dict[int, str]:
+    """Mode by broker, as the controller knows those that it has not fenced."""
+    told = (bridge.status() or {"brokers": []})["brokers"]
+    return {one["id"]: one["kind"] for one in told if not one["fenced"]}
+
 
 @pytest.mark.requirement("A01", "A02", "A03", "I23", "N06")
 def test_it_obeys_a_kafka_broker_that_is_the_zookeeper_controller(
@@ -179,7 +197,7 @@ def test_it_obeys_a_kafka_broker_that_is_the_zookeeper_controller(
     assert any("granted" in line for line in ours.lines())
 
 
-@pytest.mark.requirement("A01", "A02")
+@pytest.mark.requirement("A01", "A02", "I23")
 @pytest.mark.parametrize(("release", "protocol"), [("3.9.2", "2.7"), ("3.4.1", "3.4")])
 def test_older_controllers_are_obeyed(
     tmp_path: Path,
@@ -203,6 +221,7 @@ def test_older_controllers_are_obeyed(
     without = {one.topic_id == bytes(16) for one in metadata(ours).topics}
     assert without == {protocol == "2.7"}
     assert controllers(ours) == {0}
+    assert created(ours, "refused") == ErrorCode.NOT_CONTROLLER, "nothing is forwarded"
     asyncio.run(delete_topic(kafka.bootstrap, "first"))
     _same_topics(kafka, ours, set())
     assert ours.stop() == 0
