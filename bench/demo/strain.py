@@ -52,8 +52,7 @@ def strain(stage: Stage, narrator: Narrator) -> AdminResult:
         verdict = stage.clients.verify(produced.acknowledged)
     _check_admin(narrator, done, watch)
     narrator.check(
-        f"broker {victim.id}, killed while it led at least {_SHARE_MIN:.0%} of the partitions, was "
-        "replaced where another was in sync, and is back",
+        f"broker {victim.id}, killed, led at least {_SHARE_MIN:.0%} of the partitions, and is back",
         led / of >= _SHARE_MIN and not leaderless and victim.alive,
         f"it led {led} of {of} ({led / of:.0%}){_named(leaderless)}",
     )
