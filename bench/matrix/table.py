@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from bench.matrix.run import GREEN, NOT_APPLICABLE, PROVES, RED, STEPS, Cell
+from bench.matrix.stage import WrongError
 from bench.record import Proof
 
 OURS, KAFKA = "ours", "kafka"
@@ -13,15 +15,25 @@ OURS, KAFKA = "ours", "kafka"
 def verdict(cell: Cell, beside: Cell | None) -> str:
     """What stands in the table for our cell, seen Kafka's own controller on the same step.
 
-    >>> mine = Cell("3.4.1", "copy", OURS, RED, "x")
-    >>> verdict(mine, Cell("3.4.1", "copy", KAFKA, RED, "y"))
+    >>> mine = Cell("3.4.1", "copy", OURS, RED, "WrongError: topic t1 differs")
+    >>> verdict(mine, Cell("3.4.1", "copy", KAFKA, RED, "WrongError: topic t2 differs"))
     "Kafka's"
+    >>> verdict(mine, Cell("3.4.1", "copy", KAFKA, RED, "WrongError: no topic on broker 1"))
+    'RED'
     >>> verdict(mine, None)
     'RED'
     """
     if cell.state in {NOT_APPLICABLE, GREEN}:
         return cell.state
-    return "Kafka's" if cell.state == RED and beside is not None and beside.state == RED else "RED"
+    both_red = beside is not None and cell.state == beside.state == RED
+    return "Kafka's" if both_red and _cause(cell) == _cause(beside) != "" else "RED"
+
+
+def _cause(cell: Cell | None) -> str:
+    """What was wrong, without numbers; "" for what went wrong in asking."""
+    if cell is None or not cell.why.startswith(f"{WrongError.__name__}: "):
+        return ""
+    return re.sub(r"\d+", "N", cell.why)
 
 
 def ours_is_good(cells: Sequence[Cell]) -> bool:
