@@ -11,11 +11,10 @@ What brokers make of the decoded request may be kept beside it; nobody changes e
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from emulator.net.control import ControlRequest
-from wire import messages as m
+from emulator.net.control import EPOCH_BYTES, ControlRequest, broker_epoch_at, names_the_same
 from wire.frame import RequestHeader, decode_body
 from wire.schema import replace
 
@@ -23,25 +22,9 @@ BYTES_MAX: Final = 16 * 1024 * 1024
 """Of the bodies that are kept: a request that names everything is about 100 bytes a partition."""
 REQUESTS_MAX: Final = 64
 """Requests that are kept; brokers of a process are told the same within moments."""
-_EPOCH_BYTES: Final = 8
-_EPOCH_AT: Final[Mapping[int, tuple[tuple[int, int], ...]]] = {
-    4: ((7, 9), (2, 8)),
-    5: ((4, 9), (1, 8)),
-    6: ((8, 9), (5, 8)),
-}
-"""API key -> first version and where the body then holds the broker epoch, the newest first:
-behind the controller's id and epoch, and whether it is a KRaft controller."""
 
 V = TypeVar("V")
 _Key = tuple[int, int, bytes, bytes, int | None]
-
-
-def epoch_at(api_key: int, api_version: int) -> int | None:
-    """Where the body of a request holds the broker epoch; None: it holds none, or is no such."""
-    for first, at in _EPOCH_AT.get(api_key, ()):
-        if api_version >= first:
-            return at
-    return None
 
 
 class _Kept:
@@ -81,10 +64,10 @@ class SharedControl:
         Raises:
             DecodeError: the API or version is unknown, or the bytes are not one.
         """
-        at = epoch_at(header.api_key, header.api_version)
-        if at is None or len(body) < at + _EPOCH_BYTES or not trailing:
+        at = broker_epoch_at(header.api_key, header.api_version)
+        if at is None or len(body) < at + EPOCH_BYTES or not trailing:
             return decode_body(header, body, trailing=trailing, entries_max=entries_max)
-        end = at + _EPOCH_BYTES
+        end = at + EPOCH_BYTES
         key = (header.api_key, header.api_version, body[:at], body[end:], entries_max)
         known = self._kept.get(key)
         if known is not None:
@@ -106,7 +89,7 @@ class SharedControl:
                 request is always given the same function.
         """
         known = self._by_topics.get(id(request.topic_states))
-        if known is None or not _copies(known.message, request):
+        if known is None or not names_the_same(known.message, request):
             return make(request)
         if known.made is None:
             known.made = make(request)
@@ -124,16 +107,3 @@ class SharedControl:
             _, old = self._kept.popitem(last=False)
             self._by_topics.pop(id(old.message.topic_states), None)
             self.kept_bytes -= old.size
-
-
-def _copies(one: ControlRequest, other: ControlRequest) -> bool:
-    """Whether both are copies of one request: they name the same objects."""
-    if type(one) is not type(other) or one.topic_states is not other.topic_states:
-        return False
-    match one, other:
-        case m.UpdateMetadataRequest(), m.UpdateMetadataRequest():
-            return one.live_brokers is other.live_brokers
-        case m.LeaderAndIsrRequest(), m.LeaderAndIsrRequest():
-            return one.live_leaders is other.live_leaders
-        case _:
-            return True

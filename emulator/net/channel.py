@@ -81,6 +81,7 @@ class ChannelConfig:
     in_flight_max: int | None = 1
     greeting: Greeting | None = None
     """None: requests are sent at once, in versions that the owner chooses."""
+    encode: Callable[[RequestHeader, Any], bytes] = encode_request
 
 
 @dataclass(slots=True)
@@ -212,9 +213,8 @@ class OutboundChannel(Generic[T]):
         """Close the channel; returns the requests that get no answer."""
         if self.state is ChannelState.OVER:
             return []
-        lost = self._unanswered(self._in_flight, EndedBy.OWNER)
-        lost += self._unanswered(self._unspoken, EndedBy.OWNER)
-        lost += self._unanswered(self._queue, EndedBy.OWNER)
+        asked = (self._in_flight, self._unspoken, self._queue)
+        lost = [one for each in asked for one in self._unanswered(each, EndedBy.OWNER)]
         self._disconnect(close=True)
         self._enter(ChannelState.OVER)
         self._until_ms = None
@@ -292,7 +292,7 @@ class OutboundChannel(Generic[T]):
             correlation_id=next(self._correlation_ids),
             client_id=self._config.client_id,
         )
-        self._effects.append(Send(self.conn, framed(encode_request(header, request))))
+        self._effects.append(Send(self.conn, framed(self._config.encode(header, request))))
         return header.correlation_id
 
     # ---------------------------------------------------------------- the connection's events

@@ -24,3 +24,33 @@ VERSIONS: Final[Mapping[type, int]] = {
     m.UpdateMetadataRequest: 8,
 }
 """The versions a controller at metadata.version 8 (3.4-IV0) and above sends (V04)."""
+
+EPOCH_BYTES: Final = 8
+_EPOCH_AT: Final[Mapping[int, tuple[tuple[int, int], ...]]] = {
+    4: ((7, 9), (2, 8)),
+    5: ((4, 9), (1, 8)),
+    6: ((8, 9), (5, 8)),
+}
+"""API key -> first version and where the body then holds the broker epoch, the newest first:
+behind the controller's id and epoch, and whether it is a KRaft controller."""
+
+
+def broker_epoch_at(api_key: int, api_version: int) -> int | None:
+    """Where the body of a request holds the broker epoch; None: it holds none, or is no such."""
+    for first, at in _EPOCH_AT.get(api_key, ()):
+        if api_version >= first:
+            return at
+    return None
+
+
+def names_the_same(one: ControlRequest, other: ControlRequest) -> bool:
+    """Whether both name the same topics, brokers and leaders: the same objects, not equal ones."""
+    if type(one) is not type(other) or one.topic_states is not other.topic_states:
+        return False
+    match one, other:
+        case m.UpdateMetadataRequest(), m.UpdateMetadataRequest():
+            return one.live_brokers is other.live_brokers
+        case m.LeaderAndIsrRequest(), m.LeaderAndIsrRequest():
+            return one.live_leaders is other.live_leaders
+        case _:
+            return True

@@ -28,6 +28,7 @@ from typing import Final
 
 import msgspec
 
+from emulator.migration.telling.bodies import Bodies
 from emulator.migration.telling.outdated import Outdated
 from emulator.migration.telling.owed import Debt, Owed
 from emulator.migration.telling.replies import (
@@ -89,11 +90,13 @@ class Channels:
     """
 
     def __init__(self, node_id: int, new_conn: Callable[[], int]) -> None:
+        self.bodies = Bodies()
         self._config = ChannelConfig(
             client_id=str(node_id),
             connect_ms=CONNECT_TIMEOUT_MS,
             reply_ms=REPLY_TIMEOUT_MS,
             retry_ms=RECONNECT_MS,
+            encode=self.bodies.encode,
         )
         self._new_conn = new_conn
         self._lines: dict[int, _Line] = {}

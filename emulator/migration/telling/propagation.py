@@ -18,6 +18,7 @@ LeaderAndIsr 7, UpdateMetadata 8, StopReplica 4. The epochs, which are four diff
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 import msgspec
@@ -30,6 +31,7 @@ from emulator.net.control import TYPE_FULL
 from wire import messages as m
 
 UpdateTopic = m.UpdateMetadataRequest.UpdateMetadataTopicState
+LeaderTopic = m.LeaderAndIsrRequest.LeaderAndIsrTopicState
 LEADER_DURING_DELETE: Final = -2
 EPOCH_DURING_DELETE: Final = -2
 PARTITIONS_PER_STEP: Final = 250
@@ -52,6 +54,20 @@ class PartitionAt(msgspec.Struct, frozen=True, gc=False):
     topic: Topic
     partition_id: int
     partition: Partition
+
+
+class Leaders(msgspec.Struct, frozen=True, gc=False):
+    """What a LeaderAndIsr says beside its epochs."""
+
+    topics: list[LeaderTopic]
+    live: list[m.LeaderAndIsrRequest.LeaderAndIsrLiveLeader]
+
+
+class LeadersForAll(msgspec.Struct, frozen=True, gc=False):
+    """The same for brokers that host all partitions of a change: those of ``hosts``."""
+
+    hosts: AbstractSet[int]
+    leaders: Leaders
 
 
 def peers(image: Image, listener: str) -> dict[int, Peer]:
@@ -194,55 +210,58 @@ def leader_and_isr(
 ) -> Iterator[m.LeaderAndIsrRequest | None]:
     """Build one LeaderAndIsr of those ``partitions`` that have a replica on ``peer``.
 
-    ``is_new`` is true in all, as every Kafka release sends it from a KRaft controller.
-
     Yields:
         None after each :data:`PARTITIONS_PER_STEP` partitions; the request at the end, unless no
         partition is on ``peer``. A FULL request is sent even then: the broker may have been offline
         when its last topic was deleted, and removes only replicas that a FULL request does not
         name.
     """
-    request = m.LeaderAndIsrRequest
-    by_topic: dict[bytes, m.LeaderAndIsrRequest.LeaderAndIsrTopicState] = {}
-    leaders: set[int] = set()
+    building = _LeadersBuilding(image)
     for done, at in enumerate(partitions, 1):
         if done % PARTITIONS_PER_STEP == 0:
             yield None
-        p = at.partition
-        if peer.broker_id not in p.replicas:
-            continue
-        state = by_topic.get(at.topic.id)
-        if state is None:
-            state = request.LeaderAndIsrTopicState(
-                topic_name=at.topic.name, topic_id=at.topic.id, partition_states=[]
-            )
-            by_topic[at.topic.id] = state
-        leaders.add(p.leader)
-        state.partition_states.append(
-            request.LeaderAndIsrPartitionState(
-                partition_index=at.partition_id,
-                controller_epoch=image.epoch,
-                leader=p.leader,
-                leader_epoch=p.leader_epoch,
-                isr=p.isr,
-                partition_epoch=p.partition_epoch,
-                replicas=p.replicas,
-                adding_replicas=p.adding_replicas,
-                removing_replicas=p.removing_replicas,
-                is_new=True,
-                leader_recovery_state=p.leader_recovery_state,
-            )
-        )
-    if not by_topic and request_type != TYPE_FULL:
-        return
-    yield request(
+        if peer.broker_id in at.partition.replicas:
+            building.add(at)
+    if building.by_topic or request_type == TYPE_FULL:
+        yield leader_request(sender, peer, building.done(sender), request_type)
+
+
+def leaders_for_all(
+    sender: Sender, image: Image, partitions: Iterable[PartitionAt]
+) -> Iterator[LeadersForAll | None]:
+    """Build what a LeaderAndIsr says to the brokers that host every one of ``partitions``.
+
+    Yields:
+        None after each :data:`PARTITIONS_PER_STEP` partitions; the result at the end.
+    """
+    building = _LeadersBuilding(image)
+    hosts: frozenset[int] = frozenset()
+    seen: tuple[int, ...] | None = None
+    for done, at in enumerate(partitions, 1):
+        if done % PARTITIONS_PER_STEP == 0:
+            yield None
+        replicas = at.partition.replicas
+        if replicas != seen:
+            hosts = frozenset(replicas) if seen is None else hosts.intersection(replicas)
+            seen = replicas
+            if not hosts:
+                break
+        building.add(at)
+    yield LeadersForAll(hosts, building.done(sender))
+
+
+def leader_request(
+    sender: Sender, peer: Peer, leaders: Leaders, request_type: int
+) -> m.LeaderAndIsrRequest:
+    """Build one LeaderAndIsr; ``leaders`` may be shared between brokers."""
+    return m.LeaderAndIsrRequest(
         controller_id=sender.node_id,
         is_kraft_controller=True,
         controller_epoch=sender.zk_epoch,
         broker_epoch=peer.epoch,
         type=request_type,
-        topic_states=list(by_topic.values()),
-        live_leaders=_live_leaders(sender, image.brokers, leaders),
+        topic_states=leaders.topics,
+        live_leaders=leaders.live,
     )
 
 
@@ -274,6 +293,48 @@ def stop_replica(
         broker_epoch=peer.epoch,
         topic_states=list(by_topic.values()),
     )
+
+
+class _LeadersBuilding:
+    """The parts of a LeaderAndIsr that come from the partitions, one partition after the other.
+
+    ``is_new`` is true in all, as every Kafka release sends it from a KRaft controller.
+    """
+
+    def __init__(self, image: Image) -> None:
+        self.by_topic: dict[bytes, LeaderTopic] = {}
+        self._image = image
+        self._leaders: set[int] = set()
+
+    def add(self, at: PartitionAt) -> None:
+        """Name a partition."""
+        request, topic, p = m.LeaderAndIsrRequest, at.topic, at.partition
+        state = self.by_topic.get(topic.id)
+        if state is None:
+            state = self.by_topic[topic.id] = request.LeaderAndIsrTopicState(
+                topic_name=topic.name, topic_id=topic.id, partition_states=[]
+            )
+        self._leaders.add(p.leader)
+        state.partition_states.append(
+            request.LeaderAndIsrPartitionState(
+                partition_index=at.partition_id,
+                controller_epoch=self._image.epoch,
+                leader=p.leader,
+                leader_epoch=p.leader_epoch,
+                isr=p.isr,
+                partition_epoch=p.partition_epoch,
+                replicas=p.replicas,
+                adding_replicas=p.adding_replicas,
+                removing_replicas=p.removing_replicas,
+                is_new=True,
+                leader_recovery_state=p.leader_recovery_state,
+            )
+        )
+
+    def done(self, sender: Sender) -> Leaders:
+        """All that was named, and where the leaders are."""
+        live = _live_leaders(sender, self._image.brokers, self._leaders)
+        return Leaders([*self.by_topic.values()], live)
 
 
 class _Offline(dict[tuple[int, ...], tuple[int, ...]]):

@@ -209,8 +209,18 @@ class Propagator:
         self._put(peer, work(), joining=shared.everything)
 
     def _put_leaders(self, sender: Sender, peer: Peer, shared: _Shared, request_type: int) -> None:
-        work = build.leader_and_isr(sender, peer, shared.image, shared.partitions(), request_type)
-        self._put(peer, work, joining=shared.everything)
+        def work() -> Work:
+            while shared.leaders is None:
+                shared.advance_leaders(sender)
+                if shared.leaders is None:
+                    yield None
+            if peer.broker_id in shared.leaders.hosts:
+                yield build.leader_request(sender, peer, shared.leaders.leaders, request_type)
+                return
+            image, partitions = shared.image, shared.partitions()
+            yield from build.leader_and_isr(sender, peer, image, partitions, request_type)
+
+        self._put(peer, work(), joining=shared.everything)
 
     def _put(
         self, peer: Peer, work: Iterable[ControlRequest | None], *, joining: bool = False
@@ -235,6 +245,9 @@ class _Shared:
         self._partitions = partitions
         self._deleted = deleted
         self._work = build.update_metadata_topics(image, self.partitions())
+        self.leaders: build.LeadersForAll | None = None
+        """What brokers are told that host all the partitions."""
+        self._leaders_work: Iterator[build.LeadersForAll | None] | None = None
 
     def partitions(self) -> Iterable[PartitionAt]:
         """The partitions to tell: all, unless a selection was given."""
@@ -245,6 +258,12 @@ class _Shared:
         states = next(self._work)
         if states is not None:
             self.topics = [*self._deleted, *states]
+
+    def advance_leaders(self, sender: Sender) -> None:
+        """Build the next piece of ``leaders``."""
+        if self._leaders_work is None:
+            self._leaders_work = build.leaders_for_all(sender, self.image, self.partitions())
+        self.leaders = next(self._leaders_work)
 
 
 class _Changes(msgspec.Struct, frozen=True):

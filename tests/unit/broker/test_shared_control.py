@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from emulator.broker.broker_epochs import BrokerEpochs
 from emulator.broker.control_requests import ControlRequests
 from emulator.broker.replicas import HostedReplicas
-from emulator.broker.shared_control import REQUESTS_MAX, SharedControl, epoch_at
+from emulator.broker.shared_control import REQUESTS_MAX, SharedControl
 from emulator.broker.zk_metadata_cache import DURING_DELETE, ZkMetadataCache
-from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL, VERSIONS
+from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL, VERSIONS, broker_epoch_at
 from emulator.net.versions import declared
 from tests.kit.laws import examples
 from tests.unit.broker.control import T, U, lead, live, stop, update
@@ -97,7 +97,7 @@ def test_where_a_body_holds_the_broker_epoch(kind: type) -> None:
     _, key = declared(kind)
     held = 0
     for version in spec(kind).versions:
-        at = epoch_at(key, version)
+        at = broker_epoch_at(key, version)
         body = codec.encode(request, version)
         if at is None:
             assert b"\x11\x22\x33\x44\x55\x66\x77\x88" not in body
@@ -105,7 +105,7 @@ def test_where_a_body_holds_the_broker_epoch(kind: type) -> None:
             assert body[at : at + 8] == b"\x11\x22\x33\x44\x55\x66\x77\x88"
             held += 1
     assert held >= 2
-    assert epoch_at(3, 0) is None
+    assert broker_epoch_at(3, 0) is None
 
 
 def test_what_all_are_told_is_decoded_and_read_once() -> None:

@@ -1,0 +1,199 @@
+"""What several brokers are told alike is built and encoded once, whatever the rest are told."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emulator.metadata.delta import Touched
+from emulator.metadata.image import Image
+from emulator.metadata.pmap import PMap
+from emulator.metadata.topics import Partition, Topic
+from emulator.migration.telling import bodies as bodies_module
+from emulator.migration.telling.bodies import Bodies
+from emulator.migration.telling.channels import Channels
+from emulator.migration.telling.propagator import Propagator
+from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL, VERSIONS
+from emulator.net.versions import declared
+from emulator.seam import Connect, Connected, Received, Send
+from tests.kit.laws import examples
+from tests.unit.broker.control import T, U, lead, live, stop, update
+from tests.unit.migration.test_propagation import CONTROLLER, Told, recorded_image
+from wire import messages as m
+from wire.frame import (
+    FrameReader,
+    RequestHeader,
+    decode_request,
+    encode_request,
+    encode_response,
+    framed,
+)
+from wire.schema import replace
+
+ID = b"n" * 16
+BROKERS = (0, 1, 2)
+
+
+def header(request: Any, correlation_id: int = 7) -> RequestHeader:
+    _, key = declared(type(request))
+    version = VERSIONS[type(request)]
+    return RequestHeader(
+        api_key=key, api_version=version, correlation_id=correlation_id, client_id="3000"
+    )
+
+
+def with_topic(image: Image, *replicas: tuple[int, ...]) -> tuple[Image, Touched]:
+    """The image with a topic whose partitions have these replicas."""
+    partitions = {
+        index: Partition(replicas=one, isr=one, leader=one[0], leader_epoch=0, partition_epoch=0)
+        for index, one in enumerate(replicas)
+    }
+    topic = Topic("new", ID, PMap(partitions))
+    touched = Touched()
+    touched.topics[ID] = "new"
+    touched.partitions |= {(ID, index) for index in partitions}
+    topics, ids = image.topics.set(ID, topic), image.topic_ids.set("new", ID)
+    return replace(image, topics=topics, topic_ids=ids), touched
+
+
+def leaders_told(*replicas: tuple[int, ...]) -> dict[int, Any]:
+    """Broker id -> the LeaderAndIsr that it gets of a new topic."""
+    image, zk_epoch = recorded_image()
+    after, touched = with_topic(image, *replicas)
+    told = Told()
+    told.run(told.propagator.full(image, zk_epoch))
+    sent = told.run(told.propagator.delta(image, after, touched, zk_epoch))
+    return {to: q for to, q in sent if isinstance(q, m.LeaderAndIsrRequest)}
+
+
+def named(request: Any) -> list[tuple[str, int]]:
+    return [
+        (t.topic_name, p.partition_index) for t in request.topic_states for p in t.partition_states
+    ]
+
+
+def test_brokers_that_host_every_partition_are_told_the_same_objects() -> None:
+    sent = leaders_told((0, 1, 2), (1, 2, 0))
+    assert {*sent} == {*BROKERS}
+    assert len({id(request.topic_states) for request in sent.values()}) == 1
+    assert len({request.broker_epoch for request in sent.values()}) == 3
+    for request in sent.values():
+        assert named(request) == [("new", 0), ("new", 1)]
+        assert [one.broker_id for one in request.live_leaders] == [0, 1]
+
+
+def test_a_broker_that_hosts_some_is_told_those() -> None:
+    sent = leaders_told((0, 1), (0, 2), (0, 1))
+    assert {broker_id: named(request) for broker_id, request in sent.items()} == {
+        0: [("new", 0), ("new", 1), ("new", 2)],
+        1: [("new", 0), ("new", 2)],
+        2: [("new", 1)],
+    }
+    for request in sent.values():
+        assert [one.broker_id for one in request.live_leaders] == [0]
+    sent = leaders_told((0, 1), (2,))
+    assert {broker_id: named(request) for broker_id, request in sent.items()} == {
+        0: [("new", 0)],
+        1: [("new", 0)],
+        2: [("new", 1)],
+    }
+
+
+def test_a_change_that_three_brokers_are_told_is_encoded_once_for_each_api() -> None:
+    image, zk_epoch = recorded_image()
+    after, touched = with_topic(image, (0, 1, 2))
+    channels = Channels(CONTROLLER, count(1).__next__)
+    propagator = Propagator(channels, CONTROLLER, "INTERNAL")
+    taken: list[Any] = []
+
+    def play(effects: list[Any]) -> None:
+        waiting = [*effects]
+        while waiting or propagator.busy:
+            if not waiting:
+                waiting += propagator.step(0)
+                continue
+            match waiting.pop(0):
+                case Connect(conn):
+                    waiting += channels.handle(Connected(conn), 0)
+                case Send(conn, data):
+                    for frame in FrameReader().feed(data):
+                        told, request = decode_request(frame)
+                        taken.append(request)
+                        waiting += channels.handle(Received(conn, _answer(told)), 0)
+
+    play(propagator.full(image, zk_epoch))
+    taken.clear()
+    before = channels.bodies.encoded_count
+    play(propagator.delta(image, after, touched, zk_epoch))
+    assert len(taken) == 6
+    assert channels.bodies.encoded_count - before == 2
+    epochs = [q.broker_epoch for q in taken if isinstance(q, m.UpdateMetadataRequest)]
+    assert sorted(epochs) == sorted(one.epoch for one in after.brokers.values())
+
+
+def _answer(told: RequestHeader) -> bytes:
+    kind = {4: m.LeaderAndIsrResponse, 5: m.StopReplicaResponse, 6: m.UpdateMetadataResponse}
+    response = kind[told.api_key]()
+    return framed(encode_response(told.api_key, told.api_version, told.correlation_id, response))
+
+
+def test_a_request_that_is_sent_again_with_another_type_has_that_type() -> None:
+    """Of a broker that fails a FULL LeaderAndIsr; the others are still told a FULL one."""
+    bodies = Bodies()
+    first = lead("t", T, kraft=True, broker_epoch=3, kind=TYPE_FULL)
+    second = replace(first, broker_epoch=4)
+    bodies.encode(header(first), first)
+    first.type = TYPE_INCREMENTAL
+    for request in (first, second):
+        assert bodies.encode(header(request), request) == encode_request(header(request), request)
+
+
+def test_a_long_body_is_not_kept(monkeypatch: Any) -> None:
+    monkeypatch.setattr(bodies_module, "BYTES_MAX", 100)
+    bodies = Bodies()
+    long = update(("t", T, dict.fromkeys(range(100), 1)), kraft=True)
+    for epoch in (1, 2):
+        told = replace(long, broker_epoch=epoch)
+        assert bodies.encode(header(told), told) == encode_request(header(told), told)
+    assert bodies.encoded_count == 2
+
+
+REQUESTS = [
+    update(("t", T, {0: 1}), kraft=True, kind=TYPE_FULL),
+    update(("t", T, {0: 1}), kraft=True, brokers=[live(1)]),
+    update(kraft=True),
+    lead("t", T, kraft=True),
+    lead("u", U, kraft=True, replicas=(1, 2)),
+    lead("t", T, kraft=True, epoch=6),
+    stop("t", kraft=True),
+]
+
+
+@examples(100)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(REQUESTS),
+            st.integers(-1, 2**40),
+            st.integers(1, 3),
+            st.integers(0, 1),
+            st.integers(0, 2**31 - 1),
+        )
+    )
+)
+def test_whatever_is_sent_has_the_bytes_of_its_own(
+    told: list[tuple[Any, int, int, int, int]],
+) -> None:
+    bodies = Bodies()
+    for request, broker_epoch, epoch, controller_id, correlation_id in told:
+        own = replace(
+            request,
+            broker_epoch=broker_epoch,
+            controller_epoch=epoch,
+            controller_id=controller_id,
+        )
+        about = header(own, correlation_id)
+        assert bodies.encode(about, own) == encode_request(about, own)
