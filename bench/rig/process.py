@@ -230,8 +230,8 @@ class Process:
     @contextlib.contextmanager
     def paused(self) -> Iterator[Self]:
         """SIGSTOP for the length of a ``with`` block."""
-        self.pause()
         try:
+            self.pause()
             yield self
         finally:
             self.resume()

@@ -80,6 +80,23 @@ def test_pause_holds_and_resume_lets_go_on(process):
     assert os.WIFCONTINUED(status)
 
 
+def test_one_that_does_not_stop_is_let_go_on(process, monkeypatch):
+    """A thread may be in the kernel for longer than it is waited for, and stop after that."""
+    process.launch([sys.executable, "-c", WAIT])
+    process.wait_line("up")
+
+    def times_out(*_):
+        os.waitpid(process.pid, os.WUNTRACED)
+        raise ProcessError("no every thread to stop within 10 s")
+
+    with monkeypatch.context() as impatient:
+        impatient.setattr(process, "wait_until", times_out)
+        with pytest.raises(ProcessError, match="to stop within"), process.paused():
+            pass
+    _, status = os.waitpid(process.pid, os.WCONTINUED | os.WNOHANG)
+    assert os.WIFCONTINUED(status)
+
+
 def test_starting_twice_is_refused(process):
     process.launch([sys.executable, "-c", WAIT])
     with pytest.raises(ProcessError, match="running already"):
