@@ -9,6 +9,7 @@ Source: KafkaRaftClient as an observer, MetadataLoader, Kafka 3.9; KIP-595, KIP-
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from emulator.broker.shared_log import START, LogState, LogStates
@@ -24,6 +25,9 @@ FETCH_WAIT_MS: Final = 500
 FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
 PENDING_BYTES_MAX: Final = 64 * 1024 * 1024
 """A leader that commits nothing of so much is not believed; a batch may pass it."""
+SPLIT_BYTES_MAX: Final = 256 * 1024
+SPLIT_KEPT_MAX: Final = 16
+"""Answers up to that length whose batches are kept, for the other brokers of the process."""
 SNAPSHOT_BYTES_MAX: Final = 1024 * 1024 * 1024
 """A leader that names a larger snapshot is not believed."""
 
@@ -204,19 +208,15 @@ class FollowedMetadata:
         self._deltas, self._replaced = [], True
 
     def _append(self, data: bytes) -> None:
-        position = 0
         expected, _ = self._end
-        while position < len(data):
-            header = batch_header(data, position)
+        split = _split if len(data) <= SPLIT_BYTES_MAX else _split.__wrapped__
+        for batch in split(data):
+            header = batch.header
             if header.base_offset != expected:
                 raise _nonsense(f"a batch at offset {header.base_offset} instead of {expected}")
-            chunk = data[position : position + header.size]
-            if len(chunk) < header.size:
-                raise _nonsense("an incomplete batch")
-            self._pending.append(_Pending(header, chunk))
-            self.pending_bytes += len(chunk)
+            self._pending.append(batch)
+            self.pending_bytes += len(batch.data)
             expected = header.last_offset + 1
-            position += header.size
 
     def _commit(self) -> None:
         done = self._skipped()
@@ -259,6 +259,25 @@ class FollowedMetadata:
         if len(batches) != len(self._pending):
             self._pending = batches
             self.pending_bytes = sum(len(batch.data) for batch in batches)
+
+
+@lru_cache(maxsize=SPLIT_KEPT_MAX)
+def _split(data: bytes) -> tuple[_Pending, ...]:
+    """The batches of one answer; by its content, as brokers of a process are answered alike.
+
+    Raises:
+        DecodeError: the last one is incomplete, or one has no header.
+    """
+    found: list[_Pending] = []
+    position = 0
+    while position < len(data):
+        header = batch_header(data, position)
+        chunk = data[position : position + header.size]
+        if len(chunk) < header.size:
+            raise _nonsense("an incomplete batch")
+        found.append(_Pending(header, chunk))
+        position += header.size
+    return tuple(found)
 
 
 def _nonsense(why: str) -> DecodeError:
