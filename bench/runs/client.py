@@ -119,7 +119,8 @@ class OpenLoop:
         """When the last answer came."""
         self.sent_ns = array("q", bytes(8 * count))
         self.answered_ns = array("q", bytes(8 * count))
-        self.errors = array("i", bytes(4 * count))
+        self._errors = array("i", bytes(4 * count))
+        self._unread: list[tuple[int, bytes]] = []
         self.late_ns: list[int] = []
         """Of requests that found a free connection: how late this client sent them."""
 
@@ -151,7 +152,22 @@ class OpenLoop:
                 wire.close()
         for number in range(self._count):
             if not self.answered_ns[number]:
-                self.errors[number] = UNANSWERED
+                self._errors[number] = UNANSWERED
+
+    @property
+    def errors(self) -> array[int]:
+        """Error code of each request; to be asked for when the load is over.
+
+        Answers to creations are long, and reading them would take time that the servers of the
+        machine need; nothing of the load depends on them.
+
+        Raises:
+            LostConnectionError: an answer cannot be read.
+        """
+        unread, self._unread = self._unread, []
+        for number, frame in unread:
+            self._errors[number] = self._read(number, frame)
+        return self._errors
 
     def intended_ns(self, number: int) -> int:
         """When a request was due."""
@@ -208,7 +224,8 @@ class OpenLoop:
             number = self._ready.popleft()
             frame = self._load.frame(number)
             if frame is None:
-                self._over(number, UNANSWERED)
+                self._errors[number] = UNANSWERED
+                self._over(number)
                 continue
             data = bytearray(frame)
             data[_CORRELATION] = number.to_bytes(4, "big")
@@ -224,20 +241,30 @@ class OpenLoop:
             self._end(LostConnectionError(f"an answer to {number} was not one: {frame[:8]!r}"))
             return
         self.answered_ns[number] = self.last_ns = time.monotonic_ns()
-        try:
-            self._over(number, self._load.answered(number, frame))
-        except (DecodeError, IndexError) as error:
-            self._end(LostConnectionError(f"an answer cannot be read: {error}"))
-            return
+        if self._load.key(number) is None:
+            self._unread.append((number, frame))
+            self._over(number)
+        else:
+            try:
+                self._errors[number] = self._read(number, frame)
+            except LostConnectionError as error:
+                self._end(error)
+                return
+            self._over(number)
         self._send()
+
+    def _read(self, number: int, frame: bytes) -> int:
+        try:
+            return self._load.answered(number, frame)
+        except (DecodeError, IndexError) as error:
+            raise LostConnectionError(f"an answer cannot be read: {error}") from error
 
     def lost(self, wire: _Wire, error: Exception | None) -> None:
         """A connection has ended; that is an error unless we end."""
         if wire in self._wires:
             self._end(LostConnectionError(f"the controller closed a connection ({error})"))
 
-    def _over(self, number: int, error: int) -> None:
-        self.errors[number] = error
+    def _over(self, number: int) -> None:
         key = self._load.key(number)
         if key is not None:
             line = self._parked[key]

@@ -219,8 +219,9 @@ def _warm_up(stage: Stage) -> None:
     load = loads.warm_up(plan)
     loop = OpenLoop(load, plan.topics, None, min(_WARM_CONNECTIONS, plan.topics), loads.CLIENT_ID)
     _run(loop, stage.controller.port, _WARM_WAIT_S)
+    errors = loads.errors_of(loop.errors)
     if load.doubtful:
-        raise RuntimeError(f"warming up failed: {loads.errors_of(loop.errors)}")
+        raise RuntimeError(f"warming up failed: {errors}")
     watch = Watch(stage.controller.port, stage.client)
     watch.start()
     try:
