@@ -63,7 +63,8 @@ def collapsing(sweeps: Mapping[str, Sequence[Point]]) -> Collapsing:
     at: dict[int, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for name, points in sweeps.items():
         for utilisation, blocked in points:
-            at[int(utilisation / BIN)][name].append(blocked)
+            # Rounded: 0.3 / 0.1 is less than 3.
+            at[int(round(utilisation / BIN, 9))][name].append(blocked)
     bins = [_bin(number * BIN, of) for number, of in sorted(at.items())]
     shared = [one for one in bins if one.apart is not None]
     worst = max(shared, key=lambda one: one.apart or 0.0, default=None)

@@ -37,6 +37,13 @@ def test_a_sweep_beside_the_curve_is_seen_at_its_worst_bin() -> None:
     assert found.explained < 0.7
 
 
+@pytest.mark.parametrize("tenths", range(16))
+def test_a_whole_tenth_is_in_its_own_bin(tenths: int) -> None:
+    found = collapsing({"a": [(tenths / 10, 0.0)], "b": [(tenths / 10 + 0.09, 0.1)]})
+    [one] = found.bins
+    assert one.utilisation == pytest.approx(tenths / 10)
+
+
 def test_medians_are_compared_so_one_odd_repeat_is_not_a_difference() -> None:
     found = collapsing({"a": [(0.5, 0.0)] * 3, "b": [(0.5, 0.0), (0.5, 0.0), (0.5, 0.9)]})
     assert found.collapses is True
