@@ -89,7 +89,7 @@ class CheckTask(Task):
 
     def ended(self) -> CheckTask:
         """Without what it was made from: kept, each would keep the tree of the one before it."""
-        self._reading = self._earlier = None
+        self._reading = self._earlier = self.unfinished = None
         return self
 
     def tick(self, now_ms: int) -> list[Effect]:
@@ -151,14 +151,16 @@ class CheckTask(Task):
         return []
 
     def _read_all(self, now_ms: int) -> list[Effect]:
-        self._reading = self.unfinished or Reading(self._zk)
+        before = self.unfinished
+        if before is not None and now_ms >= before.began_ms + READING_MS_MAX:
+            self.result = Missing((*self._reasons, _interrupted(before)))
+            return []
+        self._reading = before or Reading(self._zk)
         return self._read(self._reading, now_ms)
 
     def _judge(self, reading: Reading, now_ms: int) -> None:
-        if reading.lost and now_ms < reading.began_ms + READING_MS_MAX:
+        if reading.lost:
             self.result, self.unfinished = Lost(), reading
-        elif reading.lost:
-            self.result = Missing((*self._reasons, _interrupted(reading)))
         elif reading.failure is not None:
             self.result = Missing((*self._reasons, reading.failure))
         elif reading.tree is not None:
@@ -168,11 +170,10 @@ class CheckTask(Task):
 
 
 def _interrupted(reading: Reading) -> Reason:
-    """A reading before the claim took too long; the next begins anew."""
+    """A reading before the claim was interrupted for too long; the next begins anew."""
     text = (
-        f"reading the tree in ZooKeeper was interrupted by {reading.interruptions + 1} lost "
-        f"connections in {READING_MS_MAX // 1_000} s, and begins anew, as what was read may have "
-        "changed: the connection to ZooKeeper must be mended first"
+        "reading the tree in ZooKeeper begins anew, as what was read may have changed: connections "
+        f"lost meanwhile: {reading.interruptions + 1}, in more than {READING_MS_MAX // 1_000} s"
     )
     return Reason(Why.UNREADABLE, "/", text)
 
