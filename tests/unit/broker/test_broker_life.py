@@ -298,6 +298,35 @@ def test_as_many_messages_are_redirected_as_envelopes_came_to_the_controller() -
     assert found["kraft_bridge_num_client_forwarding_to_controller_count"] == 0
 
 
+@pytest.mark.requirement("I19", "I20", "I22")
+def test_a_scrape_under_load_counts_each_waiting_client_once() -> None:
+    stage = Stage()
+    (broker,) = stage.running(1)
+    clients = [stage.client(1) for _ in range(40)]
+    for number, client in enumerate(clients):
+        if number % 2:
+            client.ask(m.ApiVersionsRequest("librdkafka", "2.16.0"), 3)
+    stage.joined.cut.add(CONTROLLER)
+    stage.joined.leave(stage.controller)
+    for number in range(5):
+        for client in clients[: 30 - number]:
+            client.send(topic(f"{id(client)}-{number}"), 5)
+    found = scrape(broker, stage)
+    waiting = 30 + 29 + 28 + 27 + 26
+    assert found["kraft_bridge_num_messages_redirected_total"] == waiting
+    assert found["kraft_bridge_forwarding_queue_length"] == waiting
+    assert found["kraft_bridge_num_client_forwarding_to_controller_count"] == 30
+    assert found["kraft_bridge_num_messages_redirected_rate"] == pytest.approx(waiting / 30)
+    software = [
+        value for name, value in found.items() if name.startswith("kraft_bridge_client_software")
+    ]
+    assert software == [20, 20], "half of them said their name"
+    stage.joined.wait(31_000)
+    found = scrape(broker, stage)
+    assert found["kraft_bridge_num_client_forwarding_to_controller_count"] == 0, "all timed out"
+    assert found["kraft_bridge_num_messages_redirected_total"] == waiting
+
+
 @pytest.mark.requirement("I15", "I21")
 def test_a_scrape_counts_envelopes_that_the_controller_refuses() -> None:
     """The first entry for the cluster, about another, takes ClusterAction from this broker."""
