@@ -29,11 +29,16 @@ _SECRET_CONFIG = re.compile(
 )
 
 
+def is_secret_config(key: str) -> bool:
+    """Whether the value of a config with this key is not to be shown."""
+    return _SECRET_CONFIG.search(key) is not None
+
+
 def _secret(path: str, key: str) -> bool:
     if path.startswith("/config/users/"):
         return _SCRAM.match(key) is not None
     if path.startswith("/config/"):
-        return _SECRET_CONFIG.search(key) is not None
+        return is_secret_config(key)
     return path.startswith("/delegation_token/tokens/") and key == "hmac"
 
 

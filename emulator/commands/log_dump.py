@@ -13,24 +13,32 @@ import typer
 from emulator.commands.common import fail
 from emulator.commands.folders import FolderUnreadableError, open_log
 from emulator.raft.machine import Raft
+from wire import records as r
 from wire.record_serde import decode_control, decode_record
 from wire.text import uuid_text
 
 
 def dump(
     log_dir: Annotated[Path, typer.Option("--log-dir", help="The controller's folder.")],
+    *,
+    with_secrets: Annotated[
+        bool, typer.Option("--with-secrets", help="Print SCRAM keys and passwords too.")
+    ] = False,
 ) -> None:
     """Print every record of a controller's metadata log, one JSON object a line."""
     try:
         _meta, raft = open_log(log_dir)
-        for record in dump_records(raft):
+        for record in dump_records(raft, with_secrets=with_secrets):
             typer.echo(msgspec.json.encode(record).decode())
     except FolderUnreadableError as error:
         raise fail(str(error), 2) from error
 
 
-def dump_records(raft: Raft) -> Iterator[dict[str, Any]]:
-    """Every record of the log in order: offset, epoch, type, version, data (bytes as base64)."""
+def dump_records(raft: Raft, *, with_secrets: bool = False) -> Iterator[dict[str, Any]]:
+    """Every record of the log in order: offset, epoch, type, version, data (bytes as base64).
+
+    Without secrets, as ``zk dump`` shows a tree: no keys of credentials, no values of passwords.
+    """
     if raft.log_end_offset <= raft.log_start_offset:
         return
     for batch in raft.read(raft.log_start_offset, raft.log_end_offset - 1):
@@ -45,8 +53,20 @@ def dump_records(raft: Raft) -> Iterator[dict[str, Any]]:
                 "epoch": batch.leader_epoch,
                 "type": type(record).__name__,
                 "version": version,
-                "data": _plain(record),
+                "data": _plain(record) | ({} if with_secrets else _hidden(record)),
             }
+
+
+def _hidden(record: object) -> dict[str, str]:
+    """What stands in place of the secrets of a record, by field."""
+    from bench.rig.zk_dump import REDACTED, is_secret_config
+
+    match record:
+        case r.UserScramCredentialRecord():
+            return dict.fromkeys(("salt", "stored_key", "server_key"), REDACTED)
+        case r.ConfigRecord(name=name, value=str()) if is_secret_config(name):
+            return {"value": REDACTED}
+    return {}
 
 
 def _plain(value: object) -> Any:

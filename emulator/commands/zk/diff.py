@@ -18,10 +18,14 @@ def diff(
     overrides: Override = None,
     *,
     as_json: Json = False,
+    with_secrets: Annotated[
+        bool, typer.Option("--with-secrets", help="Show SCRAM keys, passwords and tokens too.")
+    ] = False,
 ) -> None:
     """Compare ZooKeeper's tree with a controller's metadata; exit 1 names every differing znode."""
     import msgspec
 
+    from bench.rig.zk_dump import redact
     from emulator.commands.folders import FolderUnreadableError
     from emulator.commands.zk import compare
 
@@ -33,11 +37,15 @@ def diff(
     typer.echo(note, err=True)
     for difference in found:
         if as_json:
+            both = (difference.have, difference.want)
+            have, want = (
+                both if with_secrets else (one and redact(difference.path, one) for one in both)
+            )
             row = {
                 "path": difference.path,
                 "kind": difference.kind,
-                "zookeeper": _text(difference.have),
-                "controller": _text(difference.want),
+                "zookeeper": _text(have),
+                "controller": _text(want),
             }
             typer.echo(msgspec.json.encode(row).decode())
         else:
