@@ -140,7 +140,7 @@ def _row(folder: Path, zookeeper: ZooKeeper | None, key: Row) -> Row:
     isr, p99_ms = found["isr"], found["heartbeats_under_load"].get("p99_ms")
     cores = {of: round(used / usage.wall_s, 2) for of, used in usage.cpu_s.items()}
     return {
-        "in_time": p99_ms is not None and p99_ms <= HEARTBEAT_P99_MS and not isr["unfinished"],
+        "in_time": in_time(found),
         "heartbeat_p99_ms": p99_ms,
         "isr_p99_ms": found["waits"].get("ISR change", {}).get("p99_ms"),
         "isr_per_s": isr["per_s"],
@@ -154,7 +154,19 @@ def _row(folder: Path, zookeeper: ZooKeeper | None, key: Row) -> Row:
         "zookeeper_cores": cores.get("zookeeper"),
         "others_cores": round(usage.others_cores, 2),
         "errors": found["errors"],
+        "ended": {**found["ended_badly"], **found["absent"]},
     }
+
+
+def in_time(found: Row) -> bool:
+    """Whether a fleet held its rate: heartbeats in time, all changes made, no broker lost.
+
+    Args:
+        found: the figures of ``kraft-bridge fleet --json``.
+    """
+    p99_ms = found["heartbeats_under_load"].get("p99_ms")
+    lost = found["isr"]["unfinished"] or found["ended_badly"] or found["absent"]
+    return p99_ms is not None and p99_ms <= HEARTBEAT_P99_MS and not lost
 
 
 def _controller(stack: ExitStack, name: str, folder: Path, zk: str | None) -> tuple[int, int]:

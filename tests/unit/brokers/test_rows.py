@@ -30,6 +30,27 @@ def test_the_highest_rate_in_time_is_found_in_few_rows(limit: int) -> None:
     assert len(asked) <= len(RATES).bit_length()
 
 
+@pytest.mark.parametrize(
+    ("what", "changed"),
+    [
+        ("a late heartbeat", {"heartbeats_under_load": {"count": 9, "p99_ms": 50.1}}),
+        ("no heartbeat", {"heartbeats_under_load": {"count": 0}}),
+        ("a change that was not made", {"isr": {"unfinished": 1}}),
+        ("a broker that ended", {"ended_badly": {"refused": 1}}),
+        ("a broker that did not come back", {"absent": {"refused": 1}}),
+    ],
+)
+def test_a_rate_is_held_only_if_nothing_is_lost(what: str, changed: dict[str, Any]) -> None:
+    found: dict[str, Any] = {
+        "heartbeats_under_load": {"count": 9, "p99_ms": 50.0},
+        "isr": {"unfinished": 0},
+        "ended_badly": {},
+        "absent": {},
+    }
+    assert fleets.in_time(found)
+    assert not fleets.in_time(found | changed), what
+
+
 def test_an_interrupted_run_takes_only_what_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
