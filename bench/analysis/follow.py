@@ -24,7 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text
 from pyspark.sql.streaming.query import StreamingQuery
 
 from bench.analysis.quantiles import ms
-from bench.analysis.read import of_known_version
+from bench.analysis.read import checked
 from bench.analysis.schema import KEYS, struct_type
 from emulator.trace import rows
 
@@ -193,7 +193,7 @@ class Follower:
         """
         with self._lock:
             files = sorted({key[:2] for key in self._seen})
-        return of_known_version(
+        return checked(
             {
                 name: self._table(name, [file for table, file in files if table == name])
                 for name in rows.TABLES

@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text uses
 
-from bench.analysis.schema import struct_type
+from bench.analysis.schema import KEYS, struct_type
 from emulator.trace import rows
 
+LONGEST_S: Final = 30 * 86_400.0
+"""No request, wait or stall lasts longer: a time beyond it is none."""
+_SPANS: Final = (
+    ("requests", "received_ns", "answered_ns"),
+    ("requests", "sent_ns", "answered_ns"),
+    ("multis", "sent_ns", "answered_ns"),
+    ("blocks", "begin_ns", "end_ns"),
+    ("stalls", "begin_ns", "end_ns"),
+)
+"""Table, and what lies between two readings of its process's monotonic clock."""
 
-class TraceVersionError(ValueError):
+
+class TraceError(ValueError):
+    """A trace that cannot be analysed; the text says why."""
+
+
+class TraceVersionError(TraceError):
     """The trace was written with another schema version than this analysis knows."""
+
+
+class TraceClockError(TraceError):
+    """Something ends before it begins, or lasts for months: no analysis of that means anything."""
 
 
 def read(spark: SparkSession, trace: str) -> dict[str, DataFrame]:
@@ -22,19 +45,39 @@ def read(spark: SparkSession, trace: str) -> dict[str, DataFrame]:
 
     Raises:
         TraceVersionError: a process of the trace wrote another schema version.
+        TraceClockError: times of a process are impossible.
+        TraceError: a file of it is empty.
     """
+    places = {name: f"{trace.rstrip('/')}/{name}" for name in rows.TABLES}
     tables = {
-        name: spark.read.schema(struct_type(row)).parquet(f"{trace.rstrip('/')}/{name}")
+        name: spark.read.schema(struct_type(row)).parquet(places[name])
         for name, row in rows.TABLES.items()
     }
-    return of_known_version(tables)
+    _look_for_empty(spark, list(places.values()))
+    return checked(tables)
 
 
-def of_known_version(tables: dict[str, DataFrame]) -> dict[str, DataFrame]:
+def _look_for_empty(spark: SparkSession, places: list[str]) -> None:
+    # Spark passes over a file of no bytes as if it were not there; but its rows are lost.
+    files = (
+        spark.read.format("binaryFile")
+        .option("recursiveFileLookup", "true")
+        .option("pathGlobFilter", "*.parquet")
+        .load(places)
+    )
+    named = files.inputFiles()
+    if len(named) == files.count():
+        return
+    whole = {urlsplit(row.path).path for row in files.select("path").collect()}
+    empty = [name for name in named if unquote(urlsplit(name).path) not in whole]
+    raise TraceError(f"{min(empty, default='a file')} is empty: its rows are lost")
+
+
+def checked(tables: dict[str, DataFrame]) -> dict[str, DataFrame]:
     """The tables as they are.
 
     Raises:
-        TraceVersionError: a process of the trace wrote another schema version.
+        TraceVersionError, TraceClockError: as ``read``.
     """
     foreign = tables["runs"].where(F.col("schema_version") != rows.SCHEMA_VERSION)
     for run in foreign.select("process", "schema_version").distinct().limit(1).collect():
@@ -42,4 +85,21 @@ def of_known_version(tables: dict[str, DataFrame]) -> dict[str, DataFrame]:
             f"{run.process} wrote trace schema {run.schema_version}; "
             f"this analysis reads schema {rows.SCHEMA_VERSION}"
         )
+    odd = [_odd(tables[name], name, begin, end) for name, begin, end in _SPANS]
+    for row in reduce(DataFrame.union, odd).limit(1).collect():
+        raise TraceClockError(
+            f"run {row.run_id}, {row.process}: something in {row.table} is from {row.begin_ns} to "
+            f"{row.end_ns} ns; its clock went backwards, or its rows are damaged"
+        )
     return tables
+
+
+def _odd(table: DataFrame, name: str, begin: str, end: str) -> DataFrame:
+    # As doubles: the difference of two damaged integers may not fit into one.
+    lasted_s = (F.col(end).cast("double") - F.col(begin).cast("double")) / 1e9
+    return table.where((lasted_s < 0) | (lasted_s > LONGEST_S)).select(
+        *KEYS,
+        F.lit(name).alias("table"),
+        F.col(begin).alias("begin_ns"),
+        F.col(end).alias("end_ns"),
+    )

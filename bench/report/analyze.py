@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from py4j.protocol import Py4JError
-from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 from rich.text import Text
 
 from bench.analysis import job
+from bench.analysis.failure import reason
 from bench.analysis.follow import Follower, Idle, Live, interrupts
-from bench.analysis.read import read
+from bench.analysis.read import TraceError, read
 from bench.analysis.session import end, session
 from bench.analysis.sweep import job as sweep_job
 from bench.analysis.sweep.conclusions import LAG_P99_MS, conclude
@@ -25,13 +28,15 @@ from bench.report.findings import Finding, findings, lines
 from bench.report.page import page
 from bench.report.sweep import sweep_findings, sweep_page
 
+_MISFIT: Final = (TypeError, KeyError, AttributeError, ArithmeticError)
+
 
 class SparkUnavailableError(Exception):
     """Spark does not start, or a server of it is not reached; the text is its first line."""
 
 
-class TraceUnreadableError(Exception):
-    """There is no trace at the given place; the text is Spark's first line."""
+class TraceUnreadableError(TraceError):
+    """There is no trace at the given place, or Spark cannot read it; the text is one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +67,17 @@ def analyze(
 
     Raises:
         JavaNotFoundError: a local session needs Java and there is none.
-        TraceVersionError: the trace has another schema version.
-        TraceUnreadableError: Spark cannot find or read the trace.
+        TraceError: there is no trace, Spark cannot read it, it has another schema version, or
+            what it says is impossible.
         SparkUnavailableError: Spark does not start.
     """
     places = [str(traces)] if isinstance(traces, str | Path) else list(traces)
     if remote is None and (master is None or master.startswith("local")):
         for place in places:
             look(place)
+    twice = [place for place, times in Counter(map(_plain, places)).items() if times > 1]
+    if twice:
+        raise TraceUnreadableError(f"{twice[0]} is given twice: its rows would count as repeats")
     spark = _session(master, remote)
     try:
         if is_bench_run(spark, places[0]):
@@ -80,10 +88,30 @@ def analyze(
                 "only such folders are analysed together"
             )
         return report(spark, places[0], Path(out_dir))
-    except AnalysisException as error:
+    except (Py4JError, PySparkException) as error:
         # Its text comes from the session, which ends here.
-        raise TraceUnreadableError(str(error).splitlines()[0]) from error
+        raise TraceUnreadableError(reason(error)) from error
+    except _MISFIT as error:
+        raise _misfit(places, error) from error
     finally:
+        _end(spark)
+
+
+def _plain(place: str) -> str:
+    return place if "://" in place else str(Path(place).absolute())
+
+
+def _misfit(places: Sequence[str], error: Exception) -> TraceUnreadableError:
+    """Rows that Spark could read, but that contradict what a trace is."""
+    return TraceUnreadableError(
+        f"{', '.join(places)}: its rows are no trace of this version "
+        f"({type(error).__name__}: {error})"
+    )
+
+
+def _end(spark: SparkSession) -> None:
+    # Java may be gone, and that is why it ends.
+    with contextlib.suppress(Py4JError, OSError):
         end(spark)
 
 
@@ -91,10 +119,7 @@ def _session(master: str | None, remote: str | None = None) -> SparkSession:
     try:
         return session(master, remote)
     except (PySparkException, Py4JError) as error:
-        # Py4J puts what it called in front, and Java's stack behind.
-        told = [line.lstrip(": ") for line in str(error).splitlines()]
-        says = next((line for line in told if not line.startswith("An error occurred")), "")
-        raise SparkUnavailableError(f"Spark does not start: {says}") from error
+        raise SparkUnavailableError(f"Spark does not start: {reason(error)}") from error
 
 
 def look(place: str) -> None:
@@ -145,8 +170,7 @@ def follow(
         tell: called with each new state.
 
     Raises:
-        JavaNotFoundError, TraceVersionError, TraceUnreadableError, SparkUnavailableError: as
-            ``analyze``.
+        JavaNotFoundError, TraceError, SparkUnavailableError: as ``analyze``.
     """
     out = Path(out_dir).absolute()
     spark = _session(master)
@@ -162,10 +186,12 @@ def follow(
                 every_s,
                 stop,
             )
-    except (AnalysisException, StreamingQueryException) as error:
-        raise TraceUnreadableError(str(error).splitlines()[0]) from error
+    except (Py4JError, PySparkException) as error:
+        raise TraceUnreadableError(reason(error)) from error
+    except _MISFIT as error:
+        raise _misfit([str(trace)], error) from error
     finally:
-        end(spark)
+        _end(spark)
     return last[-1]
 
 
@@ -176,6 +202,8 @@ def report_over(spark: SparkSession, trace: Mapping[str, DataFrame], out: Path) 
     parquet = f"{out}/tables"
     names = job.run_over(spark, trace, parquet)
     tables = {name: _records(spark, f"{parquet}/{name}") for name in names if name not in job.LONG}
+    if not any(tables.values()):
+        raise TraceUnreadableError("there is no row in this trace")
     html = out / "report.html"
     html.write_text(page(tables, parquet), encoding="utf-8")
     return Analysis(html, parquet, findings(tables))
@@ -198,6 +226,9 @@ def sweep_report(
     parquet = f"{out}/tables"
     sweep_job.run(spark, places, parquet)
     tables = sweep_job.records(spark, parquet)
+    for run_id, times in Counter(row["run_id"] for row in tables["described"]).items():
+        if times > 1:
+            raise TraceUnreadableError(f"{ROWS} has {times} rows of the run {run_id}")
     found = conclude(tables, lag_limit_ms)
     options = ["--out", str(out), "--lag-p99-ms", f"{lag_limit_ms:g}"]
     command = shlex.join(["kraft-bridge", "analyze", *places, *options])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -140,6 +141,15 @@ def _cost(tables: Tables) -> Iterable[Finding]:
 
 
 def _noise(tables: Tables) -> Iterable[Finding]:
+    lives = Counter((row["run_id"], row["process"]) for row in tables["runs"])
+    for (run_id, process), times in sorted(lives.items()):
+        if times > 1:
+            yield Finding(
+                f"starts of {process}",
+                f"{times} in run {run_id}: its offsets and request ids begin anew, and what is "
+                "computed from them mixes its lives",
+                warning=True,
+            )
     for row in tables["stalls"]:
         yield Finding(
             f"event loop stalls ({row['process']})",

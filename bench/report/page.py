@@ -135,13 +135,29 @@ def _method(tables: Tables, where: str) -> Iterable[Block]:
         "A multi's time is shared among its kinds of work by their number of operations."
     )
     for run in sorted(tables["runs"], key=lambda run: (run["run_id"], run["process"])):
-        started = datetime.fromtimestamp(run["wall_ns"] / 1e9, UTC).isoformat(timespec="seconds")
-        parameters = ", ".join(f"{k}={v}" for k, v in json.loads(run["parameters"]).items())
         yield Note(
-            f"{run['process']}: started {started} on {run['host']}, version "
-            f"{run['product_version']}, as {run['release']}; {parameters or 'defaults'}"
+            f"{run['process']}: started {_instant(run['wall_ns'])} on {run['host']}, version "
+            f"{run['product_version']}, as {run['release']}; {_parameters(run['parameters'])}"
         )
     yield Note(f"Parquet behind every table: {where}")
+
+
+def _instant(wall_ns: int) -> str:
+    try:
+        return datetime.fromtimestamp(wall_ns / 1e9, UTC).isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        return f"at {wall_ns} ns since 1970"
+
+
+def _parameters(text: str) -> str:
+    """A JSON object as words; any other text as it is."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if not isinstance(found, dict):
+        return text
+    return ", ".join(f"{name}={value}" for name, value in found.items()) or "defaults"
 
 
 def _by_process(

@@ -39,19 +39,13 @@ def analyze(
     import msgspec
     from rich.console import Console
 
-    from bench.analysis.read import TraceVersionError
+    from bench.analysis.read import TraceError
     from bench.rig.java import JavaNotFoundError
 
     if follow and (len(run) > 1 or remote is not None):
         raise typer.BadParameter("--follow takes one trace, and no --remote")
     tell = Console(stderr=True, highlight=False, soft_wrap=True)
-    failures = (
-        JavaNotFoundError,
-        TraceVersionError,
-        report.TraceUnreadableError,
-        report.SparkUnavailableError,
-        OSError,
-    )
+    failures = (JavaNotFoundError, TraceError, report.SparkUnavailableError, OSError)
     try:
         if follow:
             done = report.follow(

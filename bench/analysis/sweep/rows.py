@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text uses
 
 from bench.analysis.read import read
@@ -14,6 +14,7 @@ from bench.analysis.sweep.one_run import SLICES
 from emulator.trace import rows
 
 ROWS: Final = "rows.parquet"
+_GREATEST: Final = 1e15
 _LONGEST_S: Final = 86_400.0
 """A schedule is not looked at beyond a day: its length is what a file says."""
 
@@ -90,13 +91,17 @@ def read_sweep(spark: SparkSession, folders: Sequence[str]) -> Sweep:
 
 
 def _described(given: DataFrame) -> DataFrame:
-    missing = F.lit(None)
     return given.select(
-        *(
-            (F.col(name) if name in given.columns else missing).cast(kind).alias(name)
-            for name, kind in COLUMNS.items()
-        )
+        *(_column(name, kind, there=name in given.columns) for name, kind in COLUMNS.items())
     )
+
+
+def _column(name: str, kind: str, *, there: bool) -> Column:
+    value = (F.col(name) if there else F.lit(None)).cast(kind)
+    if kind == "double":
+        # What is no number, or larger than anything that is counted, is not known.
+        value = F.when(F.abs(value) < _GREATEST, value)
+    return value.alias(name)
 
 
 def windows(described: DataFrame) -> DataFrame:

@@ -1,0 +1,26 @@
+"""What Spark could not do, in one line."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_CAUSE: Final = re.compile(r"(\w+\.)*\w+(Error|Exception): ")
+_OURS: Final = re.compile(r"(?!(org|java|scala|py4j|pyspark)\.)")
+_STATE: Final = re.compile(r"\s*SQLSTATE: \w+\s*$")
+
+
+def reason(error: BaseException) -> str:
+    """The line of a Java or Python trace that says what happened.
+
+    >>> reason(RuntimeError("[PATH_NOT_FOUND] Path does not exist: x. SQLSTATE: 42K03"))
+    '[PATH_NOT_FOUND] Path does not exist: x.'
+    """
+    lines = [line.strip(" :\t") for line in str(error).splitlines()]
+    lines = [line for line in lines if line]
+    causes = [line for line in lines if _CAUSE.match(line)]
+    ours = [line for line in causes if _OURS.match(line)]
+    if ours:
+        return ours[-1]
+    told = (causes if type(error).__module__.startswith("py4j") else []) or lines
+    return _STATE.sub("", told[0]) if told else type(error).__name__
