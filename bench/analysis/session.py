@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -39,6 +40,7 @@ def session(
     remote: str | None = None,
     app: str = "kraft-bridge analyze",
     java_flags: Sequence[str] | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """Start or join a Spark session.
 
@@ -48,11 +50,14 @@ def session(
         remote: a Connect server, ``sc://host:15002``; ``local[2]`` starts one of our own.
         app: the name Spark shows.
         java_flags: more flags of a local driver; by default the class archive, if it was made.
+        settings: more of Spark's own.
 
     Raises:
         JavaNotFoundError: a local session needs Java 17 or later and there is none.
     """
-    builder: SparkSession.Builder = SparkSession.builder.appName(app).config(map=dict(_PLANS))
+    builder: SparkSession.Builder = SparkSession.builder.appName(app).config(
+        map={**_PLANS, **(settings or {})}
+    )
     if master is None:
         remote = remote or os.environ.get("SPARK_REMOTE")
     if remote is not None and not remote.startswith("local"):
@@ -86,7 +91,12 @@ def session(
 
 
 def end(spark: SparkSession, timeout_s: float = 120.0) -> None:
-    """Stop a session and, where it was ours, wait until its Java process is gone."""
+    """Stop a session and, where it was ours, wait until its Java process is gone.
+
+    Args:
+        spark: the session.
+        timeout_s: after it the process is killed.
+    """
     gateway = getattr(SparkContext, "_gateway", None)
     spark.stop()
     process = getattr(gateway, "proc", None)
@@ -95,7 +105,11 @@ def end(spark: SparkSession, timeout_s: float = 120.0) -> None:
     gateway.shutdown()
     # The driver ends when its input does; Spark itself leaves that to the end of this process.
     process.stdin.close()
-    process.wait(timeout_s)
+    try:
+        process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - so that a session can follow
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import socket
 import threading
 import time
 from collections.abc import Coroutine, Mapping
@@ -23,8 +21,8 @@ from bench.load.records import (
     Verdict,
     verify,
 )
-from emulator.io.trace_file import TraceFile
-from emulator.trace.rows import SCHEMA_VERSION, RequestRow, Row, RunRow
+from emulator.io.trace_file import TraceFile, run_row
+from emulator.trace.rows import RequestRow, Row
 
 T = TypeVar("T")
 
@@ -80,7 +78,8 @@ class Clients:
 
     async def _administer(self, rate: float, seconds: float) -> AdminResult:
         trace = TraceFile(self._trace, self._run_id, ADMIN)
-        trace.append(self._run_row(rate, seconds))
+        release = f"{ADMIN} {metadata.version('kraft-bridge')}"
+        trace.append(run_row(release, {"changes_per_second": rate, "seconds": seconds}))
         flushed = time.monotonic()
 
         def record(row: Row) -> None:
@@ -98,17 +97,6 @@ class Clients:
             ).run()
         finally:
             trace.close()
-
-    def _run_row(self, rate: float, seconds: float) -> RunRow:
-        return RunRow(
-            schema_version=SCHEMA_VERSION,
-            monotonic_ns=time.monotonic_ns(),
-            wall_ns=time.time_ns(),
-            host=socket.gethostname(),
-            product_version=metadata.version("kraft-bridge"),
-            release=f"{ADMIN} {metadata.version('kraft-bridge')}",
-            parameters=json.dumps({"changes_per_second": rate, "seconds": seconds}),
-        )
 
     def stop(self) -> tuple[ProduceResult, ConsumeResult]:
         """End producer and consumer; waits for the last acknowledgements.

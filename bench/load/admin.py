@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import math
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
 from bench.load.changes import Change, Changes, TopicState, error_of
 from bench.load.connection import Pool
+from bench.load.schedule import latest
+from emulator.io.together import Share
 from emulator.trace.rows import RequestRow, Row
 from wire.errors import ErrorCode
 
@@ -54,11 +55,31 @@ class AdminResult:
     prefix: str = "load-"
     """Of the names of all its topics."""
     elapsed_s: float = 0.0
+    """To the last answer."""
+    schedule_s: float = 0.0
+    """To when a next change would have been due."""
+    in_time: int = 0
+    """Changes carried out before the schedule's end, or ``GRACE`` of it later at the latest."""
 
     @property
     def achieved_per_s(self) -> float:
-        """Changes carried out per second of the schedule and its tail."""
-        return self.done.total() / self.elapsed_s if self.elapsed_s else 0.0
+        """What to hold against the rate: changes carried out in time, per second of the schedule.
+
+        One late answer is one change less; it does not make the schedule longer.
+        """
+        return self.in_time / self.schedule_s if self.schedule_s else 0.0
+
+    def add(self, other: AdminResult) -> None:
+        """Put the result of another share of the same schedule to it."""
+        self.intended += other.intended
+        self.in_time += other.in_time
+        self.done += other.done
+        self.failed += other.failed
+        self.retried += other.retried
+        self.topics |= other.topics
+        self.doubtful |= other.doubtful
+        self.elapsed_s = max(self.elapsed_s, other.elapsed_s)
+        self.schedule_s = max(self.schedule_s, other.schedule_s)
 
 
 @dataclass(slots=True)
@@ -86,6 +107,9 @@ class AdminLoad:
         prefix: of every topic's name.
         topics_wanted: about as many topics are kept.
         connections: at most; a change that is due while all are used waits for one.
+        share: which changes of the schedule are its own; ``topics_wanted`` and ``connections`` are
+            divided, and ``seed``, ``prefix`` and ``client_id`` get its number.
+        begin_ns: of the schedule, monotonic; None: when ``run`` is called.
     """
 
     def __init__(
@@ -102,33 +126,46 @@ class AdminLoad:
         prefix: str = "load",
         topics_wanted: int = 40,
         connections: int = 100,
+        share: Share = Share(),  # noqa: B008 - immutable
+        begin_ns: int | None = None,
     ) -> None:
         self._rate = rate
-        self._count = math.inf if seconds is None else max(1, int(rate * seconds))
+        self._numbers: Iterable[int] = (
+            itertools.count(share.index, share.of)
+            if seconds is None
+            else share.numbers(max(1, int(rate * seconds)))
+        )
         self._stopped = asyncio.Event()
-        self._room = asyncio.Semaphore(connections)
-        self._client_id = client_id
+        self._room = asyncio.Semaphore(share.part(connections))
+        self._client_id = client_id = share.named(client_id)
         self._record = record
         self._give_up_s = give_up_s
         self._pool = Pool(bootstrap, client_id, itertools.count(1))
         self._changes = Changes(
-            seed, prefix=prefix, replication_factor=replication_factor, topics_wanted=topics_wanted
+            seed + share.index,
+            prefix=share.named(prefix),
+            replication_factor=replication_factor,
+            topics_wanted=share.part(topics_wanted),
         )
         self._result = AdminResult(prefix=f"{prefix}-")
-        self._begin_ns = 0
+        self._begin_ns = begin_ns
+        self._between_s = share.of / rate
+        self._schedule_ended = False
         self._request_ids = itertools.count(1)
 
     async def run(self) -> AdminResult:
         """Run the schedule, wait for the last answers, return the result."""
-        self._begin_ns = time.monotonic_ns()
+        if self._begin_ns is None:
+            self._begin_ns = time.monotonic_ns()
         try:
             async with asyncio.TaskGroup() as tasks:
-                while self._result.intended < self._count:
-                    due_ns = self._begin_ns + round(self._result.intended * 1e9 / self._rate)
+                for number in self._numbers:
+                    due_ns = self._begin_ns + round(number * 1e9 / self._rate)
                     if await self._stopped_before(due_ns):
                         break
                     tasks.create_task(self._carry_out(self._changes.draw(), due_ns))
                     self._result.intended += 1
+                self._schedule_ended = True
         finally:
             self._pool.close()
         return self.result
@@ -140,7 +177,9 @@ class AdminLoad:
     @property
     def result(self) -> AdminResult:
         """The result so far."""
-        self._result.elapsed_s = (time.monotonic_ns() - self._begin_ns) / 1e9
+        if self._begin_ns is not None:
+            self._result.elapsed_s = max(0.0, (time.monotonic_ns() - self._begin_ns) / 1e9)
+        self._result.schedule_s = self._result.intended * self._between_s
         self._result.topics = dict(self._changes.topics)
         self._result.doubtful = set(self._changes.doubtful)
         return self._result
@@ -236,6 +275,13 @@ class AdminLoad:
             self._changes.settle(change, done=False)
         self._enter(change, intended_ns, last, done=False)
 
+    def _in_time(self) -> bool:
+        if not self._schedule_ended:
+            return True
+        assert self._begin_ns is not None
+        end_ns = self._begin_ns + self._result.intended * self._between_s * 1e9
+        return time.monotonic_ns() <= latest(self._begin_ns, end_ns)
+
     def _note(self, change: Change, intended_ns: int, last: _Attempt, *, done: bool) -> None:
         """Enter how a change ended: in the book, and as one row however many attempts it took."""
         self._changes.settle(change, done=done)
@@ -244,6 +290,7 @@ class AdminLoad:
     def _enter(self, change: Change, intended_ns: int, last: _Attempt, *, done: bool) -> None:
         if done:
             self._result.done[change.api] += 1
+            self._result.in_time += self._in_time()
         else:
             self._result.failed[change.api, last.error.name] += 1
         if self._record is not None:

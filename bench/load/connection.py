@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import os
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from emulator.net.channel import ChannelConfig, OutboundChannel
 from emulator.net.greeting import Greeting
@@ -117,8 +117,8 @@ class Connection(asyncio.Protocol):
     # ---------------------------------------------------------------- asyncio's protocol
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # A cast: uvloop's transports are of no class of asyncio.
+        self._transport = cast("asyncio.Transport", transport)
         self._event(Connected)
 
     def data_received(self, data: bytes) -> None:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import signal
-import socket
-import time
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from importlib import metadata
-from pathlib import Path
 from typing import Any, Final
 
 from bench.load.admin import AdminLoad, AdminResult
 from bench.load.connection import Pool
-from emulator.io.trace_file import TraceFile
-from emulator.trace.rows import SCHEMA_VERSION, RequestRow, Row, RunRow
+from emulator.io.together import Alone, Share, Together
+from emulator.io.trace_file import TraceFile, run_row
+from emulator.io.trace_place import trace_folder
+from emulator.trace.rows import RequestRow, Row
 
 _TOLD_S: Final = 2.0
 _REACH_S: Final = 10.0
@@ -45,40 +44,75 @@ class LoadPlan:
     connections: int = 100
 
 
+@dataclass
+class LoadOutcome:
+    """What became of a load, or of one process's share of it."""
+
+    result: AdminResult = field(default_factory=AdminResult)
+    waits: defaultdict[str, array[float]] = field(default_factory=lambda: defaultdict(_of_doubles))
+    """API -> ms from the intended instant, of changes that were carried out."""
+
+    def add(self, other: LoadOutcome) -> None:
+        """Put another share to it."""
+        self.result.add(other.result)
+        for api, waits in other.waits.items():
+            self.waits[api].extend(waits)
+
+
+def _of_doubles() -> array[float]:
+    return array("d")
+
+
 class UnreachableError(OSError):
     """No bootstrap broker answered, or none knows the controller."""
 
 
-def play(
-    plan: LoadPlan, trace: Path | None, run_id: str | None, say: Callable[[str], None]
-) -> dict[str, Any]:
-    """Run a load; returns its figures, for JSON.
+def play(plan: LoadPlan, trace: str | None, run_id: str, say: Callable[[str], None]) -> LoadOutcome:
+    """Run a load in this process; SIGINT or SIGTERM ends it, a second one at once.
+
+    Args:
+        plan: what is asked.
+        trace: path or URI for a trace.
+        run_id: of the trace.
+        say: takes lines about the progress.
 
     Raises:
         UnreachableError: before anything was asked.
         TraceUnavailableError: a trace is wanted and pyarrow is missing.
         TraceFailedError: the trace cannot be written.
     """
-    seen: dict[str, array[float]] = {}
-    with _traced(plan, trace, run_id) as (record, flush):
+
+    async def whole() -> LoadOutcome:
+        await reach(plan)
+        together = Alone(say, (signal.SIGINT, signal.SIGTERM))
+        return await take_part(plan, trace, run_id, together)
+
+    return asyncio.run(whole())
+
+
+async def take_part(
+    plan: LoadPlan, trace: str | None, run_id: str, together: Together
+) -> LoadOutcome:
+    """Do this process's share of a load. Args and errors: as for ``play``."""
+    found = LoadOutcome()
+    process = together.share.named(plan.client_id)
+    with _traced(plan, trace, run_id, process) as (record, flush):
 
         def take(row: Row) -> None:
             if isinstance(row, RequestRow) and row.intended_ns is not None and not row.error_code:
-                wait_ms = (row.answered_ns - row.intended_ns) / 1e6
-                seen.setdefault(row.api, array("d")).append(wait_ms)
+                found.waits[row.api].append((row.answered_ns - row.intended_ns) / 1e6)
             record(row)
 
-        result = asyncio.run(_play(plan, take, flush, say))
-    return figures(plan, result, seen)
+        found.result = await _play(plan, take, flush, together)
+    return found
 
 
 async def _play(
     plan: LoadPlan,
     take: Callable[[Row], None],
     flush: Callable[[], None],
-    say: Callable[[str], None],
+    together: Together,
 ) -> AdminResult:
-    await _reach(plan)
     load = AdminLoad(
         plan.bootstrap,
         plan.rate,
@@ -91,8 +125,9 @@ async def _play(
         prefix=plan.prefix,
         topics_wanted=plan.topics,
         connections=plan.connections,
+        share=together.share,
+        begin_ns=await together.meet("begin"),
     )
-    loop = asyncio.get_running_loop()
     running = asyncio.ensure_future(load.run())
     asked = 0
 
@@ -100,24 +135,27 @@ async def _play(
         nonlocal asked
         asked += 1
         if asked == 1:
-            say("no more changes; waiting for the answers (again: end at once)")
+            together.say("no more changes; waiting for the answers (again: end at once)")
             load.stop()
         else:
             running.cancel()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
+    together.watch(stop)
     while not running.done():
         await asyncio.wait([running], timeout=_TOLD_S)
         flush()
-        say(load.progress())
+        together.say(load.progress())
     if running.cancelled():
         return load.result
     return running.result()
 
 
-async def _reach(plan: LoadPlan) -> None:
-    """Find the controller once, so that a wrong address is not 60 s of failures."""
+async def reach(plan: LoadPlan, _share: Share = Share()) -> None:  # noqa: B008 - immutable
+    """Find the controller once, so that a wrong address is not 60 s of failures.
+
+    Raises:
+        UnreachableError: it was not found.
+    """
     pool = Pool(plan.bootstrap, plan.client_id, iter(range(1, 1_000)))
     attempts = 1 + len(plan.bootstrap.split(","))
     try:
@@ -138,41 +176,32 @@ async def _reach(plan: LoadPlan) -> None:
 
 @contextlib.contextmanager
 def _traced(
-    plan: LoadPlan, folder: Path | None, run_id: str | None
+    plan: LoadPlan, place: str | None, run_id: str, process: str
 ) -> Iterator[tuple[Callable[[Row], None], Callable[[], None]]]:
-    if folder is None:
+    if place is None:
         yield (lambda _row: None), (lambda: None)
         return
-    folder.mkdir(parents=True, exist_ok=True)
-    file = TraceFile(folder, run_id or time.strftime("%Y%m%d-%H%M%S"), plan.client_id)
-    version = metadata.version("kraft-bridge")
-    file.append(
-        RunRow(
-            schema_version=SCHEMA_VERSION,
-            monotonic_ns=time.monotonic_ns(),
-            wall_ns=time.time_ns(),
-            host=socket.gethostname(),
-            product_version=version,
-            release=f"load {version}",
-            parameters=json.dumps(asdict(plan)),
-        )
-    )
-    try:
-        yield file.append, file.flush
-    finally:
-        file.close()
+    with trace_folder(place) as folder:
+        file = TraceFile(folder, run_id, process)
+        try:
+            version = metadata.version("kraft-bridge")
+            file.append(run_row(f"load {version}", asdict(plan)))
+            yield file.append, file.flush
+        finally:
+            file.close()
 
 
-def figures(
-    plan: LoadPlan, result: AdminResult, seen: Mapping[str, Sequence[float]]
-) -> dict[str, Any]:
-    """The result of a load.
+def figures(plan: LoadPlan, shares: Sequence[LoadOutcome]) -> dict[str, Any]:
+    """The figures of a load, for JSON.
 
     Args:
         plan: what was asked for.
-        result: what became of it.
-        seen: API -> waits in ms, from the intended instant, of changes that were carried out.
+        shares: what became of it, one for each process.
     """
+    found = LoadOutcome()
+    for share in shares:
+        found.add(share)
+    result = found.result
     return {
         "intended": result.intended,
         "done": result.done.total(),
@@ -181,7 +210,7 @@ def figures(
         "rate_per_s": plan.rate,
         "achieved_per_s": round(result.achieved_per_s, 2),
         "seconds": round(result.elapsed_s, 3),
-        "waits": {api: _waits(sorted(waits)) for api, waits in sorted(seen.items())},
+        "waits": {api: _waits(sorted(waits)) for api, waits in sorted(found.waits.items())},
         "errors": {f"{api}: {error}": n for (api, error), n in sorted(result.failed.items())},
         "retries": {f"{api}: {error}": n for (api, error), n in sorted(result.retried.items())},
         "topics_left": len(result.topics) + len(result.doubtful),

@@ -15,6 +15,7 @@ from bench.rig.process import Process
 
 _PACKAGE = "org.apache.spark.deploy"
 _START_S = 120.0
+_ROOT = Path(__file__).resolve().parents[2]
 
 
 class SparkCluster:
@@ -58,6 +59,8 @@ class SparkCluster:
             "JAVA_HOME": str(spark_java_home(find_java(), self._folder)),
             "SPARK_LOCAL_IP": HOST,
             "SPARK_HOME": str(self._home),
+            # Workers run in folders of their own, and import what this process does.
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")])),
         }
 
     def _start(self) -> None:

@@ -185,14 +185,24 @@ def check_descriptors(brokers: int) -> None:
     Raises:
         typer.Exit: they cannot.
     """
+    possible = possible_brokers()
+    if brokers > possible:
+        raise fail(too_many(brokers, possible))
+
+
+def possible_brokers() -> int:
+    """How many this process has descriptors for."""
     from emulator.io import descriptors
 
-    possible = descriptors.for_connections() // DESCRIPTORS_EACH
-    if brokers > possible:
-        raise fail(
-            f"--brokers {brokers}: this process has descriptors for {possible}; raise the limit "
-            "(ulimit -n)"
-        )
+    return descriptors.for_connections() // DESCRIPTORS_EACH
+
+
+def too_many(brokers: int, possible: int) -> str:
+    """What is said of more."""
+    return (
+        f"--brokers {brokers}: this process has descriptors for {possible}; raise the limit "
+        "(ulimit -n)"
+    )
 
 
 def cluster_of(controllers: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -15,6 +16,16 @@ T = TypeVar("T")
 
 ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="A Kafka server.properties.")]
 Override = Annotated[list[str] | None, typer.Option("-X", help="key=value; overrides the file.")]
+SparkMaster = Annotated[
+    str | None,
+    typer.Option(
+        help="local[2], spark://HOST:PORT …: share the work out among barrier tasks of Spark."
+    ),
+]
+SparkTasks = Annotated[
+    int | None,
+    typer.Option(min=1, max=1_000, help="With --spark-master: how many tasks; 2 if not given."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
@@ -41,3 +52,14 @@ def configured(
     if config is None:
         raise typer.Exit(2)
     return config
+
+
+def checked_tasks(master: str | None, tasks: int | None) -> int:
+    """How many tasks are asked for; 1 without Spark."""
+    if master is None:
+        if tasks is not None:
+            raise fail("--tasks needs --spark-master", 2)
+        return 1
+    if not re.fullmatch(r"(local(\[(\d+|\*)(,\d+)?\])?|\w+(://\S+)?)", master):
+        raise fail(f"--spark-master {master!r}: local[2], spark://HOST:PORT …", 2)
+    return tasks or 2

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import signal
-import socket
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator
 from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
 from emulator.commands import before_a_fleet as before
-from emulator.commands.common import Override, fail
+from emulator.commands.common import Override, SparkMaster, SparkTasks, checked_tasks, fail
+from emulator.io.together import Alone
 from wire.releases import RELEASES
 
 if TYPE_CHECKING:
-    from emulator.io.fleet.fleet import BrokerFleet, FleetPlan
+    from emulator.commands.fleet_share import FleetOutcome, FleetTask
+    from emulator.io.fleet.fleet import FleetPlan
     from emulator.io.fleet.settings import FleetSettings
-    from emulator.trace.rows import Row
 
-CALL_S: Final = 60.0
+T = TypeVar("T")
 SECONDS_MAX: Final = 10_000_000.0
 RATE_MIN: Final = 0.000_001
 RATE_MAX: Final = 1_000_000.0
@@ -45,6 +45,10 @@ StartRate = Annotated[
     typer.Option(
         min=RATE_MIN, max=RATE_MAX, help="Brokers started each second; all at once if not given."
     ),
+]
+TracePlace = Annotated[
+    str | None,
+    typer.Option("--trace", help="Folder or URI for a trace of requests and events (Parquet)."),
 ]
 IsrChurnRate = Annotated[
     float,
@@ -105,15 +109,15 @@ def fleet(  # noqa: PLR0917  # one option each
     ] = None,
     seed: Annotated[int, typer.Option(help="Chooses who dies.")] = 0,
     patience: Patience = 120.0,
-    trace: Annotated[
-        Path | None, typer.Option(help="Folder for a trace of requests and events (Parquet).")
-    ] = None,
+    trace: TracePlace = None,
+    spark_master: SparkMaster = None,
+    tasks: SparkTasks = None,
     overrides: Override = None,
     *,
     epochs: Epochs = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
-    """Run many brokers in one process, as load for a controller, and say what they waited for.
+    """Run many brokers, as load for a controller, and say what they waited for.
 
     Ctrl-C and SIGTERM end it: the brokers leave first; a second one ends it at once. Exit code 1:
     not all brokers came up or back, one did not end as it was asked to, or it was ended so.
@@ -126,8 +130,10 @@ def fleet(  # noqa: PLR0917  # one option each
     before.check(controller, zookeeper, release, waves, seconds)
     if manual and isr_churn:
         raise fail("--isr manual: then --isr-churn has no leaders that change ISRs", 2)
+    count = checked_tasks(spark_master, tasks)
     cluster_id = before.checked_cluster_id(cluster_id)
-    before.check_descriptors(brokers)
+    if spark_master is None:
+        before.check_descriptors(brokers)
     extra, name = before.overridden(overrides or []), before.listener_name(listener)
     settings = FleetSettings(host, controller, zookeeper, cluster_id, release, extra, name, manual)
     rolls = any(one.kind is WaveKind.ROLL for one in waves)
@@ -136,90 +142,89 @@ def fleet(  # noqa: PLR0917  # one option each
     plan = FleetPlan(
         brokers, first_id, start_rate, *sizes, isr_churn, seconds, waves, seed, patience, epochs
     )
-    raise typer.Exit(_run(plan, settings, trace, as_json=as_json))
+    task = _task(plan, settings, trace)
+    done = _run(task) if spark_master is None else _run_in_tasks(task, spark_master, count)
+    raise typer.Exit(_shown(task, done, as_json=as_json))
 
 
-def _run(plan: FleetPlan, settings: FleetSettings, trace: Path | None, *, as_json: bool) -> int:
-    """Run a fleet and print its figures; returns the exit code."""
+def _task(plan: FleetPlan, settings: FleetSettings, trace: str | None) -> FleetTask:
+    from emulator.commands.fleet_share import FleetTask
+
+    return FleetTask(plan, settings, trace, time.strftime("%Y%m%d-%H%M%S"))
+
+
+def _run(task: FleetTask) -> list[FleetOutcome]:
+    """Run the fleet in this process."""
+    from emulator.commands import fleet_share
     from emulator.config.load import ConfigError
-    from emulator.io.clock import Clock
-    from emulator.io.fleet.fleet import BrokerFleet, FleetError
-    from emulator.io.fleet.results import FleetResults, text
+    from emulator.io.fleet.fleet import FleetError
+    from emulator.io.trace_file import TraceFailedError, TraceUnavailableError
 
-    def say(line: str) -> None:
-        typer.echo(line, err=True)
-
-    def create(port: int, names: Sequence[str], partitions: int, replicas: int) -> None:
-        _create_topics((settings.host, port), names, partitions, replicas)
-
-    problem, interrupted = None, False
-    signals = _Signals()
-    with signals.taken(), _trace(trace) as (row, flush):
-        results = FleetResults(row, flush)
-
-        async def run() -> bool:
-            fleet = BrokerFleet(
-                plan, settings, clock=Clock(), say=say, results=results, create=create
-            )
-            signals.stop(fleet)
-            await fleet.run()
-            return fleet.stopped
-
-        began_s, cpu_s = time.monotonic(), time.process_time()
-        try:
-            interrupted = _on_uvloop(run)
-        except (FleetError, OSError) as error:
-            problem = str(error)
-        except ConfigError as error:
-            raise fail("; ".join(error.problems), 2) from error
-        except KeyboardInterrupt:
-            interrupted = True
-        problem = "interrupted" if interrupted else problem
-        found = results.figures(time.monotonic() - began_s, time.process_time() - cpu_s)
-    if problem is None or interrupted:
-        mode = "KRaft mode" if settings.zookeeper is None else "ZooKeeper mode"
-        typer.echo(json.dumps(found, indent=1) if as_json else text(found, mode))
-    if problem is not None:
-        raise fail(problem)
-    return 1 if results.failed else 0
-
-
-def _create_topics(
-    broker: tuple[str, int], names: Sequence[str], partitions: int, replicas: int
-) -> None:
-    from emulator.commands.admin_client import Connection, TooOldError
-    from emulator.io.fleet.fleet import FleetError, NoControllerYetError
-    from wire import messages as m
-    from wire.errors import ErrorCode, named
-
-    kind = m.CreateTopicsRequest
-    topics = [
-        kind.CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas)
-        for name in names
-    ]
+    alone = _Alone(_say)
     try:
-        with contextlib.closing(Connection(*broker, CALL_S)) as client:
-            answer = client.call(kind(topics=topics, timeout_ms=int(CALL_S * 1_000)))
-    except (OSError, TooOldError) as error:
-        raise FleetError(f"topics cannot be created: {error}") from error
-    for topic in answer.topics:
-        if topic.error_code not in {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}:
-            why = topic.error_message or named(topic.error_code)
-            later = topic.error_code in {ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT}
-            raise (NoControllerYetError if later else FleetError)(
-                f"topic {topic.name} cannot be created: {why}"
-            )
+        with alone.signals():
+            return [_on_uvloop(lambda: fleet_share.take_part(task, alone))]
+    except TraceUnavailableError as error:
+        raise fail(f"--trace {task.trace}: {error}", 2) from error
+    except TraceFailedError as error:
+        raise fail(f"--trace {task.trace}: {error}") from error
+    except (FleetError, OSError) as error:
+        raise fail(str(error)) from error
+    except ConfigError as error:
+        raise fail("; ".join(error.problems), 2) from error
+    except KeyboardInterrupt as error:
+        raise fail("interrupted") from error
 
 
-class _Signals:
-    """SIGINT and SIGTERM stop a fleet, a second one at once; later ones change nothing."""
+def _run_in_tasks(task: FleetTask, master: str, tasks: int) -> list[FleetOutcome]:
+    """Run it as barrier tasks of a Spark cluster."""
+    try:
+        from bench.tasks.barrier import TasksFailedError, Work, run_together
+    except ImportError as error:
+        raise fail(f"{error}; install it: pip install 'kraft-bridge[spark]'") from error
+    from bench.rig.java import JavaNotFoundError
+    from emulator.commands import fleet_share
 
-    def __init__(self) -> None:
-        self._stop: Callable[[], object] | None = None
-        self._told = False
+    if tasks > task.plan.brokers:
+        raise fail(f"--tasks {tasks}: more than --brokers {task.plan.brokers}", 2)
+    work = Work(
+        functools.partial(fleet_share.prepare, task), functools.partial(fleet_share.take_part, task)
+    )
+    try:
+        return run_together(master, tasks, work, _say)
+    except TasksFailedError as error:
+        raise fail(str(error), 2 if error.kind == "ConfigError" else 1) from error
+    except JavaNotFoundError as error:
+        raise fail(str(error)) from error
+
+
+def _shown(task: FleetTask, outcomes: list[FleetOutcome], *, as_json: bool) -> int:
+    """Print the figures; returns the exit code."""
+    from emulator.io.fleet.totals import text
+
+    totals, *others = (outcome.totals for outcome in outcomes)
+    for other in others:
+        totals.add(other)
+    found = totals.figures()
+    mode = "KRaft mode" if task.settings.zookeeper is None else "ZooKeeper mode"
+    typer.echo(json.dumps(found, indent=1) if as_json else text(found, mode))
+    if any(outcome.interrupted for outcome in outcomes):
+        raise fail("interrupted")
+    return 1 if totals.failed else 0
+
+
+def _say(line: str) -> None:
+    typer.echo(line, err=True)
+
+
+class _Alone(Alone):
+    """SIGINT and SIGTERM stop the fleet, a second one at once; later ones change nothing."""
+
+    _stop: Callable[[], object] | None = None
+    _told = False
 
     @contextlib.contextmanager
-    def taken(self) -> Iterator[None]:
+    def signals(self) -> Iterator[None]:
         """Take them, if this is the thread that gets them."""
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -234,15 +239,15 @@ class _Signals:
                 # One more must not cut off what is printed at the end.
                 signal.signal(number, signal.SIG_IGN if self._told else handler)
 
-    def stop(self, fleet: BrokerFleet) -> None:
-        """Stop this one, which runs on the loop of the caller."""
+    def watch(self, stop: Callable[[], object]) -> None:
+        """See Together; called on the loop on which ``stop`` is to run."""
         loop = asyncio.get_running_loop()
 
-        def stop() -> None:
+        def stop_soon() -> None:
             if not loop.is_closed():
-                loop.call_soon_threadsafe(fleet.stop)
+                loop.call_soon_threadsafe(stop)
 
-        self._stop = stop
+        self._stop = stop_soon
 
     def _came(self, *_: object) -> None:
         if self._stop is None:
@@ -251,53 +256,8 @@ class _Signals:
         self._stop()
 
 
-def _on_uvloop(run: Callable[[], Coroutine[None, None, bool]]) -> bool:
+def _on_uvloop(run: Callable[[], Coroutine[None, None, T]]) -> T:
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(run())
-
-
-@contextlib.contextmanager
-def _trace(
-    folder: Path | None,
-) -> Iterator[tuple[Callable[[Row], None], Callable[[], None]]]:
-    """What takes a row, and what hands the rows over; None: nothing is recorded."""
-    from importlib import metadata
-
-    from emulator.io.trace_file import TraceFailedError, TraceFile, TraceUnavailableError
-    from emulator.trace.rows import SCHEMA_VERSION, RunRow
-
-    if folder is None:
-        yield (lambda _row: None), (lambda: None)
-        return
-    run_id = time.strftime("%Y%m%d-%H%M%S")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = TraceFile(folder, run_id, "fleet")
-    except (TraceUnavailableError, OSError) as error:
-        raise fail(f"--trace {folder}: {error}", 2) from error
-
-    def append(row: Row) -> None:
-        # A broker must not end because of the trace; the next flush ends the run.
-        with contextlib.suppress(TraceFailedError):
-            file.append(row)
-
-    append(
-        RunRow(
-            schema_version=SCHEMA_VERSION,
-            monotonic_ns=time.monotonic_ns(),
-            wall_ns=time.time_ns(),
-            host=socket.gethostname(),
-            product_version=metadata.version("kraft-bridge"),
-            release="fleet",
-            parameters="{}",
-        )
-    )
-    try:
-        yield append, file.flush
-    finally:
-        try:
-            file.close()
-        except TraceFailedError as error:
-            raise fail(f"--trace {folder}: {error}") from error

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
-from pathlib import Path
+import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from emulator.commands.common import Json, fail
+from emulator.commands.common import Json, SparkMaster, SparkTasks, checked_tasks, fail
 
 if TYPE_CHECKING:
-    from bench.load.session import LoadPlan
+    from bench.load.session import LoadOutcome, LoadPlan
 
 
 def load(  # noqa: PLR0917  # one option each
@@ -43,11 +44,13 @@ def load(  # noqa: PLR0917  # one option each
         str, typer.Option(help="In every request and in the trace; unique among several loads.")
     ] = "kraft-bridge-load",
     trace: Annotated[
-        Path | None, typer.Option(help="Folder for a trace of the requests (Parquet).")
+        str | None, typer.Option(help="Folder or URI for a trace of the requests (Parquet).")
     ] = None,
     run_id: Annotated[
         str | None, typer.Option(help="Of the trace; the time of the start if not given.")
     ] = None,
+    spark_master: SparkMaster = None,
+    tasks: SparkTasks = None,
     *,
     as_json: Json = False,
 ) -> None:
@@ -76,24 +79,58 @@ def load(  # noqa: PLR0917  # one option each
         client_id=client_id,
         connections=connections,
     )
-    raise typer.Exit(_play(plan, trace, run_id, as_json=as_json))
+    run_id = run_id or time.strftime("%Y%m%d-%H%M%S")
+    count = checked_tasks(spark_master, tasks)
+    if spark_master is None:
+        shares = _play(plan, trace, run_id)
+    else:
+        shares = _play_in_tasks(plan, trace, run_id, spark_master, count)
+    raise typer.Exit(_shown(plan, shares, as_json=as_json))
 
 
-def _play(plan: LoadPlan, trace: Path | None, run_id: str | None, *, as_json: bool) -> int:
-    """Run the load and print its figures; returns the exit code."""
-    from bench.load.session import UnreachableError, play, text
+def _play(plan: LoadPlan, trace: str | None, run_id: str) -> list[LoadOutcome]:
+    """Run the load in this process."""
+    from bench.load.session import UnreachableError, play
     from emulator.io.trace_file import TraceFailedError, TraceUnavailableError
 
     try:
-        found = play(plan, trace, run_id, lambda line: typer.echo(line, err=True))
+        return [play(plan, trace, run_id, _say)]
     except UnreachableError as error:
         raise fail(f"--bootstrap-server {plan.bootstrap}: {error}", 2) from error
     except (TraceUnavailableError, TraceFailedError) as error:
         raise fail(f"--trace {trace}: {error}") from error
     except OSError as error:
         raise fail(str(error)) from error
+
+
+def _play_in_tasks(
+    plan: LoadPlan, trace: str | None, run_id: str, master: str, tasks: int
+) -> list[LoadOutcome]:
+    """Run it as barrier tasks of a Spark cluster."""
+    from bench.load.session import UnreachableError, reach, take_part
+    from bench.rig.java import JavaNotFoundError
+    from bench.tasks.barrier import TasksFailedError, Work, run_together
+
+    run = functools.partial(take_part, plan, trace, run_id)
+    try:
+        return run_together(master, tasks, Work(functools.partial(reach, plan), run), _say)
+    except TasksFailedError as error:
+        raise fail(str(error), 2 if error.kind == UnreachableError.__name__ else 1) from error
+    except JavaNotFoundError as error:
+        raise fail(str(error)) from error
+
+
+def _shown(plan: LoadPlan, shares: list[LoadOutcome], *, as_json: bool) -> int:
+    """Print the figures; returns the exit code."""
+    from bench.load.session import figures, text
+
+    found = figures(plan, shares)
     typer.echo(json.dumps(found, indent=1) if as_json else text(found, plan.prefix))
     return int(bool(found["failed"] or found["given_up"]))
+
+
+def _say(line: str) -> None:
+    typer.echo(line, err=True)
 
 
 def _check(bootstrap: str, prefix: str, names: dict[str, str]) -> None:

@@ -14,12 +14,15 @@ the rows of at most ``file_seconds`` and one interval of ``flush``.
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import queue
+import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -35,7 +38,7 @@ _MISSING: Final = (
 
 
 class TraceUnavailableError(Exception):
-    """pyarrow is not installed."""
+    """There can be no trace: pyarrow is not installed, or the place cannot be written."""
 
 
 class TraceFailedError(OSError):
@@ -136,6 +139,24 @@ class TraceFile:
     def _put(self, kind: type[msgspec.Struct], block: list[rows.Row]) -> None:
         self._writer.inbox.put(_Block(kind, block, self._clock()))
         self.rows_total[rows.TABLE_OF[kind]] += len(block)
+
+
+def run_row(release: str, parameters: Mapping[str, object]) -> rows.RunRow:
+    """The row that describes this process, with both its clocks at this instant.
+
+    Args:
+        release: see ``RunRow``.
+        parameters: what is told of it, for JSON.
+    """
+    return rows.RunRow(
+        schema_version=rows.SCHEMA_VERSION,
+        monotonic_ns=time.monotonic_ns(),
+        wall_ns=time.time_ns(),
+        host=socket.gethostname(),
+        product_version=metadata.version("kraft-bridge"),
+        release=release,
+        parameters=json.dumps(parameters),
+    )
 
 
 _KINDS: Final = tuple(rows.TABLE_OF)

@@ -28,6 +28,8 @@ OUTSIDE: Final = {
     "bench_zk_offset": str(Stage.ZK_ACKED),
 }
 """Gauges of an observer that reads offsets from outside, the same for every controller."""
+_OFFSETS: Final = 2.0**53
+"""Beyond it a reading is no exact number."""
 _RUN: Final = "run_id"
 
 
@@ -94,7 +96,8 @@ def offsets_from_outside(gauges: DataFrame) -> DataFrame:
     stage = F.coalesce(
         *(F.when(F.col("gauge") == gauge, F.lit(name)) for gauge, name in OUTSIDE.items())
     )
-    read = gauges.where(F.col("gauge").isin(list(OUTSIDE))).select(
+    known = F.col("gauge").isin(list(OUTSIDE)) & (F.abs("value") < _OFFSETS)  # nor what is NaN
+    read = gauges.where(known).select(
         *KEYS, stage.alias("stage"), F.col("value").cast("long").alias("last_offset"), "time_ns"
     )
     # An offset counts from its first reading.

@@ -18,6 +18,7 @@ from emulator.io.fleet.results import FleetResults
 from emulator.io.fleet.settings import FleetSettings
 from emulator.io.fleet.tap import Exchange
 from emulator.io.fleet.waves import Due, Wave, WaveKind, schedule
+from emulator.io.together import Alone, Together
 from emulator.trace.rows import StallRow
 
 PARTITIONS_PER_REQUEST: Final = 1_000
@@ -76,6 +77,7 @@ class BrokerFleet:
         say: takes lines about its progress.
         create: creates topics by a broker; called in a thread.
         results: takes what is measured.
+        together: the other processes of the fleet, if this one runs a share of its brokers only.
     """
 
     def __init__(
@@ -87,8 +89,10 @@ class BrokerFleet:
         say: Callable[[str], None],
         results: FleetResults,
         create: CreateTopics,
+        together: Together | None = None,
     ) -> None:
         self._plan = plan
+        self._together = together or Alone(say)
         self._create = create
         self._clock = clock
         self._say = say
@@ -101,10 +105,13 @@ class BrokerFleet:
         self._ending = asyncio.Event()
         self._hurried = asyncio.Event()
         images, control = LogImages(), SharedControl()
-        self.members = [
-            FleetMember(broker_id, settings, images, clock, self, control=control)
-            for broker_id in range(plan.first_id, plan.first_id + plan.brokers)
-        ]
+        self._by_number = {
+            number: FleetMember(
+                plan.first_id + number, settings, images, clock, self, control=control
+            )
+            for number in self._together.share.numbers(plan.brokers)
+        }
+        self.members = list(self._by_number.values())
 
     def stop(self) -> None:
         """End now: the brokers leave in order, and called again, they end at once."""
@@ -142,12 +149,14 @@ class BrokerFleet:
     async def _phases(self) -> None:
         await self._storm()
         if self._plan.topics:
-            await self._create_topics()
+            await self._topics()
         await self._waves()
+        # A broker that stops changes the ISRs of others, whose time is not over elsewhere.
+        await self._together.meet("the end")
 
     async def _storm(self) -> None:
-        begin_ns, rate = self._clock.now_ns(), self._plan.start_rate
-        for number, member in enumerate(self.members):
+        begin_ns, rate = await self._together.meet("the begin"), self._plan.start_rate
+        for number, member in self._by_number.items():
             due_ns = begin_ns + (0 if rate is None else int(number / rate * 1e9))
             await self._until(due_ns)
             member.begin(due_ns)
@@ -156,22 +165,29 @@ class BrokerFleet:
         self._results.storm_ns = self._clock.now_ns() - begin_ns
         self._say(f"all {len(self.members)} brokers run")
 
-    async def _create_topics(self) -> None:
+    async def _topics(self) -> None:
+        """The first process creates them, when the brokers of all run."""
+        begin_ns = await self._together.meet("all brokers run")
+        if self._together.share.index == 0:
+            await self._create_topics(begin_ns)
+        await self._together.meet("the topics are created")
+        last = f"{TOPIC_PREFIX}{self._plan.topics - 1:05d}"
+        await self._all(
+            lambda member: not member.running or _knows(member, last),
+            f"know {last}",
+            self._plan.patience_s,
+        )
+        self._results.topics_ns = self._clock.now_ns() - begin_ns
+
+    async def _create_topics(self, begin_ns: int) -> None:
         plan = self._plan
         each = max(1, PARTITIONS_PER_REQUEST // plan.partitions)
         names = [f"{TOPIC_PREFIX}{number:05d}" for number in range(plan.topics)]
-        begin_ns = self._clock.now_ns()
         port, replicas = self.members[0].port, min(plan.replication, plan.brokers)
         for first in range(0, len(names), each):
             some = names[first : first + each]
             await self._created(port, some, replicas, begin_ns + int(plan.patience_s * 1e9))
         self._say(f"created {plan.topics} topics with {plan.partitions} partitions each")
-        await self._all(
-            lambda member: not member.running or _knows(member, names[-1]),
-            f"know {names[-1]}",
-            plan.patience_s,
-        )
-        self._results.topics_ns = self._clock.now_ns() - begin_ns
 
     async def _created(self, port: int, names: Sequence[str], replicas: int, end_ns: int) -> None:
         while True:
@@ -186,12 +202,15 @@ class BrokerFleet:
                 return
 
     async def _waves(self) -> None:
-        plan, begin_ns = self._plan, self._clock.now_ns()
+        plan, begin_ns = self._plan, await self._together.meet("the waves")
         self._results.load_ns = (begin_ns, None)
+        await self._until(begin_ns)
         if plan.isr_churn:
             for member in self.members:
-                member.churn(plan.isr_churn / len(self.members))
-        due = schedule(plan.waves, len(self.members), self._rng)
+                member.churn(plan.isr_churn / plan.brokers)
+        # Each process draws the same deaths, and does those of its own brokers.
+        whole = schedule(plan.waves, plan.brokers, self._rng)
+        due = [one for one in whole if one.index in self._by_number]
         try:
             for one in due:
                 await self._until(begin_ns + one.at_ms * 1_000_000)
@@ -210,7 +229,7 @@ class BrokerFleet:
             await self._calm()
 
     async def _turn(self, due: Due, due_ns: int) -> None:
-        member = self.members[due.index]
+        member = self._by_number[due.index]
         match due.kind:
             case WaveKind.DIE:
                 await member.die()

@@ -1,49 +1,21 @@
-"""What a fleet measured: rows for a trace, and the figures at the end."""
+"""What one process of a fleet measures: rows for a trace, and its totals at the end."""
 
 from __future__ import annotations
 
 import resource
-from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from emulator.broker.churn import ChurnedIsr
 from emulator.controller.failures import api_name
 from emulator.io.clock import Clock
 from emulator.io.fleet.life import BrokerLife
 from emulator.io.fleet.member import FleetMember
-from emulator.io.fleet.tap import ALTER_PARTITION, HEARTBEAT, Exchange
+from emulator.io.fleet.tap import HEARTBEAT, Exchange
+from emulator.io.fleet.totals import FleetTotals, WaitTimes
 from emulator.trace.rows import FleetRow, RequestRow, Row, StallRow
 from wire.errors import named
-
-_PERCENTILES: Final = {"p50": 0.50, "p99": 0.99, "max": 1.0}
-
-
-@dataclass(slots=True)
-class WaitTimes:
-    """Durations in nanoseconds."""
-
-    values: array[int] = field(default_factory=lambda: array("q"))
-
-    def add(self, ns: int) -> None:
-        """One more."""
-        self.values.append(ns)
-
-    def figures(self) -> dict[str, float | int]:
-        """Count, and milliseconds: median, 99th percentile, longest.
-
-        >>> WaitTimes(array("q", [3_000_000, 1_000_000, 2_000_000])).figures()
-        {'count': 3, 'p50_ms': 2.0, 'p99_ms': 3.0, 'max_ms': 3.0}
-        """
-        ordered = sorted(self.values)
-        found: dict[str, float | int] = {"count": len(ordered)}
-        for name, share in _PERCENTILES.items():
-            if ordered:
-                at = min(len(ordered) - 1, int(share * len(ordered)))
-                found[f"{name}_ms"] = round(ordered[at] / 1e6, 3)
-        return found
 
 
 class FleetResults:
@@ -132,8 +104,8 @@ class FleetResults:
 
     @property
     def failed(self) -> bool:
-        """Whether something was refused, lost its way or ended badly."""
-        return bool(self._bad_ends) or bool(self.unfinished) or bool(self.absent)
+        """See FleetTotals."""
+        return self.totals(0.0, 0.0).failed
 
     @property
     def _bad_ends(self) -> Counter[str]:
@@ -141,49 +113,39 @@ class FleetResults:
         return Counter(life.problem for life in lives if life.problem is not None)
 
     def figures(self, wall_s: float, cpu_s: float) -> dict[str, Any]:
-        """All figures, for JSON.
+        """All figures of this process alone, for JSON. Args: as for ``totals``."""
+        return self.totals(wall_s, cpu_s).figures()
+
+    def totals(self, wall_s: float, cpu_s: float) -> FleetTotals:
+        """What this process saw, to be added to what others did.
 
         Args:
             wall_s: duration of the run.
             cpu_s: CPU time of this process.
         """
-        sent: Counter[int] = Counter()
-        warnings: Counter[str] = Counter()
+        found = FleetTotals(
+            brokers=len(self._members),
+            waits=self._waits,
+            beats_under_load=self._beats_under_load,
+            lost=self._lost,
+            unfinished=self.unfinished,
+            errors=self._errors,
+            ended_badly=self._bad_ends,
+            absent=self.absent,
+            storm_ns=self.storm_ns,
+            topics_ns=self.topics_ns,
+            churn_ns=self.churn_ns,
+            stall_ns=self._stall_ns,
+            cpu_cores=cpu_s / wall_s if wall_s else 0.0,
+            memory_kib=_rss_kib() - self._rss_before_kib,
+        )
         for member in self._members:
             by_key, by_text = member.totals()
-            sent.update(by_key)
-            warnings.update(by_text)
-        waits = {name: found.figures() for name, found in sorted(self._waits.items())}
-        asked = sum(life.asked for member in self._members for life in member.lives)
-        done = waits.get("ISR change", {}).get("count", 0)
-        requests = sent.get(ALTER_PARTITION, 0)
-        return {
-            "brokers": len(self._members),
-            "storm_s": round(self.storm_ns / 1e9, 3),
-            "topics_s": round(self.topics_ns / 1e9, 3),
-            "waits": waits,
-            "heartbeats_under_load": self._beats_under_load.figures(),
-            "isr": {
-                "asked": asked,
-                "skipped": sum(life.skipped for member in self._members for life in member.lives),
-                "done": done,
-                "lost": self._lost,
-                "unfinished": self.unfinished,
-                "per_s": round(done / (self.churn_ns / 1e9), 1) if self.churn_ns else 0.0,
-                "requests": requests,
-                "changes_per_request": round(done / requests, 2) if requests else 0.0,
-            },
-            "requests": {api_name(key): number for key, number in sorted(sent.items())},
-            "errors": dict(self._errors.most_common()),
-            "warnings": dict(warnings.most_common(10)),
-            "ended_badly": dict(self._bad_ends.most_common(10)),
-            "absent": dict(self.absent.most_common(10)),
-            "loop_longest_stall_ms": round(self._stall_ns / 1e6, 1),
-            "cpu_cores": round(cpu_s / wall_s, 2) if wall_s else 0.0,
-            "memory_kib_per_broker": round(
-                (_rss_kib() - self._rss_before_kib) / max(1, len(self._members))
-            ),
-        }
+            found.sent.update(by_key)
+            found.warnings.update(by_text)
+            found.asked += sum(life.asked for life in member.lives)
+            found.skipped += sum(life.skipped for life in member.lives)
+        return found
 
     def _in_load(self, due_ns: int) -> bool:
         if self.load_ns is None:
@@ -193,39 +155,6 @@ class FleetResults:
 
     def _wait(self, what: str, ns: int) -> None:
         self._waits.setdefault(what, WaitTimes()).add(ns)
-
-
-def text(figures: Mapping[str, Any], mode: str) -> str:
-    """The figures as lines for people."""
-    waits, isr = figures["waits"], figures["isr"]
-    ran = f"all ran after {figures['storm_s']} s" if figures["storm_s"] else "not all ran"
-    lines = [
-        f"{figures['brokers']} brokers, {mode}: {ran}",
-        *(_line(name, waits[name]) for name in waits),
-        _line("heartbeats due during changes and waves", figures["heartbeats_under_load"]),
-    ]
-    if isr["asked"]:
-        lines.append(
-            f"{isr['asked']} ISR changes asked for ({isr['skipped']} skipped), {isr['done']} done "
-            f"({isr['per_s']}/s), {isr['lost']} lost, {isr['unfinished']} unfinished; "
-            f"{isr['changes_per_request']} changes in each of {isr['requests']} requests"
-        )
-    lines.append("requests: " + ", ".join(f"{api} {n}" for api, n in figures["requests"].items()))
-    lines += [f"error answered: {what}, {n} times" for what, n in figures["errors"].items()]
-    lines += [f"warning: {what}, {n} times" for what, n in figures["warnings"].items()]
-    lines += [f"ended badly: {what}, {n} times" for what, n in figures["ended_badly"].items()]
-    lines += [f"not running at the end: {n} brokers, {why}" for why, n in figures["absent"].items()]
-    lines.append(
-        f"this process: {figures['cpu_cores']} cores, "
-        f"{figures['memory_kib_per_broker']} KiB of memory a broker, "
-        f"longest stall of its loop {figures['loop_longest_stall_ms']} ms"
-    )
-    return "\n".join(lines)
-
-
-def _line(name: str, wait: Mapping[str, Any]) -> str:
-    shown = ", ".join(f"{key.removesuffix('_ms')} {wait[key]} ms" for key in wait if key != "count")
-    return "; ".join(filter(None, (f"{name}: {wait['count']}", shown)))
 
 
 def _rss_kib() -> int:

@@ -1,11 +1,14 @@
 """What a row achieved is what was answered in time, over the schedule's length."""
 
+import asyncio
 from array import array
 
 import pytest
 
+from bench.load.admin import AdminLoad
 from bench.runs.client import OpenLoop
 from bench.runs.measuring import _achieved_per_s
+from tests.unit.load.fake_broker import FakeBroker, result
 from tests.unit.runs.kit import row
 from tests.unit.runs.test_client import Numbers
 
@@ -42,3 +45,25 @@ def test_one_late_answer_is_one_less(waits_s, per_s):
 
 def test_without_a_rate_it_is_until_the_last_answer():
     assert achieved(None, [1.0, 2.0]) == pytest.approx(1.0)
+
+
+def test_a_load_counts_as_the_bench_does():
+    async def answer(request):
+        if len(broker.headers) == 20:
+            await asyncio.wait_for(late.wait(), 10)
+        return result(request)
+
+    async def run():
+        nonlocal broker, late
+        late = asyncio.Event()
+        async with FakeBroker(answer) as broker:
+            load = AdminLoad(f"127.0.0.1:{broker.port}", 40.0, 0.5)
+            asyncio.get_running_loop().call_later(1.5, late.set)
+            return await load.run()
+
+    broker = late = None
+    found = asyncio.run(run())
+    assert found.done.total() == 20
+    assert found.elapsed_s > 1.4
+    assert (found.in_time, found.schedule_s) == (19, 0.5)
+    assert found.achieved_per_s == 38.0

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from emulator.broker.shared_log import LogImages, LogState
-from emulator.commands.fleet import _create_topics
+from emulator.commands.fleet_share import create_topics
 from emulator.io.clock import Clock
 from emulator.io.fleet.fleet import BrokerFleet, FleetError, FleetPlan
-from emulator.io.fleet.results import FleetResults, text
+from emulator.io.fleet.results import FleetResults
 from emulator.io.fleet.settings import FleetSettings
+from emulator.io.fleet.totals import text
 from emulator.io.fleet.waves import parse_wave
 from emulator.io.trace_file import TraceFailedError
 from emulator.testing import Cluster, Fault
@@ -53,7 +54,7 @@ class Ran:
 
     @staticmethod
     def _create(port: int, names: Sequence[str], partitions: int, replicas: int) -> None:
-        _create_topics(("127.0.0.1", port), names, partitions, replicas)
+        create_topics("127.0.0.1", port, names, partitions, replicas)
 
     def events(self, name: str) -> list[FleetRow]:
         return [row for row in self.rows if isinstance(row, FleetRow) and row.event == name]
