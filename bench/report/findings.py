@@ -141,7 +141,7 @@ def _cost(tables: Tables) -> Iterable[Finding]:
 
 
 def _noise(tables: Tables) -> Iterable[Finding]:
-    lives = Counter((row["run_id"], row["process"]) for row in tables["runs"])
+    lives = Counter((row["run_id"], row["process"]) for row in tables.get("runs", ()))
     for (run_id, process), times in sorted(lives.items()):
         if times > 1:
             yield Finding(
