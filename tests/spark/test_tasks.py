@@ -128,8 +128,9 @@ def test_a_fleet_of_two_tasks_is_the_fleet_of_one_process(
     code, out, err = ended(
         environment,
         *("fleet", "--brokers", 6, "--first-id", 100, "--controller", cluster.controllers),
-        *("--topics", 2, "--partitions", 6, "--isr-churn", 20, "--seconds", 4, "--json"),
-        *("--wave", "restart@1:4/4", "--wave", "die@2:1", "--start-rate", 10),
+        *("--topics", 2, "--partitions", 6, "--isr-churn", 20, "--seconds", 6, "--json"),
+        # While one that died is not fenced, no other can end in order: it dies after the restarts.
+        *("--wave", "restart@1:4/4", "--wave", "die@5:1", "--start-rate", 10),
         *("--spark-master", url, "--tasks", 2, "--trace", tmp_path / "trace"),
     )
     assert code == 0, out + err
@@ -138,7 +139,7 @@ def test_a_fleet_of_two_tasks_is_the_fleet_of_one_process(
     assert found["waits"]["registration"]["count"] == 6 + 4
     assert found["waits"]["shutdown"]["count"] == 6 + 4 - 1
     assert found["isr"]["unfinished"] == 0
-    assert found["isr"]["asked"] + found["isr"]["skipped"] == pytest.approx(80, abs=25)
+    assert found["isr"]["asked"] + found["isr"]["skipped"] == pytest.approx(120, abs=35)
     rows = pq.read_table(tmp_path / "trace" / "fleet").to_pylist()
     begun = [row for row in rows if row["event"] == "registration"]
     ids = {
