@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import time
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from typing import Final
 
 from bench.load.changes import Change, Changes, TopicState, error_of
 from bench.load.connection import Pool
-from bench.load.schedule import latest
+from bench.load.schedule import achieved_per_s
 from emulator.io.together import Share
 from emulator.trace.rows import RequestRow, Row
 from wire.errors import ErrorCode
@@ -58,21 +59,21 @@ class AdminResult:
     """To the last answer."""
     schedule_s: float = 0.0
     """To when a next change would have been due."""
-    in_time: int = 0
-    """Changes carried out before the schedule's end, or ``GRACE`` of it later at the latest."""
+    answered_ns: array[int] = field(default_factory=lambda: array("q"))
+    """When each change was carried out, from the begin of the schedule."""
 
     @property
     def achieved_per_s(self) -> float:
-        """What to hold against the rate: changes carried out in time, per second of the schedule.
+        """What to hold against the rate, see ``schedule.achieved_per_s``.
 
         One late answer is one change less; it does not make the schedule longer.
         """
-        return self.in_time / self.schedule_s if self.schedule_s else 0.0
+        return achieved_per_s(0, round(self.schedule_s * 1e9), self.answered_ns)
 
     def add(self, other: AdminResult) -> None:
         """Put the result of another share of the same schedule to it."""
         self.intended += other.intended
-        self.in_time += other.in_time
+        self.answered_ns.extend(other.answered_ns)
         self.done += other.done
         self.failed += other.failed
         self.retried += other.retried
@@ -150,7 +151,6 @@ class AdminLoad:
         self._result = AdminResult(prefix=f"{prefix}-")
         self._begin_ns = begin_ns
         self._between_s = share.of / rate
-        self._schedule_ended = False
         self._request_ids = itertools.count(1)
 
     async def run(self) -> AdminResult:
@@ -165,7 +165,6 @@ class AdminLoad:
                         break
                     tasks.create_task(self._carry_out(self._changes.draw(), due_ns))
                     self._result.intended += 1
-                self._schedule_ended = True
         finally:
             self._pool.close()
         return self.result
@@ -275,13 +274,6 @@ class AdminLoad:
             self._changes.settle(change, done=False)
         self._enter(change, intended_ns, last, done=False)
 
-    def _in_time(self) -> bool:
-        if not self._schedule_ended:
-            return True
-        assert self._begin_ns is not None
-        end_ns = self._begin_ns + self._result.intended * self._between_s * 1e9
-        return time.monotonic_ns() <= latest(self._begin_ns, end_ns)
-
     def _note(self, change: Change, intended_ns: int, last: _Attempt, *, done: bool) -> None:
         """Enter how a change ended: in the book, and as one row however many attempts it took."""
         self._changes.settle(change, done=done)
@@ -289,8 +281,9 @@ class AdminLoad:
 
     def _enter(self, change: Change, intended_ns: int, last: _Attempt, *, done: bool) -> None:
         if done:
+            assert self._begin_ns is not None
             self._result.done[change.api] += 1
-            self._result.in_time += self._in_time()
+            self._result.answered_ns.append(time.monotonic_ns() - self._begin_ns)
         else:
             self._result.failed[change.api, last.error.name] += 1
         if self._record is not None:

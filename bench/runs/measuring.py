@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.beside.machine import Meter
-from bench.load.schedule import latest
+from bench.load.schedule import achieved_per_s
 from bench.runs import loads
 from bench.runs.client import OpenLoop
 from bench.runs.faults import Fault
@@ -97,16 +97,10 @@ def _client(row: BenchRow, loop: OpenLoop) -> None:
 
 
 def _achieved_per_s(row: BenchRow, loop: OpenLoop, done: list[int]) -> float:
-    """Requests answered in time, per second of the schedule: one late answer is one less.
-
-    Without a schedule (each is due when a connection is free) it is until the last answer.
-    """
+    """See ``schedule.achieved_per_s``; without a rate each is due when a connection is free."""
     assert row.begin_ns is not None
-    assert row.end_ns is not None
-    end_ns = loop.intended_ns(len(loop.errors)) if row.rate_per_s else row.end_ns
-    last_ns = latest(row.begin_ns, end_ns)
-    in_time = sum(loop.answered_ns[number] <= last_ns for number in done)
-    return in_time / max(1e-9, (end_ns - row.begin_ns) / 1e9)
+    due_ns = loop.intended_ns(len(loop.errors)) if row.rate_per_s else row.begin_ns
+    return achieved_per_s(row.begin_ns, due_ns, (loop.answered_ns[number] for number in done))
 
 
 def _zookeeper(row: BenchRow, watch: Watch) -> None:

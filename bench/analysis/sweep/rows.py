@@ -31,6 +31,7 @@ COLUMNS: Final[dict[str, str]] = {
     "end_ns": "long",
     "warm_up_s": "double",
     "intended": "long",
+    "achieved_per_s": "double",
     "rate_per_s": "double",
     "latency_ms": "double",
     "bound_records": "long",
