@@ -11,9 +11,10 @@ from datetime import UTC, datetime
 from importlib import metadata
 from typing import Final
 
-from bench.analysis.sweep.conclusions import OURS, Conclusions, SweepOfRates
+from bench.analysis.sweep.conclusions import OURS, Conclusions, SweepOfRates, interval_says
 from bench.analysis.sweep.knee import ACHIEVED, P99_FACTOR, SAMPLES, TREND_SHARE
 from bench.analysis.sweep.one_run import Run
+from bench.load.schedule import GRACE, SETTLED
 from bench.report import charts
 from bench.report.blocks import Block, Chart, Note, ReportSection, render, table
 from bench.report.findings import Finding, Record
@@ -55,7 +56,7 @@ def sweep_page(found: Conclusions, described: Sequence[Record], command: str, wh
         "What a multi and a record cost ZooKeeper": _cost(found),
         "With and without writing to ZooKeeper": _counterfactuals(found),
         "Runs not to be believed at once": _anomalies(found),
-        "All runs": _runs(found),
+        "All runs": _runs(found, described),
         "How this was made": _method(described, command, where),
     }
     shown = [ReportSection(title, list(blocks)) for title, blocks in sections.items()]
@@ -121,7 +122,7 @@ def _knee_says(sweep: SweepOfRates) -> str:
     if at.low is None or at.high is None:
         interval = "one repeat: no interval"
     else:
-        interval = f"95 % of {at.repeats} resampled repeats: {at.low:,.0f} to {at.high:,.0f}"
+        interval = interval_says(at.repeats, at.low, at.high)
     return f"{kept}; {after}; {interval}"
 
 
@@ -181,6 +182,7 @@ def _knees(found: Conclusions) -> Iterable[Block]:
     for sweep in found.sweeps:
         if sweep.knee is not None and sweep.rates > 1:
             at = sweep.knee
+            low, high = sweep.unblocked_interval or (None, None)
             knees.append(
                 {
                     "sweep": sweep.group.label,
@@ -192,6 +194,8 @@ def _knees(found: Conclusions) -> Iterable[Block]:
                     "repeats": at.repeats,
                     **{f"by_{name}_per_s": rate for name, rate in at.by_criterion.items()},
                     "unblocked_per_s": sweep.unblocked_rate,
+                    "unblocked_low_per_s": low,
+                    "unblocked_high_per_s": high,
                 }
             )
     if not knees:
@@ -276,13 +280,22 @@ def _anomalies(found: Conclusions) -> Iterable[Block]:
         yield Note(f"{len(found.anomalies) - len(shown):,} more are not shown.")
 
 
-def _runs(found: Conclusions) -> Iterable[Block]:
+def _runs(found: Conclusions, described: Sequence[Record]) -> Iterable[Block]:
+    told = {row["run_id"]: row["achieved_per_s"] for row in described}
+    if any(told.values()):
+        yield Note(
+            "achieved: the share of what was due in the steady window that was answered without "
+            f"error, at most {GRACE:.0%} of the window late. achieved_per_s: answers of the whole "
+            "run by the time they took, to the end of the schedule or, where answers take longer, "
+            f"until {SETTLED:.0%} of them had come: the figure of a load that comes at once."
+        )
     yield from table(
         [
             {
                 "run": run.run_id,
                 "rate_per_s": run.rate,
                 "achieved": run.achieved,
+                "achieved_per_s": told.get(run.run_id),
                 "p50_ms": run.p50_ms,
                 "p99_ms": run.p99_ms,
                 "lag_p99_ms": run.lag_p99_ms,

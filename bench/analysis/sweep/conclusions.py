@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +12,15 @@ from typing import Final
 from bench.analysis.sweep import fits
 from bench.analysis.sweep.collapse import Collapsing, Point, collapsing
 from bench.analysis.sweep.copies import CopyFit, copies
-from bench.analysis.sweep.knee import ACHIEVED, Knee, Verdict, knee, last_kept, verdicts
+from bench.analysis.sweep.knee import (
+    ACHIEVED,
+    Knee,
+    Verdict,
+    by_rate,
+    interval,
+    knee,
+    verdicts,
+)
 from bench.analysis.sweep.one_run import Group, Record, Run, run_of
 
 LAG_P99_MS: Final = 50.0
@@ -36,7 +45,11 @@ class SweepOfRates:
     unblocked_rate: float | None
     """The highest rate, with all lower ones, at which at least 99 % were achieved, the lag's p99 is
     within the limit, and no operation was blocked; None: not even the lowest."""
+    unblocked_interval: tuple[float, float] | None
+    """95 % of that rate in resampled repeats; None if a rate has one repeat."""
     rates: int
+    repeats: int
+    """Of the rate that has the fewest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +136,8 @@ def _sweep(
     judged = verdicts(points)
     rows = [row for run in runs for row in slices[run.run_id] if row["multis"]]
     written = [(run.rate, run.written_per_s) for run in runs if run.rate and run.written_per_s]
-    good = {
-        verdict.rate
-        for verdict in judged
-        if within([run for run in runs if run.rate == verdict.rate], limit_ms)
-    }
+    repeats = by_rate(runs, lambda run: run.rate or 0.0)
+    unblocked = functools.partial(_unblocked, limit_ms)
     return SweepOfRates(
         group=group,
         runs=runs,
@@ -139,9 +149,21 @@ def _sweep(
             [row["multis"] for row in rows],
             [row["busy_ms"] for row in rows],
         ),
-        unblocked_rate=last_kept(judged, lambda verdict: verdict.rate in good),
+        unblocked_rate=unblocked(repeats),
+        unblocked_interval=interval(repeats, unblocked),
         rates=len(judged),
+        repeats=min(verdict.repeats for verdict in judged),
     )
+
+
+def _unblocked(limit_ms: float, repeats: Mapping[float, Sequence[Run]]) -> float | None:
+    """The highest rate up to which the runs of each rate satisfy the headline."""
+    kept = None
+    for rate, runs in repeats.items():
+        if not within(runs, limit_ms):
+            break
+        kept = rate
+    return kept
 
 
 def within(repeats: Sequence[Run], limit_ms: float) -> bool:
@@ -213,13 +235,30 @@ def same_but_target(one: Group, other: Group) -> bool:
 
 
 def _rate(sweep: SweepOfRates) -> str:
+    said = []
     if sweep.unblocked_rate is None:
-        return f"no rate measured (from {sweep.runs[0].rate:,.0f} changes/s)"
-    ended = sweep.unblocked_rate == sweep.runs[-1].rate
-    most = " (the highest measured)" if ended else ""
-    batch = sweep.group.partitions_per_topic or 1
-    each = f" of {batch:,} partitions" if batch > 1 else ""
-    return f"up to {sweep.unblocked_rate:,.0f} changes/s{each}{most}"
+        begin, each = "no rate measured", ""
+        said.append(f"from {sweep.runs[0].rate:,.0f} changes/s")
+    else:
+        batch = sweep.group.partitions_per_topic or 1
+        each = f" of {batch:,} partitions" if batch > 1 else ""
+        begin = f"up to {sweep.unblocked_rate:,.0f} changes/s"
+        said += ["the highest measured"] * (sweep.unblocked_rate == sweep.runs[-1].rate)
+    if sweep.unblocked_interval is not None:
+        said.append(interval_says(sweep.repeats, *sweep.unblocked_interval))
+    more = f" ({'; '.join(said)})" if said else ""
+    return f"{begin}{each}{more}"
+
+
+def interval_says(repeats: int, low: float, high: float) -> str:
+    """An interval of ``knee.interval`` in words.
+
+    >>> interval_says(3, 0.0, 1200.0)
+    '95 % of 3 resampled repeats: below the lowest to 1,200'
+    """
+    lowest, highest = (f"{rate:,.0f}" if rate else "below the lowest" for rate in (low, high))
+    span = lowest if low == high else f"{lowest} to {highest}"
+    return f"95 % of {repeats} resampled repeats: {span}"
 
 
 def _counterfactuals(runs: Sequence[Run]) -> Iterable[Counterfactual]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ ACHIEVED: Final = 0.99
 P99_FACTOR: Final = 2.0
 TREND_SHARE: Final = 0.01
 """A lag that grows by less than this share of what is committed is no trend (as for ACHIEVED)."""
+R = TypeVar("R")
 SAMPLES: Final = 2000
 CRITERIA: Final = ("achieved", "lag", "p99")
 
@@ -68,10 +69,9 @@ class Knee:
 
 def verdicts(runs: Iterable[Measured]) -> list[Verdict]:
     """Judge each rate, from the lowest up."""
-    by_rate = _by_rate(runs)
     judged: list[Verdict] = []
     base: float | None = None
-    for rate, repeats in sorted(by_rate.items()):
+    for rate, repeats in by_rate(runs, lambda run: run.rate).items():
         achieved = _median(run.achieved for run in repeats)
         growth = _median(run.growth for run in repeats)
         p99 = _median(run.p99_ms for run in repeats)
@@ -98,7 +98,7 @@ def knee(runs: Sequence[Measured], seed: int = 1) -> Knee | None:
     rates = [verdict.rate for verdict in judged]
     after = [rate for rate in rates if found is None or rate > found]
     repeats = min(verdict.repeats for verdict in judged)
-    low, high = _interval(runs, seed) if repeats > 1 else (None, None)
+    low, high = interval(by_rate(runs, lambda run: run.rate), _kept, seed) or (None, None)
     alone = {
         name: last_kept(judged, lambda verdict, name=name: name not in verdict.fails)  # type: ignore[misc]  # a default binds the value of this turn
         for name in CRITERIA
@@ -116,27 +116,43 @@ def last_kept(judged: Sequence[Verdict], holds: Callable[[Verdict], bool]) -> fl
     return kept
 
 
-def _interval(runs: Sequence[Measured], seed: int) -> tuple[float, float]:
-    """95 % of the knees of resampled repeats; one below all rates counts as 0."""
+def interval(
+    repeats: Mapping[float, Sequence[R]],
+    kept: Callable[[Mapping[float, Sequence[R]]], float | None],
+    seed: int = 1,
+) -> tuple[float, float] | None:
+    """95 % of the rates that resampled repeats keep up with; None if a rate has one repeat.
+
+    Args:
+        repeats: rate -> its runs.
+        kept: the highest rate that such runs keep up with; None, below all rates, counts as 0.
+        seed: of the resampling.
+    """
+    if not repeats or min(map(len, repeats.values())) < 2:
+        return None
     random = np.random.default_rng(seed)
-    by_rate = _by_rate(runs)
     found = []
     for _ in range(SAMPLES):
-        drawn = [
-            repeats[at]
-            for repeats in by_rate.values()
-            for at in random.integers(0, len(repeats), len(repeats))
-        ]
-        found.append(last_kept(verdicts(drawn), lambda verdict: not verdict.fails) or 0.0)
+        drawn = {
+            rate: [runs[at] for at in random.integers(0, len(runs), len(runs))]
+            for rate, runs in repeats.items()
+        }
+        found.append(kept(drawn) or 0.0)
     low, high = np.quantile(found, [0.025, 0.975], method="nearest")
     return float(low), float(high)
 
 
-def _by_rate(runs: Iterable[Measured]) -> dict[float, list[Measured]]:
-    by_rate: dict[float, list[Measured]] = defaultdict(list)
-    for run in runs:
-        by_rate[run.rate].append(run)
-    return by_rate
+def _kept(repeats: Mapping[float, Sequence[Measured]]) -> float | None:
+    runs = (run for each in repeats.values() for run in each)
+    return last_kept(verdicts(runs), lambda verdict: not verdict.fails)
+
+
+def by_rate(runs: Iterable[R], rate: Callable[[R], float]) -> dict[float, list[R]]:
+    """Runs by their rate, from the lowest up."""
+    found: dict[float, list[R]] = defaultdict(list)
+    for run in sorted(runs, key=rate):
+        found[rate(run)].append(run)
+    return found
 
 
 def _median(values: Iterable[float | None]) -> float | None:

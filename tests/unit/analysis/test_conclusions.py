@@ -90,6 +90,33 @@ def test_one_blocked_repeat_of_three_is_something_blocked() -> None:
     assert sweep.knee.rate == 2.0
 
 
+def repeats_of_a_sweep() -> list[dict[str, Any]]:
+    """Three repeats each; at 300/s one of ours has a lag beyond the limit, and it grows."""
+    runs = [
+        {"target": target, "rate_per_s": rate, "repeat": repeat}
+        for target in ("kraft-bridge", "kafka")
+        for rate in (100.0, 200.0, 300.0)
+        for repeat in (0, 1, 2)
+    ]
+    runs[8] |= {"lag_p99_ms": 99.0, "lag_each_slice": 500.0}
+    for run in runs[9:]:
+        run |= {"lag_p99_ms": 99.0}
+    return runs
+
+
+def test_the_headline_has_the_interval_of_its_repeats() -> None:
+    found = concluded(*repeats_of_a_sweep())
+    assert found.headline.endswith(
+        "at up to 300 changes/s (the highest measured; 95 % of 3 resampled repeats: 200 to 300) at "
+        "1 ms of latency, Kafka: no rate measured (from 100 changes/s; 95 % of 3 resampled "
+        "repeats: below the lowest)."
+    )
+    one_less = repeats_of_a_sweep()[1:]
+    assert "resampled repeats" in concluded(*one_less).headline, "two repeats are enough"
+    [ours, _] = concluded(*one_less).sweeps[::-1]
+    assert ours.repeats == 2
+
+
 def test_kafka_stands_beside_the_same_latency() -> None:
     found = concluded(
         *(

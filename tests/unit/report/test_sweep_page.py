@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from bench.report.sweep import sweep_findings, sweep_page
-from tests.unit.analysis.test_conclusions import concluded
+from tests.unit.analysis.test_conclusions import concluded, repeats_of_a_sweep
 
 
 def _page(*runs: dict[str, Any]) -> str:
@@ -45,3 +46,30 @@ def test_the_summary_speaks_of_blocking_also_where_nothing_is_swept() -> None:
     (told, *_) = sweep_findings(concluded({}, kafka))
     assert told.says == "in 0 of 1 runs of kraft-bridge an operation waited"
     assert "ZooKeeper blocking KRaft" not in {one.about for one in sweep_findings(concluded(kafka))}
+
+
+def test_the_interval_of_repeats_is_in_the_headline_the_summary_and_the_table() -> None:
+    runs = repeats_of_a_sweep()
+    html = _page(*runs)
+    [headline] = re.findall(r"<h1>[^<]*</h1>\s*<p[^>]*>(With the lag[^<]*)</p>", html)
+    assert (
+        "up to 300 changes/s (the highest measured; 95 % of 3 resampled repeats: 200 to 300)"
+        in (headline)
+    )
+    knees = {one.about: one.says for one in sweep_findings(concluded(*runs))}
+    ours = "kraft-bridge, 1 ms, 1 a topic"
+    said = "300 changes/s; not reached by this sweep; 95 % of 3 resampled repeats: 200 to 300"
+    assert knees[f"knee of {ours}"] == said
+    assert said in html
+    table = html[html.index("<h2>Knees</h2>") :]
+    row = re.findall(rf"<tr>\s*<t[hd][^>]*>{ours}</t[hd]>(.*?)</tr>", table, re.DOTALL)[0]
+    cells = re.findall(r"<t[hd][^>]*>\s*([^<]*?)\s*</t[hd]>", row)
+    assert cells[:6] == ["s", "300", "-", "200", "300", "3"]
+    assert cells[-3:] == ["300", "200", "300"]
+
+
+def test_with_one_repeat_there_is_no_interval() -> None:
+    runs = [{"rate_per_s": rate} for rate in (100.0, 200.0)]
+    html = _page(*runs)
+    assert "resampled repeats" not in html
+    assert "one repeat: no interval" in html
