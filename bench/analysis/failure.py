@@ -7,14 +7,14 @@ from typing import Final
 
 _CAUSE: Final = re.compile(r"(\w+\.)*\w+(Error|Exception): ")
 _OURS: Final = re.compile(r"(?!(org|java|scala|py4j|pyspark)\.)")
-_STATE: Final = re.compile(r"\s*SQLSTATE: \w+\s*$")
+_CODES: Final = re.compile(r"^\[[A-Z_.]+\] | ?SQLSTATE: \w+$")
 
 
 def reason(error: BaseException) -> str:
     """The line of a Java or Python trace that says what happened.
 
     >>> reason(RuntimeError("[PATH_NOT_FOUND] Path does not exist: x. SQLSTATE: 42K03"))
-    '[PATH_NOT_FOUND] Path does not exist: x.'
+    'Path does not exist: x.'
     """
     lines = [line.strip(" :\t") for line in str(error).splitlines()]
     lines = [line for line in lines if line]
@@ -23,4 +23,4 @@ def reason(error: BaseException) -> str:
     if ours:
         return ours[-1]
     told = (causes if type(error).__module__.startswith("py4j") else []) or lines
-    return _STATE.sub("", told[0]) if told else type(error).__name__
+    return _CODES.sub("", told[0]) if told else type(error).__name__

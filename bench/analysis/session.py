@@ -15,6 +15,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from bench.analysis.class_archive import archive_flags
+from bench.analysis.reach import check_master, check_remote
 from bench.rig.java import QUICK_START, find_java, spark_java_home
 
 _QUIET = {
@@ -54,13 +55,17 @@ def session(
 
     Raises:
         JavaNotFoundError: a local session needs Java 17 or later and there is none.
+        SparkUnavailableError: nothing answers where the master or the Connect server should be.
     """
     builder: SparkSession.Builder = SparkSession.builder.appName(app).config(
         map={**_PLANS, **(settings or {})}
     )
     if master is None:
         remote = remote or os.environ.get("SPARK_REMOTE")
+    else:
+        check_master(master)
     if remote is not None and not remote.startswith("local"):
+        check_remote(remote)
         return builder.remote(remote).getOrCreate()
     _choose_java()
     logging = resources.files("bench.analysis") / "log4j2.properties"

@@ -88,6 +88,14 @@ class Connection(asyncio.Protocol):
         except NoCommonVersionError as error:
             raise ConnectionError(f"{self._name} speaks no common version: {error}") from error
 
+    def offers(self, request: type) -> bool:
+        """Whether the peer lists this request at all, in whatever version."""
+        try:
+            self._channel.version_of(request)
+        except NoCommonVersionError as error:
+            return error.offered_max >= 0
+        return True
+
     async def call(self, request: Any, version: int | None = None) -> tuple[Any, int]:
         """Send a request and wait for its answer.
 
@@ -252,6 +260,11 @@ class Pool:
         self._next += 1
         connection = await self._connect(address)
         try:
+            if not connection.offers(m.MetadataRequest):
+                raise ConnectionError(
+                    f"{text_of(address)} is no broker: it does not offer Metadata; a controller's "
+                    "port does not either"
+                )
             answer, _ = await connection.call(m.MetadataRequest(topics=[]))
         finally:
             connection.close()

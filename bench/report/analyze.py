@@ -19,6 +19,7 @@ from rich.text import Text
 from bench.analysis import job
 from bench.analysis.failure import reason
 from bench.analysis.follow import Follower, Idle, Live, interrupts
+from bench.analysis.reach import SparkUnavailableError
 from bench.analysis.read import TraceError, read
 from bench.analysis.session import end, session
 from bench.analysis.sweep import job as sweep_job
@@ -29,10 +30,6 @@ from bench.report.page import page
 from bench.report.sweep import sweep_findings, sweep_page
 
 _MISFIT: Final = (TypeError, KeyError, AttributeError, ArithmeticError)
-
-
-class SparkUnavailableError(Exception):
-    """Spark does not start, or a server of it is not reached; the text is its first line."""
 
 
 class TraceUnreadableError(TraceError):
@@ -122,10 +119,14 @@ def _session(master: str | None, remote: str | None = None) -> SparkSession:
         raise SparkUnavailableError(f"Spark does not start: {reason(error)}") from error
 
 
-def look(place: str) -> None:
+def look(place: str, *, bench_runs: bool = True) -> None:
     """See whether a folder of this machine can be analysed, before Java is started for it.
 
     URIs and patterns are left to Spark.
+
+    Args:
+        place: the folder.
+        bench_runs: whether it may be the folder of a bench run too.
 
     Raises:
         TraceUnreadableError: it is not there, or neither a trace nor a bench run.
@@ -135,11 +136,10 @@ def look(place: str) -> None:
     folder = Path(place)
     if not folder.exists():
         raise TraceUnreadableError(f"{place}: there is no such folder")
-    if not (folder / "runs").is_dir() and not (folder / ROWS).exists():
-        raise TraceUnreadableError(
-            f"{place} is no trace (it has no folder runs) and no folder of a bench run "
-            f"(it has no {ROWS})"
-        )
+    if (folder / "runs").is_dir() or (bench_runs and (folder / ROWS).exists()):
+        return
+    other = f" and no folder of a bench run (it has no {ROWS})" if bench_runs else ""
+    raise TraceUnreadableError(f"{place} is no trace (it has no folder runs){other}")
 
 
 def report(spark: SparkSession, trace: str, out: Path) -> Analysis:
@@ -173,6 +173,8 @@ def follow(
         JavaNotFoundError, TraceError, SparkUnavailableError: as ``analyze``.
     """
     out = Path(out_dir).absolute()
+    if master is None or master.startswith("local"):
+        look(str(trace), bench_runs=False)
     spark = _session(master)
     last: list[Analysis] = []
     idle = Idle(idle_s)

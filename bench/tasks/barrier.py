@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import functools
 import json
-import re
 import signal
 import socket
 import threading
@@ -22,7 +21,9 @@ from pyspark import BarrierTaskContext, SparkContext
 from pyspark.errors import PySparkException
 
 from bench.analysis.failure import reason
+from bench.analysis.reach import SparkUnavailableError
 from bench.analysis.session import end, session
+from bench.rig.java import JavaNotFoundError
 from bench.tasks.desk import TaskDesk, TaskFailure
 from bench.tasks.side import TaskSide, monotonic_of
 from emulator.io.together import Share, Together
@@ -35,7 +36,6 @@ SLOTS_S: Final = 60.0
 """How long executors of a cluster may take to come."""
 SETTLE_S: Final = 15.0
 """How long tasks may take to end in order after Spark has given them up."""
-_MASTER_S: Final = 5.0
 _SETTINGS: Final = {
     # A load is not repeated because a part of it failed.
     "spark.stage.maxConsecutiveAttempts": "1",
@@ -92,9 +92,12 @@ def run_together(master: str, tasks: int, work: Work[T], say: Callable[[str], No
         TasksFailedError: a task failed, or Spark did.
         JavaNotFoundError: Spark's driver needs Java and there is none.
     """
-    _reach(master)
     try:
         spark = session(master, app="kraft-bridge", settings=_SETTINGS)
+    except JavaNotFoundError:  # a RuntimeError as well, and one that needs no words more
+        raise
+    except SparkUnavailableError as error:
+        raise TasksFailedError(str(error)) from error
     except (Py4JError, PySparkException, RuntimeError, ValueError) as error:
         raise TasksFailedError(f"Spark does not start on {master}: {reason(error)}") from error
     try:
@@ -174,22 +177,6 @@ def _asked_to_stop() -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _reach(master: str) -> None:
-    """A master that is not there would be tried for a minute, and say nothing clear then."""
-    if not master.startswith("spark://"):
-        return
-    problem: Exception = ValueError("no host is named")
-    for one in re.findall(r"[^,]+", master.removeprefix("spark://")):
-        try:
-            host, _, port = one.rpartition(":")
-            socket.create_connection((host.strip("[]"), int(port)), _MASTER_S).close()
-        except (OSError, ValueError, OverflowError) as error:
-            problem = error
-        else:
-            return
-    raise TasksFailedError(f"{master} cannot be reached: {problem}")
 
 
 def _wait_for_slots(context: SparkContext, master: str, tasks: int, asked: list[int]) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from emulator.commands.common import Json, fail
+from emulator.commands.common import Json, check_master, fail
 
 
 def analyze(
@@ -32,6 +33,15 @@ def analyze(
     as_json: Json = False,
 ) -> None:
     """Analyse a trace with Spark: how long ZooKeeper blocked KRaft (needs [spark] and Java)."""
+    if master is not None:
+        check_master("--master", master)
+    if remote is not None:
+        if master is not None:
+            raise fail("--master and --remote exclude each other", 2)
+        if not re.fullmatch(r"local(\[([1-9]\d{0,4}|\*)\])?|sc://[^/\s]+(/\S*)?", remote):
+            raise fail(f"--remote {remote!r}: sc://HOST:15002, or local[2] to start one", 2)
+    if follow and (len(run) > 1 or remote is not None):
+        raise typer.BadParameter("--follow takes one trace, and no --remote")
     try:
         from bench.report import analyze as report
     except ImportError as error:
@@ -39,13 +49,12 @@ def analyze(
     import msgspec
     from rich.console import Console
 
+    from bench.analysis.reach import SparkUnavailableError
     from bench.analysis.read import TraceError
     from bench.rig.java import JavaNotFoundError
 
-    if follow and (len(run) > 1 or remote is not None):
-        raise typer.BadParameter("--follow takes one trace, and no --remote")
     tell = Console(stderr=True, highlight=False, soft_wrap=True)
-    failures = (JavaNotFoundError, TraceError, report.SparkUnavailableError, OSError)
+    failures = (JavaNotFoundError, TraceError, SparkUnavailableError, OSError)
     try:
         if follow:
             done = report.follow(

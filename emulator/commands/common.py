@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import typer
 
@@ -13,6 +13,9 @@ from emulator.commands import configuration
 from emulator.config import load as config_module
 
 T = TypeVar("T")
+_MASTER: Final = re.compile(
+    r"local(\[([1-9]\d{0,4}|\*)(,[1-9]\d*)?\])?|local-cluster\[\d+,\d+,\d+\]|yarn|(spark|k8s)://\S+"
+)
 
 ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="A Kafka server.properties.")]
 Override = Annotated[list[str] | None, typer.Option("-X", help="key=value; overrides the file.")]
@@ -60,6 +63,11 @@ def checked_tasks(master: str | None, tasks: int | None) -> int:
         if tasks is not None:
             raise fail("--tasks needs --spark-master", 2)
         return 1
-    if not re.fullmatch(r"(local(\[(\d+|\*)(,\d+)?\])?|\w+(://\S+)?)", master):
-        raise fail(f"--spark-master {master!r}: local[2], spark://HOST:PORT …", 2)
+    check_master("--spark-master", master)
     return tasks or 2
+
+
+def check_master(option: str, master: str) -> None:
+    """Exit with code 2 unless Spark knows such a master; its launcher would print a stack."""
+    if not _MASTER.fullmatch(master):
+        raise fail(f"{option} {master!r}: local[2], local[*], spark://HOST:PORT, yarn, k8s://…", 2)

@@ -107,6 +107,16 @@ def test_a_broker_that_does_not_answer_is_named_as_it_was_written():
     assert "Errno" not in said.output
 
 
+def test_a_controller_is_no_broker(cluster):
+    address = cluster.controllers
+    said = load("--bootstrap-server", address, "--rate", 5, "--duration", 1)
+    assert said.exit_code == 2
+    assert (
+        f"--bootstrap-server {address}: {address} is no broker: it does not offer Metadata; a "
+        "controller's port does not either\n"
+    ) in said.output
+
+
 def test_a_port_that_never_answers_ends_soon_and_is_asked_about(monkeypatch):
     monkeypatch.setattr(session, "_REACH_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:

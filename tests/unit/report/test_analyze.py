@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkRuntimeError
 
+from bench.analysis import reach
 from bench.report import analyze
-from tests.unit.commands.running import run
+from bench.rig import java
+from tests.unit.commands.running import CLUSTER, run
 
 
 @pytest.fixture
@@ -18,6 +22,20 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("Spark was started")
 
     monkeypatch.setattr(analyze, "session", started)
+
+
+@pytest.fixture
+def no_java(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(java, "_candidates", lambda: iter(()))
+    java.find_java.cache_clear()
+    yield
+    java.find_java.cache_clear()
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    (tmp_path / "trace" / "runs").mkdir(parents=True)
+    return tmp_path / "trace"
 
 
 @pytest.mark.usefixtures("no_spark")
@@ -54,3 +72,128 @@ def test_a_spark_that_does_not_start_is_one_sentence(
     (tmp_path / "runs").mkdir()
     code, _, complaint = run("analyze", str(tmp_path), "--out", str(tmp_path / "out"))
     assert (code, complaint) == (1, f"kraft-bridge: Spark does not start: {says}\n")
+
+
+@pytest.mark.usefixtures("no_java")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("analyze", "TRACE", "--out", "OUT"),
+        ("analyze", "TRACE", "--out", "OUT", "--follow"),
+        ("analyze", "TRACE", "--out", "OUT", "--remote", "local[1]"),
+        ("load", "--bootstrap-server", "127.0.0.1:1", "--rate", 1, "--spark-master", "local[1]"),
+        (
+            *("fleet", "--brokers", 2, "--controller", "127.0.0.1:1", "--cluster-id", CLUSTER),
+            *("--spark-master", "local[2]"),
+        ),
+    ],
+    ids=["analyze", "follow", "connect", "load", "fleet"],
+)
+def test_without_a_java_it_says_where_it_looked(
+    trace: Path, tmp_path: Path, arguments: tuple[object, ...]
+) -> None:
+    places = {"TRACE": trace, "OUT": tmp_path / "out"}
+    code, _, complaint = run(*(places.get(str(one), one) for one in arguments))
+    said = (
+        "kraft-bridge: No Java 17 to 22 found (no JAVA_HOME, no java on PATH); set JAVA_HOME, or "
+        "install the extra 'java' of this package\n"
+    )
+    assert (code, complaint) == (1, said)
+
+
+@pytest.mark.usefixtures("no_spark")
+@pytest.mark.parametrize(
+    "master",
+    ["nonsense", "local[0]", "local[x]", "local[2", "http://x:1", "spark://", "two of them", ""],
+)
+def test_a_master_that_spark_does_not_know_is_refused(
+    trace: Path, tmp_path: Path, master: str
+) -> None:
+    code, _, complaint = run("analyze", trace, "--out", tmp_path / "out", "--master", master)
+    assert (code, complaint) == (
+        2,
+        f"kraft-bridge: --master {master!r}: local[2], local[*], spark://HOST:PORT, yarn, k8s://…\n",
+    )
+
+
+@pytest.mark.usefixtures("no_spark")
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (("--remote", "spark://x:1"), "--remote 'spark://x:1': sc://HOST:15002, or local[2] to"),
+        (("--remote", "sc://"), "--remote 'sc://': sc://HOST:15002, or local[2] to start one"),
+        (
+            ("--remote", "sc://x", "--master", "local[1]"),
+            "--master and --remote exclude each other",
+        ),
+    ],
+)
+def test_a_remote_that_is_none_is_refused(
+    trace: Path, tmp_path: Path, more: tuple[str, ...], says: str
+) -> None:
+    code, _, complaint = run("analyze", trace, "--out", tmp_path / "out", *more)
+    assert code == 2
+    assert complaint.startswith(f"kraft-bridge: {says}")
+
+
+@pytest.fixture
+def deaf() -> Iterator[int]:
+    """A port where nobody listens, that nobody else gets."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]
+
+
+@pytest.fixture
+def mute() -> Iterator[int]:
+    """A port that takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        yield silent.getsockname()[1]
+
+
+@pytest.mark.parametrize("port", ["deaf", "mute"])
+def test_a_connect_server_that_does_not_answer_is_said_soon(
+    trace: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+    port: str,
+) -> None:
+    monkeypatch.setattr(reach, "CONNECT_S", 0.5)
+    address = f"sc://127.0.0.1:{request.getfixturevalue(port)}"
+    remote = f"{address}/;token=secret;use_ssl=false"
+    code, _, complaint = run("analyze", trace, "--out", tmp_path / "out", "--remote", remote)
+    says = f"{address} cannot be reached: no Spark Connect server answers within 0.5 s"
+    assert (code, complaint) == (1, f"kraft-bridge: {says}\n")
+
+
+@pytest.mark.parametrize("remote", ["sc://x:port", "sc://x/path", "sc://x/;token"])
+def test_a_connect_url_that_is_none_is_one_sentence(
+    trace: Path, tmp_path: Path, remote: str
+) -> None:
+    code, _, complaint = run("analyze", trace, "--out", tmp_path / "out", "--remote", remote)
+    assert code == 1
+    assert complaint.startswith("kraft-bridge: no Spark Connect server has this URL: ")
+    assert complaint.count("\n") == 1
+
+
+def test_a_master_that_does_not_listen_is_said_at_once(
+    trace: Path, tmp_path: Path, deaf: int
+) -> None:
+    master = f"spark://127.0.0.1:{deaf}"
+    code, _, complaint = run("analyze", trace, "--out", tmp_path / "out", "--master", master)
+    assert code == 1
+    assert complaint.startswith(f"kraft-bridge: {master} cannot be reached: ")
+    assert "Connection refused" in complaint
+
+
+@pytest.mark.usefixtures("no_spark")
+def test_a_trace_to_follow_that_is_not_there_is_named(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    code, _, complaint = run("analyze", tmp_path / "none", "--out", out, "--follow")
+    assert (code, complaint) == (1, f"kraft-bridge: {tmp_path}/none: there is no such folder\n")
+    (tmp_path / "rows.parquet").touch()
+    code, _, complaint = run("analyze", tmp_path, "--out", out, "--follow")
+    said = f"kraft-bridge: {tmp_path} is no trace (it has no folder runs)\n"
+    assert (code, complaint) == (1, said)
+    assert not out.exists()
