@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from concurrent.futures import Future
 from typing import Any, Final
@@ -23,6 +24,7 @@ _CONSUMED_MIN: Final = 0.5
 """Part of the acknowledged records: the group is late by a rebalance, and by its last poll."""
 _RATE_MIN: Final = 20.0
 _SESSION_S: Final = 30.0
+_MOVED_S: Final = 15.0
 _TAIL_S: Final = 120.0
 
 
@@ -128,6 +130,8 @@ def _kill_and_revive(stage: Stage, watch: Watch, victim: Broker) -> list[str]:
     watch.doing(f"broker {victim.id} is fenced; its ZooKeeper session ends")
     path = f"/brokers/ids/{victim.id}"
     wait_for("end of its session", lambda: stage.look().exists(path) is None, _SESSION_S)
+    with contextlib.suppress(TimeoutError):  # brokers hear of it after the controller
+        wait_for("leaders elsewhere", lambda: not unled(_shape(stage), victim.id), _MOVED_S)
     leaderless = unled(_shape(stage), victim.id)
     watch.doing(f"broker {victim.id} starts again")
     victim.start().wait_started()
