@@ -66,15 +66,15 @@ class TipIndex:
             for key in gone:
                 del partitions[key]
             partitions.update(dict.fromkeys(come))
+        for broker_id, bits in change.left.items():
+            for block, numbers in bits.items():
+                self._in_isr[broker_id].cut(block, numbers)
         for broker_id, bits in change.added.items():
             held = self._in_isr.setdefault(broker_id, PartitionSet())
             for block, numbers in bits.items():
                 held.put(block, numbers)
         for broker_id, more in change.leads.items():
             self._leads[broker_id] = self._leads.get(broker_id, 0) + more
-        for topic, number, old, new in change.changed:
-            self._drop(topic, number, old)
-            self._add(topic, number, new)
 
     def in_isr(self, broker_id: int) -> Iterator[PartitionKey]:
         """Every partition whose ISR holds the broker; those of a topic by number."""
@@ -132,19 +132,6 @@ class TipIndex:
             self._leaderless[topic_id, number] = None
         else:
             self._leads[partition.leader] = self._leads.get(partition.leader, 0) + 1
-
-    def _drop(self, topic_id: bytes, number: int, partition: Partition) -> None:
-        """Undo :meth:`_add`."""
-        for broker_id in partition.isr:
-            self._in_isr[broker_id].remove(topic_id, number)
-        if partition.leader not in partition.replicas[:1]:
-            del self._imbalanced[topic_id, number]
-        if partition.adding_replicas or partition.removing_replicas:
-            del self._reassigning[topic_id, number]
-        if partition.leader == NO_LEADER:
-            del self._leaderless[topic_id, number]
-        else:
-            self._leads[partition.leader] -= 1
 
 
 _NONE: Final = PartitionSet()

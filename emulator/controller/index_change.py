@@ -37,7 +37,7 @@ class _Marked:
 
 @dataclass(slots=True)
 class IndexChange:
-    """Applied in the order of its fields; ``changed`` holds partitions that were there before."""
+    """Applied in the order of its fields."""
 
     names: list[tuple[str, bool]] = field(default_factory=list)
     """Topics that were created or removed, and whether they exist now."""
@@ -45,12 +45,12 @@ class IndexChange:
     """Broker id -> blocks of partitions of removed topics."""
     gone: _Marked = field(default_factory=_Marked)
     come: _Marked = field(default_factory=_Marked)
+    left: dict[int, dict[Block, int]] = field(default_factory=dict)
+    """Broker id -> bits of partitions whose ISR it left, by block."""
     added: dict[int, dict[Block, int]] = field(default_factory=dict)
-    """Broker id -> bits of new partitions by block."""
+    """Broker id -> bits of partitions whose ISR it joined, by block."""
     leads: dict[int, int] = field(default_factory=dict)
     """Broker id -> how many more partitions it leads."""
-    changed: list[tuple[bytes, int, Partition, Partition]] = field(default_factory=list)
-    """Topic id, number, the partition before and after."""
 
     def remove(self, topic_id: bytes, number: int, partition: Partition) -> None:
         """One partition of a topic that is removed whole."""
@@ -65,14 +65,21 @@ class IndexChange:
 
     def add(self, topic_id: bytes, number: int, partition: Partition) -> None:
         """One partition that is new."""
-        block, bit = place(topic_id, number)
-        for broker_id in partition.isr:
-            bits = self.added.get(broker_id)
-            if bits is None:
-                bits = self.added[broker_id] = {}
-            bits[block] = bits.get(block, 0) | bit
+        _put(self.added, partition.isr, *place(topic_id, number))
         self.come.add((topic_id, number), partition)
         self._lead(partition.leader, 1)
+
+    def alter(self, topic_id: bytes, number: int, old: Partition, new: Partition) -> None:
+        """One partition that was there before."""
+        if new.isr != old.isr:
+            where = place(topic_id, number)
+            _put(self.left, [one for one in old.isr if one not in new.isr], *where)
+            _put(self.added, [one for one in new.isr if one not in old.isr], *where)
+        self.gone.add((topic_id, number), old)
+        self.come.add((topic_id, number), new)
+        if new.leader != old.leader:
+            self._lead(old.leader, -1)
+            self._lead(new.leader, 1)
 
     def _lead(self, broker_id: int, more: int) -> None:
         if broker_id != NO_LEADER:
@@ -128,4 +135,14 @@ def _compare(change: IndexChange, old: Topic | None, new: Topic, number: int) ->
     if was is None:
         change.add(new.id, number, partition)
     elif was is not partition:
-        change.changed.append((new.id, number, was, partition))
+        change.alter(new.id, number, was, partition)
+
+
+def _put(
+    bits_of: dict[int, dict[Block, int]], broker_ids: Sequence[int], block: Block, bit: int
+) -> None:
+    for broker_id in broker_ids:
+        bits = bits_of.get(broker_id)
+        if bits is None:
+            bits = bits_of[broker_id] = {}
+        bits[block] = bits.get(block, 0) | bit

@@ -43,8 +43,15 @@ class PartitionSet:
         Raises:
             KeyError: it is not.
         """
-        key, bit = place(topic_id, number)
-        left = self._bits[key] & ~bit
+        self.cut(*place(topic_id, number))
+
+    def cut(self, key: Block, bits: int) -> None:
+        """Remove partitions of one block that are there.
+
+        Raises:
+            KeyError: none of the block is.
+        """
+        left = self._bits[key] & ~bits
         if left:
             self._bits[key] = left
         else:

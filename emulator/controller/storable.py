@@ -24,7 +24,8 @@ from emulator.metadata import acls, client_quotas
 from emulator.metadata.configs import BROKER, TOPIC
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
-from emulator.metadata.replay import replay
+from emulator.metadata.replay import Replayer
+from emulator.slices import ENTRIES_PER_SLICE, RECORDS_PER_SLICE, Slices, whole
 from wire import records as r
 
 IN_ZOOKEEPER: Final = frozenset({MigrationState.PRE_MIGRATION, MigrationState.MIGRATION})
@@ -53,6 +54,10 @@ class Room:
         self._refused: dict[ZnodeKey, str] = {}
 
     def take(self, records: list[Record]) -> str | None:
+        """As :meth:`taking`, all slices at once."""
+        return whole(self.taking(records))
+
+    def taking(self, records: list[Record]) -> Slices[str | None]:
         """Reserve room for a change, or say why it does not fit; then it must not be made.
 
         Args:
@@ -66,7 +71,9 @@ class Room:
         if self._znodes is None:
             return None
         growth: dict[ZnodeKey, int] = {}
-        for record in records:
+        for number, record in enumerate(records, 1):
+            if number % ENTRIES_PER_SLICE == 0:
+                yield
             key = _key(record)
             if key in self._refused:
                 return self._refused[key]
@@ -77,17 +84,17 @@ class Room:
                 found = self._znodes.measure(self._image, key).bytes
                 self._bytes_max[key] = found or self._znodes.bytes_new
             if self._bytes_max[key] + added > self._znodes.bytes_max:
-                return self._measured(records, growth)
+                return (yield from self._measured(records, growth))
         for key, added in growth.items():
             self._bytes_max[key] += added
         self._pending += records
         return None
 
-    def _measured(self, records: list[Record], growth: dict[ZnodeKey, int]) -> str | None:
+    def _measured(self, records: list[Record], growth: dict[ZnodeKey, int]) -> Slices[str | None]:
         assert self._znodes is not None
-        self._image = _replayed(self._image, self._pending)
+        self._image = yield from _replayed(self._image, self._pending)
         self._pending = []
-        after = _replayed(self._image, records)
+        after = yield from _replayed(self._image, records)
         limit = self._znodes.bytes_max
         sizes = {key: self._znodes.measure(after, key) for key in growth}
         for key, (path, size) in sizes.items():
@@ -105,10 +112,16 @@ class Room:
         return None
 
 
-def _replayed(image: Image, records: list[Record]) -> Image:
-    for record in records:
-        image = replay(image, record, image.offset + 1, image.epoch)
-    return image
+def _replayed(image: Image, records: list[Record]) -> Slices[Image]:
+    replayer, epoch = Replayer(image), image.epoch
+    for number, record in enumerate(records, 1):
+        if number % RECORDS_PER_SLICE == 0:
+            replayer.make()
+            yield
+        where = (image.offset + number, epoch)
+        if replayer.of_topic(record, *where) is None and replayer.in_run(record, *where) is None:
+            replayer.other(record, *where)
+    return replayer.image
 
 
 def _key(record: Record) -> ZnodeKey | None:

@@ -130,7 +130,7 @@ def _grow(
         partitions = yield from _manual(image, topic, wanted.assignments)
     if isinstance(partitions, ApiError):
         return partitions
-    why = room.take([*partitions])
+    why = yield from room.taking([*partitions])
     return partitions if why is None else ApiError(ErrorCode.POLICY_VIOLATION, why)
 
 

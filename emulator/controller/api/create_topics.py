@@ -167,7 +167,7 @@ def _create(creation: _Creation, wanted: Wanted) -> Slices[tuple[Answer, list[Re
         for name, value in values.items()
     )
     records.extend(partitions)
-    why = Room(image, ctx).take(records)
+    why = yield from Room(image, ctx).taking(records)
     if why is not None:
         return ApiError(ErrorCode.POLICY_VIOLATION, why)
     error = ctx.mutation_quota.take(len(partitions), strict=ctx.api_version >= STRICT_SINCE)
