@@ -6,7 +6,8 @@ are one batch only if they fit into one: a broker may hold more than 10,000 part
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from typing import TypeAlias
 
 from emulator.controller.config_defs import unclean_election_allowed
 from emulator.controller.context import ControllerConfig
@@ -18,7 +19,11 @@ from emulator.controller.result import Record
 from emulator.metadata.brokers import FENCE, IN_CONTROLLED_SHUTDOWN, UNFENCE, Broker
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature
+from emulator.slices import ENTRIES_PER_SLICE, Slices
 from wire import records as r
+
+Moves: TypeAlias = Slices[tuple[Record, ...]]
+"""Records of one change, made in slices: a broker may hold thousands of partitions."""
 
 
 def migrating(image: Image, config: ControllerConfig) -> bool:
@@ -63,38 +68,42 @@ def partition_change(
 
 def leave_isr(
     image: Image, config: ControllerConfig, keys: Iterable[PartitionKey], broker_id: int
-) -> Iterator[Record]:
+) -> Moves:
     """Remove a broker from ISRs and elect other leaders for the partitions it leads.
 
     Source: ReplicationControlManager.generateLeaderAndIsrUpdates, Kafka 3.9.
     """
-    for key in keys:
+    records: list[Record] = []
+    for number, key in enumerate(keys, 1):
+        if number % ENTRIES_PER_SLICE == 0:
+            yield
         change = partition_change(image, config, key, without=broker_id)
         isr = change.partition.isr
         change.target_isr = tuple(member for member in isr if member != broker_id)
         record = change.build()
         if record is not None:
-            yield record
+            records.append(record)
+    return tuple(records)
 
 
-def lead_again(
-    image: Image, config: ControllerConfig, index: TipIndex, broker_id: int
-) -> Iterator[Record]:
+def lead_again(image: Image, config: ControllerConfig, index: TipIndex, broker_id: int) -> Moves:
     """Elect leaders for partitions without one that a returning broker may lead."""
-    for key in index.leaderless():
+    records: list[Record] = []
+    for number, key in enumerate(index.leaderless(), 1):
+        if number % ENTRIES_PER_SLICE == 0:
+            yield
         record = partition_change(image, config, key, joining=broker_id).build()
         if record is not None:
-            yield record
+            records.append(record)
+    return tuple(records)
 
 
-def fence(
-    image: Image, config: ControllerConfig, index: TipIndex, broker: Broker
-) -> tuple[Record, ...]:
+def fence(image: Image, config: ControllerConfig, index: TipIndex, broker: Broker) -> Moves:
     """Fence a broker: remove it from every ISR first, then change its registration.
 
     Source: ReplicationControlManager.handleBrokerFenced, Kafka 3.9.
     """
-    moves = leave_isr(image, config, index.in_isr(broker.id), broker.id)
+    moves = yield from leave_isr(image, config, index.in_isr(broker.id), broker.id)
     if image.metadata_version.supports(Feature.REGISTRATION_CHANGE):
         change: Record = r.BrokerRegistrationChangeRecord(
             broker_id=broker.id, broker_epoch=broker.epoch, fenced=FENCE
@@ -104,7 +113,7 @@ def fence(
     return (*moves, change)
 
 
-def abdicate(image: Image, config: ControllerConfig, broker: Broker) -> tuple[Record, ...]:
+def abdicate(image: Image, config: ControllerConfig, broker: Broker) -> Moves:
     """Elect other leaders for partitions led by a broker that was fenced before they were copied.
 
     Visits every partition. Kafka's timer does not fence before the copy; there both happen after
@@ -116,12 +125,10 @@ def abdicate(image: Image, config: ControllerConfig, broker: Broker) -> tuple[Re
         for partition_id, partition in topic.partitions.items()
         if partition.leader == broker.id
     ]
-    return tuple(leave_isr(image, config, keys, broker.id))
+    return (yield from leave_isr(image, config, keys, broker.id))
 
 
-def unfence(
-    image: Image, config: ControllerConfig, index: TipIndex, broker: Broker
-) -> tuple[Record, ...]:
+def unfence(image: Image, config: ControllerConfig, index: TipIndex, broker: Broker) -> Moves:
     """Unfence a broker, then elect it for partitions without a leader.
 
     Source: ReplicationControlManager.handleBrokerUnfenced, Kafka 3.9.
@@ -132,21 +139,22 @@ def unfence(
         )
     else:
         change = r.UnfenceBrokerRecord(id=broker.id, epoch=broker.epoch)
-    return (change, *lead_again(image, config, index, broker.id))
+    moves = yield from lead_again(image, config, index, broker.id)
+    return (change, *moves)
 
 
 def begin_controlled_shutdown(
     image: Image, config: ControllerConfig, index: TipIndex, broker: Broker
-) -> tuple[Record, ...]:
+) -> Moves:
     """Mark a broker as shutting down, then move its leaderships and ISR entries.
 
     Source: ReplicationControlManager.handleBrokerInControlledShutdown, Kafka 3.9.
     """
-    moves = leave_isr(image, config, index.in_isr(broker.id), broker.id)
+    moves = yield from leave_isr(image, config, index.in_isr(broker.id), broker.id)
     if broker.in_controlled_shutdown or not image.metadata_version.supports(
         Feature.CONTROLLED_SHUTDOWN_STATE
     ):
-        return tuple(moves)
+        return moves
     change = r.BrokerRegistrationChangeRecord(
         broker_id=broker.id,
         broker_epoch=broker.epoch,
@@ -155,14 +163,12 @@ def begin_controlled_shutdown(
     return (change, *moves)
 
 
-def unregister(
-    image: Image, config: ControllerConfig, index: TipIndex, broker: Broker
-) -> tuple[Record, ...]:
+def unregister(image: Image, config: ControllerConfig, index: TipIndex, broker: Broker) -> Moves:
     """Unregister a broker: remove it from every ISR first, then remove its registration.
 
     Source: ReplicationControlManager.handleBrokerUnregistered, Kafka 3.9.
     """
-    moves = leave_isr(image, config, index.in_isr(broker.id), broker.id)
+    moves = yield from leave_isr(image, config, index.in_isr(broker.id), broker.id)
     return (*moves, r.UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch))
 
 
@@ -172,7 +178,7 @@ def lose_directories(
     index: TipIndex,
     broker: Broker,
     offline: frozenset[bytes],
-) -> tuple[Record, ...]:
+) -> Moves:
     """Log directories of a broker went offline: take their replicas out of the ISR.
 
     The change of the registration lists the remaining directories. An empty list cannot be
@@ -185,10 +191,10 @@ def lose_directories(
         for key in index.in_isr(broker.id)
         if image.topics[key[0]].partitions[key[1]].directory(broker.id) in offline
     ]
-    moves = leave_isr(image, config, lost, broker.id)
+    moves = yield from leave_isr(image, config, lost, broker.id)
     remaining = tuple(directory for directory in broker.log_dirs if directory not in offline)
     if not remaining:
-        return tuple(moves)
+        return moves
     change = r.BrokerRegistrationChangeRecord(
         broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=remaining
     )

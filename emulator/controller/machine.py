@@ -70,7 +70,7 @@ class Controller:
             self._journal, self.answers, self.surroundings, self.heartbeats, self._too_early
         )
         self._purgatory, self._turns = self._writes.purgatory, self._writes.turns
-        self._sessions = SessionTimer(config, self._journal, self.heartbeats, self._writes.admit)
+        self._sessions = SessionTimer(config, self._journal, self.heartbeats, self._writes.work)
         self._ending = False
 
     # State that other machines read.
@@ -328,6 +328,11 @@ class Controller:
         if self._turns.under_way or self._ending:
             return  # what a call was decided on does not change
         self._sessions.tick(now_ms)
+        self._small_work(now_ms)
+
+    def _small_work(self, now_ms: int) -> None:
+        if self._turns.under_way:
+            return  # the end of a session goes on
         self._sweep(now_ms)
         no_op_ms = self._no_op_ms
         if no_op_ms is not None and no_op_ms <= now_ms:

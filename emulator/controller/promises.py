@@ -17,6 +17,7 @@ from emulator.controller.result import Record
 from emulator.metadata.brokers import Broker, registration
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature
+from emulator.slices import whole
 from wire import records as r
 
 
@@ -40,10 +41,10 @@ def unkept(
         if now is None or now.epoch != broker.epoch:
             return (_registration(broker, image),)
         if broker.fenced and not now.fenced:
-            return broker_changes.fence(image, config, index, now)
+            return whole(broker_changes.fence(image, config, index, now))
     for now in image.brokers.values():
         if now.id not in promised.brokers:
-            return broker_changes.unregister(image, config, index, now)
+            return whole(broker_changes.unregister(image, config, index, now))
     return ()
 
 

@@ -6,22 +6,14 @@ Kafka 3.9.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable
 
 from emulator.controller import broker_changes
+from emulator.controller.broker_changes import Moves
 from emulator.controller.context import ControllerConfig
 from emulator.controller.heartbeats import Heartbeats
 from emulator.controller.journal import Journal
-from emulator.controller.result import Record
 from emulator.metadata.migration_state import MigrationState
-
-
-class Append(Protocol):
-    """How records are appended."""
-
-    def __call__(self, records: Sequence[Record], now_ms: int, *, atomic: bool) -> object:
-        """Append in one batch (atomic), or in as many as needed."""
 
 
 class SessionTimer:
@@ -31,7 +23,8 @@ class SessionTimer:
         config: what fencing depends on.
         journal: the metadata.
         heartbeats: the sessions.
-        append: what it appends counts for the bounds on what ZooKeeper does not have.
+        work: makes records in slices, and appends them, in as many batches as needed; they count
+            for the bounds on what ZooKeeper does not have.
     """
 
     def __init__(
@@ -39,12 +32,12 @@ class SessionTimer:
         config: ControllerConfig,
         journal: Journal,
         heartbeats: Heartbeats,
-        append: Append,
+        work: Callable[[Moves, int], None],
     ) -> None:
         self._config = config
         self._journal = journal
         self._heartbeats = heartbeats
-        self._append = append
+        self._work = work
 
     @property
     def deadline_ms(self) -> int | None:
@@ -70,10 +63,10 @@ class SessionTimer:
         tip = self._journal.tip
         broker = tip.brokers[broker_id]
         if broker.fenced:
-            records = broker_changes.abdicate(tip, self._config, broker)
+            moves = broker_changes.abdicate(tip, self._config, broker)
         else:
-            records = broker_changes.fence(tip, self._config, self._journal.index, broker)
-        self._append(records, now_ms, atomic=False)
+            moves = broker_changes.fence(tip, self._config, self._journal.index, broker)
+        self._work(moves, now_ms)
 
     def _silent_longest(self) -> tuple[int, int] | None:
         tip = self._journal.tip

@@ -25,7 +25,7 @@ CALLS_PER_STEP: Final = 32
 
 
 class Turns:
-    """The call that is under way, and those that wait for it.
+    """The call, or the controller's own work, that is under way, and the calls that wait for it.
 
     Args:
         answers: takes what a call raises.
@@ -33,7 +33,7 @@ class Turns:
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
-        self._current: tuple[Call, Slices[None]] | None = None
+        self._current: tuple[Call | None, Slices[None]] | None = None
         self._held: deque[Call] = deque()
         self._next: Call | None = None
         """One that has waited, while it is taken."""
@@ -52,7 +52,7 @@ class Turns:
     def conns(self) -> set[int]:
         """The connections of the call that is under way and of those that wait."""
         conns = {call.ticket.conn for call in self._held}
-        if self._current is not None:
+        if self._current is not None and self._current[0] is not None:
             conns.add(self._current[0].ticket.conn)
         return conns
 
@@ -68,8 +68,12 @@ class Turns:
         """Let a call wait for its turn; :meth:`waiting` returns it."""
         self._held.append(call)
 
-    def begin(self, call: Call, slices: Slices[None]) -> None:
+    def begin(self, call: Call | None, slices: Slices[None]) -> None:
         """Do the first slice of a call; if there are more, it is under way.
+
+        Args:
+            call: None: nobody asked for it.
+            slices: what it does.
 
         Raises:
             Exception: of the slice; the call has ended.
@@ -84,6 +88,9 @@ class Turns:
         if current is None:
             return
         call, slices = current
+        if call is None:
+            self._current = current if _goes_on(slices) else None
+            return
         with self._answers.to(call):
             if _goes_on(slices):
                 self._current = current
@@ -113,23 +120,25 @@ class Turns:
         for _ in range(len(self._held)):
             call = self._held.popleft()
             (dropped if gone(call.ticket) else self._held).append(call)
-        if current and self._current is not None and gone(self._current[0].ticket):
-            dropped.append(self._end())
+        last = self._current[0] if current and self._current is not None else None
+        if last is not None and gone(last.ticket):
+            dropped += self._end()
         return dropped
 
     def drain(self) -> list[Call]:
         """Remove and return all calls; the one under way appends nothing more."""
-        calls = [] if self._current is None else [self._end()]
+        calls = self._end()
         calls += self._held
         self._held.clear()
         return calls
 
-    def _end(self) -> Call:
-        assert self._current is not None, "a call is under way"
-        call, slices = self._current
-        self._current = None
+    def _end(self) -> list[Call]:
+        current, self._current = self._current, None
+        if current is None:
+            return []
+        call, slices = current
         slices.close()
-        return call
+        return [] if call is None else [call]
 
 
 def _goes_on(slices: Slices[None]) -> bool:

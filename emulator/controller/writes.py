@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 
 from emulator.controller.answers import Answers
 from emulator.controller.batches import TOO_LARGE, BatchTooLargeError
+from emulator.controller.broker_changes import Moves
 from emulator.controller.context import Call
 from emulator.controller.gate import Gate
 from emulator.controller.heartbeats import Heartbeats
@@ -20,7 +21,7 @@ from emulator.controller.surroundings import Surroundings
 from emulator.controller.turns import Turns
 from emulator.controller.urgency import urgency_of
 from emulator.net.reply import Ticket
-from emulator.slices import RECORDS_PER_SLICE, Slices
+from emulator.slices import RECORDS_PER_SLICE, Slices, whole
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -106,10 +107,13 @@ class Writes:
 
         It counts also for those who come before the next ``hold``.
         """
-        before = self._journal.appended_bytes
-        offset = self._journal.append(records, now_ms, atomic=atomic)
-        self.gate.passed(len(records), self._journal.appended_bytes - before)
-        return offset
+        self._now_ms = now_ms
+        return whole(self._admitted(records, atomic=atomic))
+
+    def work(self, moves: Moves, now_ms: int) -> None:
+        """The same, in slices, of records that are made in slices; no call is under way."""
+        self._now_ms = now_ms
+        self.turns.begin(None, self._worked(moves))
 
     # One call.
 
@@ -124,7 +128,12 @@ class Writes:
     ) -> Slices[None]:
         """``passing``: others wait before it, so it may not append."""
         deadline_ms = deadline_of(call)
-        result = yield from self._decided(handler, call, leader_id)
+        result = self._decision(handler, call, leader_id)
+        if isinstance(result, Generator):
+            if passing:
+                self.turns.hold(call)
+                return
+            result = yield from result
         if result.records:
             if passing:
                 self.turns.hold(call)
@@ -139,15 +148,16 @@ class Writes:
     def _released(self, call: Call, deadline_ms: int | None, leader_id: int) -> Slices[None]:
         handler = handlers()[call.header.api_key]
         if not self._too_early(handler, call):
-            result = yield from self._decided(handler, call, leader_id)
+            result = self._decision(handler, call, leader_id)
+            if isinstance(result, Generator):
+                result = yield from result
             yield from self._performed(handler, call, result, deadline_ms)
 
-    def _decided(self, handler: Handler, call: Call, leader_id: int) -> Slices[Result[object]]:
+    def _decision(
+        self, handler: Handler, call: Call, leader_id: int
+    ) -> Result[object] | Slices[Result[object]]:
         context = self._surroundings.of(call, self._now_ms, leader_id)
-        result = handler.function(self._journal.tip, call.message, context)
-        if isinstance(result, Generator):
-            return (yield from result)
-        return result
+        return handler.function(self._journal.tip, call.message, context)
 
     def _performed(
         self, handler: Handler, call: Call, result: Result[object], deadline_ms: int | None
@@ -155,11 +165,13 @@ class Writes:
         if len(result.records) > RECORDS_PER_SLICE:
             yield
         reply = self._answers.made(call, result.response)
+        if len(result.records) > RECORDS_PER_SLICE:
+            yield
         until = Until.COMMITTED if handler.pre_migration else Until.STABLE
         offset: int | None
         if result.records:
             try:
-                offset = yield from self._appended(call, result)
+                offset = yield from self._admitted(result.records, atomic=result.atomic, call=call)
             except BatchTooLargeError:
                 self._answers.refuse(call, ErrorCode.POLICY_VIOLATION, TOO_LARGE)
                 return
@@ -174,15 +186,20 @@ class Writes:
         else:
             self.purgatory.add(until, offset, reply, deadline_ms)
 
-    def _appended(self, call: Call, result: Result[object]) -> Slices[int]:
+    def _worked(self, moves: Moves) -> Slices[None]:
+        records = yield from moves
+        if records:
+            yield from self._admitted(records, atomic=False)
+
+    def _admitted(
+        self, records: Sequence[Record], *, atomic: bool, call: Call | None = None
+    ) -> Slices[int]:
         journal = self._journal
-        if len(result.records) > RECORDS_PER_SLICE:
-            yield
         before = journal.appended_bytes
         offset = yield from journal.appending(
-            result.records, lambda: self._now_ms, atomic=result.atomic, call=call
+            records, lambda: self._now_ms, atomic=atomic, call=call
         )
-        self.gate.passed(len(result.records), journal.appended_bytes - before)
+        self.gate.passed(len(records), journal.appended_bytes - before)
         return offset
 
     def _contact(self, contact: Contact) -> None:

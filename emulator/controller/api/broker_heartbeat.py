@@ -9,15 +9,17 @@ Served before the metadata copy, because brokers become ready by heartbeats.
 from __future__ import annotations
 
 from emulator.controller import broker_changes
+from emulator.controller.broker_changes import Moves
 from emulator.controller.context import Context
 from emulator.controller.heartbeats import BrokerState, next_state
 from emulator.controller.registry import handles
-from emulator.controller.result import Contact, Record, Result
+from emulator.controller.result import Contact, Result
 from emulator.controller.urgency import Urgency
 from emulator.metadata.acls import Operation
 from emulator.metadata.brokers import Broker
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature
+from emulator.slices import Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -38,7 +40,7 @@ def refused(_request: m.BrokerHeartbeatRequest, code: ErrorCode, _message: str |
 )
 def broker_heartbeat(
     image: Image, request: m.BrokerHeartbeatRequest, ctx: Context
-) -> Result[Response]:
+) -> Result[Response] | Slices[Result[Response]]:
     """Move the broker to its next state and report that state."""
     broker = image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
@@ -57,43 +59,47 @@ def broker_heartbeat(
         and ctx.heartbeats.others_caught_up(image, broker.id),
     )
     gone = state is BrokerState.FENCED or state is BrokerState.SHUTDOWN_NOW
-    return Result(
-        Response(
-            is_caught_up=caught_up,
-            is_fenced=gone,
-            should_shut_down=state is BrokerState.SHUTDOWN_NOW,
-        ),
-        _records(image, request, ctx, broker, state),
-        atomic=False,
-        contact=Contact(
-            broker_id=broker.id,
-            metadata_offset=request.current_metadata_offset,
-            shutting_down=state is BrokerState.CONTROLLED_SHUTDOWN,
-        ),
+    response = Response(
+        is_caught_up=caught_up,
+        is_fenced=gone,
+        should_shut_down=state is BrokerState.SHUTDOWN_NOW,
     )
+    contact = Contact(
+        broker_id=broker.id,
+        metadata_offset=request.current_metadata_offset,
+        shutting_down=state is BrokerState.CONTROLLED_SHUTDOWN,
+    )
+    moves = _moves(image, request, ctx, broker, state)
+    if moves is None:
+        return Result(response, atomic=False, contact=contact)
+    return _moved(response, moves, contact)
 
 
-def _records(
+def _moved(response: Response, moves: Moves, contact: Contact) -> Slices[Result[Response]]:
+    records = yield from moves
+    return Result(response, records, atomic=False, contact=contact)
+
+
+def _moves(
     image: Image,
     request: m.BrokerHeartbeatRequest,
     ctx: Context,
     broker: Broker,
     state: BrokerState,
-) -> tuple[Record, ...]:
+) -> Moves | None:
     if state is BrokerState.UNFENCED and not broker.fenced and not request.offline_log_dirs:
-        return ()  # nearly all heartbeats
+        return None  # nearly all heartbeats
     where = (image, ctx.config, ctx.index, broker)
-    records: tuple[Record, ...] = ()
     match state:
         case BrokerState.FENCED | BrokerState.SHUTDOWN_NOW if not broker.fenced:
             return broker_changes.fence(*where)
         case BrokerState.UNFENCED if broker.fenced:
-            records = broker_changes.unfence(*where)
+            return broker_changes.unfence(*where)
         case BrokerState.CONTROLLED_SHUTDOWN if not broker.in_controlled_shutdown:
             return broker_changes.begin_controlled_shutdown(*where)
         case _:
             pass
     offline = frozenset(request.offline_log_dirs).intersection(broker.log_dirs)
-    if offline and not records and image.metadata_version.supports(Feature.DIRECTORIES):
-        records = broker_changes.lose_directories(*where, offline)
-    return records
+    if offline and image.metadata_version.supports(Feature.DIRECTORIES):
+        return broker_changes.lose_directories(*where, offline)
+    return None

@@ -15,6 +15,7 @@ from emulator.controller.result import Result
 from emulator.controller.urgency import Urgency
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
+from emulator.slices import Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -35,10 +36,10 @@ def refused(_request: m.UnregisterBrokerRequest, code: ErrorCode, message: str |
 )
 def unregister_broker(
     image: Image, request: m.UnregisterBrokerRequest, ctx: Context
-) -> Result[Response]:
+) -> Slices[Result[Response]]:
     """Remove the broker from every ISR, then remove its registration."""
     broker = image.brokers.get(request.broker_id)
     if broker is None:
         return Result(Response(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED))
-    records = broker_changes.unregister(image, ctx.config, ctx.index, broker)
+    records = yield from broker_changes.unregister(image, ctx.config, ctx.index, broker)
     return Result(Response(), records, atomic=False)

@@ -11,6 +11,7 @@ from emulator.controller.index import TipIndex
 from emulator.controller.leader_election import Election, PartitionChange
 from emulator.metadata.metadata_version import MetadataVersion
 from emulator.metadata.topics import Partition
+from emulator.slices import whole
 from tests.unit.controller.world import broker, config, image_of, partition, topic, uuid
 from wire import records as r
 
@@ -121,7 +122,7 @@ def test_an_unclean_election_needs_the_topic_s_leave() -> None:
         image = image_of(
             broker(0), broker(1), topic("t", 1), partition(1, replicas=(0, 1), isr=(0,)), *settings
         )
-        return broker_changes.fence(image, config(), TipIndex(image), image.brokers[0])
+        return whole(broker_changes.fence(image, config(), TipIndex(image), image.brokers[0]))
 
     def set_to(kind: int, name: str) -> r.ConfigRecord:
         return r.ConfigRecord(
@@ -177,7 +178,7 @@ def test_fencing_takes_the_broker_out_of_every_isr_at_once() -> None:
         partition(2, 1, replicas=(1,)),
     )
     index = TipIndex(image)
-    records = broker_changes.fence(image, config(), index, image.brokers[0])
+    records = whole(broker_changes.fence(image, config(), index, image.brokers[0]))
     assert records == (
         r.PartitionChangeRecord(partition_id=0, topic_id=uuid(1), isr=(1,), leader=1),
         r.PartitionChangeRecord(partition_id=1, topic_id=uuid(1), isr=(1,)),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from emulator.controller import batches, registry
+from emulator.controller import batches, broker_changes, registry
 from emulator.controller.api import create_acls, create_topics, delete_acls, delete_topics
 from emulator.controller.authorizer import StandardAuthorizer
 from emulator.controller.index import TipIndex
@@ -413,3 +413,64 @@ def test_a_broker_that_is_silent_is_fenced_between_long_requests(world: World) -
     assert world.tip.brokers[1].fenced
     assert world.controller.busy, "others waited all the time"
     assert not world.tip.brokers[0].fenced
+
+
+def lapsed(world: World) -> None:
+    """The session of broker 0 ends, that of broker 1 does not."""
+    world.later(8_000)
+    world.heartbeat(1)
+    world.now_ms += 1_000
+    world.controller.tick(world.now_ms)
+
+
+def shut_down(world: World) -> None:
+    begin(world, world.heartbeat_of(0, want_shut_down=True))
+
+
+def unregistered(world: World) -> None:
+    begin(world, m.UnregisterBrokerRequest(broker_id=0))
+
+
+@pytest.mark.parametrize("leave", [shut_down, unregistered, lapsed])
+def test_a_broker_leaves_its_partitions_in_slices(
+    world: World, monkeypatch: pytest.MonkeyPatch, leave: Callable[[World], object]
+) -> None:
+    """Others see all of it or nothing, and heartbeats pass."""
+    world.ask(create("wide", MANY, 2))
+    real, seen = broker_changes.partition_change, [0]
+
+    def counted(*args: Any, **fields: Any) -> Any:
+        seen[-1] += 1
+        return real(*args, **fields)
+
+    monkeypatch.setattr(broker_changes, "partition_change", counted)
+    leave(world)
+    tip = world.tip
+    waits = begin(world, ids(world), conn=2)
+    steps = 0
+    while world.tip is tip:
+        assert world.controller.busy
+        steps += 1
+        beat = begin(world, world.heartbeat_of(1), conn=3)
+        assert [reply.ticket for reply in world.controller.take_replies()] == [beat]
+        seen.append(0)
+        world.controller.go_on(world.now_ms)
+    go_on(world)
+    assert sum(seen) == MANY
+    assert max(seen) <= ENTRIES_PER_SLICE
+    assert steps > MANY // ENTRIES_PER_SLICE
+    assert waits in order(world)
+    left = world.tip.topic("wide").partitions.values()  # type: ignore[union-attr]  # it is there
+    assert {(one.leader, one.isr) for one in left} == {(1, (1,))}
+
+
+def test_another_leader_while_a_broker_leaves_its_partitions(world: World) -> None:
+    world.ask(create("wide", MANY, 2))
+    lapsed(world)
+    end, tip = world.log.log_end_offset, world.tip
+    assert world.controller.busy
+    assert world.controller.busy_conns == set()
+    world.controller.resign(world.now_ms, 7)
+    assert not world.controller.busy
+    assert (world.log.log_end_offset, world.tip) == (end, tip)
+    assert world.controller.take_replies() == []

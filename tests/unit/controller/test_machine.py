@@ -411,7 +411,9 @@ def test_a_broker_may_leave_more_partitions_than_one_batch_holds(how: str) -> No
     elif how == "unregister":
         world.ask(m.UnregisterBrokerRequest(broker_id=0))
     else:
-        world.now_ms += 9_000
+        world.now_ms += 8_000
+        world.heartbeat(1)
+        world.now_ms += 1_000
         assert world.register(0, incarnation_id=uuid(9)).error_code == 0
     sizes = [len(values) for base, values in world.log.batches if base >= first and len(values) > 1]
     assert sum(sizes) in {12_000, 12_001}

@@ -25,6 +25,7 @@ from emulator.metadata.brokers import FENCE, IN_CONTROLLED_SHUTDOWN, UNFENCE
 from emulator.metadata.configs import BROKER
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
+from emulator.slices import whole
 from tests.unit.controller.recorded import Batch, Exchange, batches, exchanges, image_at
 from tests.unit.controller.world import config
 from wire import messages as m
@@ -165,14 +166,14 @@ def test_fencing_unfencing_and_shutdown_write_the_recorded_batches() -> None:
             theirs = [one for one in batch.records if not _idle(image, one)]
             where = (image, settings, TipIndex(image), image.brokers[change.broker_id])
             if change.fenced == FENCE:
-                ours, name = broker_changes.fence(*where), "fence"
+                ours, name = whole(broker_changes.fence(*where)), "fence"
                 assert ours[-1] == theirs[-1] == change
             elif change.fenced == UNFENCE:
-                ours, name = broker_changes.unfence(*where), "unfence"
+                ours, name = whole(broker_changes.unfence(*where)), "unfence"
                 assert ours[0] == theirs[0] == change
             else:
                 assert change.in_controlled_shutdown == IN_CONTROLLED_SHUTDOWN
-                ours, name = broker_changes.begin_controlled_shutdown(*where), "shutdown"
+                ours, name = whole(broker_changes.begin_controlled_shutdown(*where)), "shutdown"
                 assert ours[0] == theirs[0] == change
             assert sorted(map(repr, ours)) == sorted(map(repr, theirs))
             seen[name] += 1

@@ -13,6 +13,7 @@ from emulator.metadata.topics import NO_LEADER, Partition
 from emulator.migration.states import State
 from emulator.migration.taking_over.preconditions import Why
 from emulator.seam import Effect
+from emulator.slices import whole
 from emulator.zookeeper.ops import Create, Multi, SetData
 from tests.unit.controller.world import config, handle
 from tests.unit.migration.stories import STATE, A, B, waiting, waiting_world
@@ -29,7 +30,7 @@ ALONE_2 = LED_BY_2.replace(b"[1,2]", b"[2]")
 def unregister(world: World, broker_id: int) -> None:
     """As UnregisterBroker does, out of the ISRs in the log first."""
     tip = world.journal.tip
-    records = broker_changes.unregister(tip, config(), TipIndex(tip), tip.brokers[broker_id])
+    records = whole(broker_changes.unregister(tip, config(), TipIndex(tip), tip.brokers[broker_id]))
     world.append(*records)
 
 
@@ -55,7 +56,7 @@ def claims(request: Any) -> bool:
 def appends_quietly(world: World, broker_id: int) -> None:
     """Unregister without running the driver, which is at work."""
     tip = world.journal.tip
-    records = broker_changes.unregister(tip, config(), TipIndex(tip), tip.brokers[broker_id])
+    records = whole(broker_changes.unregister(tip, config(), TipIndex(tip), tip.brokers[broker_id]))
     world.journal.append(records, world.now_ms)
 
 
@@ -138,7 +139,7 @@ def test_the_last_in_sync_replica_stays_one_without_a_leader() -> None:
     # It comes back: it is elected, as Kafka does when a broker is unfenced.
     world.register(2, fenced=True)
     tip = world.journal.tip
-    world.append(*broker_changes.unfence(tip, config(), TipIndex(tip), tip.brokers[2]))
+    world.append(*whole(broker_changes.unfence(tip, config(), TipIndex(tip), tip.brokers[2])))
     assert partitions(world)[1].leader == 2
 
 
@@ -153,7 +154,7 @@ def test_after_such_a_copy_elections_and_fencing_work() -> None:
     both_register(world)
     assert elected(world, 1) == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     tip = world.journal.tip
-    world.append(*broker_changes.fence(tip, config(), TipIndex(tip), tip.brokers[1]))
+    world.append(*whole(broker_changes.fence(tip, config(), TipIndex(tip), tip.brokers[1])))
     assert [(one.leader, one.isr) for one in partitions(world)] == [(NO_LEADER, (1,))] * 2
     world.advance(1_000)
     assert differences(world) == {}
