@@ -21,10 +21,13 @@ from emulator.controller.topics import TOPIC_DENIED, name_error
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.metadata.configs import BROKER, CLIENT_METRICS, TOPIC
 from emulator.metadata.image import Image
+from emulator.slices import Slices
 from wire import records as r
 from wire.errors import ErrorCode
 
 BROKER_ID_MAX: Final = 2**31 - 1
+RESOURCES_PER_SLICE: Final = 100
+"""Resources that one slice checks: most have a few configs."""
 VALUE_BYTES_MAX: Final = 32_767
 """Maximum bytes of a string in a record; APPEND may exceed it."""
 BROKER_LOGGER: Final = 8
@@ -47,8 +50,8 @@ def altered(
     resources: Sequence[ResourceT],
     ctx: Context,
     change: Callable[[Image, ResourceT, Context], list[Record] | ApiError],
-) -> tuple[list[tuple[ResourceT, ApiError]], list[Record]]:
-    """Change each resource as a whole or not at all.
+) -> Slices[tuple[list[tuple[ResourceT, ApiError]], list[Record]]]:
+    """Change each resource as a whole or not at all, in slices.
 
     Args:
         image: the newest image.
@@ -63,7 +66,9 @@ def altered(
     answers: list[tuple[ResourceT, ApiError]] = []
     records: list[Record] = []
     room = Room(image, ctx)
-    for resource in resources:
+    for number, resource in enumerate(resources, 1):
+        if number % RESOURCES_PER_SLICE == 0:
+            yield
         kind, name = resource.resource_type, resource.resource_name
         if (kind, name) not in times:
             continue

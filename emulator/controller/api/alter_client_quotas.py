@@ -35,6 +35,7 @@ from emulator.metadata.client_quotas import (
     record_of,
 )
 from emulator.metadata.image import Image
+from emulator.slices import ENTRIES_PER_SLICE, Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -72,14 +73,16 @@ def refused(request: m.AlterClientQuotasRequest, code: ErrorCode, message: str |
 @handles(m.AlterClientQuotasRequest, refused=refused, needs=Operation.ALTER_CONFIGS)
 def alter_client_quotas(
     image: Image, request: m.AlterClientQuotasRequest, ctx: Context
-) -> Result[Response]:
+) -> Slices[Result[Response]]:
     """Alter each entity as a whole or not at all."""
     entities = [_parts(entry) for entry in request.entries]
     times = Counter(tuple(sorted(parts)) for parts in entities)
     response = Response()
     records: list[Record] = []
     room = Room(image, ctx)
-    for parts, entry in zip(entities, request.entries, strict=True):
+    for number, (parts, entry) in enumerate(zip(entities, request.entries, strict=True), 1):
+        if number % ENTRIES_PER_SLICE == 0:
+            yield
         entity = tuple(sorted(parts))
         if entity not in times:
             continue

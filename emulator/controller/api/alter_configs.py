@@ -17,6 +17,7 @@ from emulator.controller.context import Context
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
 from emulator.metadata.image import Image
+from emulator.slices import Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -32,9 +33,11 @@ def refused(request: m.AlterConfigsRequest, code: ErrorCode, message: str | None
 
 
 @handles(m.AlterConfigsRequest, refused=refused)
-def alter_configs(image: Image, request: m.AlterConfigsRequest, ctx: Context) -> Result[Response]:
+def alter_configs(
+    image: Image, request: m.AlterConfigsRequest, ctx: Context
+) -> Slices[Result[Response]]:
     """Set the listed configs and remove all others."""
-    answers, records = altered(image, request.resources, ctx, _replace)
+    answers, records = yield from altered(image, request.resources, ctx, _replace)
     response = Response(responses=[_answer(resource, error) for resource, error in answers])
     return Result(response, () if request.validate_only else tuple(records))
 

@@ -27,6 +27,7 @@ from emulator.metadata.topics import (
     Topic,
     changed_partition,
 )
+from emulator.slices import ENTRIES_PER_SLICE, Slices
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
@@ -48,7 +49,7 @@ def refused(_request: m.AlterPartitionRequest, code: ErrorCode, _message: str | 
 )
 def alter_partition(
     image: Image, request: m.AlterPartitionRequest, ctx: Context
-) -> Result[Response]:
+) -> Slices[Result[Response]]:
     """Check each partition separately; valid changes go into one batch."""
     broker = image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
@@ -56,11 +57,15 @@ def alter_partition(
     records: list[Record] = []
     changed: dict[tuple[bytes, int], Partition] = {}
     response = Response()
+    count = 0
     for asked in request.topics:
         by_id = ctx.api_version >= TOPIC_IDS_SINCE
         topic = image.topics.get(asked.topic_id) if by_id else image.topic(asked.topic_name)
         answers = []
         for wanted in asked.partitions:
+            count += 1
+            if count % ENTRIES_PER_SLICE == 0:
+                yield
             if topic is None:
                 code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 answers.append(_error(wanted, code))

@@ -28,6 +28,7 @@ from emulator.controller.topics import replica_list_error
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Partition, Topic, changed_partition
+from emulator.slices import ENTRIES_PER_SLICE, Slices
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
@@ -71,14 +72,18 @@ def refused(
 @handles(m.AlterPartitionReassignmentsRequest, refused=refused, needs=Operation.ALTER)
 def alter_partition_reassignments(
     image: Image, request: m.AlterPartitionReassignmentsRequest, ctx: Context
-) -> Result[Response]:
+) -> Slices[Result[Response]]:
     """Check each partition separately; all changes are one batch."""
     records: list[Record] = []
     changed = Changed(Room(image, ctx))
     response = Response(error_message=None)
+    count = 0
     for topic in request.topics:
         answers = []
         for wanted in topic.partitions:
+            count += 1
+            if count % ENTRIES_PER_SLICE == 0:
+                yield
             found = _alter(image, ctx, topic.name, wanted, changed)
             answer = Answer(partition_index=wanted.partition_index, error_message=None)
             if isinstance(found, ApiError):

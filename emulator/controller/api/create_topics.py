@@ -53,6 +53,8 @@ Answer = m.CreateTopicsResponse.CreatableTopicResult
 Entry = m.CreateTopicsResponse.CreatableTopicConfigs
 Wanted = m.CreateTopicsRequest.CreatableTopic
 FROM_CONTROLLER = -1
+TOPICS_PER_SLICE = 100
+"""Topics that one slice checks; their partitions count besides."""
 STRICT_SINCE = 6
 """First version in which THROTTLING_QUOTA_EXCEEDED is known (KIP-599)."""
 
@@ -76,7 +78,7 @@ def create_topics(
     creation = _Creation(image, ctx)
     any_topic = ctx.allowed(image, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
     for number, wanted in enumerate(request.topics, 1):
-        if number % ENTRIES_PER_SLICE == 0:
+        if number % TOPICS_PER_SLICE == 0:
             yield
         if times[wanted.name] > 1:
             continue

@@ -31,6 +31,7 @@ from emulator.controller.urgency import Urgency
 from emulator.metadata.acls import Operation
 from emulator.metadata.image import Image
 from emulator.metadata.topics import NO_LEADER, Topic
+from emulator.slices import ENTRIES_PER_SLICE, Slices
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
@@ -77,7 +78,9 @@ def refused(request: m.ElectLeadersRequest, code: ErrorCode, message: str | None
 
 
 @handles(m.ElectLeadersRequest, refused=refused, urgency=Urgency.VITAL, needs=Operation.ALTER)
-def elect_leaders(image: Image, request: m.ElectLeadersRequest, ctx: Context) -> Result[Response]:
+def elect_leaders(
+    image: Image, request: m.ElectLeadersRequest, ctx: Context
+) -> Slices[Result[Response]]:
     """Elect for each partition separately; the response waits for the commit."""
     election = ELECTIONS.get(request.election_type)
     if election is None:
@@ -88,9 +91,13 @@ def elect_leaders(image: Image, request: m.ElectLeadersRequest, ctx: Context) ->
     everything = request.topic_partitions is None
     response = Response()
     records: list[Record] = []
+    count = 0
     for name, indexes in _wanted(image, request, ctx, election):
         topic, answers = image.topic(name), []
         for index in indexes:
+            count += 1
+            if count % ENTRIES_PER_SLICE == 0:
+                yield
             found = _elect(image, ctx, (name, topic), index, election)
             if isinstance(found, r.PartitionChangeRecord):
                 records.append(found)

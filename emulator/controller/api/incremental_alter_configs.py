@@ -19,6 +19,7 @@ from emulator.controller.context import Context
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Record, Result
 from emulator.metadata.image import Image
+from emulator.slices import Slices
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -47,9 +48,9 @@ def refused(
 @handles(m.IncrementalAlterConfigsRequest, refused=refused)
 def incremental_alter_configs(
     image: Image, request: m.IncrementalAlterConfigsRequest, ctx: Context
-) -> Result[Response]:
+) -> Slices[Result[Response]]:
     """Apply each resource's operations as a whole or not at all."""
-    answers, records = altered(image, request.resources, ctx, _apply)
+    answers, records = yield from altered(image, request.resources, ctx, _apply)
     response = Response(responses=[_answer(resource, error) for resource, error in answers])
     return Result(response, () if request.validate_only else tuple(records))
 

@@ -379,7 +379,10 @@ class SlowWalk(Walk):
         self.collect()
 
 
-SLICES = ("RECORDS_PER_SLICE", "ENTRIES_PER_SLICE", "CALLS_PER_STEP")
+SLICES = (
+    *("RECORDS_PER_SLICE", "ENTRIES_PER_SLICE", "TOPICS_PER_SLICE", "RESOURCES_PER_SLICE"),
+    "CALLS_PER_STEP",
+)
 
 
 @examples(60)

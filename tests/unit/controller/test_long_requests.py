@@ -474,3 +474,79 @@ def test_another_leader_while_a_broker_leaves_its_partitions(world: World) -> No
     assert not world.controller.busy
     assert (world.log.log_end_offset, world.tip) == (end, tip)
     assert world.controller.take_replies() == []
+
+
+def elected() -> m.ElectLeadersRequest:
+    kinds = m.ElectLeadersRequest.TopicPartitions
+    return m.ElectLeadersRequest(
+        topic_partitions=[kinds(topic="wide", partitions=tuple(range(MANY)))], timeout_ms=60_000
+    )
+
+
+def moved() -> m.AlterPartitionReassignmentsRequest:
+    kinds = m.AlterPartitionReassignmentsRequest
+    wanted = [kinds.ReassignablePartition(partition_index=n, replicas=(1,)) for n in range(MANY)]
+    topics = [kinds.ReassignableTopic(name="wide", partitions=wanted)]
+    return kinds(topics=topics, timeout_ms=60_000)
+
+
+def shrunk(world: World) -> m.AlterPartitionRequest:
+    found = world.tip.topic("wide")
+    assert found is not None
+    kinds = m.AlterPartitionRequest
+    wanted = [
+        kinds.PartitionData(
+            partition_index=index,
+            leader_epoch=one.leader_epoch,
+            partition_epoch=one.partition_epoch,
+            new_isr_with_epochs=[kinds.BrokerState(broker_id=one.leader)],
+        )
+        for index, one in found.partitions.items()
+    ]
+    leader = world.tip.brokers[found.partitions[0].leader]
+    topic = kinds.TopicData(topic_id=found.id, partitions=wanted)
+    return kinds(broker_id=leader.id, broker_epoch=leader.epoch, topics=[topic])
+
+
+def configured() -> m.IncrementalAlterConfigsRequest:
+    kinds = m.IncrementalAlterConfigsRequest
+    config = kinds.AlterableConfig(name="retention.ms", config_operation=0, value="1")
+    return kinds(
+        resources=[
+            kinds.AlterConfigsResource(resource_type=2, resource_name=name, configs=[config])
+            for name in named(MANY)
+        ]
+    )
+
+
+def limited() -> m.AlterClientQuotasRequest:
+    kinds = m.AlterClientQuotasRequest
+    op = kinds.OpData(key="producer_byte_rate", value=1.0)
+    return kinds(
+        entries=[
+            kinds.EntryData(
+                entity=[kinds.EntityData(entity_type="user", entity_name=name)], ops=[op]
+            )
+            for name in named(MANY)
+        ]
+    )
+
+
+@pytest.mark.parametrize("asked", [elected, moved, shrunk, configured, limited])
+def test_other_requests_with_many_entries_go_on_in_slices(world: World, asked: Any) -> None:
+    """The decision alone takes several; what it gives is answered for each entry."""
+    world.ask(create("wide", MANY, 2))
+    if asked is configured:
+        world.ask(creation(MANY))
+    request = asked(world) if asked is shrunk else asked()
+    tip = world.tip
+    begin(world, request)
+    for _ in range(MANY // RECORDS_PER_SLICE):
+        assert world.controller.busy
+        assert world.tip is tip
+        world.controller.go_on(world.now_ms)
+    go_on(world)
+    (answer,) = order(world)
+    assert answer is not None
+    if asked is not elected:
+        assert world.log.log_end_offset > tip.offset + MANY // 3
