@@ -19,6 +19,7 @@ from bench.analysis.read import TraceError
 from bench.report import analyze
 from emulator.io.trace_file import TraceFile
 from emulator.trace import rows
+from tests.spark.sweep_runs import Made, write
 from tests.spark.write_behind_model import WriteBehindModel
 
 pytestmark = [pytest.mark.spark, pytest.mark.jvm, pytest.mark.xdist_group("spark")]
@@ -187,6 +188,66 @@ def test_any_parameters_are_shown(
     for number in range(5):
         assert said[f"starts of c{number}"].warning
         assert said[f"starts of c{number}"].says.startswith("2 in run r")
+
+
+def bench_run(folder: Path, **change: Any) -> Path:
+    """Two rows of a bench, changed."""
+    write(folder, [Made(20.0), Made(40.0)])
+    found = pq.read_table(folder / "rows.parquet").to_pylist()
+    pq.write_table(pa.Table.from_pylist([row | change for row in found]), folder / "rows.parquet")
+    return folder
+
+
+IMPOSSIBLE: list[dict[str, Any]] = [
+    {"rate_per_s": math.nan},
+    {"rate_per_s": math.inf},
+    {"rate_per_s": 1e300, "latency_ms": math.nan, "others_cores": -math.inf},
+    {"intended": 2**62},
+    {"begin_ns": None, "end_ns": None, "intended": None},
+    {"machine": "<script>", "versions": "[", "command": "\x00"},
+    {"target": None, "scenario": None, "void": None, "kind": "copy"},
+]
+
+
+def test_rows_of_a_bench_with_impossible_numbers_make_a_report(
+    analysed: Callable[..., analyze.Analysis], tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    write(folder, [Made(20.0 + number) for number in range(len(IMPOSSIBLE))])
+    made = pq.read_table(folder / "rows.parquet").to_pylist()
+    changed = [row | change for row, change in zip(made, IMPOSSIBLE, strict=True)]
+    columns = dict.fromkeys(name for row in changed for name in row)
+    given = [{name: row.get(name) for name in columns} for row in changed]
+    pq.write_table(pa.Table.from_pylist(given), folder / "rows.parquet")
+    found = analysed(folder)
+    html = found.html.read_text(encoding="utf-8")
+    assert "<script" not in html
+    assert "nan" not in found.findings[0].says
+    for row in made:
+        assert row["run_id"] in html
+
+
+@pytest.mark.parametrize("change", [{"begin_ns": 2**63 - 5}, {"warm_up_s": 1e14}])
+def test_a_window_beyond_all_times_is_one_sentence_or_a_report(
+    analysed: Callable[..., analyze.Analysis], tmp_path: Path, change: dict[str, Any]
+) -> None:
+    said = ends(analysed, bench_run(tmp_path / "run", **change))
+    assert said is None or "\n" not in said
+
+
+def test_a_folder_given_twice_and_a_run_named_twice_are_refused(
+    analysed: Callable[..., analyze.Analysis], tmp_path: Path
+) -> None:
+    folder = bench_run(tmp_path / "run")
+    with pytest.raises(TraceError, match="given twice"):
+        analysed(folder, Path(f"{folder}/"))
+    found = pq.read_table(folder / "rows.parquet")
+    pq.write_table(pa.concat_tables([found, found]), folder / "rows.parquet")
+    with pytest.raises(TraceError, match="has 2 rows of the run"):
+        analysed(folder)
+    (folder / "rows.parquet").write_bytes(b"PAR1")
+    with pytest.raises(TraceError):
+        analysed(folder)
 
 
 @pytest.mark.slow

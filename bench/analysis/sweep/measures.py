@@ -22,7 +22,9 @@ from bench.load.schedule import GRACE
 from emulator.trace.rows import Stage
 
 SAMPLE_NS: Final = 10_000_000
-"""Between two samples of the lag."""
+"""Between two samples of the lag, in a window of up to ``SAMPLES`` of them."""
+SAMPLES: Final = 100_000
+"""Of a longer window they are farther apart: a damaged row may say that it lasted for a day."""
 OUTSIDE: Final = {
     "bench_committed_offset": str(Stage.COMMITTED),
     "bench_zk_offset": str(Stage.ZK_ACKED),
@@ -124,16 +126,17 @@ def lag_samples(series: DataFrame, windows: DataFrame) -> DataFrame:
         run_id, process, slice, lag_records, lag_ms (grown since the row that it follows from).
     """
     until = F.col("time_ns") + F.coalesce("lasted_ns", F.col("to_ns") - F.col("time_ns"))
+    apart_ns = F.greatest(F.lit(SAMPLE_NS), F.ceil((F.col("to_ns") - F.col("from_ns")) / SAMPLES))
     shown = (
         series.join(F.broadcast(windows), _RUN)
         .withColumn("_begin", F.greatest("time_ns", "from_ns"))
         .withColumn("_end", F.least(until, F.col("to_ns")))
         .where("_end > _begin")
     )
-    first = F.ceil((F.col("_begin") - F.col("from_ns")) / SAMPLE_NS)
-    last = F.ceil((F.col("_end") - F.col("from_ns")) / SAMPLE_NS) - 1
+    first = F.ceil((F.col("_begin") - F.col("from_ns")) / apart_ns)
+    last = F.ceil((F.col("_end") - F.col("from_ns")) / apart_ns) - 1
     each = shown.where(last >= first).withColumn("_at", F.explode(F.sequence(first, last)))
-    at = each.withColumn("at_ns", F.col("from_ns") + F.col("_at") * SAMPLE_NS)
+    at = each.withColumn("at_ns", F.col("from_ns") + F.col("_at") * apart_ns)
     aged = F.col("lag_ms") + ms("at_ns", "time_ns")
     return at.select(
         *KEYS,
