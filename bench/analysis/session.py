@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from bench.analysis.class_archive import archive_flags
-from bench.analysis.reach import check_master, check_remote
+from bench.analysis.reach import SparkUnavailableError, check_master, check_remote
 from bench.rig.java import QUICK_START, find_java, spark_java_home
 
 _QUIET = {
@@ -92,7 +93,15 @@ def session(
         if master.startswith("local"):
             os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
             builder = builder.config(map=dict(_LOCAL))
-    return builder.getOrCreate()
+    try:
+        return builder.getOrCreate()
+    except Py4JError as error:
+        # What was not taken within Spark's own minute is stopped while it is being made.
+        if master is None or "stopped SparkContext" not in str(error):
+            raise
+        raise SparkUnavailableError(f"{master} takes no application: is it a Spark master?") from (
+            error
+        )
 
 
 def end(spark: SparkSession, timeout_s: float = 120.0) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
 
 from bench.analysis import reach
 from bench.report import analyze
@@ -185,6 +186,23 @@ def test_a_master_that_does_not_listen_is_said_at_once(
     assert code == 1
     assert complaint.startswith(f"kraft-bridge: {master} cannot be reached: ")
     assert "Connection refused" in complaint
+
+
+@pytest.mark.jvm
+def test_what_listens_and_is_no_master_is_asked_about(
+    trace: Path, tmp_path: Path, mute: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: object) -> None:
+        raise Py4JError(
+            "An error occurred while calling None.x.\n: java.lang.IllegalStateException: Cannot "
+            "call methods on a stopped SparkContext.\nThis stopped SparkContext was created at:"
+        )
+
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", refused)
+    master = f"spark://127.0.0.1:{mute}"
+    code, _, complaint = run("analyze", trace, "--out", tmp_path / "out", "--master", master)
+    says = f"kraft-bridge: {master} takes no application: is it a Spark master?\n"
+    assert (code, complaint) == (1, says)
 
 
 @pytest.mark.usefixtures("no_spark")
