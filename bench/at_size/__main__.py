@@ -51,7 +51,9 @@ def _taken(options: argparse.Namespace, kept: KeptRows, master: str) -> list[dic
         folder = options.out / f"rows-{wanted}"
         truth = leg.trace(folder, wanted)
         expected_s = table.seconds_at(truth.rows, taken)
-        about = "" if expected_s is None else f", about {expected_s / 60:.1f} minutes"
+        # Of one size the start counts with each row, so the other takes less.
+        how = "about" if len(taken) > 1 else "at most"
+        about = "" if expected_s is None else f", {how} {expected_s / 60:.1f} minutes"
         _say(f"{truth.rows:,} rows on {master}{about}")
         wait_quiet(options.patience)
         row = {"wanted": wanted, **leg.analysed(folder, truth, master)}

@@ -148,7 +148,7 @@ def test_it_goes_on_where_it_was_interrupted_and_leaves_no_trace(
     code, calls = played(monkeypatch, tmp_path)
     assert (code, calls) == (0, [(10, "local[1]"), (260, "local[1]")])
     told = capsys.readouterr().out
-    assert "about 0.4 minutes" in told
+    assert "at most 0.4 minutes" in told
     assert "local[1] / local[2] = 1.00" in told
     assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
 
