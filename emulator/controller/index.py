@@ -11,10 +11,9 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from emulator.controller.index_change import IndexChange, index_change
-from emulator.controller.partition_set import PartitionKey, PartitionSet, place
+from emulator.controller.partition_set import PartitionKey, PartitionSet
 from emulator.controller.result import Record
 from emulator.metadata.image import Image
-from emulator.metadata.topics import NO_LEADER, Partition
 from emulator.slices import whole
 
 
@@ -42,11 +41,15 @@ class TipIndex:
         self._leaderless: dict[PartitionKey, None] = {}
         self._imbalanced: dict[PartitionKey, None] = {}
         self._reassigning: dict[PartitionKey, None] = {}
+        # At IMBALANCED, REASSIGNING and LEADERLESS.
+        self._needs = (self._imbalanced, self._reassigning, self._leaderless)
         self._names: dict[str, dict[str, None]] = {}
         for topic_id, topic in image.topics.items():
             self._names.setdefault(collision_key(topic.name), {})[topic.name] = None
+            change = IndexChange()
             for partition_id, partition in topic.partitions.items():
-                self._add(topic_id, partition_id, partition)
+                change.add(topic_id, partition_id, partition)
+            self.apply(change)
 
     def follow(self, before: Image, after: Image, records: Sequence[Record]) -> None:
         """Update the index for one batch of records that changed ``before`` to ``after``."""
@@ -58,14 +61,10 @@ class TipIndex:
             self._name(name, exists=exists)
         for broker_id, blocks in change.removed.items():
             self._in_isr[broker_id].remove_all(blocks)
-        for partitions, gone, come in (
-            (self._imbalanced, change.gone.imbalanced, change.come.imbalanced),
-            (self._reassigning, change.gone.reassigning, change.come.reassigning),
-            (self._leaderless, change.gone.leaderless, change.come.leaderless),
-        ):
-            for key in gone:
-                del partitions[key]
-            partitions.update(dict.fromkeys(come))
+        for need, key in change.gone:
+            del self._needs[need][key]
+        for need, key in change.come:
+            self._needs[need][key] = None
         for broker_id, bits in change.left.items():
             for block, numbers in bits.items():
                 self._in_isr[broker_id].cut(block, numbers)
@@ -116,22 +115,6 @@ class TipIndex:
             names.pop(name, None)
         if not names:
             del self._names[collision_key(name)]
-
-    def _add(self, topic_id: bytes, number: int, partition: Partition) -> None:
-        block, bit = place(topic_id, number)
-        for broker_id in partition.isr:
-            held = self._in_isr.get(broker_id)
-            if held is None:
-                held = self._in_isr[broker_id] = PartitionSet()
-            held.put(block, bit)
-        if partition.leader not in partition.replicas[:1]:
-            self._imbalanced[topic_id, number] = None
-        if partition.adding_replicas or partition.removing_replicas:
-            self._reassigning[topic_id, number] = None
-        if partition.leader == NO_LEADER:
-            self._leaderless[topic_id, number] = None
-        else:
-            self._leads[partition.leader] = self._leads.get(partition.leader, 0) + 1
 
 
 _NONE: Final = PartitionSet()

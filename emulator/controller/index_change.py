@@ -8,7 +8,7 @@ see a part.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from typing import Final, TypeAlias
 
 from emulator.controller.partition_set import Block, PartitionKey, place
 from emulator.controller.result import Record
@@ -17,40 +17,32 @@ from emulator.metadata.topics import NO_LEADER, Partition, Topic
 from emulator.slices import RECORDS_PER_SLICE, Slices
 from wire import records as r
 
-
-@dataclass(slots=True)
-class _Marked:
-    """Partitions that need something."""
-
-    imbalanced: list[PartitionKey] = field(default_factory=list)
-    reassigning: list[PartitionKey] = field(default_factory=list)
-    leaderless: list[PartitionKey] = field(default_factory=list)
-
-    def add(self, key: PartitionKey, partition: Partition) -> None:
-        if partition.leader not in partition.replicas[:1]:
-            self.imbalanced.append(key)
-        if partition.adding_replicas or partition.removing_replicas:
-            self.reassigning.append(key)
-        if partition.leader == NO_LEADER:
-            self.leaderless.append(key)
+IMBALANCED: Final = 0
+REASSIGNING: Final = 1
+LEADERLESS: Final = 2
+"""What partitions may need; the place of its look-up among those of the index."""
+Need: TypeAlias = tuple[int, PartitionKey]
 
 
-@dataclass(slots=True)
 class IndexChange:
-    """Applied in the order of its fields."""
+    """Applied in the order of its fields.
 
-    names: list[tuple[str, bool]] = field(default_factory=list)
-    """Topics that were created or removed, and whether they exist now."""
-    removed: dict[int, dict[Block, None]] = field(default_factory=dict)
-    """Broker id -> blocks of partitions of removed topics."""
-    gone: _Marked = field(default_factory=_Marked)
-    come: _Marked = field(default_factory=_Marked)
-    left: dict[int, dict[Block, int]] = field(default_factory=dict)
-    """Broker id -> bits of partitions whose ISR it left, by block."""
-    added: dict[int, dict[Block, int]] = field(default_factory=dict)
-    """Broker id -> bits of partitions whose ISR it joined, by block."""
-    leads: dict[int, int] = field(default_factory=dict)
-    """Broker id -> how many more partitions it leads."""
+    ``names``: topics that were created or removed, and whether they exist now. ``removed``: broker
+    id -> blocks of partitions of removed topics. ``gone``, ``come``: what partitions needed and
+    need. ``left``, ``added``: broker id -> bits of partitions whose ISR it left and joined, by
+    block. ``leads``: broker id -> how many more partitions it leads.
+    """
+
+    __slots__ = ("added", "come", "gone", "leads", "left", "names", "removed")
+
+    def __init__(self) -> None:
+        self.names: list[tuple[str, bool]] = []
+        self.removed: dict[int, dict[Block, None]] = {}
+        self.gone: list[Need] = []
+        self.come: list[Need] = []
+        self.left: dict[int, dict[Block, int]] = {}
+        self.added: dict[int, dict[Block, int]] = {}
+        self.leads: dict[int, int] = {}
 
     def remove(self, topic_id: bytes, number: int, partition: Partition) -> None:
         """One partition of a topic that is removed whole."""
@@ -60,13 +52,13 @@ class IndexChange:
             if blocks is None:
                 blocks = self.removed[broker_id] = {}
             blocks[block] = None
-        self.gone.add((topic_id, number), partition)
+        _need(self.gone, topic_id, number, partition)
         self._lead(partition.leader, -1)
 
     def add(self, topic_id: bytes, number: int, partition: Partition) -> None:
         """One partition that is new."""
         _put(self.added, partition.isr, *place(topic_id, number))
-        self.come.add((topic_id, number), partition)
+        _need(self.come, topic_id, number, partition)
         self._lead(partition.leader, 1)
 
     def alter(self, topic_id: bytes, number: int, old: Partition, new: Partition) -> None:
@@ -75,8 +67,8 @@ class IndexChange:
             where = place(topic_id, number)
             _put(self.left, [one for one in old.isr if one not in new.isr], *where)
             _put(self.added, [one for one in new.isr if one not in old.isr], *where)
-        self.gone.add((topic_id, number), old)
-        self.come.add((topic_id, number), new)
+        _need(self.gone, topic_id, number, old)
+        _need(self.come, topic_id, number, new)
         if new.leader != old.leader:
             self._lead(old.leader, -1)
             self._lead(new.leader, 1)
@@ -136,6 +128,15 @@ def _compare(change: IndexChange, old: Topic | None, new: Topic, number: int) ->
         change.add(new.id, number, partition)
     elif was is not partition:
         change.alter(new.id, number, was, partition)
+
+
+def _need(needs: list[Need], topic_id: bytes, number: int, partition: Partition) -> None:
+    if partition.leader not in partition.replicas[:1]:
+        needs.append((IMBALANCED, (topic_id, number)))
+    if partition.adding_replicas or partition.removing_replicas:
+        needs.append((REASSIGNING, (topic_id, number)))
+    if partition.leader == NO_LEADER:
+        needs.append((LEADERLESS, (topic_id, number)))
 
 
 def _put(

@@ -218,7 +218,7 @@ class Raft:
         Raises:
             AppendRefusedError: there are none, or one cannot be decoded.
         """
-        return (yield from checked(values))
+        return checked(values)
 
     def append(self, records: Sequence[bytes] | CheckedRecords, now_ms: int) -> int:
         """Append encoded records as one batch, atomic for every reader; nothing is written yet.
