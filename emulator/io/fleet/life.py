@@ -20,7 +20,7 @@ from emulator.broker.zookeeper_side import ZooKeeperSide
 from emulator.config.broker import BrokerConfig
 from emulator.config.listeners import Listener
 from emulator.io.clock import Clock
-from emulator.io.fleet.tap import Exchange, Tapped
+from emulator.io.fleet.tap import HEARTBEAT, Exchange, Tapped
 from emulator.io.run import Shell
 from emulator.io.tls import profiles
 from emulator.seam import Log
@@ -86,6 +86,11 @@ class BrokerLife:
         self._churn: IsrChurn | None = None
         self.killed = False
         """Whether it was ended at once."""
+        self._beaten_ns: int | None = None
+        """When a heartbeat was answered without an error last."""
+        self._patience_ns = 1_000_000 * max(
+            config.session_timeout_ms, 2 * config.heartbeat_interval_ms
+        )
         self._begun = False
         self._asked_to_end = False
         self._stranded = False
@@ -115,6 +120,19 @@ class BrokerLife:
     def running(self) -> bool:
         """Whether it is registered, and can serve."""
         return self.goes_on and self.node.side.running
+
+    @property
+    def registered(self) -> bool:
+        """Whether the quorum knows it, if it is to: in KRaft mode, and with migration."""
+        side = self.node.side
+        registration = side.registration if isinstance(side, ZooKeeperSide) else None
+        return registration is None or registration.epoch >= 0
+
+    @property
+    def unheard(self) -> bool:
+        """Whether its heartbeats got no good answer for as long as a controller keeps a session."""
+        beaten_ns = self._beaten_ns
+        return beaten_ns is not None and self._clock.now_ns() - beaten_ns > self._patience_ns
 
     @property
     def replicas(self) -> HostedReplicas | None:
@@ -202,6 +220,8 @@ class BrokerLife:
 
     def answered(self, seen: Exchange) -> None:
         """See LifeScript."""
+        if seen.api_key == HEARTBEAT and not seen.error_code:
+            self._beaten_ns = seen.answered_ns
         self._observer.answered(self._broker_id, seen)
 
     # ---------------------------------------------------------------- inside

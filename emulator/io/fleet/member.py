@@ -6,7 +6,7 @@ import os
 import random
 import socket
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from emulator.broker.folders import FolderIdentity
 from emulator.broker.shared_control import SharedControl
@@ -20,6 +20,7 @@ from emulator.raft.format import usable_directory_id
 from wire.releases import RELEASES
 
 K = TypeVar("K")
+UNHEARD: Final = "no controller answers its heartbeats"
 
 
 class FleetMember:
@@ -79,9 +80,11 @@ class FleetMember:
 
     @property
     def absent(self) -> str:
-        """Why it does not run although it is to; empty if it does, or is not to."""
-        if not self.wanted or self.running:
+        """Why it does not run as it is to; empty if it does, or is not to."""
+        if not self.wanted:
             return ""
+        if self.running and self.life.registered:
+            return UNHEARD if self.life.unheard else ""
         told = self.life.tapped.refusals
         return self.life.problem or next(reversed(told), "it was not told why")
 

@@ -13,6 +13,7 @@ from emulator.broker.shared_log import LogImages, LogState
 from emulator.commands.fleet_share import create_topics
 from emulator.io.clock import Clock
 from emulator.io.fleet.fleet import BrokerFleet, FleetError, FleetPlan
+from emulator.io.fleet.member import UNHEARD
 from emulator.io.fleet.results import FleetResults
 from emulator.io.fleet.settings import FleetSettings
 from emulator.io.fleet.totals import text
@@ -153,6 +154,16 @@ def test_one_that_comes_back_late_is_waited_for_and_one_that_stays_dead_is_not()
     assert sum(member.wanted for member in found.fleet.members) == 3
     assert found.figures["absent"] == {}
     assert not found.results.failed
+
+
+def test_brokers_whose_controller_is_gone_do_not_run_at_the_end() -> None:
+    silent = Fault(api="BrokerHeartbeat", silent=True, nth=12, times=1_000)
+    plan = FleetPlan(brokers=1, seconds=2.5, patience_s=1.0)
+    more = FAST | {"broker.session.timeout.ms": "1000", "controlled.shutdown.enable": "false"}
+    with Cluster(fsync=False, controller_faults=[silent]) as cluster:
+        found = Ran(plan, cluster.controllers, cluster.cluster_id, "3.9", more)
+    assert found.figures["absent"] == {UNHEARD: 1}
+    assert found.results.failed
 
 
 def test_a_broker_that_dies_while_it_restarts_stays_dead() -> None:
