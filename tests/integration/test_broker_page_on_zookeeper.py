@@ -23,9 +23,10 @@ from wire import messages as m
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 PAGE = Path(__file__).resolve().parents[2] / "docs/broker.md"
 ROLL = (
-    "take out `broker.id` and what begins with `zookeeper.`, and add `process.roles=broker` and "
-    "`node.id=1`"
+    "take out `broker.id` and what begins with `zookeeper.` or `kraftbridge.zookeeper.`, and add "
+    "`process.roles=broker` and `node.id=1`"
 )
+TAKEN_OUT = ("broker.id=", "zookeeper.", "kraftbridge.zookeeper.")
 PROTOCOLS = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT"
 
 
@@ -94,9 +95,7 @@ def test_the_example_migrates_and_comes_back_in_kraft_mode(
     assert broker.stop() == 0
     assert zk_client.exists("/brokers/ids/1") is None
 
-    lines = [
-        line for line in migrating.splitlines() if not line.startswith(("broker.id=", "zookeeper."))
-    ]
+    lines = [line for line in migrating.splitlines() if not line.startswith(TAKEN_OUT)]
     broker.run("\n".join([*lines, "process.roles=broker", "node.id=1", ""]))
     wait_for("what was made before", lambda: "in-dual-write" in broker.topics())
     broker.create("in-kraft-mode")

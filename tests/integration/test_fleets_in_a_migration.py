@@ -152,6 +152,24 @@ def test_both_controllers_are_asked_the_same(both: dict[str, Migrated]) -> None:
     assert not [one for one in refusals if not one.startswith(("AlterPartition", "Envelope"))]
 
 
+@pytest.mark.requirement("N09")
+def test_a_fleet_that_the_controller_refuses_to_the_end_fails(
+    zookeeper: ZooKeeper, tmp_path: Path
+) -> None:
+    with ExitStack() as stack:
+        stack.enter_context(connected(zookeeper.hosts)).create("/refused", b"")
+        bridge = Bridge(tmp_path, f"{zookeeper.hosts}/refused")
+        stack.callback(bridge.kill)
+        bridge.format(CLUSTER).start().wait_started()
+        lower = ("-X", "inter.broker.protocol.version=3.8")
+        more = ("--seconds", "1", "--patience", "3", *lower)
+        ended = fleet(f"{zookeeper.hosts}/refused", bridge.port, *more)
+    assert ended.returncode == 1
+    ((why, count),) = json.loads(ended.stdout)["absent"].items()
+    assert "registration refused: UNSUPPORTED_VERSION" in why
+    assert count == BROKERS
+
+
 @pytest.mark.requirement("N08")
 def test_a_fleet_whose_cluster_is_not_the_controllers_ends_at_once_and_says_so(
     zookeeper: ZooKeeper, tmp_path: Path

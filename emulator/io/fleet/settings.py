@@ -34,6 +34,9 @@ SET_BY_THE_FLEET: Final = frozenset(
 )
 """Properties that are each broker's own, follow from options, or would have no effect."""
 
+_OF_ZOOKEEPER: Final = ("zookeeper.", "kraftbridge.zookeeper.")
+"""Prefixes of what a broker that was rolled to KRaft mode has no more."""
+
 
 @dataclass(frozen=True, slots=True)
 class FleetSettings:
@@ -81,4 +84,7 @@ class FleetSettings:
             found |= {"broker.id": str(broker_id), "zookeeper.connect": self.zookeeper}
             if self.migration:
                 found["zookeeper.metadata.migration.enable"] = "true"
-        return {**found, **self.extra}
+        more = self.extra
+        if kraft and self.zookeeper is not None:
+            more = {key: more[key] for key in more if not key.startswith(_OF_ZOOKEEPER)}
+        return {**found, **more}
