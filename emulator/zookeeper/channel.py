@@ -28,6 +28,8 @@ from emulator.zookeeper.ops import (
 )
 
 _REPLY_BYTES_MAX = 1 << 30
+PROGRESS_BYTES = 1_024
+"""An answer that grows by less within the patience is not on its way: pings are answered too."""
 _TLS_ALERT = b"\x15\x03"
 _GONE: dict[int, str] = {
     ZkCode.SESSION_CLOSED_REQUIRE_AUTH: "the ensemble requires another kind of login "
@@ -65,6 +67,8 @@ class Channel:
         """When the oldest request was sent, or the one before it answered."""
         self._progress_ms = now_ms
         """The same, or when a part of its answer arrived."""
+        self._arrived = 0
+        """Bytes of the incomplete frame when it was last seen to grow."""
         self._heard = False
         self._fired: list[WatchFired] = []
 
@@ -151,12 +155,18 @@ class Channel:
                 if not 0 <= size <= _REPLY_BYTES_MAX:
                     raise JuteError(f"a frame of {size} bytes")
                 if len(buffer) - at - 4 < size:
-                    self._progress_ms = now_ms
+                    self._arrives(len(buffer) - at, now_ms)
                     return
                 at += 4 + size
+                self._arrived = 0
                 yield bytes(buffer[at - size : at])
         finally:
             del buffer[:at]
+
+    def _arrives(self, size: int, now_ms: int) -> None:
+        """So many bytes of the next frame are there: it is on its way if it has grown enough."""
+        if size - self._arrived >= PROGRESS_BYTES or not self._arrived:
+            self._arrived, self._progress_ms = size, now_ms
 
     def reply(self, frame: bytes) -> tuple[object, Value | Failure] | None:
         """Match one reply with its request; None for pings and watches.

@@ -150,6 +150,23 @@ def test_an_answer_that_stops_in_the_middle_is_given_up_and_lowers_nothing() -> 
     assert world.client.limit.bytes == BEGIN_BYTES
 
 
+def test_an_answer_of_which_a_part_was_lost_is_given_up_though_pings_are_answered() -> None:
+    """A proxy lost bytes: what comes behind fills the frame, a few bytes at a time."""
+    world = World()
+    world.start()
+    world.ask(Create("/t", b"x" * 10_000))
+    conn = next(conn for conn in range(10) if world.client.owns(conn))
+    world.held = []
+    world.submit("long", GetData("/t"))
+    (answer,) = _answers(world)
+    world.held, world.dropping_replies = None, True
+    world.perform(world.client.handle(Received(conn, answer[:500]), world.now_ms))
+    for _ in range(6):
+        world.advance(1_000)
+        world.perform(world.client.handle(Received(conn, bytes(20)), world.now_ms))
+    assert world.client.take_results() == [ZkLost("long")]
+
+
 def _answers(world: World) -> list[bytes]:
     """What ZooKeeper answers to the request that is held."""
     assert world.held is not None
