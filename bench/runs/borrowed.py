@@ -1,24 +1,28 @@
 """A ZooKeeper that is there already: each row gets a chroot of its own in it.
 
 It is neither fresh nor known to be idle, its processes are not seen, and nothing may be done to it:
-no faults, no delay. So rows on it say less than rows on a server of the bench.
+no faults, no delay. So rows on it say less than rows on a server of the bench. What a bench that
+was killed has left there is removed (``leftovers``).
 """
 
 from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
 from bench.rig.warming import connected, warm
+from bench.runs import leftovers
 from bench.runs.scenario import Case
 from bench.runs.zookeepers import Servers
 
 _CONNECT_S = 10.0
+_IN_USE: set[str] = set()
+_TOLD: set[str] = set()
 
 
 class ZooKeeperUnreachableError(OSError):
@@ -49,8 +53,12 @@ def problem(case: Case) -> str | None:
     return None
 
 
-def check(hosts: str) -> None:
-    """See whether it answers.
+def check(hosts: str, say: Callable[[str], None]) -> None:
+    """See whether it answers, and remove what a bench that was killed has left there.
+
+    Args:
+        hosts: without a chroot.
+        say: is given a line for each chroot that is removed, or that may have to be.
 
     Raises:
         ZooKeeperUnreachableError: it does not.
@@ -61,7 +69,7 @@ def check(hosts: str) -> None:
         raise ZooKeeperUnreachableError(str(error)) from error
     try:
         client.start(_CONNECT_S)
-        client.get_children("/")
+        leftovers.remove(client, _IN_USE, _TOLD, say)
     except (KazooException, KazooTimeoutError, OSError, ValueError) as error:
         raise ZooKeeperUnreachableError(str(error) or type(error).__name__) from error
     finally:
@@ -70,16 +78,19 @@ def check(hosts: str) -> None:
 
 
 @contextlib.contextmanager
-def borrowed(hosts: str, run_id: str) -> Iterator[Borrowed]:
+def borrowed(hosts: str, run_id: str, say: Callable[[str], None]) -> Iterator[Borrowed]:
     """Make a chroot for a row, and remove it afterwards."""
-    chroot = f"/kraft-bridge-bench-{run_id}-{secrets.token_hex(4)}"
+    chroot = f"/{leftovers.NAME}{run_id}-{secrets.token_hex(4)}"
     with connected(hosts) as client:
-        client.create(chroot, b"")
+        leftovers.remove(client, _IN_USE, _TOLD, say)
+        _IN_USE.add(chroot)
+        client.create(chroot, leftovers.data(leftovers.this_process()))
         try:
             with connected(f"{hosts}{chroot}") as inside:
                 warm(inside)
             yield Borrowed(f"{hosts}{chroot}")
         finally:
+            _IN_USE.discard(chroot)
             # A client without a connection would wait for one, for ever.
             if client.connected:
                 client.delete(chroot, recursive=True)

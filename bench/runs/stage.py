@@ -88,7 +88,7 @@ def take(planned: Planned, store: Store, patience_s: float, say: Say) -> BenchRo
         if planned.scenario.kind is Kind.COPY:
             _wait_quiet(pids, planned, patience_s, say)
 
-    with _staged(planned, row, store, folder, quiet) as stage:
+    with _staged(planned, row, store, folder, quiet, say=say) as stage:
         kind = planned.scenario.kind
         if kind is not Kind.COPY:
             _warm_up(stage)
@@ -131,6 +131,8 @@ def _staged(
     store: Store,
     folder: Path,
     before_start: Callable[[Mapping[str, int]], None],
+    *,
+    say: Say,
 ) -> Iterator[Stage]:
     case = planned.case
     with contextlib.ExitStack() as stack:
@@ -138,7 +140,7 @@ def _staged(
         if planned.zookeeper is None:
             servers = stack.enter_context(zookeepers.running(case, folder))
         else:
-            servers = stack.enter_context(borrowed(planned.zookeeper, planned.run_id))
+            servers = stack.enter_context(borrowed(planned.zookeeper, planned.run_id, say))
         client = stack.enter_context(warming.connected(servers.direct))
         seed(client, CLUSTER_ID)
         seeding.topics(client, case.topics_present, case.partitions)

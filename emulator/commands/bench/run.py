@@ -133,7 +133,7 @@ def _reach(zookeeper: str) -> None:
     if "/" in zookeeper:
         raise fail("--zookeeper: HOST:PORT,... without a chroot; each row makes its own", 2)
     try:
-        check(zookeeper)
+        check(zookeeper, typer.echo)
     except ZooKeeperUnreachableError as error:
         raise fail(f"--zookeeper {zookeeper}: {error}", 2) from error
 
