@@ -20,23 +20,14 @@ NOBODY = "127.0.0.1:1"
     ],
 )
 def test_a_migrating_broker_without_its_controllers_settings_refuses_to_start(
-    missing, word, tmp_path
+    missing, word, tmp_path, real_brokers
 ):
-    broker = Broker(
-        "3.9.2",
-        0,
-        tmp_path,
-        NOBODY,
-        controller_port=2,
-        migration=True,
-        properties=missing | {"zookeeper.connection.timeout.ms": 500},
-    )
-    try:
-        broker.start()
-        broker.wait_until("end", lambda: not broker.alive, 60)
-        text = broker.tail() + broker.log.read_text(errors="replace")
-        assert broker.exit_code != 0
-        assert word in text
-        assert "ZooKeeperClientTimeoutException" not in text, "it ended for another reason"
-    finally:
-        broker.kill()
+    short = {"zookeeper.connection.timeout.ms": 500}
+    options = {"controller_port": 2, "migration": True, "properties": missing | short}
+    broker = real_brokers(Broker("3.9.2", 0, tmp_path, NOBODY, **options))
+    broker.start()
+    broker.wait_until("end", lambda: not broker.alive, 60)
+    text = broker.tail() + broker.log.read_text(errors="replace")
+    assert broker.exit_code != 0
+    assert word in text
+    assert "ZooKeeperClientTimeoutException" not in text, "it ended for another reason"

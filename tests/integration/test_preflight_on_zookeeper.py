@@ -18,7 +18,7 @@ CHROOT = "/clusters/one"
 
 
 @pytest.fixture(scope="module")
-def cluster(zookeeper: ZooKeeper) -> Iterator[KazooClient]:
+def filled(zookeeper: ZooKeeper) -> Iterator[KazooClient]:
     """A recorded cluster's tree below a chroot."""
     client = KazooClient(hosts=zookeeper.hosts)
     client.start()
@@ -42,10 +42,8 @@ def mzxids(client: KazooClient, path: str = CHROOT) -> dict[str, int]:
     return found
 
 
-def test_a_live_tree_is_looked_at_and_left_alone(
-    zookeeper: ZooKeeper, cluster: KazooClient
-) -> None:
-    before = mzxids(cluster)
+def test_a_live_tree_is_looked_at_and_left_alone(zookeeper: ZooKeeper, filled: KazooClient) -> None:
+    before = mzxids(filled)
     run = CliRunner().invoke(
         app, ["preflight", "--zookeeper", f"{zookeeper.hosts}{CHROOT}", "--json"]
     )
@@ -56,10 +54,10 @@ def test_a_live_tree_is_looked_at_and_left_alone(
     assert facts["I01"].startswith("151 znodes: 6 topics, 18 partitions, ")
     assert facts["I02"].startswith("round trips: ")
     assert "I02" not in {one["code"] for one in found["not_run"]}
-    assert mzxids(cluster) == before
+    assert mzxids(filled) == before
 
 
-@pytest.mark.usefixtures("cluster")
+@pytest.mark.usefixtures("filled")
 def test_a_forgotten_chroot_is_named(zookeeper: ZooKeeper) -> None:
     run = CliRunner().invoke(app, ["preflight", "--zookeeper", zookeeper.hosts, "--json"])
     assert run.exit_code == 2

@@ -6,7 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -365,13 +365,15 @@ def below(client: KazooClient, path: str) -> dict[str, int]:
 # ---------------------------------------------------------------- a real broker
 @pytest.mark.requirement("C10", "C11")
 def test_a_real_broker_with_the_same_properties_migrates(
-    ensemble: Ensemble, tmp_path_factory: pytest.TempPathFactory
+    ensemble: Ensemble,
+    tmp_path_factory: pytest.TempPathFactory,
+    real_brokers: Callable[[Cluster], Cluster],
 ) -> None:
     """SASL over TLS with zookeeper.set.acl: what its own controller makes has the ACLs of ours."""
     folder = tmp_path_factory.mktemp("broker")
     hosts = f"{ensemble.tls_hosts}/kafka"
     shared = {"zookeeper.set.acl": "true", **ensemble.tls()}
-    cluster = Cluster("3.9.2", folder, hosts, count=1, properties=shared)
+    cluster = real_brokers(Cluster("3.9.2", folder, hosts, count=1, properties=shared))
     (broker,) = cluster.brokers
     broker.java_flags = (f"-Djava.security.auth.login.config={ensemble.jaas('kafka')}",)
     bridge = Bridge(folder, hosts, properties={**shared, **ensemble.sasl()})
@@ -395,7 +397,6 @@ def test_a_real_broker_with_the_same_properties_migrates(
             consumers = shown(client.get_acls("/kafka/consumers")[0])
         finally:
             bridge.kill()
-            broker.kill()
     by_us = owned("kafka")
     assert ours == theirs
     assert set(map(frozenset, theirs)) == {frozenset(by_us), frozenset(by_us | WORLD_READ)}

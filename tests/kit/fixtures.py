@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import pytest
 from kazoo.client import KazooClient
@@ -11,11 +11,13 @@ from kazoo.client import KazooClient
 from bench.rig import java_tools
 from bench.rig.cluster import Cluster
 from bench.rig.fault_proxy import FaultProxy, FrameProtocol
+from bench.rig.kafka import Broker
 from bench.rig.process import PortTakenError
 from bench.rig.zk_dump import contents, dump
 from bench.rig.zookeeper import ZooKeeper
 
 NEWEST = "3.9.2"
+ServerT = TypeVar("ServerT", Broker, Cluster)
 
 
 class StartBrokers(Protocol):
@@ -86,6 +88,18 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartBrokers]:
     """Start brokers for one test: ``brokers("3.4.1", count=1)``."""
     with broker_factory(tmp_path_factory) as start_brokers:
         yield start_brokers
+
+
+@pytest.fixture
+def real_brokers() -> Iterator[Callable[[ServerT], ServerT]]:
+    """Takes a broker, or a cluster, that the test makes itself; it ends with the test."""
+    with ExitStack() as stack:
+
+        def own(server: ServerT) -> ServerT:
+            stack.callback(server.kill)
+            return server
+
+        yield own
 
 
 @pytest.fixture(scope="module")

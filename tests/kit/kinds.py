@@ -11,10 +11,11 @@ KINDS: dict[str, frozenset[str]] = {
             "shared_brokers",
             "cluster",
             "kraft_brokers",
+            "real_brokers",
         }
     ),
     "Kafka's controller": frozenset({"kafka_controller"}),
-    "ZooKeeper": frozenset({"zookeeper", "make_zookeeper", "module_zookeeper"}),
+    "ZooKeeper": frozenset({"zookeeper", "make_zookeeper", "module_zookeeper", "ensemble"}),
     "bench": frozenset({"bench_run"}),
     "proxy": frozenset({"fault_proxy"}),
     "Kafka's classes": frozenset({"kafka_tool", "compile_java"}),

@@ -22,14 +22,14 @@ def load(*arguments):
 
 
 @pytest.fixture(scope="module")
-def cluster():
+def ours():
     with Cluster(brokers=2, fsync=False) as running:
         yield running
 
 
-def test_changes_are_made_and_traced(cluster, tmp_path):
+def test_changes_are_made_and_traced(ours, tmp_path):
     said = load(
-        *("--bootstrap-server", cluster.bootstrap, "--rate", 60, "--duration", 1, "--json"),
+        *("--bootstrap-server", ours.bootstrap, "--rate", 60, "--duration", 1, "--json"),
         *("--topics", 4, "--trace", tmp_path, "--run-id", "mine", "--client-id", "me"),
     )
     assert said.exit_code == 0, said.output
@@ -45,7 +45,7 @@ def test_changes_are_made_and_traced(cluster, tmp_path):
     assert all(row["intended_ns"] <= row["sent_ns"] <= row["answered_ns"] for row in rows)
 
 
-def test_without_a_duration_it_ends_by_a_signal_and_says_what_it_did(cluster, monkeypatch):
+def test_without_a_duration_it_ends_by_a_signal_and_says_what_it_did(ours, monkeypatch):
     told, sent = AdminLoad.progress, []
 
     def progress(self):
@@ -56,7 +56,7 @@ def test_without_a_duration_it_ends_by_a_signal_and_says_what_it_did(cluster, mo
 
     monkeypatch.setattr(session, "_TOLD_S", 0.2)
     monkeypatch.setattr(AdminLoad, "progress", progress)
-    said = load("--bootstrap-server", cluster.bootstrap, "--rate", 40, "--prefix", "endless")
+    said = load("--bootstrap-server", ours.bootstrap, "--rate", 40, "--prefix", "endless")
     assert said.exit_code == 0, said.output
     assert "no more changes; waiting for the answers" in said.output
     assert "topics left: " in said.stdout
@@ -88,9 +88,9 @@ def test_a_wrong_option_ends_with_2(arguments, why):
     assert why in said.output
 
 
-def test_changes_that_are_refused_end_with_1(cluster):
+def test_changes_that_are_refused_end_with_1(ours):
     said = load(
-        *("--bootstrap-server", cluster.bootstrap, "--rate", 20, "--duration", 0.5),
+        *("--bootstrap-server", ours.bootstrap, "--rate", 20, "--duration", 0.5),
         *("--replication-factor", 9),
     )
     assert said.exit_code == 1
@@ -126,9 +126,9 @@ def test_a_port_that_never_answers_ends_soon_and_is_asked_about(monkeypatch):
     assert f"{address}: no answer within 0.3 s; is it the address of a broker?" in said.output
 
 
-def test_a_silent_address_before_a_broker_does_not_keep_the_load_from_it(cluster, monkeypatch):
+def test_a_silent_address_before_a_broker_does_not_keep_the_load_from_it(ours, monkeypatch):
     monkeypatch.setattr(session, "_REACH_S", 2.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        both = f"127.0.0.1:{silent.getsockname()[1]},{cluster.bootstrap}"
+        both = f"127.0.0.1:{silent.getsockname()[1]},{ours.bootstrap}"
         said = load("--bootstrap-server", both, "--rate", 5, "--duration", 0.5, "--prefix", "two")
     assert said.exit_code == 0, said.output
