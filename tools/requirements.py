@@ -1,7 +1,7 @@
 """Say which requirements are proven: ``python -m tools.requirements``.
 
 Prints a row for each: its id, the strongest kind of test that proved it, how many did, its title;
-below it what the page says is not shown, if the row is proven more narrowly than it reads.
+below it the kind that it asks for, if that is a stronger one, and what the page says is not shown.
 Reads the records that ``tools.recorded`` keeps of ``make test``, ``make matrix`` and so on. One
 counts only if the run was complete and passed, of a commit that differs from what stands in the
 checkout now in ``*.md`` at most. Ends with 1 if a row that is due is unproven, or if there is no
@@ -43,13 +43,28 @@ class Row:
 
     id: str
     title: str
+    asked: str
+    """The kind of evidence it wants, of `KINDS`, or ``page``."""
     due: bool
+
+    def weaker(self, kinds: Iterable[str]) -> bool:
+        """Whether none of these kinds is as strong as what it asks for.
+
+        >>> Row("W01", "", "ZooKeeper", due=True).weaker(["unit", "simulation"])
+        True
+        >>> Row("W01", "", "ZooKeeper", due=True).weaker(["real broker"])
+        False
+        """
+        if self.asked not in KINDS:
+            return False
+        return min(map(KINDS.index, kinds)) > KINDS.index(self.asked)
 
 
 def rows() -> list[Row]:
     """Every row, in the order of the page."""
-    found = re.findall(r"^\| ([A-Z]\d\d) \| (.*) \| (now)? ?\|$", ROWS.read_text(), re.MULTILINE)
-    return [Row(number, title, bool(due)) for number, title, due in found]
+    line = r"^\| ([A-Z]\d\d) \| (.*) \| ([^|]+) \| (now)? ?\|$"
+    found = re.findall(line, ROWS.read_text(), re.MULTILINE)
+    return [Row(number, title, asked, bool(due)) for number, title, asked, due in found]
 
 
 def caveats() -> dict[str, str]:
@@ -139,13 +154,18 @@ def main() -> int:
         kinds = proven.get(row.id, [])
         best = min(kinds, key=KINDS.index, default="-")
         print(f"{row.id}  {best:<15} {len(kinds) or '':>3}  {row.title}")
+        if kinds and row.weaker(kinds):
+            print(f"{'':25}weaker than asked: {row.asked}")
         if kinds and row.id in narrower:
             print(f"{'':25}not shown: {narrower[row.id]}")
         if row.due and not kinds:
             missing.append(row.id)
     due = sum(row.due for row in every)
     runs = ", ".join(f"make {name}" for name in good)
-    print(f"\n{len(proven)} of {len(every)} proven; of the {due} due now, {due - len(missing)}")
+    weak = [row.id for row in every if row.id in proven and row.weaker(proven[row.id])]
+    shown = due - len(missing)
+    print(f"\n{len(proven)} of {len(every)} proven, {len(weak)} weaker than asked; ", end="")
+    print(f"of the {due} due now, {shown}")
     print(f"records that count: {runs}")
     if missing:
         print(f"due and not proven: {' '.join(missing)}")

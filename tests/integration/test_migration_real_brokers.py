@@ -82,7 +82,7 @@ def test_while_it_waits_it_leaves_the_controller_znodes_alone(story):
     assert "/migration" in before
 
 
-@pytest.mark.requirement("P07")
+@pytest.mark.requirement("P07", "R09")
 def test_it_claims_within_a_second_of_the_last_registration(story):
     registered = last_registration(story)
     assert 0 < the_claim(story)[0][0] - registered < 1.0

@@ -13,8 +13,8 @@ GOOD = {
 }
 LEAVE = "import json, os; json.dump({document}, open(os.environ['KRAFT_BRIDGE_RECORD'], 'w'))"
 PAGE = """
-| W01 | the first | now |
-| W02 | the second |  |
+| W01 | the first | unit | now |
+| W02 | the second | real broker |  |
 """
 
 
@@ -58,7 +58,7 @@ def checkout(tmp_path, monkeypatch):
 def test_a_complete_run_of_this_commit_counts(checkout, capsys):
     assert checkout.run("test", GOOD) == 0
     assert requirements.main() == 0
-    assert "1 of 2 proven; of the 1 due now, 1" in capsys.readouterr().out
+    assert "1 of 2 proven, 0 weaker than asked; of the 1 due now, 1" in capsys.readouterr().out
 
 
 def test_pages_may_change_since(checkout):
@@ -149,6 +149,22 @@ def test_what_is_not_shown_of_a_row_is_printed_below_it(checkout, capsys):
     printed = capsys.readouterr().out
     assert "the first\n                         not shown: the rest\n" in printed
     assert "not shown: all" not in printed  # it is not proven at all
+
+
+def test_a_row_that_is_proven_by_a_weaker_kind_says_so(checkout, capsys):
+    both = [{"test": "t", "ids": ["W01", "W02"], "kind": "simulation", "outcome": "passed"}]
+    checkout.run("test", GOOD | {"tests": both})
+    assert requirements.main() == 0
+    printed = capsys.readouterr().out
+    assert "the second\n                         weaker than asked: real broker\n" in printed
+    assert printed.count("weaker than asked:") == 1
+    assert "2 of 2 proven, 1 weaker than asked;" in printed
+
+
+def test_every_row_asks_for_a_kind_there_is():
+    every = requirements.rows()
+    assert len(every) == 270
+    assert {row.asked for row in every} <= {*requirements.KINDS, "page"}
 
 
 def test_each_row_that_is_proven_more_narrowly_exists_once():
