@@ -58,7 +58,7 @@ except TasksFailedError as error:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+def ours() -> Iterator[Cluster]:
     with Cluster(brokers=2, fsync=False) as running:
         yield running
 
@@ -91,10 +91,10 @@ def requests(trace: Path, run_id: str) -> list[dict[str, Any]]:
 
 
 def test_a_load_of_two_tasks_is_the_load_of_one_process(
-    cluster: Cluster, workers: tuple[str, Mapping[str, str]], tmp_path: Path
+    ours: Cluster, workers: tuple[str, Mapping[str, str]], tmp_path: Path
 ) -> None:
     url, environment = workers
-    plan = ("load", "--bootstrap-server", cluster.bootstrap, "--rate", 41, "--duration", 3)
+    plan = ("load", "--bootstrap-server", ours.bootstrap, "--rate", 41, "--duration", 3)
     plan += ("--topics", 6, "--json", "--client-id", "me")
     more = ("--spark-master", url, "--tasks", 2, "--prefix", "tasks", "--run-id", "two")
     place = (tmp_path / "trace").as_uri()
@@ -122,12 +122,12 @@ def test_a_load_of_two_tasks_is_the_load_of_one_process(
 
 
 def test_a_fleet_of_two_tasks_is_the_fleet_of_one_process(
-    cluster: Cluster, workers: tuple[str, Mapping[str, str]], tmp_path: Path
+    ours: Cluster, workers: tuple[str, Mapping[str, str]], tmp_path: Path
 ) -> None:
     url, environment = workers
     code, out, err = ended(
         environment,
-        *("fleet", "--brokers", 6, "--first-id", 100, "--controller", cluster.controllers),
+        *("fleet", "--brokers", 6, "--first-id", 100, "--controller", ours.controllers),
         *("--topics", 2, "--partitions", 6, "--isr-churn", 20, "--seconds", 6, "--json"),
         # While one that died is not fenced, no other can end in order: it dies after the restarts.
         *("--wave", "restart@1:4/4", "--wave", "die@5:1", "--start-rate", 10),
@@ -171,9 +171,9 @@ def test_a_failure_of_one_task_ends_all_with_one_sentence(how: str, why: str) ->
 
 
 def test_ctrl_c_ends_the_tasks_in_order_and_the_figures_are_shown(
-    cluster: Cluster, tmp_path: Path
+    ours: Cluster, tmp_path: Path
 ) -> None:
-    arguments = ["load", "--bootstrap-server", cluster.bootstrap, "--rate", "20", "--json"]
+    arguments = ["load", "--bootstrap-server", ours.bootstrap, "--rate", "20", "--json"]
     arguments += ["--spark-master", "local[2]", "--prefix", "endless", "--run-id", "r"]
     arguments += ["--trace", str(tmp_path)]
     load = subprocess.Popen(
@@ -213,11 +213,11 @@ def test_ctrl_c_ends_the_tasks_in_order_and_the_figures_are_shown(
     ],
 )
 def test_what_cannot_be_is_one_sentence(
-    cluster: Cluster, more: list[str], code: int, why: str
+    ours: Cluster, more: list[str], code: int, why: str
 ) -> None:
     given = ["load", "--rate", "10", "--duration", "1"]
     if "--bootstrap-server" not in more:
-        given += ["--bootstrap-server", cluster.bootstrap]
+        given += ["--bootstrap-server", ours.bootstrap]
     done, out, err = ended(os.environ, *given, *more)
     assert done == code, out + err
     assert why in err
