@@ -107,6 +107,18 @@ def test_a_result_that_is_not_the_truth_makes_a_row_void(tmp_path: Path, name: s
     assert "cannot be read" in leg.wrong(tmp_path, truth)
 
 
+def test_a_trace_without_a_freeze_has_no_row_of_what_was_blocked(tmp_path: Path) -> None:
+    truth = Truth(rows=100, operations=10, records=30, multis=4, max_response_ms=7.5)
+    found = tables(tmp_path / "tables", truth)
+    [file] = (found / "blocking").iterdir()
+    pq.write_table(pq.read_table(file).slice(0, 0), file)
+    assert not leg.wrong(found, truth)
+    truth.blocked_operations = 1
+    assert leg.wrong(found, truth) == "blocked operations: None, not 1"
+    pq.write_table(pa.Table.from_pylist([{"total_ms": 1.0}] * 2), file)
+    assert "blocking has 2 rows" in leg.wrong(found, truth)
+
+
 def test_a_trace_is_written_once_and_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "trace").mkdir()  # of a run that was interrupted
     (tmp_path / "trace" / "torn").touch()
