@@ -18,8 +18,8 @@ from emulator.net.control import EPOCH_BYTES, ControlRequest, broker_epoch_at, n
 from wire.frame import RequestHeader, decode_body
 from wire.schema import replace
 
-BYTES_MAX: Final = 16 * 1024 * 1024
-"""Of the bodies that are kept: a request that names everything is about 100 bytes a partition."""
+BYTES_MAX: Final = 8 * 1024 * 1024
+"""Of the bodies that are kept: about 80,000 partitions, which decoded take far more."""
 REQUESTS_MAX: Final = 64
 """Requests that are kept; brokers of a process are told the same within moments."""
 

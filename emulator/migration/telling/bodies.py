@@ -43,6 +43,10 @@ class Bodies:
         self.encoded_count = 0
         self._newest: dict[int, _Encoded] = {}
 
+    def forget(self) -> None:
+        """Keep nothing: nobody is told anything any more."""
+        self._newest.clear()
+
     def encode(self, header: RequestHeader, request: Any) -> bytes:
         """Header and body of a control request, without the length.
 

@@ -220,6 +220,7 @@ class Channels:
         self._lines.clear()
         self._leaving.clear()
         self._caught_up.clear()
+        self.bodies.forget()
         return [effect for line in lines for effect in self._close(line)]
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:

@@ -161,6 +161,15 @@ def test_a_long_body_is_not_kept(monkeypatch: Any) -> None:
     assert bodies.encoded_count == 2
 
 
+def test_nothing_is_kept_once_nobody_is_told_anything() -> None:
+    channels = Channels(CONTROLLER, count(1).__next__)
+    first = lead("t", T, kraft=True)
+    channels.bodies.encode(header(first), first)
+    channels.close()
+    channels.bodies.encode(header(first), first)
+    assert channels.bodies.encoded_count == 2
+
+
 REQUESTS = [
     update(("t", T, {0: 1}), kraft=True, kind=TYPE_FULL),
     update(("t", T, {0: 1}), kraft=True, brokers=[live(1)]),
