@@ -107,8 +107,8 @@ def test_a_broker_that_does_not_answer_is_named_as_it_was_written():
     assert "Errno" not in said.output
 
 
-def test_a_controller_is_no_broker(cluster):
-    address = cluster.controllers
+def test_a_controller_is_no_broker(ours):
+    address = ours.controllers
     said = load("--bootstrap-server", address, "--rate", 5, "--duration", 1)
     assert said.exit_code == 2
     assert (
