@@ -20,6 +20,7 @@ from bench.rig.kafka import KraftController
 from bench.rig.ports import HOST
 from bench.rig.warming import connected
 from bench.rig.zookeeper import ZooKeeper
+from tests.integration.secured_stage import Ensemble
 from wire import records as r
 from wire.batch import decode_batches
 from wire.record_serde import decode_record
@@ -150,6 +151,26 @@ def test_both_controllers_are_asked_the_same(both: dict[str, Migrated]) -> None:
     assert set(ours["requests"]) == set(kafka["requests"])
     refusals = {error for found in (ours, kafka) for error in found["errors"]}
     assert not [one for one in refusals if not one.startswith(("AlterPartition", "Envelope"))]
+
+
+def test_a_fleet_migrates_on_a_zookeeper_that_wants_tls_and_a_login(tmp_path: Path) -> None:
+    folder = tmp_path / "ensemble"
+    folder.mkdir()
+    ensemble = Ensemble(folder)
+    with ExitStack() as stack:
+        stack.callback(ensemble.server.kill)
+        secured = ensemble.tls() | ensemble.sasl()
+        bridge = Bridge(tmp_path, ensemble.tls_hosts, properties=secured)
+        stack.callback(bridge.kill)
+        bridge.format(CLUSTER).start().wait_started()
+        more = [word for key, value in secured.items() for word in ("-X", f"{key}={value}")]
+        more += "--topics 1 --seconds 2 --wave roll@0/5".split()
+        ended = fleet(ensemble.tls_hosts, bridge.port, *more)
+        assert ended.returncode == 0, ended.stderr + ended.stdout
+        waits = json.loads(ended.stdout)["waits"]
+        assert waits["registration"]["count"] == BROKERS * 2
+        client = stack.enter_context(ensemble.client())
+        assert left(client) == ({"fleet-00000"}, set(), CLUSTER, 3000)
 
 
 @pytest.mark.requirement("N09")
