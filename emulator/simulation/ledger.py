@@ -125,8 +125,12 @@ class Ledger:
             base = layout.segment_base(path)
             if base is None:
                 continue
-            at = 0
+            at, following = 0, base
             for batch, size in sound_batches(files[path]):
+                if batch.base_offset != following:
+                    # Its offset is not in the checksum, and may be what the disk has lost.
+                    break
+                following = batch.last_offset + 1
                 at += size
                 if batch.base_offset <= held:
                     held = max(held, batch.last_offset + 1)

@@ -252,6 +252,9 @@ class World:
         disk = SimulatedDisk(copy.files)
         host = Host(name, disk, copy.ledger, listens=listens, written=copy.written)
         host.leads_alone = False
+        if (before := self.hosts.get(name)) is not None:
+            # Names of processes are never given twice: checkers tell processes apart by them.
+            host.lives = before.lives
         self.hosts[name] = host
         return host
 

@@ -10,9 +10,14 @@ from emulator.raft import layout, recovery
 from emulator.seam import AppendFile
 from emulator.simulation.disk import DiskFaults, SimulatedDisk
 from emulator.simulation.faults.disks import proven
+from emulator.simulation.ledger import Ledger
 from emulator.simulation.run import Run
 from emulator.simulation.scenario import Scenario
+from emulator.simulation.violation import Violated
 from tests.kit.shares import rest_slow
+from wire import records as r
+from wire.batch import Batch, encode_batch
+from wire.record_serde import encode_record
 
 FORGETS = Scenario(
     faults=("disk-forgets@DUAL_WRITE+20", "disk-forgets"),
@@ -119,3 +124,25 @@ def test_every_byte_that_is_said_to_be_proven_is_noticed():
     assert proven_end < len(files[last])
     files[layout.RECOVERY_POINT] = layout.render_recovery_point(world.ledger.end_offset)
     assert max(end for _, end in proven(files)[last]) == len(files[last])
+
+
+def named(number: int) -> bytes:
+    """A record like no other."""
+    return encode_record(r.FeatureLevelRecord(name=f"feature{number}", feature_level=1), 0)
+
+
+def test_a_batch_whose_offset_the_disk_has_lost_is_not_held_against_the_log():
+    """A sector that ends behind the offset of a batch: its checksum does not cover the offset."""
+    path = layout.segment_path(0)
+    first, second, third = (
+        encode_batch(Batch(base, 1, 0, 0, [(None, named(base))])) for base in range(3)
+    )
+    ledger = Ledger()
+    ledger.begins({})
+    ledger.appended(path, first + second)
+    ledger.synced(path, len(first + second))
+    ledger.begins({path: first + second + bytes(8) + third[8:]})
+    with pytest.raises(Violated, match="hold the log up to 1, 2 records were committed"):
+        ledger.begins({path: first + bytes(8) + second[8:]})
+    with pytest.raises(Violated, match="offset 1 holds another record"):
+        ledger.begins({path: first + second[:8] + third[8:]})

@@ -87,3 +87,15 @@ def test_a_process_that_ends_as_it_reaches_a_state_leaves_nothing_wrong(fault, s
     run = Run(2, Scenario(faults=(f"{fault}@{state}",), changes=6))
     run.run()
     assert run.world.main.lives == 2
+
+
+def test_no_two_processes_have_one_name():
+    """Checkers tell processes apart by their names, also those of two backups."""
+    run = Run(2, Scenario())
+    world = run.world
+    names = set()
+    for _ in range(2):
+        backup = world.second_host(world.copy(world.main), "backup")
+        names |= {world.start_process(backup).name, world.start_process(backup).name}
+        world.remove(backup)
+    assert len(names) == 4
