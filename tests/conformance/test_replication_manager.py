@@ -21,6 +21,7 @@ from emulator.metadata.image import EMPTY, Image
 from emulator.metadata.metadata_version import Feature, MetadataVersion
 from emulator.metadata.replay import replay
 from emulator.metadata.topics import LOST, MIGRATING, UNASSIGNED, Partition, changed_partition
+from emulator.slices import whole
 from tests.unit.controller.world import broker, handle, level, topic, uuid
 from wire import messages as m
 from wire import records as r
@@ -68,7 +69,7 @@ class Cluster:
 
     @property
     def line(self) -> str:
-        values = encoded(self.records, self.version)
+        values = whole(encoded(self.records, self.version))
         return " ".join(["new", str(self.migrating).lower(), *(value.hex() for value in values)])
 
     def _brokers(self) -> Iterator[r.RegisterBrokerRecord]:
