@@ -73,7 +73,10 @@ def is_over(maker: Maker, here: Maker) -> bool:
         here: the process that asks.
     """
     places = [(one.host, one.boot, one.namespace) for one in (maker, here)]
-    return bool(here.boot) and places[0] == places[1] and _began(maker.pid) != maker.began
+    if not here.boot or places[0] != places[1]:
+        return False
+    began = _began(maker.pid)
+    return _is_gone(maker.pid) if began is None else began != maker.began
 
 
 def remove(client: Client, in_use: set[str], told: set[str], say: Callable[[str], None]) -> None:
@@ -94,6 +97,8 @@ def remove(client: Client, in_use: set[str], told: set[str], say: Callable[[str]
             maker = _maker(client.get(path)[0])
         except NoNodeError:
             continue  # a bench that runs has removed it just now
+        except NoAuthError:
+            maker = None
         if maker is not None and (maker == here or is_over(maker, here)):
             _remove(client, path, maker, say)
         elif path not in told and (maker is None or not _runs(maker, here)):
@@ -129,8 +134,19 @@ def _maker(value: bytes | None) -> Maker | None:
         return None
 
 
+def _is_gone(pid: int) -> bool:
+    """Whether there is certainly no such process; /proc may hide those of other users."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def _began(pid: int) -> int | None:
-    """When a process was started, in clock ticks since the boot; None: there is none."""
+    """When a process was started, in clock ticks since the boot; None: none is seen."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (OSError, ValueError):
