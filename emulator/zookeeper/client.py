@@ -10,9 +10,9 @@ is fenced as well. An owner of ephemeral znodes asks to keep its session instead
     CONNECTING -> CONNECTED -> (loss) FENCING -> CONNECTING -> CONNECTED ...
     close(): CLOSING -> CLOSED
 
-The owner reads the tree again whenever ``generation`` has risen. ``fenced`` is False only in the
-first session of a process: requests of an earlier process are not known then, and only a claim
-fences them.
+What an owner knows of the tree may be out of date whenever ``generation`` has risen. ``fenced`` is
+False only in the first session of a process: requests of an earlier process are not known then,
+and only a claim fences them.
 
 Source: mechanisms measured on ZooKeeper 3.6.4, 3.8.4, 3.9.5.
 """

@@ -62,11 +62,12 @@ class TimeLimit:
         """
         if size * 4 >= self._slow * 3:
             self._row = 0
-        if size * 2 < self.bytes:
+        if size * 4 < self.bytes:
             return
         if took_ms * 2 > patience_ms and not reads:
             self._halve(size)
-        elif took_ms * 8 <= patience_ms:
+        elif took_ms * 8 * self.bytes <= patience_ms * size:
+            # Reads fill less than half of the limit, so the time is taken for a whole one.
             self.bytes = min(2 * self.bytes, self._bytes_max)
 
     def too_slow(self, size: int) -> bool:
@@ -74,5 +75,8 @@ class TimeLimit:
         return self._row >= ROW and size >= max(self._slow, SLOW_BYTES_MIN)
 
     def _halve(self, size: int) -> None:
-        self.bytes = max(BYTES_MIN, min(self.bytes, size) // 2)
-        self.halved_count += 1
+        # Those behind it were sent under the same limit, and one change may be longer: they say
+        # nothing of requests that are half as long.
+        smaller = max(BYTES_MIN, min(self.bytes, size // 2))
+        self.halved_count += smaller < self.bytes
+        self.bytes = smaller

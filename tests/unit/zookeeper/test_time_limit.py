@@ -60,6 +60,27 @@ def test_a_server_that_stood_still_costs_ten_requests_at_most() -> None:
     assert requests == 9
 
 
+def test_requests_sent_under_one_limit_lower_it_once() -> None:
+    """Four in flight, or one change that is longer than the limit, took it far below."""
+    limit = TimeLimit(BEGIN_BYTES)
+    for _ in range(4):
+        limit.took(BEGIN_BYTES, PATIENCE_MS * 58 // 100, PATIENCE_MS, reads=False)
+    assert (limit.bytes, limit.halved_count) == (BEGIN_BYTES // 2, 1)
+    for _ in range(3):
+        limit.overdue(2 * BEGIN_BYTES)
+    assert (limit.bytes, limit.halved_count) == (BEGIN_BYTES // 2, 1)
+
+
+def test_reads_that_fill_less_than_half_of_the_limit_raise_it() -> None:
+    """It stayed at its minimum for as long as nothing was written."""
+    limit = TimeLimit(BEGIN_BYTES)
+    while limit.bytes > BYTES_MIN:
+        limit.overdue(limit.bytes)
+    for _ in range(9):
+        limit.took(limit.bytes // 2 - 60, 1, PATIENCE_MS, reads=True)
+    assert limit.bytes == BEGIN_BYTES
+
+
 def test_short_requests_raise_nothing_and_long_answers_lower_nothing() -> None:
     limit = TimeLimit(BEGIN_BYTES)
     limit.overdue(BEGIN_BYTES)
