@@ -95,7 +95,8 @@ def _moves(
             return broker_changes.fence(*where)
         case BrokerState.UNFENCED if broker.fenced:
             return broker_changes.unfence(*where)
-        case BrokerState.CONTROLLED_SHUTDOWN if not broker.in_controlled_shutdown:
+        case BrokerState.CONTROLLED_SHUTDOWN if not ctx.heartbeats.shutting_down(broker.id):
+            # By the session, not by the registration: the log may hold a part of it only.
             return broker_changes.begin_controlled_shutdown(*where)
         case _:
             pass

@@ -64,9 +64,12 @@ def create_partitions(
     ]
     records: list[Record] = []
     room = Room(image, ctx)
-    for number, wanted in enumerate(request.topics, 1):
-        if number % ENTRIES_PER_SLICE == 0:
+    entries = 0
+    for wanted in request.topics:
+        if entries >= ENTRIES_PER_SLICE:
+            entries = 0
             yield
+        entries += 1 + _added(image, wanted)
         if times[wanted.name] > 1:
             continue
         if not ctx.allowed(image, Operation.ALTER, ResourceType.TOPIC, wanted.name):

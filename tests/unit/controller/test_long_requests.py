@@ -113,6 +113,11 @@ def creation(count: int) -> m.CreateTopicsRequest:
     )
 
 
+def several(topics: int, partitions: int) -> m.CreateTopicsRequest:
+    wanted = [create(name, partitions).topics[0] for name in named(topics)]
+    return m.CreateTopicsRequest(topics=wanted, timeout_ms=60_000)
+
+
 def growth() -> m.CreatePartitionsRequest:
     kinds = m.CreatePartitionsRequest.CreatePartitionsTopic
     wanted = [kinds(name="n0", count=MANY + 1, assignments=None)]
@@ -160,6 +165,7 @@ def every_acl() -> m.DeleteAclsRequest:
 ENTRIES: list[tuple[list[object], object, Any, str]] = [
     ([], creation(MANY), create_topics, "_check_name"),
     ([], create("wide", MANY), NewPartitions, "record"),
+    ([], several(10, MANY // 10), NewPartitions, "record"),
     ([creation(1)], growth(), NewPartitions, "record"),
     ([creation(MANY)], removal(), delete_topics._Deletion, "by_name"),
     ([creation(MANY)], removal(), IndexChange, "remove"),
@@ -474,6 +480,27 @@ def test_another_leader_while_a_broker_leaves_its_partitions(world: World) -> No
     assert not world.controller.busy
     assert (world.log.log_end_offset, world.tip) == (end, tip)
     assert world.controller.take_replies() == []
+
+
+def test_a_shutdown_of_which_the_log_has_a_part_is_completed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller was silenced, or ended, between two batches; the broker asks on."""
+    world.ask(create("wide", MANY, 2))
+    monkeypatch.setattr(batches, "BATCH_RECORDS_MAX", RECORDS_PER_SLICE)
+    end = world.log.log_end_offset
+    shut_down(world)
+    while world.log.log_end_offset == end:
+        world.controller.go_on(world.now_ms)
+    assert world.controller.busy
+    world.controller.left(lambda _ticket: True, world.now_ms)
+    assert world.controller.busy, "a part of it is in the log"
+    world.controller.suspend(world.now_ms)
+    world.controller.resume(world.now_ms)
+    shut_down(world)
+    go_on(world)
+    left = world.tip.topic("wide").partitions.values()  # type: ignore[union-attr]  # it is there
+    assert {one.leader for one in left} == {1}
 
 
 def elected() -> m.ElectLeadersRequest:
