@@ -88,7 +88,9 @@ class TaskSide:
             while line := await reader.readline():
                 message = json.loads(line)
                 if "go" in message and message["go"] in self._waiting:
-                    self._waiting.pop(message["go"]).set_result(message["wall_ns"])
+                    waits = self._waiting.pop(message["go"])
+                    if not waits.done():  # who waited may have been ended meanwhile
+                        waits.set_result(message["wall_ns"])
                 elif "stop" in message:
                     self._ask(1 if message["stop"] == "orderly" else 2)
         except (OSError, ValueError):

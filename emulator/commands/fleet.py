@@ -142,7 +142,7 @@ def fleet(  # noqa: PLR0917  # one option each
     plan = FleetPlan(
         brokers, first_id, start_rate, *sizes, isr_churn, seconds, waves, seed, patience, epochs
     )
-    task = _task(plan, settings, trace)
+    task = _task(plan, settings, trace if spark_master is None else _from_anywhere(trace))
     done = _run(task) if spark_master is None else _run_in_tasks(task, spark_master, count)
     raise typer.Exit(_shown(task, done, as_json=as_json))
 
@@ -151,6 +151,12 @@ def _task(plan: FleetPlan, settings: FleetSettings, trace: str | None) -> FleetT
     from emulator.commands.fleet_share import FleetTask
 
     return FleetTask(plan, settings, trace, time.strftime("%Y%m%d-%H%M%S"))
+
+
+def _from_anywhere(trace: str | None) -> str | None:
+    from emulator.io.trace_place import from_anywhere
+
+    return from_anywhere(trace)
 
 
 def _run(task: FleetTask) -> list[FleetOutcome]:

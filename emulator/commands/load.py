@@ -110,8 +110,9 @@ def _play_in_tasks(
     from bench.load.session import UnreachableError, reach, take_part
     from bench.rig.java import JavaNotFoundError
     from bench.tasks.barrier import TasksFailedError, Work, run_together
+    from emulator.io.trace_place import from_anywhere
 
-    run = functools.partial(take_part, plan, trace, run_id)
+    run = functools.partial(take_part, plan, from_anywhere(trace), run_id)
     try:
         return run_together(master, tasks, Work(functools.partial(reach, plan), run), _say)
     except TasksFailedError as error:

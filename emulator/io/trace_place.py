@@ -46,6 +46,12 @@ def trace_folder(place: str) -> Iterator[Path]:
                 raise TraceFailedError(f"it cannot be copied there: {error}") from error
 
 
+def from_anywhere(place: str | None) -> str | None:
+    """The same place for processes in other working folders: a relative path becomes absolute."""
+    local = None if place is None else local_folder(place)
+    return place if local is None else str(local.absolute())
+
+
 def local_folder(place: str) -> Path | None:
     """The folder that a path or a ``file:`` URI names; None of another URI.
 

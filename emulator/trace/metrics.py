@@ -108,7 +108,8 @@ ZK_WRITE_BEHIND_LAG = Metric(
 ZK_WRITE_BEHIND_LAG_WITHOUT_NO_OPS = _records(
     "kraft_bridge_zk_write_behind_lag_without_no_ops_records",
     "The lag without NoOpRecords, which change nothing in ZooKeeper: 0 means the stores "
-    "agree, except for znodes that were skipped or left out.",
+    "agree, except for znodes that were skipped or left out. It is 0 too until the stores were "
+    "compared in this term, which /status shows as null.",
 )
 ZK_WRITE_BEHIND_LAG_MS = Metric(
     "kraft_bridge_zk_write_behind_lag_ms",

@@ -9,7 +9,7 @@ import pytest
 
 from emulator.io import trace_place
 from emulator.io.trace_file import TraceFailedError, TraceUnavailableError
-from emulator.io.trace_place import trace_folder
+from emulator.io.trace_place import from_anywhere, trace_folder
 
 
 @pytest.mark.parametrize("form", ["{}", "file://{}", "file://localhost{}"])
@@ -66,3 +66,12 @@ def test_a_copy_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     with pytest.raises(TraceFailedError, match="cannot be copied"):
         write()
+
+
+def test_a_relative_path_is_the_same_folder_in_processes_of_other_working_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert from_anywhere("out/x") == str(tmp_path / "out" / "x")
+    assert from_anywhere("s3://bucket/x") == "s3://bucket/x"
+    assert from_anywhere(None) is None
