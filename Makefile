@@ -9,7 +9,7 @@ JARS   := .cache/jars/.verified
 MATRIX := .cache/jars/.matrix
 JOBS   ?= 2
 SEEDS  ?= 1000
-PYTEST := $(PY) -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder
+PYTEST = $(PY) -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder
 NO_JAVA := not jars and not jvm and not spark and not slow
 
 # Bytecode is kept also where the environment says otherwise: a run starts hundreds of processes, and
@@ -32,6 +32,8 @@ test: forget lint type $(JARS) ## lint, types and every test, with real ZooKeepe
 forget: ## remove the record of the last `make test`
 	@rm -f .cache/records/test.json
 
+# Some of these tests wait; a third worker uses the time.
+quick: JOBS = 3
 quick: $(ENV) ## the tests that need no Java, with fewer examples and seeds
 	HYPOTHESIS_PROFILE=quick $(PYTEST) -m "$(NO_JAVA)"
 
