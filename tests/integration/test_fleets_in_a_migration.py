@@ -173,15 +173,22 @@ def test_a_fleet_migrates_on_a_zookeeper_that_wants_tls_and_a_login(tmp_path: Pa
         assert left(client) == ({"fleet-00000"}, set(), CLUSTER, 3000)
 
 
+def bridge_on(stack: ExitStack, folder: Path, hosts: str, cluster_id: str) -> Bridge:
+    """A controller of ours on an empty chroot."""
+    server, _, chroot = hosts.partition("/")
+    stack.enter_context(connected(server)).create(f"/{chroot}", b"")
+    bridge = Bridge(folder, hosts)
+    stack.callback(bridge.kill)
+    bridge.format(cluster_id).start().wait_started()
+    return bridge
+
+
 @pytest.mark.requirement("N09")
 def test_a_fleet_that_the_controller_refuses_to_the_end_fails(
     zookeeper: ZooKeeper, tmp_path: Path
 ) -> None:
     with ExitStack() as stack:
-        stack.enter_context(connected(zookeeper.hosts)).create("/refused", b"")
-        bridge = Bridge(tmp_path, f"{zookeeper.hosts}/refused")
-        stack.callback(bridge.kill)
-        bridge.format(CLUSTER).start().wait_started()
+        bridge = bridge_on(stack, tmp_path, f"{zookeeper.hosts}/refused", CLUSTER)
         lower = ("-X", "inter.broker.protocol.version=3.8")
         more = ("--seconds", "1", "--patience", "3", *lower)
         ended = fleet(f"{zookeeper.hosts}/refused", bridge.port, *more)
@@ -196,10 +203,7 @@ def test_a_fleet_whose_cluster_is_not_the_controllers_ends_at_once_and_says_so(
     zookeeper: ZooKeeper, tmp_path: Path
 ) -> None:
     with ExitStack() as stack:
-        stack.enter_context(connected(zookeeper.hosts)).create("/foreign", b"")
-        bridge = Bridge(tmp_path, f"{zookeeper.hosts}/foreign")
-        stack.callback(bridge.kill)
-        bridge.format(ANOTHER).start().wait_started()
+        bridge = bridge_on(stack, tmp_path, f"{zookeeper.hosts}/foreign", ANOTHER)
         ended = fleet(f"{zookeeper.hosts}/foreign", bridge.port, "--seconds", "600")
     assert ended.returncode == 1
     *_, last = ended.stderr.splitlines()

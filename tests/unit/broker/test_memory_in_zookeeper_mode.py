@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -36,6 +36,19 @@ def replicas(topic: int, index: int) -> tuple[int, ...]:
     return tuple((topic * PARTITIONS + index + further) % len(BROKERS) + 1 for further in range(3))
 
 
+def states(kind: Any, topic: int, indexes: Iterable[int]) -> list[Any]:
+    """What a control request says of partitions of a topic."""
+    return [
+        kind(
+            partition_index=index,
+            leader=replicas(topic, index)[0],
+            isr=replicas(topic, index),
+            replicas=replicas(topic, index),
+        )
+        for index in indexes
+    ]
+
+
 def update() -> m.UpdateMetadataRequest:
     """All topics."""
     kind = m.UpdateMetadataRequest
@@ -43,15 +56,7 @@ def update() -> m.UpdateMetadataRequest:
         kind.UpdateMetadataTopicState(
             topic_name=name,
             topic_id=name.encode().ljust(16),
-            partition_states=[
-                kind.UpdateMetadataPartitionState(
-                    partition_index=index,
-                    leader=replicas(number, index)[0],
-                    isr=replicas(number, index),
-                    replicas=replicas(number, index),
-                )
-                for index in range(PARTITIONS)
-            ],
+            partition_states=states(kind.UpdateMetadataPartitionState, number, range(PARTITIONS)),
         )
         for number, name in enumerate(NAMES)
     ]
@@ -76,15 +81,7 @@ def leaders(broker_id: int) -> m.LeaderAndIsrRequest:
         kind.LeaderAndIsrTopicState(
             topic_name=name,
             topic_id=name.encode().ljust(16),
-            partition_states=[
-                kind.LeaderAndIsrPartitionState(
-                    partition_index=index,
-                    leader=replicas(number, index)[0],
-                    isr=replicas(number, index),
-                    replicas=replicas(number, index),
-                )
-                for index in indexes
-            ],
+            partition_states=states(kind.LeaderAndIsrPartitionState, number, indexes),
         )
         for number, name, indexes in hosted
         if indexes

@@ -22,7 +22,7 @@ from emulator.metadata.topic_changes import TopicChanges
 from emulator.slices import ENTRIES_PER_SLICE, RECORDS_PER_SLICE
 from tests.unit.controller.envelopes import enveloped
 from tests.unit.controller.test_index import contents
-from tests.unit.controller.world import World, call, create, header
+from tests.unit.controller.world import World, acls, call, create, every_acl, header
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
@@ -130,38 +130,6 @@ def removal() -> m.DeleteTopicsRequest:
     return m.DeleteTopicsRequest(topics=wanted, timeout_ms=60_000)
 
 
-def acls() -> m.CreateAclsRequest:
-    kinds = m.CreateAclsRequest.AclCreation
-    return m.CreateAclsRequest(
-        creations=[
-            kinds(
-                resource_type=2,
-                resource_name=f"t{number % 9}",
-                resource_pattern_type=3,
-                principal=f"User:{number}",
-                host="*",
-                operation=3,
-                permission_type=3,
-            )
-            for number in range(MANY)
-        ]
-    )
-
-
-def every_acl() -> m.DeleteAclsRequest:
-    kinds = m.DeleteAclsRequest.DeleteAclsFilter
-    wanted = kinds(
-        resource_type_filter=1,
-        resource_name_filter=None,
-        pattern_type_filter=1,
-        principal_filter=None,
-        host_filter=None,
-        operation=1,
-        permission_type=1,
-    )
-    return m.DeleteAclsRequest(filters=[wanted])
-
-
 ENTRIES: list[tuple[list[object], object, Any, str]] = [
     ([], creation(MANY), create_topics, "_check_name"),
     ([], create("wide", MANY), NewPartitions, "record"),
@@ -170,8 +138,8 @@ ENTRIES: list[tuple[list[object], object, Any, str]] = [
     ([creation(MANY)], removal(), delete_topics._Deletion, "by_name"),
     ([creation(MANY)], removal(), IndexChange, "remove"),
     ([], create("wide", MANY), IndexChange, "add"),
-    ([], acls(), create_acls, "problem"),
-    ([acls()], every_acl(), delete_acls, "_told"),
+    ([], acls(MANY), create_acls, "problem"),
+    ([acls(MANY)], every_acl(), delete_acls, "_told"),
 ]
 
 

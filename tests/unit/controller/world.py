@@ -178,6 +178,40 @@ def context(
     )
 
 
+def acls(count: int) -> m.CreateAclsRequest:
+    """So many entries for topics, of nine topics in turn."""
+    kinds = m.CreateAclsRequest.AclCreation
+    return m.CreateAclsRequest(
+        creations=[
+            kinds(
+                resource_type=2,
+                resource_name=f"t{number % 9}",
+                resource_pattern_type=3,
+                principal=f"User:{number}",
+                host="*",
+                operation=3,
+                permission_type=3,
+            )
+            for number in range(count)
+        ]
+    )
+
+
+def every_acl() -> m.DeleteAclsRequest:
+    """The deletion of all entries."""
+    kinds = m.DeleteAclsRequest.DeleteAclsFilter
+    wanted = kinds(
+        resource_type_filter=1,
+        resource_name_filter=None,
+        pattern_type_filter=1,
+        principal_filter=None,
+        host_filter=None,
+        operation=1,
+        permission_type=1,
+    )
+    return m.DeleteAclsRequest(filters=[wanted])
+
+
 def handle(image: Image, message: Any, version: int | None = None, **fields: Any) -> Result[Any]:
     """What the registered handler makes of a request."""
     handler = handlers()[header(message).api_key]

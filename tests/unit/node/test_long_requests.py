@@ -13,7 +13,7 @@ from emulator.metadata import history
 from emulator.raft import verify
 from emulator.seam import Accepted, AppendFile, Closed, Effect, Event, Halt, Received, Send
 from emulator.slices import RECORDS_PER_SLICE
-from tests.unit.controller.world import create
+from tests.unit.controller.world import acls, create, every_acl
 from tests.unit.node.test_no_request_ends_the_node import Peers, header
 from wire import messages as m
 from wire.frame import FrameReader, decode_response, encode_request, framed
@@ -73,40 +73,6 @@ class Log(Peers):
         """Steps, as long as the next one is due."""
         while (due := self.node.deadline_ms) is not None and due <= self.now_ms:
             self.step([])
-
-
-def acls(count: int) -> m.CreateAclsRequest:
-    kinds = m.CreateAclsRequest.AclCreation
-    return m.CreateAclsRequest(
-        creations=[
-            kinds(
-                resource_type=2,
-                resource_name=f"t{number % 7}",
-                resource_pattern_type=3,
-                principal=f"User:{number}",
-                host="*",
-                operation=3,
-                permission_type=3,
-            )
-            for number in range(count)
-        ]
-    )
-
-
-def every_acl() -> m.DeleteAclsRequest:
-    return m.DeleteAclsRequest(
-        filters=[
-            m.DeleteAclsRequest.DeleteAclsFilter(
-                resource_type_filter=1,
-                resource_name_filter=None,
-                pattern_type_filter=1,
-                principal_filter=None,
-                host_filter=None,
-                operation=1,
-                permission_type=1,
-            )
-        ]
-    )
 
 
 def topics(names: int, partitions: int) -> m.CreateTopicsRequest:

@@ -139,13 +139,7 @@ def test_a_client_learns_it_from_requests_that_it_gives_up() -> None:
 
 def test_an_answer_that_arrives_slowly_is_waited_for() -> None:
     """Twenty seconds for one answer, with a session of six."""
-    world = World()
-    world.start()
-    world.ask(Create("/t", b"x" * 10_000))
-    conn = next(conn for conn in range(10) if world.client.owns(conn))
-    world.held = []
-    world.submit("long", GetData("/t"))
-    (answer,) = _answers(world)
+    world, conn, answer = _asked_for_much()
     world.held, world.dropping_replies = None, True  # those to pings come behind it
     for at in range(0, len(answer), 500):
         world.advance(1_000)
@@ -157,13 +151,7 @@ def test_an_answer_that_arrives_slowly_is_waited_for() -> None:
 
 
 def test_an_answer_that_stops_in_the_middle_is_given_up_and_lowers_nothing() -> None:
-    world = World()
-    world.start()
-    world.ask(Create("/t", b"x" * 10_000))
-    conn = next(conn for conn in range(10) if world.client.owns(conn))
-    world.held = []
-    world.submit("long", GetData("/t"))
-    (answer,) = _answers(world)
+    world, conn, answer = _asked_for_much()
     world.perform(world.client.handle(Received(conn, answer[:500]), world.now_ms))
     world.advance(5_000)
     assert world.client.take_results() == [ZkLost("long")]
@@ -173,6 +161,17 @@ def test_an_answer_that_stops_in_the_middle_is_given_up_and_lowers_nothing() -> 
 
 def test_an_answer_of_which_a_part_was_lost_is_given_up_though_pings_are_answered() -> None:
     """A proxy lost bytes: what comes behind fills the frame, a few bytes at a time."""
+    world, conn, answer = _asked_for_much()
+    world.held, world.dropping_replies = None, True
+    world.perform(world.client.handle(Received(conn, answer[:500]), world.now_ms))
+    for _ in range(6):
+        world.advance(1_000)
+        world.perform(world.client.handle(Received(conn, bytes(20)), world.now_ms))
+    assert world.client.take_results() == [ZkLost("long")]
+
+
+def _asked_for_much() -> tuple[World, int, bytes]:
+    """A client that waits for 10 kB, its connection, and the answer, which is held back."""
     world = World()
     world.start()
     world.ask(Create("/t", b"x" * 10_000))
@@ -180,12 +179,7 @@ def test_an_answer_of_which_a_part_was_lost_is_given_up_though_pings_are_answere
     world.held = []
     world.submit("long", GetData("/t"))
     (answer,) = _answers(world)
-    world.held, world.dropping_replies = None, True
-    world.perform(world.client.handle(Received(conn, answer[:500]), world.now_ms))
-    for _ in range(6):
-        world.advance(1_000)
-        world.perform(world.client.handle(Received(conn, bytes(20)), world.now_ms))
-    assert world.client.take_results() == [ZkLost("long")]
+    return world, conn, answer
 
 
 def _answers(world: World) -> list[bytes]:
