@@ -7,14 +7,12 @@ then applied at once.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import Final
 
-from emulator.controller.index_change import IndexChange, index_change
+from emulator.controller.index_change import IndexChange
 from emulator.controller.partition_set import PartitionKey, PartitionSet
-from emulator.controller.result import Record
 from emulator.metadata.image import Image
-from emulator.slices import whole
 
 
 def collision_key(name: str) -> str:
@@ -51,12 +49,8 @@ class TipIndex:
                 change.add(topic_id, partition_id, partition)
             self.apply(change)
 
-    def follow(self, before: Image, after: Image, records: Sequence[Record]) -> None:
-        """Update the index for one batch of records that changed ``before`` to ``after``."""
-        self.apply(whole(index_change(before, after, records)))
-
     def apply(self, change: IndexChange) -> None:
-        """Make the changes that :func:`index_change` found for one batch."""
+        """Make the changes that :func:`emulator.controller.index_change.index_change` found for one batch."""
         for name, exists in change.names:
             self._name(name, exists=exists)
         for broker_id, blocks in change.removed.items():

@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.controller.index import TipIndex
+from emulator.controller.index_change import index_change
 from emulator.controller.partition_set import PartitionSet
 from emulator.metadata.history import History
 from emulator.metadata.image import Image
+from emulator.slices import whole
 from tests.unit.controller.world import partition, topic, uuid
 from wire import records as r
 
@@ -77,7 +79,7 @@ def test_following_is_rebuilding(data: st.DataObject) -> None:
         records = data.draw(batch_of(before))
         history.append(records, offset, 1)
         offset += len(records)
-        index.follow(before, history.tip, records)
+        index.apply(whole(index_change(before, history.tip, records)))
         assert contents(index) == contents(TipIndex(history.tip))
 
 
