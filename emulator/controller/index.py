@@ -50,7 +50,7 @@ class TipIndex:
             self.apply(change)
 
     def apply(self, change: IndexChange) -> None:
-        """Make the changes that :func:`emulator.controller.index_change.index_change` found for one batch."""
+        """Make the changes that ``index_change`` found for one batch."""
         for name, exists in change.names:
             self._name(name, exists=exists)
         for broker_id, blocks in change.removed.items():
