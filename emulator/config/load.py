@@ -27,6 +27,7 @@ from emulator.config.listeners import (
 )
 from emulator.config.names import KAFKA_CONFIG_NAMES
 from emulator.config.passwords import PasswordSettings
+from emulator.config.quorum import QuorumTimes
 from emulator.config.reading import (
     LONG_MAX,
     PropertyReader,
@@ -95,6 +96,7 @@ class Config:
     """-1: no HTTP endpoint; 0: any free port."""
     faults_enabled: bool = False
     """Whether a script of faults may be set over HTTP."""
+    times: QuorumTimes = QuorumTimes()  # noqa: RUF009  # frozen
     bench: BenchOnly = BenchOnly()  # noqa: RUF009  # frozen
     trace_dir: str = ""
     trace_run_id: str = ""
@@ -218,6 +220,7 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
             "zookeeper.connection.timeout.ms", integer(1), session_ms
         ),
         connections=ConnectionSettings.read(r),
+        times=QuorumTimes.read(r),
         bench=BenchOnly.read(r),
         tokens=TokenSettings.read(r),
         mutation_quota=MutationQuotaSettings.read(r),
@@ -263,9 +266,9 @@ def _cross_checks(config: Config, raw: Mapping[str, str]) -> list[str]:
         )
     if config.voters and config.node_id >= 0 and config.node_id not in config.voters:
         problems.append(f"node.id={config.node_id} is not in controller.quorum.voters")
-    if len(config.voters) > 1:
+    if len(config.voters) > 1 and config.migration_enabled:
         problems.append(
-            "controller.quorum.voters: a quorum of more than one voter is not supported yet"
+            "controller.quorum.voters: a quorum of more than one voter cannot migrate yet"
         )
     listening = {x.name for x in config.listeners}
     problems.extend(

@@ -59,6 +59,7 @@ def raft_config(config: Config, identity: MetaProperties) -> RaftConfig:
         directory_id=identity.directory_id or bytes(16),
         release=config.release,
         segment_bytes=config.segment_bytes,
+        times=config.times,
     )
 
 

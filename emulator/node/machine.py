@@ -31,6 +31,8 @@ from emulator.migration.telling.channels import Channels
 from emulator.net.population import Population
 from emulator.net.reply import Request
 from emulator.node.assembly import controller_config, raft_config, zk_client
+from emulator.node.leadership import Leadership
+from emulator.node.peers import Peers
 from emulator.node.recovery import load_history
 from emulator.node.snapshots import SnapshotSchedule
 from emulator.node.speaking import Speaking
@@ -54,7 +56,6 @@ from emulator.seam import (
     Effect,
     Event,
     Halt,
-    Log,
     Received,
     Row,
     Synced,
@@ -105,6 +106,9 @@ class Node:
         self.history = load_history(self.raft, supported_features(config.release))
         settings = controller_config(config, identity, files, rng)
         self.controller = Controller(settings, self.raft, self.history, rng)
+        self.peers = Peers(self.raft, self.controller, new_conn)
+        self.counters = NodeCounters()
+        self.leadership = Leadership(self.raft, self.controller, self.history, self.counters)
         self.connections = accepting(
             advertised(config.release),
             config.socket_request_max_bytes,
@@ -116,17 +120,10 @@ class Node:
         self.connections.entries_max = entries_max(config.release)
         self.migration: MigrationSide | NoMigration = NoMigration()
         if config.migration_enabled:
-            zk = zk_client(config, new_conn, rng)
-            driver = MigrationDriver(
-                Settings.of(config, identity.cluster_id, settings.incarnation_id),
-                zk,
-                self.controller,
-                self.raft,
-                Channels(config.node_id, new_conn),
-                stamp,
-            )
+            own = Settings.of(config, identity.cluster_id, settings.incarnation_id)
+            zk, channels = zk_client(config, new_conn, rng), Channels(config.node_id, new_conn)
+            driver = MigrationDriver(own, zk, self.controller, self.raft, channels, stamp)
             self.migration = MigrationSide(zk, driver)
-        self.counters = NodeCounters()
         self.blocking_ms = Distribution()
         self._speaking = Speaking(self.raft, self.controller)
         self._causes = Causes()
@@ -163,7 +160,7 @@ class Node:
         """When ``step`` is due even if nothing happens."""
         if self._unfinished:
             return 0
-        machines = (self.raft, self.controller, self.connections, self.migration)
+        machines = (self.raft, self.controller, self.connections, self.migration, self.peers)
         times = [machine.deadline_ms for machine in machines]
         times.append(self._stop.deadline_ms)
         return min((t for t in times if t is not None), default=None)
@@ -185,15 +182,11 @@ class Node:
         return self._speaking.silent_because or "not the active controller yet"
 
     def start(self, now_ms: int) -> list[Effect]:
-        """Open the epoch, write the activation records, begin to connect to ZooKeeper."""
+        """Take part in elections; a quorum of one leads at once, and connects to ZooKeeper."""
         effects = self.raft.start(now_ms)
-        self.counters.elections += 1
-        start = self.raft.epoch_start_offset
-        self.history.skip(start, start, self.raft.leader_epoch)
-        effects.append(
-            Log("info", "active controller", {"migration": self.controller.activate(now_ms)})
-        )
-        effects += self.migration.start(self.raft.leader_epoch, now_ms)
+        effects += self.leadership.take_effects(now_ms)
+        if self.raft.is_leader:
+            effects += self.migration.start(self.raft.leader_epoch, now_ms)
         return effects + self._run_path(now_ms)
 
     def step(self, events: list[Event], now_ms: int) -> list[Effect]:
@@ -239,6 +232,9 @@ class Node:
                 self._left.add(conn)
                 return []
             case Received(conn=conn) | Closed(conn=conn) | Connected(conn=conn):
+                if self.peers.owns(conn):
+                    self.peers.handle(event, now_ms)
+                    return []
                 self._drop_left(now_ms)
                 return self.migration.handle(conn, event, now_ms)
             case Synced(token=token):
@@ -287,6 +283,8 @@ class Node:
                 RAFT_REQUESTS[header.api_key].answer(
                     self.raft, one.message, header.api_version, now_ms, one.ticket
                 )
+            # A Vote may end our leadership before the next request is looked at.
+            self.leadership.follow(now_ms)
 
     # ---------------------------------------------------------------- the path, in order
     def _timers(self, now_ms: int) -> list[Effect]:
@@ -296,6 +294,9 @@ class Node:
         self.controller.kept_from(kept_from)
         if _due(self.raft.deadline_ms, now_ms):
             effects += self.raft.tick(now_ms)
+            self.leadership.follow(now_ms)
+        if _due(self.peers.deadline_ms, now_ms):
+            self.peers.tick(now_ms)
         if _due(self.controller.deadline_ms, now_ms):
             self.controller.tick(now_ms)
         effects += self.migration.tick(now_ms)
@@ -310,7 +311,9 @@ class Node:
         self._causes.note(self.migration.mode, now_ms)
         for _round in range(ROUNDS_MAX):
             self._drop_left(now_ms)
-            moved = self.migration.exchange(now_ms)
+            moved = self.peers.exchange(now_ms)
+            moved += self.leadership.take_effects(now_ms)
+            moved += self.migration.exchange(now_ms)
             moved += self._speaking.follow(self.migration.authority, now_ms)
             moved += self._appended(now_ms)
             moved += self._committed(now_ms)

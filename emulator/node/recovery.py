@@ -1,7 +1,8 @@
 """Loads the metadata from a controller's files: the newest snapshot, then the log.
 
-Source: MetadataLoader, Kafka 3.9. In a quorum of one everything durable is committed, so everything
-recovered is kept. The controller aborts an open metadata transaction.
+Source: MetadataLoader, Kafka 3.9. Everything recovered is kept: in a quorum of one it is committed,
+in another the leader says what is to be truncated. The controller aborts an open metadata
+transaction.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from emulator.raft.errors import RecoveryError
 from emulator.raft.format import MetaProperties, parse_meta_properties
 from emulator.raft.machine import Raft
 from wire import records as r
+from wire.errors import DecodeError
 from wire.record_serde import decode_record
 
 Supported = Mapping[str, tuple[int, int]]
@@ -34,11 +36,21 @@ def load_history(raft: Raft, supported: Supported | None = None) -> History:
         RecoveryError: a record that does not fit, or finalises an unsupported level; the node must
             stop (KIP-778 "Compatibility").
     """
-    history = History(_snapshot_image(raft, supported))
+    history = History(snapshot_image(raft, supported))
+    replay_log(raft, history, supported)
+    return history
+
+
+def replay_log(raft: Raft, history: History, supported: Supported | None = None) -> None:
+    """Replay what the log holds above the tip.
+
+    Raises:
+        RecoveryError: as :func:`load_history`.
+    """
     first = history.tip.offset + 1
     last = raft.log_end_offset - 1
     if first > last:
-        return history
+        return
     for batch in raft.read(first, last):
         try:
             if batch.is_control:
@@ -47,12 +59,16 @@ def load_history(raft: Raft, supported: Supported | None = None) -> History:
                 values = (value for _key, value in batch.records)
                 records = list(_decoded(values, supported))
                 history.append(records, batch.base_offset, batch.leader_epoch)
-        except ReplayError as error:
+        except (ReplayError, DecodeError) as error:
             raise RecoveryError("__cluster_metadata-0", batch.base_offset, str(error)) from error
-    return history
 
 
-def _snapshot_image(raft: Raft, supported: Supported | None) -> Image:
+def snapshot_image(raft: Raft, supported: Supported | None) -> Image:
+    """The metadata of the newest snapshot; empty without one.
+
+    Raises:
+        RecoveryError: as :func:`load_history`.
+    """
     snapshot = raft.latest_snapshot
     if snapshot is None:
         return EMPTY

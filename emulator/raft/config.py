@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from emulator.config.quorum import QuorumTimes
+
 PARK_MS_MAX = 500
 """Longest wait of a Fetch; observers time out at 2 s (controller.quorum.fetch.timeout.ms)."""
 
@@ -19,8 +21,7 @@ OBSERVER_SESSION_MS = 300_000
 class RaftConfig:
     """Identity and bounds of one voter.
 
-    Invariant: ``voters`` holds ``node_id`` alone. Several voters need elections and replication to
-    voters, which this version does not have; such a quorum is refused.
+    Invariant: ``node_id`` is one of the ``voters``, which never change.
 
     Attributes: voters: id -> (host, port) under ``listener_name``, as other nodes reach them.
     directory_id: 16 raw bytes of ``directory.id``; zeros when the folder has none (before 3.7).
@@ -44,16 +45,17 @@ class RaftConfig:
     fetch_bytes_max: int = 1024 * 1024
     snapshot_slice_records: int = 250
     snapshots_retained: int = 2
+    times: QuorumTimes = QuorumTimes()  # noqa: RUF009  # frozen
 
     def __post_init__(self) -> None:
         """Refuse an unsupported configuration.
 
         Raises:
-            ValueError: not exactly this node as the only voter, or a bound below one.
+            ValueError: this node is not a voter, or a bound is below one.
         """
-        if set(self.voters) != {self.node_id}:
+        if self.node_id not in self.voters:
             raise ValueError(
-                f"node {self.node_id} must be the only voter, controller.quorum.voters names"
+                f"node {self.node_id} must be a voter, controller.quorum.voters names"
                 f" {sorted(self.voters)}"
             )
         if len(self.directory_id) != 16:

@@ -8,8 +8,8 @@ UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER (an Envelope turns it into NO
 from __future__ import annotations
 
 from emulator.raft.layout import TOPIC
+from emulator.raft.member import Member
 from emulator.raft.observers import Observer
-from emulator.raft.replica import Replica
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -17,9 +17,10 @@ _DIRECTORIES_FROM = 2
 
 
 def describe_quorum(
-    replica: Replica, request: m.DescribeQuorumRequest, version: int, now_ms: int
+    member: Member, request: m.DescribeQuorumRequest, version: int, now_ms: int
 ) -> m.DescribeQuorumResponse:
     """Describe the metadata partition; any other one is unknown."""
+    replica = member.replica
     known = (
         len(request.topics) == 1
         and request.topics[0].topic_name == TOPIC
@@ -35,11 +36,20 @@ def describe_quorum(
         last_fetch_timestamp=now_ms,
         last_caught_up_timestamp=now_ms,
     )
+    others = [
+        m.DescribeQuorumResponse.ReplicaState(
+            replica_id=voter_id,
+            log_end_offset=voter.end_offset,
+            last_fetch_timestamp=voter.last_fetch_ms,
+            last_caught_up_timestamp=voter.last_caught_up_ms,
+        )
+        for voter_id, voter in member.election.progress.voters.items()
+    ]
     partition = m.DescribeQuorumResponse.PartitionData(
         leader_id=replica.quorum.leader_id,
         leader_epoch=replica.quorum.epoch,
         high_watermark=replica.high_watermark,
-        current_voters=[own],
+        current_voters=sorted([own, *others], key=lambda voter: voter.replica_id),
         observers=[_row(each, version) for each in replica.observers.alive(now_ms)],
     )
     response = m.DescribeQuorumResponse(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 
 
@@ -67,3 +67,9 @@ class LeaderEpochs:
             del self._epochs[:keep]
             del self._starts[:keep]
             self._starts[0] = log_start_offset
+
+    def truncate_from_end(self, log_end_offset: int) -> None:
+        """Drop epochs that begin at or above ``log_end_offset``."""
+        keep = bisect_left(self._starts, log_end_offset)
+        del self._epochs[keep:]
+        del self._starts[keep:]

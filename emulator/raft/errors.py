@@ -1,4 +1,4 @@
-"""The two errors of the metadata log."""
+"""The errors of the metadata log."""
 
 from __future__ import annotations
 
@@ -24,3 +24,11 @@ class RecoveryError(Exception):
 
 class AppendRefusedError(ValueError):
     """A batch is invalid for readers of the log; nothing was appended."""
+
+
+class LogContradictedError(Exception):
+    """The leader's log lacks records that are known to be committed; the node must stop.
+
+    Its folder or that of a majority was emptied or restored from an old copy: an operator must
+    decide which one holds.
+    """

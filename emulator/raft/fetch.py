@@ -1,4 +1,4 @@
-"""Fetch (1) of the metadata log by observers: answer at once, or wait for new records.
+"""Fetch (1) of the metadata log by voters and observers: answer at once, or wait for new records.
 
 KIP-595, KIP-630 (snapshot id), KIP-853 (v17). Kafka: KafkaRaftClient.handleFetchRequest and
 tryCompleteFetchRequest (3.9). Top level: INCONSISTENT_CLUSTER_ID, INVALID_REQUEST. Partition:
@@ -23,7 +23,9 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from emulator.net.reply import Reply, Ticket
 from emulator.raft.config import PARK_MS_MAX, WOKEN_PER_STEP_MAX
@@ -37,6 +39,10 @@ _TOPIC_ID_FROM = 13
 _LEADER_FROM = 12
 _ENDPOINTS_FROM = 17
 """The schema has node endpoints from 16; Kafka 3.9 fills them from 17 (RaftUtil)."""
+
+
+VoterFetched: TypeAlias = Callable[[int, int, int], bool]
+"""(voter, offset, time): it has everything below; whether the high watermark moved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +60,9 @@ class Fetches:
     Woken ones are answered a few per step, oldest first, each with the state at that step.
     """
 
-    def __init__(self, replica: Replica) -> None:
+    def __init__(self, replica: Replica, voter_fetched: VoterFetched) -> None:
         self._replica = replica
+        self._voter_fetched = voter_fetched
         self._parked: list[tuple[int, int, Parked]] = []
         self._woken: deque[Parked] = deque()
         self._count = 0
@@ -119,13 +126,16 @@ class Fetches:
         where = replica.divergence(offset, asked.last_fetched_epoch)
         if where is not None:
             return self._response(version, where=where), False
-        replica_id = request.replica_state.replica_id
-        if replica_id >= 0:
+        replica_id, moved = request.replica_state.replica_id, False
+        if replica_id in replica.config.voters and replica_id != replica.config.node_id:
+            moved = self._voter_fetched(replica_id, offset, now_ms)
+        elif replica_id >= 0:
             key = (replica_id, asked.replica_directory_id)
             replica.observers.fetched(key, offset, replica.log.durable_end, now_ms)
         bytes_max = min(request.max_bytes, replica.config.fetch_bytes_max)
         records = replica.log.read(offset, bytes_max)
-        return self._response(version, records=records), not records
+        # One that commits something is told so at once, not after the wait.
+        return self._response(version, records=records), not records and not moved
 
     def _refusal(self, request: m.FetchRequest, asked: m.FetchRequest.FetchPartition) -> ErrorCode:
         lowest = min(

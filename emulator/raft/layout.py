@@ -18,6 +18,8 @@ FOLDER: Final = f"{TOPIC}-0"
 QUORUM_STATE: Final = f"{FOLDER}/quorum-state"
 EPOCHS: Final = f"{FOLDER}/leader-epoch-checkpoint"
 RECOVERY_POINT: Final = f"{FOLDER}/recovery-point"
+JOINING: Final = f"{FOLDER}/joining"
+"""Exists while this voter may lack records that it once had, or has none at all. Not in Kafka."""
 PARTITION_METADATA: Final = f"{FOLDER}/partition.metadata"
 META_PROPERTIES: Final = "meta.properties"
 BOOTSTRAP_CHECKPOINT: Final = "bootstrap.checkpoint"
@@ -27,7 +29,7 @@ _SNAPSHOT: Final = re.compile(rf"{FOLDER}/(\d{{20}})-(\d{{10}})\.checkpoint")
 _RECOVERY_POINT: Final = re.compile(rb"0\n(\d{1,19})\n")
 _WRITTEN: Final = (
     rf"({FOLDER}/(\d{{20}}\.log|\d{{20}}-\d{{10}}\.checkpoint|quorum-state"
-    r"|leader-epoch-checkpoint|partition\.metadata|recovery-point)"
+    r"|leader-epoch-checkpoint|partition\.metadata|recovery-point|joining)"
     r"|meta\.properties|bootstrap\.checkpoint)"
 )
 _LEFTOVER: Final = re.compile(

@@ -16,7 +16,14 @@ import msgspec
 
 from emulator.raft.epochs import LeaderEpochs
 from emulator.raft.layout import segment_path
-from emulator.seam import AppendFile, DeleteFile, Effect, ReplaceFile, SyncFile
+from emulator.seam import (
+    AppendFile,
+    DeleteFile,
+    Effect,
+    ReplaceFile,
+    SyncFile,
+    TruncateFile,
+)
 from wire.batch import NO_SEQUENCE
 
 _READS_KEPT: Final = 8
@@ -60,9 +67,11 @@ class MetadataLog:
     batch proves that everything below itself was durable.
     """
 
-    def __init__(self, segment_bytes: int, *, start_offset: int = 0) -> None:
+    def __init__(self, segment_bytes: int, *, start_offset: int = 0, start_epoch: int = 0) -> None:
         self._segment_bytes = segment_bytes
         self.start_offset = start_offset
+        self.start_epoch = start_epoch
+        """Epoch of the record just below the start; 0 if there is none."""
         self.end_offset = start_offset
         self.durable_end = start_offset
         self.epochs = LeaderEpochs()
@@ -74,6 +83,7 @@ class MetadataLog:
         self._token = 0
         self._roll_next = False
         self._reads: dict[tuple[int, int], bytes] = {}
+        self._begin_with_start_epoch()
 
     @property
     def last_epoch(self) -> int:
@@ -149,9 +159,65 @@ class MetadataLog:
         del self._bases[:count]
         del self._batches[:count]
         self.start_offset = offset
+        self.start_epoch = self.epochs.epoch_at(offset - 1) or self.start_epoch
         self.epochs.truncate_from_start(offset)
         self._reads.clear()
         return [DeleteFile(segment.path) for segment in gone]
+
+    def all_durable(self) -> None:
+        """Recovery has rewritten everything that was found."""
+        assert not self.dirty, "nothing was appended since"
+        self.durable_end = self.end_offset
+
+    def truncate_to(self, offset: int) -> list[Effect]:
+        """Drop every batch from ``offset`` on, as a follower does whose leader has others there.
+
+        Later segments are deleted newest first, so what a crash leaves has no gap.
+        """
+        assert not self.dirty, "only what is durable is truncated"
+        assert self.start_offset <= offset, "below the start there is nothing to truncate"
+        assert self.is_boundary(offset), "a batch is kept whole or not at all"
+        keep, old_end = bisect_left(self._bases, offset), self.end_offset
+        dropped = self._batches[keep:]
+        del self._batches[keep:]
+        del self._bases[keep:]
+        self.end_offset = self.durable_end = offset
+        self.epochs.truncate_from_end(offset)
+        self._begin_with_start_epoch()
+        self._reads.clear()
+        effects: list[Effect] = []
+        after = old_end
+        while len(self.segments) > 1 and self.segments[-1].base_offset >= offset:
+            gone = self.segments.pop()
+            after = gone.base_offset
+            effects.append(DeleteFile(gone.path))
+        if self.segments:
+            last = self.segments[-1]
+            last.size -= sum(len(one.data) for one in dropped if one.base_offset < after)
+            effects.append(TruncateFile(last.path, last.size))
+        return effects
+
+    def restart_at(self, offset: int, epoch: int) -> list[Effect]:
+        """Drop the whole log: a snapshot of all records below ``offset`` replaces it.
+
+        ``epoch`` is that of the record just below ``offset``.
+        """
+        assert not self.dirty, "only what is durable is replaced"
+        effects: list[Effect] = [DeleteFile(one.path) for one in reversed(self.segments)]
+        self.segments.clear()
+        self._batches.clear()
+        self._bases.clear()
+        self._reads.clear()
+        self.start_offset = self.end_offset = self.durable_end = offset
+        self.start_epoch = epoch
+        self.epochs = LeaderEpochs()
+        self._begin_with_start_epoch()
+        return effects
+
+    def _begin_with_start_epoch(self) -> None:
+        """A log without batches goes on in the epoch of the snapshot below it."""
+        if not self._batches and self.start_offset:
+            self.epochs = LeaderEpochs([(self.start_epoch, self.start_offset)])
 
     def batches(self, first: int, last: int) -> Iterator[LogBatch]:
         """Whole batches that hold offsets ``first`` to ``last`` (inclusive), as of this moment."""
@@ -166,6 +232,13 @@ class MetadataLog:
         return offset == self.end_offset or (
             index < len(self._bases) and self._bases[index] == offset
         )
+
+    def boundary_below(self, offset: int) -> int:
+        """Largest offset not above ``offset`` at which a batch begins or the log ends."""
+        if offset >= self.end_offset:
+            return self.end_offset
+        index = bisect_right(self._bases, offset)
+        return self._bases[index - 1] if index else self.start_offset
 
     def read(self, offset: int, bytes_max: int) -> bytes:
         """Whole durable batches from ``offset`` on; at least one if there is any.

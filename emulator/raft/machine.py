@@ -1,12 +1,12 @@
-"""The Raft machine of a node: the metadata log, its single voter, and its observers.
+"""The Raft machine of a node: the metadata log, its voters, and its observers.
 
 Pure: file contents come in at construction, ``Synced`` and the clock come in as calls, files change
 through the returned effects. Records are opaque bytes here, apart from the check that they can be
 read back. Source: KafkaRaftClient and KafkaMetadataLog, Kafka 3.9 (KIP-595, KIP-630, KIP-853).
 
-Order of steps at a start: the new leader epoch is durable (``ReplaceFile``) before the first byte
-of that epoch is written or sent; the LeaderChange record opens the epoch; the high watermark stays
-unknown until that record is durable.
+Order of steps in an election: the new leader epoch is durable (``ReplaceFile``) before the first
+byte of that epoch is written or sent; the LeaderChange record opens the epoch; the high watermark
+stays unknown until a majority has that record. A quorum of one elects itself at the start.
 """
 
 from __future__ import annotations
@@ -17,31 +17,26 @@ from dataclasses import replace
 
 from emulator.net.reply import Reply, Ticket
 from emulator.raft import describe_quorum, fetch_snapshot, layout, voting
+from emulator.raft.appending import LeaderAppender
+from emulator.raft.asking import Ask
 from emulator.raft.config import RaftConfig
-from emulator.raft.errors import AppendRefusedError
 from emulator.raft.fetch import Fetches
 from emulator.raft.layout import SnapshotId
-from emulator.raft.log import LogBatch
+from emulator.raft.member import Member
 from emulator.raft.quorum_state import NONE, ElectionState, QuorumState, parse
 from emulator.raft.recovery import leftovers, recover_log
-from emulator.raft.replica import Replica, Serving
-from emulator.raft.snapshots import (
-    CONTROL,
-    SnapshotWriter,
-    recover_snapshots,
-    values_of,
-)
-from emulator.raft.verify import CheckedRecords, check_sealed, checked, checked_control, read_back
+from emulator.raft.replica import UNKNOWN, Replica, Serving
+from emulator.raft.snapshots import recover_snapshots, values_of
+from emulator.raft.snapshotting import Snapshotting
+from emulator.raft.verify import CheckedRecords, checked
 from emulator.seam import Effect, Log, ReplaceFile
 from emulator.slices import Slices, whole
 from wire import messages as m
-from wire import records as r
-from wire.batch import Batch, decode_batches, seal_batch
-from wire.record_serde import encode_control
+from wire.batch import Batch, decode_batches
 
 
 class Raft:
-    """One voter that is the whole quorum.
+    """One voter of a quorum, or the whole of it.
 
     Args:
         config: identity and bounds.
@@ -62,18 +57,21 @@ class Raft:
     ) -> None:
         self.config = config
         self._rng = rng
-        self._timestamp_ms = now_ms
-        self.appended_bytes = 0
-        """Bytes of all batches appended since construction; decides when a snapshot is due."""
         snapshots = recover_snapshots(files)
-        log, repairs = recover_log(files, snapshots.ids(), config.segment_bytes)
+        alone = len(config.voters) == 1
+        log, repairs = recover_log(files, snapshots.ids(), config.segment_bytes, alone=alone)
         quorum = QuorumState(
             config.node_id, set(config.voters), _election(config, files, log.last_epoch)
         )
         self._replica = Replica(config, quorum, log, snapshots)
-        self._fetches = Fetches(self._replica)
+        self._appender = LeaderAppender(self._replica, now_ms)
+        self._member = Member(self._replica, rng, files.get(layout.JOINING))
+        self._fetches = Fetches(self._replica, self._voter_fetched)
         self._replies: list[Reply] = []
-        self._writer: SnapshotWriter | None = None
+        self._moved = False
+        """Whether a Fetch moved the high watermark, and parked ones are to be answered."""
+        self._snapshotting = Snapshotting(self._replica)
+        self._effects: list[Effect] = []
         self._opening: list[Effect] = [*leftovers(files), *repairs]
         if files.get(layout.PARTITION_METADATA) != layout.render_partition_metadata():
             self._opening.append(
@@ -132,6 +130,21 @@ class Raft:
         return self._replica.high_watermark
 
     @property
+    def appended_bytes(self) -> int:
+        """Bytes of all batches appended since construction; decides when a snapshot is due."""
+        return self._replica.appended_bytes
+
+    @property
+    def rewritten(self) -> int:
+        """How often appended records were dropped, or replaced by a snapshot, as a follower."""
+        return self._member.following.rewritten
+
+    @property
+    def committed_end(self) -> int:
+        """Everything below is known to be committed, whatever the epoch; it never falls."""
+        return self._replica.committed_end
+
+    @property
     def epoch_start_offset(self) -> int:
         """Offset of this epoch's LeaderChange record; -1 before ``start``."""
         return self._replica.epoch_start_offset
@@ -158,12 +171,24 @@ class Raft:
     @property
     def snapshotting(self) -> bool:
         """Whether a snapshot is being written, a slice per ``tick``."""
-        return self._writer is not None
+        return self._snapshotting.busy
 
     @property
     def deadline_ms(self) -> int | None:
         """When ``tick`` is due; 0 means at once: a snapshot or woken fetches continue in slices."""
-        return 0 if self._writer is not None else self._fetches.deadline_ms
+        if self._snapshotting.busy or self._effects:
+            return 0
+        times = (self._fetches.deadline_ms, self._member.deadline_ms)
+        return min((one for one in times if one is not None), default=None)
+
+    def take_asks(self) -> list[Ask]:
+        """Requests to other voters since the last call; sent after the effects returned so far."""
+        return self._member.take_asks()
+
+    def take_effects(self) -> list[Effect]:
+        """What requests have caused; performed before the replies of ``take_replies`` are sent."""
+        effects, self._effects = self._effects, []
+        return effects
 
     def take_replies(self) -> list[Reply]:
         """Answers that became ready since the last call, in order."""
@@ -182,35 +207,41 @@ class Raft:
     # Events
 
     def start(self, now_ms: int) -> list[Effect]:
-        """Become candidate in the next epoch, win it with the only vote, append LeaderChange.
+        """Repair after a crash, then take part in elections; a quorum of one leads at once.
 
         Returns:
             Effects: repairs after a crash, the new ``quorum-state``, then the first group.
         """
+        effects, self._opening = self._opening, []
+        if not self._member.alone:
+            self._replica.log.all_durable()
+        self._member.election.start(now_ms)
+        return effects + self._settle(now_ms)
+
+    def _settle(self, now_ms: int) -> list[Effect]:
+        """Do what the last event makes due; every event ends here."""
+        changed, effects = self._member.settle(now_ms)
         replica = self._replica
-        assert not replica.quorum.is_leader, "started once"
-        replica.quorum.to_candidate()
-        replica.quorum.to_leader()
-        replica.epoch_start_offset = replica.log.end_offset
-        voters = [r.LeaderChangeMessage.Voter(voter_id=each) for each in sorted(self.config.voters)]
-        message = r.LeaderChangeMessage(
-            version=0, leader_id=self.config.node_id, voters=voters, granting_voters=voters
-        )
-        self._append(checked_control(encode_control(message)), CONTROL, now_ms)
-        fields: dict[str, object] = {
-            "epoch": self.leader_epoch,
-            "epoch_start_offset": replica.epoch_start_offset,
-            "log_start_offset": replica.log.start_offset,
-        }
-        effects: list[Effect] = [
-            *self._opening,
-            ReplaceFile(layout.QUORUM_STATE, replica.quorum.render()),
-            replica.epochs_file(),
-            *replica.log.flush(),
-            Log("info", "leader of the metadata log", fields),
-        ]
-        self._opening = []
+        if replica.quorum.is_leader and replica.epoch_start_offset == UNKNOWN:
+            effects += self._open_epoch(now_ms)
+        if changed or self._moved:
+            self._moved = False
+            self._replies += self._fetches.wake(now_ms)
         return effects
+
+    def _open_epoch(self, now_ms: int) -> list[Effect]:
+        """Append the LeaderChange record of an epoch that this node leads."""
+        replica, granting = self._replica, self._member.election.granting
+        replica.epoch_start_offset = self._appender.leader_change(granting, now_ms)
+        start, log_start = replica.epoch_start_offset, replica.log.start_offset
+        fields = {"epoch_start_offset": start, "log_start_offset": log_start}
+        log = Log("info", "leader of the metadata log", {"epoch": self.leader_epoch, **fields})
+        return [replica.epochs_file(), *replica.log.flush(), log]
+
+    def _voter_fetched(self, voter_id: int, offset: int, now_ms: int) -> bool:
+        moved = self._member.voter_fetched(voter_id, offset, now_ms)
+        self._moved = self._moved or moved
+        return moved
 
     def prepared(self, values: Sequence[bytes]) -> Slices[CheckedRecords]:
         """Make of encoded records what :meth:`append` takes; the log stays as it is.
@@ -236,7 +267,7 @@ class Raft:
         assert self.is_leader, "only a leader appends"
         if not isinstance(records, CheckedRecords):
             records = whole(self.prepared(records))
-        return self._append(records, 0, now_ms)
+        return self._appender.append(records, 0, now_ms)
 
     def flush(self, now_ms: int) -> list[Effect]:
         """Write and sync everything appended since the last group, unless a sync is running.
@@ -244,21 +275,37 @@ class Raft:
         Args:
             now_ms: milliseconds since the Unix epoch.
         """
-        self._timestamp_ms = max(self._timestamp_ms, now_ms)
+        self._appender.at(now_ms)
         return self._replica.log.flush()
 
     def synced(self, token: int, now_ms: int) -> list[Effect]:
         """A group is durable: move the high watermark, answer parked fetches, write the next."""
-        before = self.high_watermark
         self._replica.log.synced(token)
-        if self.high_watermark != before:
-            self._replies += self._fetches.wake(now_ms)
-        return [*self.flush(now_ms), *self._closing()]
+        # With other voters what is durable is served before it is committed.
+        self._moved = self._member.advance() or not self._member.alone
+        return [*self._settle(now_ms), *self.flush(now_ms), *self._closing()]
 
     def tick(self, now_ms: int) -> list[Effect]:
-        """Answer fetches whose time is up; write the next slice of a snapshot."""
+        """Answer fetches whose time is up; elections; write the next slice of a snapshot."""
         self._replies += self._fetches.tick(now_ms)
-        return self._slice()
+        self._member.election.tick(now_ms)
+        return [*self.take_effects(), *self._settle(now_ms), *self._snapshotting.go_on()]
+
+    def answered(self, ask: Ask, message: object, now_ms: int) -> list[Effect]:
+        """Another voter answered a request of ``take_asks``.
+
+        Raises:
+            LogContradictedError: records that are committed would have to be dropped; the node
+                must stop.
+        """
+        effects = self._member.answered(ask, message, now_ms)
+        self._moved = self._member.advance() or self._moved
+        return effects + self._settle(now_ms)
+
+    def unanswered(self, ask: Ask, now_ms: int) -> list[Effect]:
+        """A request of ``take_asks`` gets no answer."""
+        self._member.unanswered(ask, now_ms)
+        return self._settle(now_ms)
 
     def shutdown(self, now_ms: int) -> list[Effect]:
         """Refuse fetches from now on (BROKER_NOT_AVAILABLE), also parked ones; flush the log.
@@ -267,8 +314,10 @@ class Raft:
         distinguished from a torn end, and the next start need not rewrite the end.
         """
         self._replica.shutting_down = True
+        if not self._member.alone:
+            self._member.election.leave(now_ms)
         self._replies += self._fetches.wake(now_ms)
-        return [*self.flush(now_ms), *self._closing()]
+        return [*self._settle(now_ms), *self.flush(now_ms), *self._closing()]
 
     # Requests
 
@@ -277,35 +326,41 @@ class Raft:
         reply = self._fetches.handle(ticket, request, version, now_ms)
         if reply is not None:
             self._replies.append(reply)
+        if self._moved:
+            self._effects += self._settle(now_ms)
 
     def fetch_snapshot(self, request: m.FetchSnapshotRequest, version: int, ticket: Ticket) -> None:
         """FetchSnapshot (59)."""
         response = fetch_snapshot.fetch_snapshot(self._replica, request, version)
         self._replies.append(Reply(ticket, response))
 
-    def vote(self, request: m.VoteRequest, version: int, ticket: Ticket) -> None:
+    def vote(self, request: m.VoteRequest, version: int, now_ms: int, ticket: Ticket) -> None:
         """Vote (52)."""
-        self._replies.append(Reply(ticket, voting.vote(self._replica, request, version)))
+        response = voting.vote(self._member, request, version, now_ms)
+        self._replies.append(Reply(ticket, response))
+        self._effects += self._settle(now_ms)
 
     def begin_quorum_epoch(
-        self, request: m.BeginQuorumEpochRequest, version: int, ticket: Ticket
+        self, request: m.BeginQuorumEpochRequest, version: int, now_ms: int, ticket: Ticket
     ) -> None:
         """BeginQuorumEpoch (53)."""
-        response = voting.begin_quorum_epoch(self._replica, request, version)
+        response = voting.begin_quorum_epoch(self._member, request, version, now_ms)
         self._replies.append(Reply(ticket, response))
+        self._effects += self._settle(now_ms)
 
     def end_quorum_epoch(
-        self, request: m.EndQuorumEpochRequest, version: int, ticket: Ticket
+        self, request: m.EndQuorumEpochRequest, version: int, now_ms: int, ticket: Ticket
     ) -> None:
         """EndQuorumEpoch (54)."""
-        response = voting.end_quorum_epoch(self._replica, request, version)
+        response = voting.end_quorum_epoch(self._member, request, version, now_ms)
         self._replies.append(Reply(ticket, response))
+        self._effects += self._settle(now_ms)
 
     def describe_quorum(
         self, request: m.DescribeQuorumRequest, version: int, now_ms: int, ticket: Ticket
     ) -> None:
         """DescribeQuorum (55)."""
-        response = describe_quorum.describe_quorum(self._replica, request, version, now_ms)
+        response = describe_quorum.describe_quorum(self._member, request, version, now_ms)
         self._replies.append(Reply(ticket, response))
 
     # Snapshots
@@ -324,61 +379,8 @@ class Raft:
         Raises:
             ValueError: one is being written, or the id does not fit this log.
         """
-        if self._writer is not None:
-            raise ValueError(f"snapshot {self._writer.id} is being written")
-        self._check_snapshot(SnapshotId(end_offset, epoch))
-        self._writer = SnapshotWriter(
-            SnapshotId(end_offset, epoch), records, last_timestamp_ms, read_back
-        )
-        return self._slice()
-
-    def _check_snapshot(self, snapshot: SnapshotId) -> None:
-        log = self._replica.log
-        latest = self._replica.snapshots.latest
-        if snapshot.end_offset > self.high_watermark:
-            raise ValueError(f"{snapshot} is not committed, {self.high_watermark} is")
-        if latest is not None and snapshot.end_offset <= latest.end_offset:
-            raise ValueError(f"{snapshot} is not above {latest}")
-        if snapshot.end_offset <= log.start_offset or not log.is_boundary(snapshot.end_offset):
-            raise ValueError(f"{snapshot} does not end where a batch of the log ends")
-        found = log.epochs.epoch_at(snapshot.end_offset - 1)
-        if found != snapshot.epoch:
-            raise ValueError(f"{snapshot}: the record below that offset is of epoch {found}")
-
-    def _slice(self) -> list[Effect]:
-        writer = self._writer
-        if writer is None or not writer.step(self.config.snapshot_slice_records):
-            return []
-        self._writer = None
-        replica = self._replica
-        data = writer.content()
-        replica.snapshots.add(writer.id, data)
-        fields: dict[str, object] = {
-            "end_offset": writer.id.end_offset,
-            "epoch": writer.id.epoch,
-            "bytes": len(data),
-        }
-        effects: list[Effect] = [
-            ReplaceFile(layout.snapshot_path(writer.id), data),
-            Log("info", "snapshot written", fields),
-        ]
-        replica.log.roll()
-        return effects + replica.trim()
-
-    def _append(self, records: CheckedRecords, attributes: int, now_ms: int) -> int:
-        log = self._replica.log
-        base_offset, epoch = log.end_offset, self.leader_epoch
-        self._timestamp_ms = max(self._timestamp_ms, now_ms)
-        head = Batch(base_offset, epoch, attributes, self._timestamp_ms, (), log.next_sequence)
-        data = seal_batch(head, records.body, records.count)
-        if len(data) > self.config.batch_bytes_max:
-            raise AppendRefusedError(
-                f"a batch of {len(data)} bytes, at most {self.config.batch_bytes_max} are allowed"
-            )
-        check_sealed(data, records)
-        self.appended_bytes += len(data)
-        log.append(LogBatch(base_offset, base_offset + records.count - 1, epoch, data))
-        return base_offset
+        snapshot = SnapshotId(end_offset, epoch)
+        return self._snapshotting.begin(snapshot, records, last_timestamp_ms)
 
     def _closing(self) -> list[Effect]:
         """Write ``recovery-point`` when an orderly stop has nothing left to sync."""

@@ -1,7 +1,7 @@
 """The election state of one voter: the states, the allowed changes, and the file on disk.
 
 ``NEXT`` is the state diagram. With one voter only RESIGNED or UNATTACHED -> CANDIDATE -> LEADER
-occur; the others are for larger quorums. Source: QuorumState, Kafka 3.9 (KIP-595).
+occur. Source: QuorumState, Kafka 3.9 (KIP-595).
 """
 
 from __future__ import annotations
@@ -32,18 +32,30 @@ class VoterState(enum.Enum):
 
 
 NEXT: Final[Mapping[VoterState, AbstractSet[VoterState]]] = {
-    VoterState.UNATTACHED: {VoterState.UNATTACHED, VoterState.CANDIDATE, VoterState.FOLLOWER},
+    VoterState.UNATTACHED: {
+        VoterState.UNATTACHED,
+        VoterState.CANDIDATE,
+        VoterState.FOLLOWER,
+        VoterState.RESIGNED,
+    },
     VoterState.CANDIDATE: {
         VoterState.UNATTACHED,
         VoterState.CANDIDATE,
         VoterState.LEADER,
         VoterState.FOLLOWER,
+        VoterState.RESIGNED,
     },
     VoterState.LEADER: {VoterState.UNATTACHED, VoterState.FOLLOWER, VoterState.RESIGNED},
-    VoterState.FOLLOWER: {VoterState.UNATTACHED, VoterState.CANDIDATE, VoterState.FOLLOWER},
+    VoterState.FOLLOWER: {
+        VoterState.UNATTACHED,
+        VoterState.CANDIDATE,
+        VoterState.FOLLOWER,
+        VoterState.RESIGNED,
+    },
     VoterState.RESIGNED: {VoterState.UNATTACHED, VoterState.CANDIDATE, VoterState.FOLLOWER},
 }
-"""State -> the states that may follow it."""
+"""State -> the states that may follow it. All but a leader's own resignation to RESIGNED is a voter
+whose disk was lost, and which learns that it led a later epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +127,11 @@ def parse(data: bytes, voters: AbstractSet[int]) -> ElectionState:
 class QuorumState:
     """The current state, its epoch, leader and vote.
 
-    Invariants: the epoch never falls; within an epoch the leader, once known, never changes. A node
-    found as leader of its epoch on disk begins as RESIGNED: its leadership has ended, and it may
-    lead again only in a later epoch.
+    Invariants: the epoch never falls; within an epoch the leader, once known, never changes, and a
+    vote is never given to a second candidate. A node found as leader of its epoch on disk begins as
+    RESIGNED: its leadership has ended, and it may lead again only in a later epoch. One that
+    followed another voter follows it again. A voter that has voted is UNATTACHED until it knows the
+    leader (Kafka: Voted).
     """
 
     __slots__ = ("_node_id", "_voters", "election", "state")
@@ -125,8 +139,12 @@ class QuorumState:
     def __init__(self, node_id: int, voters: AbstractSet[int], election: ElectionState) -> None:
         self._node_id = node_id
         self._voters = frozenset(voters)
-        led = election.leader_id == node_id
-        self.state = VoterState.RESIGNED if led else VoterState.UNATTACHED
+        if election.leader_id == node_id:
+            self.state = VoterState.RESIGNED
+        elif election.leader_id in self._voters:
+            self.state = VoterState.FOLLOWER
+        else:
+            self.state = VoterState.UNATTACHED
         self.election = election
 
     @property
@@ -157,6 +175,29 @@ class QuorumState:
         self._enter(
             VoterState.LEADER, replace(self.election, leader_id=self._node_id, voted_id=NONE)
         )
+
+    def to_unattached(self, epoch: int) -> None:
+        """Enter a later epoch whose leader is unknown."""
+        assert epoch > self.epoch, f"epoch {epoch} is not after {self.epoch}"
+        self._enter(VoterState.UNATTACHED, ElectionState(epoch))
+
+    def to_voted(self, candidate_id: int) -> None:
+        """Give this epoch's vote to a candidate."""
+        assert self.election.voted_id in {NONE, candidate_id}, "one vote in an epoch"
+        assert self.leader_id == NONE, "no vote once the leader is known"
+        self._enter(VoterState.UNATTACHED, replace(self.election, voted_id=candidate_id))
+
+    def to_follower(self, epoch: int, leader_id: int) -> None:
+        """Follow another voter in its epoch; as in Kafka 3.9 the vote is not kept then."""
+        assert leader_id not in {NONE, self._node_id}, "another voter is followed"
+        self._enter(VoterState.FOLLOWER, ElectionState(epoch, leader_id))
+
+    def to_resigned(self, epoch: int) -> None:
+        """Lead no more in an epoch in which this node was the leader.
+
+        A later epoch than the own one: others know that this node led it, its disk does not.
+        """
+        self._enter(VoterState.RESIGNED, ElectionState(epoch, self._node_id))
 
     def _enter(self, state: VoterState, election: ElectionState) -> None:
         assert state in NEXT[self.state], f"{self.state.value} cannot become {state.value}"

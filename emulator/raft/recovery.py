@@ -15,6 +15,10 @@ Data that none of the last three proves durable may be in the page cache only: a
 ``fdatasync`` Linux marks the pages clean, so the next ``fdatasync`` succeeds without writing them.
 Such data is rewritten, to a new file that replaces the segment, before anything is appended.
 
+In a quorum of several voters batches come from other nodes too, whose groups are not the groups
+that were synced here: there a valid batch after the damage proves nothing, and the end is
+truncated. And a follower that was about to replace its log by a snapshot begins at the snapshot.
+
 Source: LogSegment.recover, KafkaMetadataLog.apply (Kafka 3.9), which truncate in every case.
 """
 
@@ -77,7 +81,11 @@ def scan(data: bytes, expected_offset: int) -> Scan:
 
 
 def recover_log(
-    files: Mapping[str, bytes], snapshots: list[SnapshotId], segment_bytes: int
+    files: Mapping[str, bytes],
+    snapshots: list[SnapshotId],
+    segment_bytes: int,
+    *,
+    alone: bool = True,
 ) -> tuple[MetadataLog, list[Effect]]:
     """Rebuild the log from its segments; the effects repair its end.
 
@@ -85,6 +93,7 @@ def recover_log(
         files: relative path -> content of the node's folder.
         snapshots: those with valid files, oldest first.
         segment_bytes: see ``RaftConfig``.
+        alone: whether this node is the only voter, and wrote every batch itself.
 
     Raises:
         RecoveryError: damage of durable data, a gap between segments, or records missing from both
@@ -92,9 +101,11 @@ def recover_log(
     """
     paths = {base: path for path in files if (base := layout.segment_base(path)) is not None}
     bases = sorted(paths)
-    start = _start_offset(bases, paths, snapshots)
+    if not alone and snapshots and _end(bases, paths, files) < _key(snapshots[-1]):
+        return _at_snapshot(bases, paths, snapshots[-1], segment_bytes)
+    start, start_epoch = _start(bases, paths, snapshots)
     durable = _durable_before(files, snapshots, bases)
-    log = MetadataLog(segment_bytes, start_offset=start)
+    log = MetadataLog(segment_bytes, start_offset=start, start_epoch=start_epoch)
     effects: list[Effect] = []
     expected = bases[0] if bases else 0
     for base in bases:
@@ -110,7 +121,8 @@ def recover_log(
                 log.recovered(batch)
         if found.why is not None:
             last = base == bases[-1]
-            effects.append(_torn(path, files[path], found, expected, durable, last=last))
+            torn = _Torn(path, files[path], found, expected)
+            effects.append(_truncated(torn, durable, last=last, alone=alone))
     log.epochs.truncate_from_start(start)
     if expected < durable.offset:
         why = (
@@ -131,12 +143,42 @@ def leftovers(files: Mapping[str, bytes]) -> list[Effect]:
     return [DeleteFile(path) for path in sorted(files) if layout.is_leftover(path)]
 
 
-def _start_offset(bases: list[int], paths: Mapping[int, str], snapshots: list[SnapshotId]) -> int:
+def _key(snapshot: SnapshotId) -> tuple[int, int]:
+    return snapshot.epoch, snapshot.end_offset
+
+
+def _end(bases: list[int], paths: Mapping[int, str], files: Mapping[str, bytes]) -> tuple[int, int]:
+    """Epoch and end offset of the log, as far as its files follow each other and are valid."""
+    epoch, expected = 0, bases[0] if bases else 0
+    for base in bases:
+        found = scan(files[paths[base]], expected)
+        if found.batches:
+            epoch, expected = found.batches[-1].epoch, found.batches[-1].last_offset + 1
+        if found.why is not None:
+            break
+    return epoch, expected
+
+
+def _at_snapshot(
+    bases: list[int], paths: Mapping[int, str], snapshot: SnapshotId, segment_bytes: int
+) -> tuple[MetadataLog, list[Effect]]:
+    """An empty log above a snapshot that holds more than the old one, which is deleted."""
+    log = MetadataLog(segment_bytes, start_offset=snapshot.end_offset, start_epoch=snapshot.epoch)
+    effects: list[Effect] = [DeleteFile(paths[base]) for base in reversed(bases)]
+    effects.append(DeleteFile(layout.RECOVERY_POINT))
+    fields: dict[str, object] = {"end_offset": snapshot.end_offset, "epoch": snapshot.epoch}
+    return log, [*effects, Log("warning", "the log begins at a snapshot that is newer", fields)]
+
+
+def _start(
+    bases: list[int], paths: Mapping[int, str], snapshots: list[SnapshotId]
+) -> tuple[int, int]:
+    """Offset at which the log begins, and the epoch of the record below it."""
     if not bases or bases[0] == 0:
-        return 0
+        return 0, 0
     for snapshot in snapshots:
         if snapshot.end_offset >= bases[0]:
-            return snapshot.end_offset
+            return snapshot.end_offset, snapshot.epoch
     why = (
         f"the log begins at {bases[0]} and no snapshot holds what is below it: restore a copy "
         "of this folder that has one"
@@ -167,14 +209,24 @@ def _durable_before(
     return max(known, key=lambda each: each.offset, default=_Durable(0, layout.FOLDER))
 
 
-def _torn(
-    path: str, data: bytes, found: Scan, expected: int, durable: _Durable, *, last: bool
-) -> Log:
+@dataclass(frozen=True, slots=True)
+class _Torn:
+    """A file whose valid batches end before the file does."""
+
+    path: str
+    data: bytes
+    found: Scan
+    expected: int
+    """Offset of the batch that should begin where the valid ones end."""
+
+
+def _truncated(torn: _Torn, durable: _Durable, *, last: bool, alone: bool) -> Log:
     """Check that the rest after the valid batches is a torn end; returns the log line.
 
     Raises:
         RecoveryError: it is not the end of the log, or it was durable.
     """
+    path, found, expected = torn.path, torn.found, torn.expected
     why = f"{found.why}; the record at offset {expected} should begin here"
     if not last:
         raise RecoveryError(path, found.size, f"{why}, and later segments follow; {_WAY_OUT}")
@@ -182,8 +234,8 @@ def _torn(
         why += f", and {durable.path} says that all below {durable.offset} was durable"
         raise RecoveryError(path, found.size, f"{why}; {_WAY_OUT}")
     last_offset = expected
-    for position, header in _later_batches(data, found.size + 1, expected):
-        if header.base_offset - max(0, header.base_sequence) > expected:
+    for position, header in _later_batches(torn.data, found.size + 1, expected):
+        if alone and header.base_offset - max(0, header.base_sequence) > expected:
             why += (
                 f", and a valid batch with offset {header.base_offset} follows at byte {position}"
             )
@@ -193,7 +245,7 @@ def _torn(
     fields: dict[str, object] = {
         "path": path,
         "position": found.size,
-        "bytes": len(data) - found.size,
+        "bytes": len(torn.data) - found.size,
         "first_offset": expected,
         "why": why,
     }

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from emulator.raft import layout
+from emulator.raft.asking import LogEnd
 from emulator.raft.config import RaftConfig
 from emulator.raft.digest import batch_digest
 from emulator.raft.layout import SnapshotId
@@ -43,18 +44,71 @@ class Replica:
     serving: Serving = Serving.ALL
     keep_from: int | None = None
     """The log is kept from this offset on, even if snapshots cover it; None: no such limit."""
+    high_watermark: int = UNKNOWN
+    """First offset that is not committed, -1 while this is unknown.
+
+    A leader knows it when a majority has the LeaderChange at its epoch's start: only then is
+    everything before it certainly committed. Source: LeaderState.maybeUpdateHighWatermark, Kafka
+    3.9.
+    """
+    committed_end: int = 0
+    """Everything below is committed, in whatever epoch this became known."""
+    appended_bytes: int = 0
+    """Bytes of all batches appended since the start, own ones and the leader's."""
+    _told: int = UNKNOWN
+    """What the leader of this epoch said is committed, as far as our log follows its own."""
+
+    def __post_init__(self) -> None:
+        """What a snapshot holds is committed."""
+        latest = self.snapshots.latest
+        self.committed_end = 0 if latest is None else latest.end_offset
 
     @property
-    def high_watermark(self) -> int:
-        """First offset that is not committed, -1 until a record of this epoch is committed.
+    def log_end(self) -> LogEnd:
+        """Epoch of the last record, and the offset of the next."""
+        return LogEnd(self.log.last_epoch, self.log.end_offset)
 
-        With one voter that is the durable end. It stays unknown until the LeaderChange at the
-        epoch's start is durable: only then is everything before it certainly committed. Source:
-        LeaderState.maybeUpdateHighWatermark, Kafka 3.9.
+    def begin_epoch(self) -> None:
+        """The epoch, or what is known of its leader, is another: nothing is known in it yet."""
+        self._told = UNKNOWN
+        if not self.quorum.is_leader:
+            self.epoch_start_offset = UNKNOWN
+            self.high_watermark = min(self.high_watermark, self.log.durable_end)
+        else:
+            self.high_watermark = UNKNOWN
+
+    def told(self, high_watermark: int) -> None:
+        """The leader that is followed says what is committed; -1 says nothing."""
+        self._told = max(self._told, high_watermark)
+        self.follow_leader()
+
+    def loaded(self, end_offset: int) -> None:
+        """A snapshot replaced the log: what it holds is committed; more may be."""
+        self._commit(end_offset)
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether everything is here that the leader of this epoch said to be committed.
+
+        It says so when a record of its own epoch is: then nothing older that was is missing.
         """
-        durable = self.log.durable_end
-        started = self.quorum.is_leader and durable > self.epoch_start_offset
-        return durable if started else UNKNOWN
+        return UNKNOWN < self._told <= self.log.durable_end
+
+    def follow_leader(self) -> bool:
+        """Move the high watermark as the leader's and the durable end allow; True if it moved."""
+        end_offset = min(self._told, self.log.durable_end)
+        return end_offset > 0 and self._commit(end_offset)
+
+    def lead_to(self, majority_end: int) -> bool:
+        """Move it to what a majority has; True if it moved."""
+        return majority_end > self.epoch_start_offset and self._commit(majority_end)
+
+    def _commit(self, end_offset: int) -> bool:
+        if end_offset <= self.high_watermark:
+            return False
+        self.high_watermark = end_offset
+        self.committed_end = max(self.committed_end, end_offset)
+        return True
 
     @property
     def endpoint(self) -> tuple[int, str, int] | None:

@@ -83,20 +83,20 @@ _ALL: Final = (
     ),
     RaftRequest(
         m.VoteRequest,
-        lambda raft, request, version, _now_ms, ticket: raft.vote(request, version, ticket),
+        lambda raft, request, version, now_ms, ticket: raft.vote(request, version, now_ms, ticket),
         lambda _, code: m.VoteResponse(error_code=code),
     ),
     RaftRequest(
         m.BeginQuorumEpochRequest,
-        lambda raft, request, version, _now_ms, ticket: raft.begin_quorum_epoch(
-            request, version, ticket
+        lambda raft, request, version, now_ms, ticket: raft.begin_quorum_epoch(
+            request, version, now_ms, ticket
         ),
         lambda _, code: m.BeginQuorumEpochResponse(error_code=code),
     ),
     RaftRequest(
         m.EndQuorumEpochRequest,
-        lambda raft, request, version, _now_ms, ticket: raft.end_quorum_epoch(
-            request, version, ticket
+        lambda raft, request, version, now_ms, ticket: raft.end_quorum_epoch(
+            request, version, now_ms, ticket
         ),
         lambda _, code: m.EndQuorumEpochResponse(error_code=code),
     ),

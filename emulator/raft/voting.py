@@ -1,19 +1,22 @@
-"""Vote (52), BeginQuorumEpoch (53), EndQuorumEpoch (54), answered by a quorum of one voter.
+"""Vote (52), BeginQuorumEpoch (53), EndQuorumEpoch (54): checks, and the answers.
 
 KIP-595, KIP-853 (v1). Kafka: KafkaRaftClient.handleVoteRequest and its two neighbours (3.9). Top
 level: INCONSISTENT_CLUSTER_ID, INVALID_REQUEST. Partition: INVALID_REQUEST, FENCED_LEADER_EPOCH,
 INVALID_VOTER_KEY.
 
-With one voter no other node can be candidate or leader, in any epoch: a vote is never granted and
-no request changes our state; the response names the leader. (Kafka would take over a higher epoch,
-because the candidate may be a voter that it does not know yet; a static quorum of one has none.)
+Nobody outside the static voters can be candidate or leader, in any epoch: such a request changes
+nothing, and the answer names the leader. (Kafka would take over a higher epoch, because the
+candidate may be a voter that it does not know yet.)
 """
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
+from emulator.raft.asking import LogEnd
 from emulator.raft.layout import TOPIC
+from emulator.raft.member import Member
+from emulator.raft.quorum_state import NONE
 from emulator.raft.replica import Replica
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -26,8 +29,9 @@ _ZERO = bytes(16)
 Request: TypeAlias = m.VoteRequest | m.BeginQuorumEpochRequest | m.EndQuorumEpochRequest
 
 
-def vote(replica: Replica, request: m.VoteRequest, version: int) -> m.VoteResponse:
-    """Refuse a vote; the answer names the leader."""
+def vote(member: Member, request: m.VoteRequest, version: int, now_ms: int) -> m.VoteResponse:
+    """Grant a vote, or refuse it; the answer names the leader if there is one."""
+    replica, granted = member.replica, False
     response = m.VoteResponse(error_code=_top_level(replica, request))
     if response.error_code != ErrorCode.NONE:
         return response
@@ -40,11 +44,14 @@ def vote(replica: Replica, request: m.VoteRequest, version: int) -> m.VoteRespon
         replica, request.voter_id, asked.voter_directory_id
     ):
         error = ErrorCode.INVALID_VOTER_KEY
+    if error is ErrorCode.NONE:
+        end = LogEnd(asked.last_offset_epoch, asked.last_offset)
+        granted = member.election.vote_asked(asked.candidate_id, asked.candidate_epoch, end, now_ms)
     partition = m.VoteResponse.PartitionData(
         error_code=error,
         leader_id=replica.quorum.leader_id,
         leader_epoch=replica.quorum.epoch,
-        vote_granted=False,
+        vote_granted=granted,
     )
     response.topics = [m.VoteResponse.TopicData(topic_name=TOPIC, partitions=[partition])]
     response.node_endpoints = [
@@ -55,20 +62,26 @@ def vote(replica: Replica, request: m.VoteRequest, version: int) -> m.VoteRespon
 
 
 def begin_quorum_epoch(
-    replica: Replica, request: m.BeginQuorumEpochRequest, version: int
+    member: Member, request: m.BeginQuorumEpochRequest, version: int, now_ms: int
 ) -> m.BeginQuorumEpochResponse:
     """Answer a node that claims to lead."""
+    replica = member.replica
     response = m.BeginQuorumEpochResponse(error_code=_top_level(replica, request))
     if response.error_code != ErrorCode.NONE:
         return response
     asked = request.topics[0].partitions[0]
     error = _epoch_error(replica, asked.leader_epoch, asked.leader_id)
-    if error is ErrorCode.NONE and asked.leader_id != replica.config.node_id:
+    known = replica.quorum.leader_id if asked.leader_epoch == replica.quorum.epoch else NONE
+    if error is ErrorCode.NONE and (
+        asked.leader_id not in replica.config.voters or known not in {NONE, asked.leader_id}
+    ):
         error = ErrorCode.INVALID_REQUEST
     elif error is ErrorCode.NONE and not _meant(
         replica, request.voter_id, asked.voter_directory_id
     ):
         error = ErrorCode.INVALID_VOTER_KEY
+    if error is ErrorCode.NONE:
+        member.election.told(asked.leader_epoch, asked.leader_id, now_ms)
     partition = m.BeginQuorumEpochResponse.PartitionData(
         error_code=error, leader_id=replica.quorum.leader_id, leader_epoch=replica.quorum.epoch
     )
@@ -83,16 +96,22 @@ def begin_quorum_epoch(
 
 
 def end_quorum_epoch(
-    replica: Replica, request: m.EndQuorumEpochRequest, version: int
+    member: Member, request: m.EndQuorumEpochRequest, version: int, now_ms: int
 ) -> m.EndQuorumEpochResponse:
     """Answer a node that claims to have led and resigns."""
+    replica = member.replica
     response = m.EndQuorumEpochResponse(error_code=_top_level(replica, request))
     if response.error_code != ErrorCode.NONE:
         return response
     asked = request.topics[0].partitions[0]
     error = _epoch_error(replica, asked.leader_epoch, asked.leader_id)
-    if error is ErrorCode.NONE and asked.leader_epoch > replica.quorum.epoch:
+    voter = asked.leader_id in replica.config.voters
+    if error is ErrorCode.NONE and asked.leader_epoch > replica.quorum.epoch and not voter:
         error = ErrorCode.INVALID_REQUEST
+    if error is ErrorCode.NONE and voter and asked.leader_id != replica.config.node_id:
+        successors = [each.candidate_id for each in asked.preferred_candidates]
+        successors = successors or list(asked.preferred_successors)
+        member.election.ended(asked.leader_id, asked.leader_epoch, successors, now_ms)
     partition = m.EndQuorumEpochResponse.PartitionData(
         error_code=error, leader_id=replica.quorum.leader_id, leader_epoch=replica.quorum.epoch
     )

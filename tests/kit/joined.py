@@ -30,6 +30,7 @@ from emulator.seam import (
     Send,
     Synced,
     SyncFile,
+    TruncateFile,
 )
 from wire.frame import FrameReader, RequestHeader, decode_response, encode_request, framed
 
@@ -142,6 +143,8 @@ class Joined:
                     self._waiting.append((party, Synced(token)))
                 case DeleteFile(path):
                     party.files.pop(path, None)
+                case TruncateFile(path, size):
+                    party.files[path] = party.files[path][:size]
                 case Log():
                     party.logs.append(effect)
                 case Halt():

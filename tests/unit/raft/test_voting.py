@@ -36,7 +36,7 @@ def ask(kind: str, version: int = 1, **changes: object):
         "vote": world.raft.vote,
         "begin": world.raft.begin_quorum_epoch,
         "end": world.raft.end_quorum_epoch,
-    }[kind](request, version, "t")
+    }[kind](request, version, world.now, "t")
     (response,) = world.replies()
     assert encode_response(key, version, 1, response)
     assert world.raft.leader_epoch == 2

@@ -1,0 +1,63 @@
+"""The conversation with the other voters: of the Raft machine, and of the controller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from emulator.controller.machine import Controller
+from emulator.net.voters import VoterChannels
+from emulator.node.registering import SelfRegistration
+from emulator.raft.asking import Ask
+from emulator.raft.machine import Raft
+from emulator.seam import Closed, Connected, Effect, Received
+from wire import messages as m
+
+
+class Peers:
+    """Sends what the Raft machine and the controller ask, and hands them the answers."""
+
+    def __init__(self, raft: Raft, controller: Controller, new_conn: Callable[[], int]) -> None:
+        config = raft.config
+        others = {each: at for each, at in config.voters.items() if each != config.node_id}
+        self._raft = raft
+        self.registration = SelfRegistration(raft, controller)
+        self._channels: VoterChannels[Ask] = VoterChannels(
+            others, f"raft-client-{config.node_id}", config.times.request_ms, new_conn
+        )
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When ``tick`` is due."""
+        times = (self._channels.deadline_ms, self.registration.deadline_ms)
+        return min((one for one in times if one is not None), default=None)
+
+    def owns(self, conn: int) -> bool:
+        """Whether a connection is one to another voter."""
+        return self._channels.owns(conn)
+
+    def handle(self, event: Received | Closed | Connected, now_ms: int) -> None:
+        """Take an event of such a connection; what follows from it is in ``exchange``."""
+        self._channels.handle(event, now_ms)
+
+    def tick(self, now_ms: int) -> None:
+        """Connect, and give up what takes too long."""
+        self._channels.tick(now_ms)
+
+    def exchange(self, now_ms: int) -> list[Effect]:
+        """Hand over answers, perform what the machine wants, then send what it asks.
+
+        Raises:
+            LogContradictedError: the node must stop.
+        """
+        effects = self._raft.take_effects()
+        for one in self._channels.take_outcomes():
+            if isinstance(one.ticket.message, m.ControllerRegistrationRequest):
+                self.registration.answered(one.message, now_ms)
+            elif one.message is None:
+                effects += self._raft.unanswered(one.ticket, now_ms)
+            else:
+                effects += self._raft.answered(one.ticket, one.message, now_ms)
+        asked = self.registration.poll(now_ms)
+        for ask in self._raft.take_asks() + ([] if asked is None else [asked]):
+            self._channels.put(ask.node_id, ask.message, ask)
+        return effects + self._channels.effects(now_ms)

@@ -1,0 +1,362 @@
+"""The elections of one voter: when it stands, whom it votes for, when it gives its leadership up.
+
+The states and their changes are ``quorum_state``'s. This machine decides them: events and the time
+come in as calls, requests to other voters go out as ``Ask``. ``changed`` says that the content of
+``quorum-state`` must be durable before any of them, and before any answer, is sent.
+
+Differences from Kafka 3.9, which both only refuse more: requests that name a node outside the
+voters change nothing, and a voter that has lost its log (``joining``) votes for no candidate that
+has records, until it has everything that a leader knows to be committed, or has seen the log begin.
+And where records are known to exist, nobody without any is elected.
+
+Source: KafkaRaftClient, QuorumState, LeaderState, CandidateState, Kafka 3.9; KIP-595.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from emulator.config.quorum import QuorumTimes
+from emulator.raft import asking
+from emulator.raft.asking import Ask, LogEnd
+from emulator.raft.config import RaftConfig
+from emulator.raft.joining import Lack
+from emulator.raft.progress import Progress
+from emulator.raft.quorum_state import NONE, QuorumState, VoterState
+from emulator.seam import Log
+
+EPOCH_MAX: Final = 2**30
+"""Higher ones are not taken over: an election each second would need 34 years to get there. After
+2**31 - 1 there is none, so one request could end all elections for ever."""
+WAITING: Final = (
+    "not a candidate: records that other voters have may have been lost here. Waiting for a "
+    "leader; if it is certain that nothing was lost, stop this node and remove the file joining "
+    "beside the log"
+)
+_BACKOFF_BASE_MS = 100
+_DOUBLINGS_MAX = 10
+
+
+class QuorumElection:
+    """See the module's docstring.
+
+    Args:
+        config: identity and voters.
+        quorum: the state; changed by nobody else.
+        rng: source of the random times.
+        log_end: the end of the own log, all of which is durable when it is used in a vote.
+        lack: what the voter may have lost.
+        busy: whether the own disk is behind; a follower asks for nothing meanwhile.
+    """
+
+    def __init__(
+        self,
+        config: RaftConfig,
+        quorum: QuorumState,
+        rng: random.Random,
+        log_end: Callable[[], LogEnd],
+        lack: Lack,
+        *,
+        busy: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.config = config
+        self.quorum = quorum
+        self.lack = lack
+        self.changed = False
+        """Whether the election state changed; whoever writes it takes this back."""
+        self.asks: list[Ask] = []
+        self.log: list[Log] = []
+        self.granting: set[int] = set()
+        """Who voted for us in this epoch."""
+        self.progress = Progress((), 0)
+        """Of the other voters, while this node leads."""
+        self._others = frozenset(config.voters) - {config.node_id}
+        self._times: QuorumTimes = config.times
+        self._rng = rng
+        self._log_end = log_end
+        self._busy = busy
+        self._refusing: set[int] = set()
+        self._silent: set[int] = set()
+        """Who did not answer a request in this epoch, though it may be asked again."""
+        self._backing_off = False
+        self._rounds = 0
+        """Elections in a row that this node did not win."""
+        self._timer_ms: int | None = None
+        """Of the state: election timeout, fetch timeout, or the next BeginQuorumEpoch."""
+        self._again: dict[int, int] = {}
+        """Voter -> when to repeat a request that got no answer."""
+        self._leaving = False
+        self._waited_in = -1
+        """The last epoch in which it was said why this node does not stand."""
+
+    @property
+    def majority(self) -> int:
+        """How many voters decide, this one among them."""
+        return (len(self._others) + 1) // 2 + 1
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When ``tick`` is due."""
+        times = [self._timer_ms, *self._again.values()]
+        if self.quorum.is_leader:
+            times.append(self._check_quorum_ms)
+        return min((one for one in times if one is not None), default=None)
+
+    # Time.
+
+    def start(self, now_ms: int) -> None:
+        """Begin in the state that the disk holds; a quorum of one elects itself at once."""
+        if not self._others:
+            self._stand(now_ms)
+        elif self.quorum.state is VoterState.FOLLOWER:
+            self._timer_ms = now_ms + self._times.fetch_ms
+        else:
+            self._timer_ms = self._election_timeout(now_ms)
+
+    def tick(self, now_ms: int) -> None:
+        """Stand, back off, repeat requests, or resign, as is due."""
+        for node_id in [each for each, due_ms in self._again.items() if due_ms <= now_ms]:
+            del self._again[node_id]
+            self._repeat(node_id)
+        lost_ms = self._check_quorum_ms
+        if self.quorum.is_leader and lost_ms is not None and lost_ms <= now_ms:
+            self._say("warning", "no majority of the voters has fetched: resigning")
+            self.resign(now_ms)
+        if self._timer_ms is None or self._timer_ms > now_ms:
+            return
+        match self.quorum.state:
+            case VoterState.LEADER:
+                self._begin_epoch(now_ms)
+            case VoterState.CANDIDATE if not self._backing_off:
+                self._back_off(now_ms)
+            case VoterState.FOLLOWER if self._busy():
+                # It is not the leader who is silent.
+                self._timer_ms = now_ms + self._times.fetch_ms
+            case _:
+                self._stand(now_ms)
+
+    def fetched(self, now_ms: int) -> None:
+        """The leader answered a Fetch."""
+        if self.quorum.state is VoterState.FOLLOWER:
+            self._timer_ms = now_ms + self._times.fetch_ms
+
+    # Votes.
+
+    def vote_asked(self, candidate_id: int, epoch: int, end: LogEnd, now_ms: int) -> bool:
+        """Decide on a Vote request of an epoch that is not below ours."""
+        if candidate_id not in self._others:
+            return False
+        self.told(epoch, NONE, now_ms)
+        if epoch != self.quorum.epoch:
+            return False
+        if end.offset:
+            self._learn_of_records(end.epoch, candidate_id)
+        quorum = self.quorum
+        grants = (
+            quorum.state is VoterState.UNATTACHED
+            and quorum.leader_id == NONE
+            and quorum.election.voted_id in {NONE, candidate_id}
+            and end >= self._log_end()
+            and not (self._needs_more_than(candidate_id) if end.offset else self.lack.records)
+        )
+        if grants and quorum.election.voted_id == NONE:
+            quorum.to_voted(candidate_id)
+            self._changed()
+            if end.offset == 0:
+                self.lack = self.lack.with_vote(epoch, candidate_id)
+            self._timer_ms = self._election_timeout(now_ms)
+        return grants
+
+    def vote_answered(self, ask: Ask, *, granted: bool, now_ms: int) -> None:
+        """Count a vote, or a refusal, for the election that is going on."""
+        if self.quorum.state is not VoterState.CANDIDATE or ask.epoch != self.quorum.epoch:
+            return
+        (self.granting if granted else self._refusing).add(ask.node_id)
+        if len(self.granting) >= self.majority:
+            self._win(now_ms)
+        else:
+            self._give_up_if_lost(now_ms)
+
+    def _give_up_if_lost(self, now_ms: int) -> None:
+        """Back off when the votes that may still come are too few.
+
+        Two followers of a dead leader often time out together, and each votes for itself; without
+        this both would wait for an answer of the dead one. (Kafka counts only refusals.)
+        """
+        against = self._refusing | (self._silent - self.granting)
+        lost = len(self._others) + 1 - len(against) < self.majority
+        if lost and self._refusing and not self._backing_off:
+            self._back_off(now_ms)
+
+    # What others say about epochs.
+
+    def told(self, epoch: int, leader_id: int, now_ms: int) -> None:
+        """Take over an epoch and its leader (-1: unknown) that a voter named."""
+        quorum = self.quorum
+        if epoch < quorum.epoch or (leader_id != NONE and leader_id not in self.config.voters):
+            return
+        if epoch > EPOCH_MAX:
+            self._say("error", "an epoch that nobody can have reached is named", named=epoch)
+            return
+        if leader_id == self.config.node_id:
+            if epoch > quorum.epoch:
+                # It is known to have led this epoch, and may not vote in it for another.
+                self._leave_epoch(now_ms, lambda: quorum.to_resigned(epoch))
+        elif leader_id != NONE and (epoch > quorum.epoch or quorum.leader_id == NONE):
+            self._leave_epoch(now_ms, lambda: quorum.to_follower(epoch, leader_id))
+            self._timer_ms = now_ms + self._times.fetch_ms
+            self._rounds = 0
+            self._learn_of_records(epoch, leader_id)
+        elif epoch > quorum.epoch:
+            # Who is about to stand goes on waiting: else one whose log is too short, and who stands
+            # ever again, would keep all others from it.
+            waiting_ms = None if quorum.is_leader else self._timer_ms
+            self._leave_epoch(now_ms, lambda: quorum.to_unattached(epoch))
+            self._timer_ms = waiting_ms or self._timer_ms
+        elif leader_id not in {NONE, quorum.leader_id}:
+            self._say("error", "another leader is named for this epoch", named=leader_id)
+
+    def ended(self, leader_id: int, epoch: int, successors: Sequence[int], now_ms: int) -> None:
+        """The leader resigned (EndQuorumEpoch): stand by one's place among the successors."""
+        self.told(epoch, leader_id, now_ms)
+        quorum = self.quorum
+        following = quorum.state is VoterState.FOLLOWER and quorum.leader_id == leader_id
+        if not following or epoch != quorum.epoch:
+            return
+        most = self._times.backoff_max_ms
+        wait_ms = most
+        if self.config.node_id in successors:
+            place = successors.index(self.config.node_id)
+            step = most >> min(len(successors) - 1, _DOUBLINGS_MAX)
+            wait_ms = min(most, step << min(place - 1, _DOUBLINGS_MAX)) if place else 0
+        self._timer_ms = now_ms + wait_ms
+
+    def unanswered(self, ask: Ask, now_ms: int) -> None:
+        """A request got no answer: repeat it soon, if it still matters."""
+        wanted = {VoterState.CANDIDATE, VoterState.RESIGNED}
+        if ask.epoch == self.quorum.epoch and self.quorum.state in wanted:
+            self._again[ask.node_id] = now_ms + self._times.retry_ms
+            self._silent.add(ask.node_id)
+            if self.quorum.state is VoterState.CANDIDATE:
+                self._give_up_if_lost(now_ms)
+
+    def joined(self) -> None:
+        """Everything is here that is committed."""
+        self.lack = Lack(joining=False, records=True)
+
+    def _needs_more_than(self, candidate_id: int) -> bool:
+        """Whether what was lost here may be on another voter than a candidate that has records.
+
+        Of two voters both have everything that is committed, so a candidate has it.
+        """
+        return self.lack.joining and self._others != {candidate_id}
+
+    def _learn_of_records(self, epoch: int, node_id: int) -> None:
+        """A voter has records, or will have; ``epoch``: of its last one.
+
+        If it has some of the epoch in which it got our vote while it had none, then it was elected,
+        and the log begins there: there is nothing that we could have lost.
+        """
+        joining = self.lack.joining and (epoch, node_id) not in self.lack.voted
+        self.lack = self.lack._replace(joining=joining, records=True)
+
+    # Leadership.
+
+    def resign(self, now_ms: int) -> None:
+        """Give leadership up and tell the others, the best successor first."""
+        if not self.quorum.is_leader:
+            return
+        self._leave_epoch(now_ms, lambda: self.quorum.to_resigned(self.quorum.epoch))
+        for node_id in sorted(self._others):
+            self._repeat(node_id)
+
+    def leave(self, now_ms: int) -> None:
+        """Begin to stop: resign if leader, and stand no more."""
+        self._leaving = True
+        self.resign(now_ms)
+        self._timer_ms = None
+
+    # Inside.
+
+    @property
+    def _check_quorum_ms(self) -> int | None:
+        contact_ms = self.progress.majority_contact_ms()
+        return None if contact_ms is None else contact_ms + self._times.check_quorum_ms
+
+    def _election_timeout(self, now_ms: int) -> int:
+        return now_ms + self._times.election_ms + self._rng.randrange(self._times.election_ms)
+
+    def _stand(self, now_ms: int) -> None:
+        empty = self._log_end().offset == 0
+        if self._leaving or (self.lack.records if empty else self.lack.joining):
+            # A voter that lost a part of its log must not lead those that lack the same part.
+            if not self._leaving and self._waited_in != self.quorum.epoch:
+                self._waited_in = self.quorum.epoch
+                self._say("warning", WAITING)
+            self._timer_ms = None if self._leaving else self._election_timeout(now_ms)
+            return
+        self._leave_epoch(now_ms, self.quorum.to_candidate)
+        self._rounds += 1
+        self.granting = {self.config.node_id}
+        for node_id in sorted(self._others):
+            self._repeat(node_id)
+        if len(self.granting) >= self.majority:
+            self._win(now_ms)
+
+    def _win(self, now_ms: int) -> None:
+        self._leave_epoch(now_ms, self.quorum.to_leader)
+        self._rounds = 0
+        self.progress = Progress(self._others, now_ms)
+        self._begin_epoch(now_ms)
+
+    def _begin_epoch(self, now_ms: int) -> None:
+        """Tell those that do not fetch who leads; repeated, as one of them may have restarted."""
+        every_ms = self._times.fetch_ms // 2
+        self._timer_ms = now_ms + every_ms if self._others else None
+        for node_id in sorted(self._others):
+            silent_ms = now_ms - self.progress.silent_since_ms(node_id)
+            if silent_ms == 0 or silent_ms >= every_ms:
+                ask = asking.begin_quorum_epoch(self.config, node_id, self.quorum.epoch)
+                self.asks.append(ask)
+
+    def _back_off(self, now_ms: int) -> None:
+        self._backing_off = True
+        bound = min(
+            self._times.backoff_max_ms, _BACKOFF_BASE_MS << min(self._rounds, _DOUBLINGS_MAX)
+        )
+        self._timer_ms = now_ms + self._rng.randrange(bound)
+
+    def _repeat(self, node_id: int) -> None:
+        """Ask a voter what the state is about."""
+        epoch = self.quorum.epoch
+        if self.quorum.state is VoterState.CANDIDATE and node_id not in self.granting:
+            self.asks.append(asking.vote(self.config, node_id, epoch, self._log_end()))
+        elif self.quorum.state is VoterState.RESIGNED:
+            successors = self.progress.successors()
+            self.asks.append(asking.end_quorum_epoch(self.config, node_id, epoch, successors))
+
+    def _leave_epoch(self, now_ms: int, enter: Callable[[], None]) -> None:
+        """Change the state; what belonged to the one before is forgotten."""
+        enter()
+        self._again.clear()
+        self._refusing, self._silent = set(), set()
+        self._backing_off = False
+        if self.quorum.state is not VoterState.LEADER:
+            self.granting = set()
+        self._timer_ms = None if self._leaving else self._election_timeout(now_ms)
+        self._changed()
+        self._say("info", "election state")
+
+    def _changed(self) -> None:
+        self.changed = True
+
+    def _say(self, level: str, event: str, **more: object) -> None:
+        fields: dict[str, object] = {
+            "state": self.quorum.state.value,
+            "epoch": self.quorum.epoch,
+            "leader": self.quorum.leader_id,
+            **more,
+        }
+        self.log.append(Log(level, event, fields))

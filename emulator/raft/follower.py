@@ -1,0 +1,278 @@
+"""The log of a voter that follows: asks the leader for it, appends, truncates, loads a snapshot.
+
+One request at a time, and only when everything appended is durable: the offset of a Fetch says to
+the leader what is durable here. While no leader is known any voter is asked, whose answer names the
+leader. An answer counts only while the epoch and the leader are those that were asked.
+
+Source: KafkaRaftClient.handleFetchResponse, handleFetchSnapshotResponse, Kafka 3.9; KIP-595,
+KIP-630.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Final
+
+from emulator.raft import asking, layout, snapshots
+from emulator.raft.asking import Ask, LogEnd
+from emulator.raft.election import QuorumElection
+from emulator.raft.errors import LogContradictedError, RecoveryError
+from emulator.raft.layout import SnapshotId
+from emulator.raft.log import LogBatch
+from emulator.raft.quorum_state import NONE, VoterState
+from emulator.raft.replica import Replica
+from emulator.seam import DeleteFile, Effect, Log, ReplaceFile
+from wire import messages as m
+from wire.batch import batch_crc_holds, batch_header
+from wire.errors import DecodeError, ErrorCode, named
+
+LOOKING_MS: Final = 100
+"""Pause between questions who leads."""
+REFUSED_MS: Final = 1_000
+"""Pause after an answer that no repetition changes soon."""
+SNAPSHOT_BYTES_MAX: Final = 1024 * 1024 * 1024
+"""A leader that names a larger snapshot is not believed."""
+_LATER: Final = frozenset(
+    {
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+    }
+)
+"""What a voter answers that does not lead, or not in this epoch."""
+
+
+@dataclass(slots=True)
+class _Loading:
+    snapshot: SnapshotId
+    data: bytearray = field(default_factory=bytearray)
+
+
+class Following:
+    """See the module's docstring.
+
+    Args:
+        replica: the log and the snapshots; changed by the answers.
+        election: the state of the voter; learns what answers say about it.
+        rng: whom to ask while no leader is known.
+    """
+
+    def __init__(self, replica: Replica, election: QuorumElection, rng: random.Random) -> None:
+        self.rewritten = 0
+        """How often records that were appended here have been dropped, or replaced."""
+        self._replica = replica
+        self._election = election
+        self._rng = rng
+        self._asked: Ask | None = None
+        self._due_ms = 0
+        self._loading: _Loading | None = None
+        self._others = sorted(set(replica.config.voters) - {replica.config.node_id})
+
+    @property
+    def _asks(self) -> bool:
+        """Whether this voter has to ask another one for the log, or for the leader."""
+        quorum = self._replica.quorum
+        looking = quorum.state is VoterState.UNATTACHED and bool(self._others)
+        return looking or quorum.state is VoterState.FOLLOWER
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When ``poll`` has something to ask; None while it waits for an answer or a sync."""
+        waits = self._asked is not None or self._replica.log.dirty or not self._asks
+        return None if waits else self._due_ms
+
+    def changed(self, now_ms: int) -> None:
+        """The epoch or the leader is another one: what was asked before does not count."""
+        self._asked = None
+        self._loading = None
+        self._due_ms = now_ms
+
+    def poll(self, now_ms: int) -> Ask | None:
+        """The next request, if one is due."""
+        deadline_ms = self.deadline_ms
+        if deadline_ms is None or deadline_ms > now_ms:
+            return None
+        replica = self._replica
+        quorum, config = replica.quorum, replica.config
+        leader_id = quorum.leader_id
+        node_id = self._rng.choice(self._others) if leader_id == NONE else leader_id
+        if self._loading is not None:
+            loading = self._loading
+            self._asked = asking.fetch_snapshot(
+                config, node_id, quorum.epoch, loading.snapshot, len(loading.data)
+            )
+        else:
+            self._asked = asking.fetch(config, node_id, quorum.epoch, replica.log_end)
+        return self._asked
+
+    def unanswered(self, ask: Ask, now_ms: int) -> None:
+        """A request got no answer."""
+        if ask is self._asked:
+            self._asked = None
+            self._due_ms = now_ms + self._replica.config.times.retry_ms
+
+    def answered(self, ask: Ask, message: object, now_ms: int) -> list[Effect]:
+        """Take the answer to a request of ``poll``.
+
+        Raises:
+            LogContradictedError: records that are committed would have to be dropped.
+        """
+        if ask is not self._asked:
+            return []
+        self._asked = None
+        self._due_ms = now_ms
+        quorum = self._replica.quorum
+        leads = quorum.state is VoterState.FOLLOWER and quorum.leader_id == ask.node_id
+        try:
+            match message:
+                case m.FetchResponse(error_code=0, responses=[topic]) if topic.partitions:
+                    partition = topic.partitions[0]
+                    if not self._refused(partition.error_code, now_ms, leads=leads):
+                        return self._fetched(partition, now_ms)
+                case m.FetchSnapshotResponse(error_code=0, topics=[topic]) if topic.partitions:
+                    piece = topic.partitions[0]
+                    if piece.error_code == ErrorCode.SNAPSHOT_NOT_FOUND:
+                        self._loading = None
+                    elif not self._refused(piece.error_code, now_ms, leads=leads):
+                        return self._downloaded(piece, now_ms)
+                case m.FetchResponse(error_code=code) | m.FetchSnapshotResponse(error_code=code):
+                    self._refused(code or ErrorCode.INVALID_REQUEST, now_ms, leads=leads)
+                case _:
+                    raise AssertionError(f"no request has this answer: {message!r}")
+        except (DecodeError, RecoveryError) as error:
+            self._loading = None
+            self._due_ms = now_ms + REFUSED_MS
+            return [Log("warning", "the leader sent an invalid answer", {"why": str(error)})]
+        return []
+
+    def _refused(self, code: int, now_ms: int, *, leads: bool) -> bool:
+        """Whether the answer holds nothing to take; sets the pause before the next request."""
+        if code == ErrorCode.NONE and leads:
+            return False
+        if not leads:
+            self._due_ms = now_ms + LOOKING_MS
+        elif code in _LATER:
+            self._due_ms = now_ms + self._replica.config.times.retry_ms
+        else:
+            self._due_ms = now_ms + REFUSED_MS
+            why: dict[str, object] = {"why": named(code)}
+            self._election.log.append(Log("warning", "the leader refuses our requests", why))
+        return True
+
+    # ---------------------------------------------------------------- Fetch
+    def _fetched(self, found: m.FetchResponse.PartitionData, now_ms: int) -> list[Effect]:
+        self._election.fetched(now_ms)
+        diverging, snapshot = found.diverging_epoch, found.snapshot_id
+        if diverging.epoch >= 0 and diverging.end_offset >= 0:
+            return self._truncate(LogEnd(diverging.epoch, diverging.end_offset))
+        if snapshot.end_offset >= 0 and snapshot.epoch >= 0:
+            return self._load(SnapshotId(snapshot.end_offset, snapshot.epoch))
+        replica = self._replica
+        effects: list[Effect] = []
+        if self._append(found.records or b""):
+            effects.append(replica.epochs_file())
+        replica.told(found.high_watermark)
+        return [*effects, *replica.log.flush()]
+
+    def _append(self, data: bytes) -> bool:
+        """Append whole batches; True if one of them opens an epoch."""
+        log, opened, position = self._replica.log, False, 0
+        while position < len(data):
+            header = batch_header(data, position)
+            if position + header.size > len(data):
+                break
+            if header.base_offset != log.end_offset:
+                raise _nonsense(f"a batch at {header.base_offset} instead of {log.end_offset}")
+            if header.count != header.last_offset - header.base_offset + 1:
+                raise _nonsense(f"{header.count} records in a batch at {header.base_offset}")
+            if not log.last_epoch <= header.leader_epoch <= self._replica.quorum.epoch:
+                raise _nonsense(f"epoch {header.leader_epoch} in a batch at {header.base_offset}")
+            if not batch_crc_holds(data, position):
+                raise _nonsense(f"a wrong checksum in the batch at {header.base_offset}")
+            end = position + header.size
+            batch = LogBatch(
+                header.base_offset, header.last_offset, header.leader_epoch, data[position:end]
+            )
+            opened = log.append(batch) or opened
+            self._replica.appended_bytes += header.size
+            position = end
+        return opened
+
+    def _truncate(self, leader: LogEnd) -> list[Effect]:
+        """Drop the end of the log that the leader does not have."""
+        replica = self._replica
+        log = replica.log
+        epoch, own_end = replica.end_offset(leader.epoch)
+        cut = min(own_end, leader.offset) if epoch == leader.epoch else own_end
+        cut = log.boundary_below(min(cut, log.end_offset))
+        if cut < replica.committed_end:
+            raise LogContradictedError(
+                f"node {replica.quorum.leader_id} leads epoch {replica.quorum.epoch} with a log "
+                f"that differs from offset {cut} on, but all below {replica.committed_end} was "
+                "committed here"
+            )
+        self.rewritten += 1
+        fields: dict[str, object] = {"from": log.end_offset, "to": cut}
+        return [
+            Log("warning", "the end of the log was truncated: the leader has another", fields),
+            DeleteFile(layout.RECOVERY_POINT),
+            *log.truncate_to(cut),
+            replica.epochs_file(),
+        ]
+
+    # ---------------------------------------------------------------- FetchSnapshot
+    def _load(self, snapshot: SnapshotId) -> list[Effect]:
+        replica = self._replica
+        if snapshot.end_offset < replica.committed_end or snapshot == layout.BOOTSTRAP_SNAPSHOT_ID:
+            raise LogContradictedError(
+                f"node {replica.quorum.leader_id} leads epoch {replica.quorum.epoch} and wants us "
+                f"to load a snapshot up to {snapshot.end_offset}, but all below "
+                f"{replica.committed_end} was committed here"
+            )
+        self._loading = _Loading(snapshot)
+        fields: dict[str, object] = {"end_offset": snapshot.end_offset, "epoch": snapshot.epoch}
+        return [Log("info", "loading a snapshot from the leader", fields)]
+
+    def _downloaded(
+        self, piece: m.FetchSnapshotResponse.PartitionSnapshot, now_ms: int
+    ) -> list[Effect]:
+        self._election.fetched(now_ms)
+        loading = self._loading
+        assert loading is not None, "a snapshot was asked for"
+        snapshot, data = loading.snapshot, loading.data
+        if SnapshotId(piece.snapshot_id.end_offset, piece.snapshot_id.epoch) != snapshot:
+            raise _nonsense(f"another snapshot than {snapshot}")
+        if piece.position != len(data) or not 0 < piece.size <= SNAPSHOT_BYTES_MAX:
+            raise _nonsense(f"position {piece.position} of {piece.size}, {len(data)} are here")
+        more = piece.unaligned_records or b""
+        data += more
+        if len(data) > piece.size or (not more and len(data) < piece.size):
+            raise _nonsense(f"{len(data)} bytes of a snapshot of {piece.size}")
+        return [] if len(data) < piece.size else self._loaded(snapshot, bytes(data))
+
+    def _loaded(self, snapshot: SnapshotId, data: bytes) -> list[Effect]:
+        """The snapshot is complete: it replaces the log."""
+        self._loading = None
+        path = layout.snapshot_path(snapshot)
+        snapshots.check(path, data, snapshot)
+        replica = self._replica
+        known = replica.snapshots.latest
+        if known is not None and snapshot.end_offset <= known.end_offset:
+            raise _nonsense(f"{snapshot} is not above {known}")
+        self.rewritten += 1
+        replica.snapshots.add(snapshot, data)
+        effects: list[Effect] = [
+            ReplaceFile(path, data),
+            DeleteFile(layout.RECOVERY_POINT),
+            *replica.log.restart_at(snapshot.end_offset, snapshot.epoch),
+            replica.epochs_file(),
+        ]
+        replica.loaded(snapshot.end_offset)
+        fields: dict[str, object] = {"end_offset": snapshot.end_offset, "bytes": len(data)}
+        return [*effects, *replica.trim(), Log("info", "the log begins at a snapshot", fields)]
+
+
+def _nonsense(why: str) -> DecodeError:
+    return DecodeError("metadata log", -1, "", 0, why)

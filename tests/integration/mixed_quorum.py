@@ -1,0 +1,137 @@
+"""A quorum of three static voters: two controllers of Kafka, and one of ours between them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TypeAlias
+
+from bench.rig.bridge import Bridge
+from bench.rig.kafka import KraftController
+from bench.rig.ports import HOST, free_ports
+from bench.rig.waiting import wait_for
+from emulator.commands.admin_client import Connection
+from emulator.raft.layout import TOPIC
+from emulator.raft.recovery import scan
+from wire import messages as m
+
+RELEASE = "3.9.2"
+CLUSTER = "5L6g3nShT-eMCtK--X86sw"
+OURS = 3001
+Voter: TypeAlias = Bridge | KraftController
+
+
+class MixedQuorum:
+    """Three voters with folders of their own; each can be killed, stopped and started again."""
+
+    def __init__(self, folder: Path, **properties: object) -> None:
+        ids = (3000, OURS, 3002)
+        self.ports = dict(zip(ids, free_ports(3), strict=True))
+        text = ",".join(f"{each}@{HOST}:{port}" for each, port in self.ports.items())
+        self.nodes: dict[int, Voter] = {}
+        for each, port in self.ports.items():
+            more = {"node.id": each, "controller.quorum.voters": text, **properties}
+            home = folder / str(each)
+            if each == OURS:
+                self.nodes[each] = Bridge(home, None, port=port, properties=more)
+            else:
+                self.nodes[each] = KraftController(
+                    RELEASE, home, None, CLUSTER, port=port, properties=more
+                )
+        ours = self.nodes[OURS]
+        assert isinstance(ours, Bridge)
+        ours.format(CLUSTER)
+        self.changes = 0
+
+    def start(self, *ids: int) -> None:
+        for each in ids or self.nodes:
+            self.nodes[each].start()
+        for each in ids or self.nodes:
+            self.nodes[each].wait_started()
+
+    def kill(self) -> None:
+        for node in self.nodes.values():
+            node.kill()
+
+    # what the voters say
+
+    def described(self, node_id: int) -> m.DescribeQuorumResponse.PartitionData | None:
+        """What the leader says about the quorum; None from a node that does not lead."""
+        kind = m.DescribeQuorumRequest
+        topic = kind.TopicData(topic_name=TOPIC, partitions=[kind.PartitionData()])
+        try:
+            connection = Connection(HOST, self.ports[node_id], 3)
+        except OSError:
+            return None
+        try:
+            answer = connection.call(kind(topics=[topic]))
+        except OSError:
+            return None
+        finally:
+            connection.close()
+        partition = answer.topics[0].partitions[0]
+        return partition if partition.error_code == 0 and partition.high_watermark > 0 else None
+
+    def leader(self, *among: int, timeout_s: float = 30) -> int:
+        """Wait for a leader that has committed something in its epoch; its id."""
+        found: list[int] = []
+
+        def leads() -> bool:
+            for each in among or self.nodes:
+                if self.nodes[each].alive and self.described(each) is not None:
+                    found.append(each)
+                    return True
+            return False
+
+        wait_for(f"a leader among {among or 'all'}", leads, timeout_s)
+        return found[-1]
+
+    def change(self, leader: int, count: int) -> None:
+        """Commit records through the leader, one after the other."""
+        kind = m.AlterClientQuotasRequest
+        connection = Connection(HOST, self.ports[leader], 30)
+        for _ in range(count):
+            self.changes += 1
+            entry = kind.EntryData(
+                entity=[kind.EntityData(entity_type="user", entity_name=f"user-{self.changes}")],
+                ops=[kind.OpData(key="producer_byte_rate", value=1e6, remove=False)],
+            )
+            answer = connection.call(kind(entries=[entry], validate_only=False))
+            assert answer.entries[0].error_code == 0, answer
+        connection.close()
+
+    # what they hold
+
+    def folder(self, node_id: int) -> Path:
+        """The folder of a voter's metadata log."""
+        return self.nodes[node_id].data / f"{TOPIC}-0"
+
+    def batches(self, node_id: int) -> dict[int, bytes]:
+        """Base offset -> bytes of each batch in a voter's log."""
+        found: dict[int, bytes] = {}
+        for path in sorted(self.folder(node_id).glob("*.log")):
+            scanned = scan(path.read_bytes(), int(path.stem))
+            found |= {batch.base_offset: batch.data for batch in scanned.batches}
+        return found
+
+    def snapshots(self, node_id: int) -> dict[str, bytes]:
+        """Name -> bytes of the snapshots of a voter."""
+        return {path.name: path.read_bytes() for path in self.folder(node_id).glob("*.checkpoint")}
+
+    def wait_equal(self, timeout_s: float = 30) -> None:
+        """Wait until all logs reach an offset that none has reached yet; they must be equal."""
+        goal = max(max(self.batches(each), default=0) for each in self.nodes) + 1
+
+        def reached() -> bool:
+            return all(max(self.batches(each), default=0) >= goal for each in self.nodes)
+
+        wait_for(f"batches beyond {goal} on all voters", reached, timeout_s)
+        whole: dict[int, bytes] = {}
+        for each in self.nodes:
+            for offset, data in self.batches(each).items():
+                assert whole.setdefault(offset, data) == data, f"node {each}, offset {offset}"
+
+    def empty(self, node_id: int) -> None:
+        """The metadata log of a voter that is down is lost."""
+        assert not self.nodes[node_id].alive
+        shutil.rmtree(self.folder(node_id))

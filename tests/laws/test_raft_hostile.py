@@ -1,0 +1,182 @@
+"""No request and no answer of a peer ends a voter, whatever numbers are in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emulator.raft.errors import LogContradictedError
+from emulator.raft.layout import TOPIC, TOPIC_ID
+from tests.unit.raft.test_following import Follower, batch
+from wire import messages as m
+from wire.frame import RequestHeader, encode_request, encode_response
+
+INT32 = st.sampled_from([-(2**31), -1, 0, 1, 2, 3, 4, 5, 2**30, 2**31 - 1]) | st.integers(
+    -(2**31), 2**31 - 1
+)
+INT64 = st.sampled_from([-(2**63), -1, 0, 1, 2, 3, 5, 2**63 - 1]) | st.integers(-(2**63), 2**63 - 1)
+RECORDS = st.sampled_from([b"", b"\0" * 61, batch(0, 1, "ab"), batch(2, 3), batch(0, 9)])
+RECORDS |= st.binary(max_size=80)
+
+
+def vote(epoch: int, node: int, last: int, offset: int) -> tuple[str, Any]:
+    kind = m.VoteRequest
+    one = kind.PartitionData(
+        candidate_epoch=epoch, candidate_id=node, last_offset_epoch=last, last_offset=offset
+    )
+    return "vote", kind(voter_id=-1, topics=[kind.TopicData(topic_name=TOPIC, partitions=[one])])
+
+
+def begin(epoch: int, node: int) -> tuple[str, Any]:
+    kind = m.BeginQuorumEpochRequest
+    one = kind.PartitionData(leader_id=node, leader_epoch=epoch)
+    return "begin_quorum_epoch", kind(topics=[kind.TopicData(topic_name=TOPIC, partitions=[one])])
+
+
+def end(epoch: int, node: int, successors: list[int]) -> tuple[str, Any]:
+    kind = m.EndQuorumEpochRequest
+    infos = [kind.ReplicaInfo(candidate_id=each) for each in successors]
+    one = kind.PartitionData(leader_id=node, leader_epoch=epoch, preferred_candidates=infos)
+    return "end_quorum_epoch", kind(topics=[kind.TopicData(topic_name=TOPIC, partitions=[one])])
+
+
+def fetch(epoch: int, node: int, last: int, offset: int) -> tuple[str, Any]:
+    kind = m.FetchRequest
+    one = kind.FetchPartition(
+        current_leader_epoch=epoch, fetch_offset=offset, last_fetched_epoch=last
+    )
+    return "fetch", kind(
+        replica_state=kind.ReplicaState(replica_id=node),
+        max_wait_ms=offset % 1000,
+        max_bytes=last,
+        topics=[kind.FetchTopic(topic=TOPIC, topic_id=TOPIC_ID, partitions=[one])],
+    )
+
+
+REQUESTS = st.one_of(
+    st.builds(vote, INT32, INT32, INT32, INT64),
+    st.builds(begin, INT32, INT32),
+    st.builds(end, INT32, INT32, st.lists(INT32, max_size=40)),
+    st.builds(fetch, INT32, INT32, INT32, INT64),
+)
+
+
+@given(st.lists(REQUESTS, max_size=12), st.booleans())
+def test_no_request_ends_a_voter(requests, leads):
+    one = Follower()
+    one.answer(one.fetch(), records=batch(0, 1, "ab"), high_watermark=2)
+    one.sync()
+    if leads:
+        lead(one)
+    for name, request in requests:
+        ticket: Any = "t"
+        getattr(one.raft, name)(request, 1 if name != "fetch" else 17, one.now, ticket)
+        one.disk.apply(one.raft.take_effects())
+        for reply in one.raft.take_replies():
+            version = 17 if isinstance(reply.message, m.FetchResponse) else 1
+            key = {"vote": 52, "begin_quorum_epoch": 53, "end_quorum_epoch": 54, "fetch": 1}[name]
+            assert encode_response(key, version, 1, reply.message)
+        go_on(one)
+    assert one.raft.committed_end >= 2
+    assert one.raft.leader_epoch < 2**31 - 10
+
+
+def lead(one: Follower) -> None:
+    while not one.raft.is_leader:
+        one.now = max(one.now, one.raft.deadline_ms or 0)
+        one.disk.apply(one.raft.tick(one.now))
+        for ask in one.raft.take_asks():
+            if isinstance(ask.message, m.VoteRequest):
+                kind = m.VoteResponse
+                granted = kind.PartitionData(
+                    leader_id=-1, leader_epoch=ask.epoch, vote_granted=True
+                )
+                answer = kind(topics=[kind.TopicData(partitions=[granted])])
+                one.disk.apply(one.raft.answered(ask, answer, one.now))
+
+
+def go_on(one: Follower) -> None:
+    """Let a second pass; everything that is asked can be sent."""
+    until = one.now + 1_000
+    for _ in range(200):
+        deadline_ms = one.raft.deadline_ms
+        while one.disk.tokens:
+            one.sync()
+        for ask in one.raft.take_asks():
+            header = RequestHeader(api_key=key_of(ask.message), api_version=1, correlation_id=1)
+            if header.api_key != 1:
+                assert encode_request(header, ask.message)
+            one.disk.apply(one.raft.unanswered(ask, one.now))
+        if deadline_ms is None or deadline_ms > until:
+            break
+        one.now = max(one.now, deadline_ms)
+        one.disk.apply(one.raft.tick(one.now))
+    one.now = max(one.now, until)
+
+
+def key_of(message: object) -> int:
+    return {
+        m.FetchRequest: 1,
+        m.VoteRequest: 52,
+        m.BeginQuorumEpochRequest: 53,
+        m.EndQuorumEpochRequest: 54,
+        m.FetchSnapshotRequest: 59,
+    }[type(message)]
+
+
+def fetched(fields: tuple[int, ...], records: bytes) -> m.FetchResponse:
+    error, mark, leader, epoch, diverging, end_offset, snapshot, of = fields
+    kind = m.FetchResponse
+    one = kind.PartitionData(
+        error_code=error,
+        high_watermark=mark,
+        current_leader=kind.LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch),
+        diverging_epoch=kind.EpochEndOffset(epoch=diverging, end_offset=end_offset),
+        snapshot_id=kind.SnapshotId(end_offset=snapshot, epoch=of),
+        records=records,
+    )
+    return kind(responses=[kind.FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[one])])
+
+
+ERRORS = st.sampled_from([0, 0, 0, 0, 1, 3, 6, 8, 42, 74, 75, -1])
+FETCHED = st.builds(
+    fetched,
+    st.tuples(
+        ERRORS,
+        INT64,
+        st.sampled_from([2, 2, 2, -1, 3, 9]),
+        st.sampled_from([3, 3, 3, 0, 4]),
+        st.just(-1) | INT32,
+        st.just(-1) | INT64,
+        st.just(-1) | INT64,
+        st.just(-1) | INT32,
+    ),
+    RECORDS,
+)
+
+
+@given(st.lists(FETCHED, max_size=8))
+def test_no_answer_to_a_fetch_ends_a_voter_but_one_that_takes_back_what_was_committed(answers):
+    one = Follower()
+    for answer in answers:
+        asks = one.raft.take_asks()
+        deadline_ms = one.raft.deadline_ms
+        if not asks and deadline_ms is not None:
+            one.now = max(one.now, deadline_ms)
+            one.disk.apply(one.raft.tick(one.now))
+            asks = one.raft.take_asks()
+        for ask in asks:
+            if isinstance(ask.message, m.FetchRequest):
+                before = one.raft.committed_end
+                try:
+                    one.disk.apply(one.raft.answered(ask, answer, one.now))
+                except LogContradictedError:
+                    assert before > 0
+                    return
+            else:
+                one.disk.apply(one.raft.unanswered(ask, one.now))
+        while one.disk.tokens:
+            one.sync()
+    assert one.raft.log_end_offset >= one.raft.committed_end

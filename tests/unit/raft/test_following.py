@@ -1,0 +1,261 @@
+"""The log of a follower: what it asks when, what it takes, what it refuses."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from emulator.raft import Raft, RecoveryError
+from emulator.raft.asking import Ask
+from emulator.raft.errors import LogContradictedError
+from emulator.raft.layout import EPOCHS, JOINING, QUORUM_STATE, TOPIC, TOPIC_ID, SnapshotId
+from emulator.raft.quorum_state import ElectionState, render
+from emulator.raft.snapshots import render as render_snapshot
+from emulator.raft.verify import read_back
+from tests.unit.raft.trio import Trio
+from tests.unit.raft.world import SEGMENT, Disk, World, topic
+from wire import messages as m
+from wire.batch import CONTROL, Batch, encode_batch
+
+NOW = 1_000_000
+
+
+def batch(offset: int, epoch: int, names: str = "a", sequence: int = -1) -> bytes:
+    records: Any = [(None, topic(name)) for name in names]
+    return encode_batch(Batch(offset, epoch, 0, NOW, records, sequence))
+
+
+class Follower:
+    """Voter 1 of three, that follows voter 2 in epoch 3; the test is voter 2."""
+
+    def __init__(self, files: dict[str, bytes] | None = None, epoch: int = 3) -> None:
+        election = render(ElectionState(epoch, 2), {1, 2, 3})
+        self.disk = Disk({QUORUM_STATE: election, **(files or {})})
+        self.raft = Raft(Trio().config(1), self.disk.files, Random(1), NOW)
+        self.now = NOW
+        self.disk.apply(self.raft.start(NOW))
+
+    def asks(self) -> list[Ask]:
+        return self.raft.take_asks()
+
+    def fetch(self) -> Ask:
+        """What it asks now; the time goes on to when it does."""
+        deadline_ms = self.raft.deadline_ms
+        assert deadline_ms is not None
+        self.now = max(self.now, deadline_ms)
+        found = self.raft.take_asks()
+        if not found:
+            self.disk.apply(self.raft.tick(self.now))
+            found = self.raft.take_asks()
+        (ask,) = found
+        assert ask.node_id == 2
+        return ask
+
+    def answer(self, ask: Ask, **fields: Any) -> None:
+        kind = m.FetchResponse
+        leader = kind.LeaderIdAndEpoch(leader_id=2, leader_epoch=3)
+        partition = kind.PartitionData(**{"high_watermark": -1, "current_leader": leader, **fields})
+        topic = kind.FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[partition])
+        effects = self.raft.answered(ask, kind(responses=[topic]), self.now)
+        self.disk.apply(effects)
+
+    def sync(self) -> None:
+        self.disk.apply(self.raft.synced(self.disk.sync(), self.now))
+
+
+def asked_at(ask: Ask) -> tuple[int, int, int]:
+    """Epoch, epoch of the last record, offset."""
+    message: Any = ask.message
+    found = message.topics[0].partitions[0]
+    return found.current_leader_epoch, found.last_fetched_epoch, found.fetch_offset
+
+
+def test_the_next_fetch_waits_for_the_disk_as_its_offset_says_what_is_durable():
+    one = Follower()
+    ask = one.fetch()
+    assert asked_at(ask) == (3, 0, 0)
+    one.answer(ask, records=batch(0, 1, "ab") + batch(2, 3, "c"), high_watermark=2)
+    assert one.raft.log_end_offset == 3
+    assert one.asks() == []
+    assert one.raft.high_watermark == -1, "nothing is durable"
+    one.sync()
+    assert asked_at(one.fetch()) == (3, 3, 3)
+    assert one.raft.high_watermark == 2
+    assert one.disk.files[EPOCHS] == b"0\n2\n1 0\n3 2\n"
+
+
+def test_a_slow_disk_of_a_follower_is_no_reason_to_stand():
+    one = Follower()
+    one.answer(one.fetch(), records=batch(0, 1), high_watermark=1)
+    for _ in range(3):
+        one.now = one.raft.deadline_ms
+        one.disk.apply(one.raft.tick(one.now))
+    assert (one.raft.leader_epoch, one.raft.leader_id) == (3, 2)
+    one.sync()
+    one.fetch()
+    one.now = one.raft.deadline_ms
+    one.disk.apply(one.raft.tick(one.now))
+    assert one.raft.leader_epoch == 4, "now it is the leader who is silent"
+
+
+def test_a_leader_counts_its_own_log_only_as_far_as_it_is_durable():
+    one = Trio(3, ids=(1, 2))
+    one.start()
+    one.run(6_000)
+    assert one.leader.raft is not None
+    before = one.leader.raft.high_watermark
+    one.sync_ms = 10**9
+    offset = one.append(one.leader, topic("a"))
+    one.leader.raft._member.voter_fetched(3 - one.leader.id, offset + 1, one.now)
+    assert one.leader.raft.high_watermark == before
+
+
+def test_a_vote_outlives_a_crash():
+    trio = Trio(3, ids=(1, 2, 3))
+    trio.start()
+    heard: list[str] = []
+    trio.heard = heard.append
+    while not any("granted" in line for line in heard):
+        trio.run(1)
+    voter = int(next(line for line in heard if "granted" in line)[0])
+    raft = trio.nodes[voter].raft
+    assert raft is not None
+    epoch = raft.leader_epoch
+    trio.crash(voter)
+    again = Raft(trio.config(voter), trio.nodes[voter].disk.files, Random(1), trio.now)
+    assert again.leader_epoch == epoch
+    election = again._replica.quorum.election
+    assert election.voted_id > 0 or election.leader_id > 0
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        batch(1, 3),
+        batch(0, 4),
+        batch(0, 3)[:-1] + b"x",
+        batch(0, 3) + batch(1, 2),
+        b"\0" * 70,
+    ],
+)
+def test_an_invalid_answer_is_not_written(records):
+    one = Follower()
+    one.answer(one.fetch(), records=records, high_watermark=5)
+    assert SEGMENT not in one.disk.files or records.startswith(one.disk.files[SEGMENT])
+    assert [line.level for line in one.disk.log if "invalid" in line.event] == ["warning"]
+    assert one.raft.high_watermark == -1
+
+
+def test_a_part_of_a_batch_at_the_end_is_dropped():
+    one = Follower()
+    one.answer(one.fetch(), records=batch(0, 1) + batch(1, 3)[:-5])
+    one.sync()
+    assert asked_at(one.fetch()) == (3, 1, 1)
+
+
+def test_what_an_older_epoch_answers_is_dropped():
+    one = Follower()
+    ask = one.fetch()
+    kind = m.BeginQuorumEpochRequest
+    partition = kind.PartitionData(leader_id=3, leader_epoch=4)
+    request = kind(topics=[kind.TopicData(topic_name="__cluster_metadata", partitions=[partition])])
+    ticket: Any = "t"
+    one.raft.begin_quorum_epoch(request, 1, one.now, ticket)
+    one.disk.apply(one.raft.take_effects())
+    one.answer(ask, records=batch(0, 1), high_watermark=1)
+    assert one.raft.log_end_offset == 0
+    assert (one.raft.leader_epoch, one.raft.leader_id) == (4, 3)
+
+
+def with_log(*batches: bytes) -> Follower:
+    one = Follower()
+    one.answer(one.fetch(), records=b"".join(batches))
+    one.sync()
+    return one
+
+
+def test_it_truncates_to_where_both_logs_are_one():
+    one = with_log(batch(0, 1, "ab"), batch(2, 2, "cd"), batch(4, 2, "e"))
+    diverging = m.FetchResponse.EpochEndOffset(epoch=1, end_offset=2)
+    one.answer(one.fetch(), diverging_epoch=diverging)
+    assert asked_at(one.fetch()) == (3, 1, 2)
+    assert one.disk.files[SEGMENT] == batch(0, 1, "ab")
+    assert one.disk.files[EPOCHS] == b"0\n1\n1 0\n"
+
+
+def test_it_does_not_truncate_what_is_committed():
+    one = Follower()
+    one.answer(one.fetch(), records=batch(0, 1, "ab") + batch(2, 2, "cd"), high_watermark=3)
+    one.sync()
+    one.answer(one.fetch(), records=b"", high_watermark=4)
+    diverging = m.FetchResponse.EpochEndOffset(epoch=1, end_offset=2)
+    before = dict(one.disk.files)
+    with pytest.raises(LogContradictedError, match="node 2 leads epoch 3"):
+        one.answer(one.fetch(), diverging_epoch=diverging)
+    assert one.disk.files == before
+
+
+def test_what_is_committed_can_be_in_a_snapshot_whoever_leads():
+    """Also in the first moments of an epoch, whose high watermark is not known yet."""
+    one = Follower()
+    one.answer(one.fetch(), records=batch(0, 1, "ab"), high_watermark=2)
+    one.sync()
+    one.raft.take_asks()
+    while not one.raft.is_leader:
+        one.now = max(one.now, one.raft.deadline_ms or 0)
+        one.disk.apply(one.raft.tick(one.now))
+        for ask in one.raft.take_asks():
+            if isinstance(ask.message, m.VoteRequest):
+                kind = m.VoteResponse
+                partition = kind.PartitionData(
+                    leader_id=-1, leader_epoch=ask.epoch, vote_granted=True
+                )
+                answer = kind(topics=[kind.TopicData(partitions=[partition])])
+                one.disk.apply(one.raft.answered(ask, answer, one.now))
+    assert one.raft.high_watermark == -1
+    one.disk.apply(one.raft.snapshot(2, 1, [topic("ab")], NOW))
+    assert one.raft.latest_snapshot is not None
+    with pytest.raises(ValueError, match="is not committed, 2 is"):
+        one.raft.snapshot(3, 4, [], NOW)
+
+
+def test_a_snapshot_is_not_all_that_is_committed():
+    """A voter that lost its log votes for nobody until a leader said how much is committed."""
+    one = Follower()
+    snapshot = SnapshotId(10, 2)
+    told = m.FetchResponse.SnapshotId(end_offset=10, epoch=2)
+    one.answer(one.fetch(), snapshot_id=told)
+    ask = one.fetch()
+    data = render_snapshot(snapshot, [topic("all")], NOW, read_back)
+    kind = m.FetchSnapshotResponse
+    piece = kind.PartitionSnapshot(
+        snapshot_id=kind.SnapshotId(end_offset=10, epoch=2),
+        current_leader=kind.LeaderIdAndEpoch(leader_id=2, leader_epoch=3),
+        size=len(data),
+        unaligned_records=data,
+    )
+    answer = kind(topics=[kind.TopicSnapshot(name=TOPIC, partitions=[piece])])
+    one.disk.apply(one.raft.answered(ask, answer, one.now))
+    assert (one.raft.log_end_offset, one.raft.high_watermark) == (10, 10)
+    assert one.disk.files[JOINING].startswith(b"joining=true")
+    ask = one.fetch()
+    assert asked_at(ask) == (3, 2, 10)
+    one.answer(ask, records=batch(10, 3))
+    one.sync()
+    assert JOINING in one.disk.files
+    one.answer(one.fetch(), high_watermark=11)
+    assert JOINING not in one.disk.files
+
+
+def test_a_torn_end_of_a_follower_is_no_damage():
+    """The leader's groups are in the batches; here all of them were one sync."""
+    groups = batch(0, 1, "a") + batch(1, 1, "b") + batch(2, 1, "c", 1) + batch(3, 1, "d")
+    torn = groups.replace(topic("b"), topic("b")[:-1] + b"!")
+    files = {SEGMENT: torn, "__cluster_metadata-0/joining": b""}
+    again = Follower(files)
+    assert again.raft.log_end_offset == 1
+    with pytest.raises(RecoveryError, match="acknowledged records are damaged"):
+        World({SEGMENT: torn})
+    assert CONTROL == 0x20
