@@ -6,7 +6,8 @@ INVALID_VOTER_KEY.
 
 Nobody outside the static voters can be candidate or leader, in any epoch: such a request changes
 nothing, and the answer names the leader. (Kafka would take over a higher epoch, because the
-candidate may be a voter that it does not know yet.)
+candidate may be a voter that it does not know yet.) The same holds for a request that names the
+receiver as leader of an epoch that it does not lead.
 """
 
 from __future__ import annotations
@@ -71,10 +72,7 @@ def begin_quorum_epoch(
         return response
     asked = request.topics[0].partitions[0]
     error = _epoch_error(replica, asked.leader_epoch, asked.leader_id)
-    known = replica.quorum.leader_id if asked.leader_epoch == replica.quorum.epoch else NONE
-    if error is ErrorCode.NONE and (
-        asked.leader_id not in replica.config.voters or known not in {NONE, asked.leader_id}
-    ):
+    if error is ErrorCode.NONE and not _may_lead(replica, asked.leader_id, asked.leader_epoch):
         error = ErrorCode.INVALID_REQUEST
     elif error is ErrorCode.NONE and not _meant(
         replica, request.voter_id, asked.voter_directory_id
@@ -105,10 +103,10 @@ def end_quorum_epoch(
         return response
     asked = request.topics[0].partitions[0]
     error = _epoch_error(replica, asked.leader_epoch, asked.leader_id)
-    voter = asked.leader_id in replica.config.voters
-    if error is ErrorCode.NONE and asked.leader_epoch > replica.quorum.epoch and not voter:
+    known = _may_lead(replica, asked.leader_id, asked.leader_epoch)
+    if error is ErrorCode.NONE and asked.leader_epoch > replica.quorum.epoch and not known:
         error = ErrorCode.INVALID_REQUEST
-    if error is ErrorCode.NONE and voter and asked.leader_id != replica.config.node_id:
+    if error is ErrorCode.NONE and known and asked.leader_id != replica.config.node_id:
         successors = [each.candidate_id for each in asked.preferred_candidates]
         successors = successors or list(asked.preferred_successors)
         member.election.ended(asked.leader_id, asked.leader_epoch, successors, now_ms)
@@ -138,6 +136,18 @@ def _epoch_error(replica: Replica, epoch: int, replica_id: int) -> ErrorCode:
     if epoch < replica.quorum.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     return ErrorCode.INVALID_REQUEST if replica_id < 0 else ErrorCode.NONE
+
+
+def _may_lead(replica: Replica, leader_id: int, epoch: int) -> bool:
+    """Whether a voter may lead an epoch that is not below ours.
+
+    This node itself leads only where it knows so: the other voters tell it in their answers that
+    it led an epoch which its disk has lost, never in requests.
+    """
+    known = replica.quorum.leader_id if epoch == replica.quorum.epoch else NONE
+    if leader_id == replica.config.node_id:
+        return known == leader_id
+    return leader_id in replica.config.voters and known in {NONE, leader_id}
 
 
 def _meant(replica: Replica, voter_id: int, directory_id: bytes) -> bool:

@@ -312,6 +312,28 @@ def test_while_it_stops_callers_are_sent_away_and_brokers_are_not_fenced() -> No
     assert not world.node.controller.tip.brokers[1].fenced
 
 
+@pytest.mark.parametrize("epoch", [3, 9, 2**30])
+def test_a_request_that_names_this_node_leader_of_another_epoch_ends_no_leadership(
+    epoch: int,
+) -> None:
+    world = dual_writing()
+    driver = world.node.driver
+    assert driver is not None
+    before = world.node.raft.leader_epoch, world.node.counters.elections
+    kind = m.BeginQuorumEpochRequest
+    named = kind.PartitionData(leader_id=3000, leader_epoch=epoch)
+    topics = [kind.TopicData(topic_name="__cluster_metadata", partitions=[named])]
+    world.call(kind(topics=topics), 53, 1)
+    (answer,) = world.answers
+    _, found = decode_response(53, 1, answer[4:])
+    assert isinstance(found, m.BeginQuorumEpochResponse)
+    assert found.topics[0].partitions[0].error_code == ErrorCode.INVALID_REQUEST
+    world.advance(5_000)
+    assert world.node.raft.is_leader
+    assert before == (world.node.raft.leader_epoch, world.node.counters.elections)
+    assert driver.state is State.DUAL_WRITE
+
+
 def test_who_hangs_up_or_is_cut_off_waits_for_zookeeper_no_more() -> None:
     """Its calls, also those inside Envelopes, are told apart from others by their tickets."""
     world = dual_writing()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.raft.trio import Trio
 from tests.unit.raft.world import CLUSTER, World
 from wire import messages as m
 from wire.frame import encode_response
@@ -73,11 +74,14 @@ def test_the_answer_names_the_leader_and_nothing_moves(kind, version):
         ("begin", {"cluster_id": "x"}, 104, None),
         ("begin", {"leader_epoch": 1}, 0, 74),
         ("begin", {"leader_id": 7, "leader_epoch": 9}, 0, 42),
+        ("begin", {"leader_id": 3000, "leader_epoch": 3}, 0, 42),
+        ("begin", {"leader_id": 3000, "leader_epoch": 2**30}, 0, 42),
         ("begin", {"leader_id": -1}, 0, 42),
         ("begin", {"voter_id": 3001}, 0, 125),
         ("end", {"cluster_id": "x"}, 104, None),
         ("end", {"leader_epoch": 1}, 0, 74),
         ("end", {"leader_epoch": 3}, 0, 42),
+        ("end", {"leader_id": 3000, "leader_epoch": 3}, 0, 42),
         ("end", {"leader_id": -1}, 0, 42),
     ],
 )
@@ -86,3 +90,35 @@ def test_checks_in_order_of_precedence(kind, changes, top, partition):
     assert response.error_code == top
     found = [p.error_code for t in response.topics for p in t.partitions]
     assert found == ([] if partition is None else [partition])
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 7, 2**20])
+@pytest.mark.parametrize("kind", ["begin_quorum_epoch", "end_quorum_epoch"])
+def test_no_request_can_say_to_one_of_three_that_it_leads(kind, ahead):
+    """Nobody but itself knows; the epoch of the leader, and that of its followers, stays."""
+    trio = Trio(3).start()
+    trio.run(5_000)
+    before = [(node.id, epoch_of(node), leader_of(node)) for node in trio.up()]
+    request_type = {
+        "begin_quorum_epoch": m.BeginQuorumEpochRequest,
+        "end_quorum_epoch": m.EndQuorumEpochRequest,
+    }[kind]
+    for node in trio.up():
+        asked = request_type.PartitionData(leader_id=node.id, leader_epoch=epoch_of(node) + ahead)
+        topic = request_type.TopicData(topic_name=TOPIC, partitions=[asked])
+        getattr(node.raft, kind)(request_type(topics=[topic]), 1, trio.now, (node, -1, None))
+        (reply,) = node.raft.take_replies()
+        (partition,) = reply.message.topics[0].partitions
+        assert partition.error_code in ({42} if ahead else {0, 42})
+        assert (partition.leader_id, partition.leader_epoch) == (leader_of(node), epoch_of(node))
+        trio.perform(node, [])
+    trio.run(5_000)
+    assert [(node.id, epoch_of(node), leader_of(node)) for node in trio.up()] == before
+
+
+def epoch_of(node) -> int:
+    return node.raft.leader_epoch
+
+
+def leader_of(node) -> int:
+    return node.raft.leader_id
