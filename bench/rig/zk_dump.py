@@ -21,7 +21,9 @@ class UnreadableError(Exception):
 
 REDACTED = "<redacted>"
 
-_SCRAM = re.compile(r"SCRAM-SHA-(256|512)$")
+_SCRAM = re.compile("SCRAM", re.IGNORECASE)
+# Below any chroot: a tree may be read from above it.
+_PLACES = re.compile(r"(?:/.*)?/(config/users|config/brokers|delegation_token/tokens)/")
 # Kafka's configs of type PASSWORD, under any listener prefix, and whatever else sounds like one.
 _SECRET_CONFIG = re.compile(
     r"(password|secret|secret\.key|jaas\.config|keystore\.key|certificate\.chain"
@@ -34,44 +36,61 @@ def is_secret_config(key: str) -> bool:
     return _SECRET_CONFIG.search(key) is not None
 
 
-def _secret(path: str, key: str) -> bool:
-    if path.startswith("/config/users/"):
-        return _SCRAM.match(key) is not None
-    if path.startswith("/config/"):
-        return is_secret_config(key)
-    return path.startswith("/delegation_token/tokens/") and key == "hmac"
+def _secret(place: str, key: str) -> bool:
+    if place == "config/users" and _SCRAM.search(key):
+        return True
+    if place == "delegation_token/tokens":
+        return key.lower() == "hmac"
+    return is_secret_config(key)
 
 
-def _redact_members(path: str, value: object) -> object:
-    if isinstance(value, dict):
-        return {
-            key: REDACTED if _secret(path, key) else _redact_members(path, member)
-            for key, member in value.items()
-        }
-    return value
+class _Redacted:
+    """Decodes JSON of one place and counts what it leaves out, also of keys given twice."""
+
+    def __init__(self, place: str) -> None:
+        self.count = 0
+        self._place = place
+
+    def members(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
+        """One object."""
+        secret = [key for key, _ in pairs if _secret(self._place, key)]
+        self.count += len(secret)
+        return {**dict(pairs), **dict.fromkeys(secret, REDACTED)}
 
 
 def redact(path: str, data: bytes) -> bytes:
     """Data of a znode without secrets: SCRAM credentials, passwords, token HMACs.
 
     Where nothing is secret the bytes come back as they are; else the JSON is written anew, keys
-    in their order. Data under a place for secrets that is no JSON is replaced as a whole.
+    in their order. Data under a place for secrets that is no JSON, or not of Kafka's form, is
+    replaced as a whole.
 
     >>> redact("/config/users/a", b'{"version":1,"config":{"SCRAM-SHA-256":"salt=x"}}')
     b'{"version":1,"config":{"SCRAM-SHA-256":"<redacted>"}}'
     """
-    if not data or not path.startswith(
-        ("/config/users/", "/config/brokers/", "/delegation_token/tokens/")
-    ):
+    found = _PLACES.match(path)
+    if not data or found is None:
         return data
+    place = _Redacted(found[1])
     try:
-        value = json.loads(data)
-    except ValueError:
+        shown = json.loads(data, object_pairs_hook=place.members)
+    except (ValueError, RecursionError):
         return REDACTED.encode()
-    shown = _redact_members(path, value)
-    if shown == value:
-        return data
-    return json.dumps(shown, separators=(",", ":")).encode()
+    if not _is_kafkas(shown):
+        return REDACTED.encode()
+    return json.dumps(shown, separators=(",", ":")).encode() if place.count else data
+
+
+def _is_kafkas(value: object) -> bool:
+    """Whether an object has texts and numbers where Kafka has them; else a secret may be anywhere.
+
+    >>> _is_kafkas({"version": 1, "config": {"a": "b"}}), _is_kafkas({"version": "b"})
+    (True, False)
+    """
+    if not isinstance(value, dict) or not isinstance(value.get("version", 1), int):
+        return False
+    config = value.get("config", {})
+    return isinstance(config, dict) and all(isinstance(one, str) for one in config.values())
 
 
 def _acl(acl: Any, *, secrets: bool) -> list[object]:

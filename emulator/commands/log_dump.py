@@ -12,6 +12,7 @@ import typer
 
 from emulator.commands.common import fail
 from emulator.commands.folders import FolderUnreadableError, open_log
+from emulator.config.confidential import REDACTED, is_secret
 from emulator.raft.machine import Raft
 from wire import records as r
 from wire.record_serde import decode_control, decode_record
@@ -59,12 +60,10 @@ def dump_records(raft: Raft, *, with_secrets: bool = False) -> Iterator[dict[str
 
 def _hidden(record: object) -> dict[str, str]:
     """What stands in place of the secrets of a record, by field."""
-    from bench.rig.zk_dump import REDACTED, is_secret_config
-
     match record:
         case r.UserScramCredentialRecord():
             return dict.fromkeys(("salt", "stored_key", "server_key"), REDACTED)
-        case r.ConfigRecord(name=name, value=str()) if is_secret_config(name):
+        case r.ConfigRecord(name=name, value=str()) if is_secret(name):
             return {"value": REDACTED}
     return {}
 

@@ -13,7 +13,7 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from posixpath import normpath
 from typing import Any, Final
 
-from emulator.config import zookeeper_mode
+from emulator.config import unknown, zookeeper_mode
 from emulator.config.authorizer import AUTHORIZER_KEYS, CLASS, STANDARD, AuthorizerSettings
 from emulator.config.connections import ConnectionSettings
 from emulator.config.listeners import HostPort, Listener, host_port, listeners_of, voters_of
@@ -28,7 +28,6 @@ PLAINTEXT: Final = "PLAINTEXT"
 META_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - refused, not bound
 _SHORT: Final = integer(-1, 32_767)
 _IGNORED_PREFIXES: Final = ("listener.name.", "sasl.", "ssl.", "log4j.", "zookeeper.ssl.")
-_OWN_PREFIX: Final = "kraftbridge."
 _KAFKAS_PRINCIPALS: Final = (
     "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
 )
@@ -106,7 +105,7 @@ _PLAIN: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "faults_enabled": ("kraftbridge.faults.enable", boolean),
 }
 """Field of :class:`BrokerConfig` -> its property and its parser; the default is the field's."""
-_OURS: Final = sorted(key for key, _ in _PLAIN.values() if key.startswith(_OWN_PREFIX))
+OURS: Final = sorted(key for key, _ in _PLAIN.values() if key.startswith(unknown.OWN_PREFIX))
 _DEFAULTS: Final[Mapping[str, Any]] = {
     one.name: one.default for one in fields(BrokerConfig) if one.default is not MISSING
 }
@@ -165,8 +164,8 @@ def load_broker(raw: Mapping[str, str], host_name: str) -> tuple[BrokerConfig, t
     r.problems += [f"log.dirs: {name} is listed twice" for name in times if times[name] > 1]
     if config.faults_enabled and config.metrics_port < 0:
         r.problems.append("kraftbridge.faults.enable=true: needs kraftbridge.metrics.port")
-    warnings, unknown = _unknown(r)
-    r.problems += unknown
+    warnings, misspelt = _unknown(r)
+    r.problems += misspelt
     if r.problems:
         raise ConfigError(r.problems, warnings)
     return config, warnings
@@ -310,15 +309,8 @@ def _security_problems(r: PropertyReader, *, in_kraft: bool) -> list[str]:
 
 def _unknown(r: PropertyReader) -> tuple[tuple[str, ...], list[str]]:
     """Warnings about keys that Kafka does not know, and problems for unknown ones of ours."""
-    unknown = [
-        key
-        for key in sorted(r.raw)
-        if key not in r.used
-        and key not in KAFKA_CONFIG_NAMES | AUTHORIZER_KEYS
-        and not key.startswith(_IGNORED_PREFIXES)
-    ]
-    ours = [key for key in unknown if key.startswith(_OWN_PREFIX)]
-    return (
-        tuple(f"unknown configuration key {key}" for key in unknown if key not in ours),
-        [f"{key}: unknown; a broker has {', '.join(_OURS)}" for key in ours],
+    known = KAFKA_CONFIG_NAMES | AUTHORIZER_KEYS
+    keys = (
+        key for key in r.raw if key not in r.used | known and not key.startswith(_IGNORED_PREFIXES)
     )
+    return unknown.judged(keys, known | {*OURS}, OURS, "broker")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 FLAGS: Final = frozenset({"required", "requisite", "sufficient", "optional"})
 _TOKEN: Final = re.compile(
@@ -31,71 +31,85 @@ class LoginModule:
     options: Mapping[str, str] = field(repr=False)
 
 
+class _Token(NamedTuple):
+    """A word or a mark, and the line in which it stands."""
+
+    kind: str
+    text: str
+    line: int
+
+
 def parse(text: str) -> dict[str, tuple[LoginModule, ...]]:
     """Read every section.
 
     Raises:
-        ValueError: the text does not follow the grammar; the error names the position and quotes no
-            option.
+        ValueError: the text does not follow the grammar. The error names the line and quotes
+            nothing: where a quotation mark is missing, a password is read as a name.
 
     >>> parse('Client { a.Digest required username="u" password="p"; };')["Client"][0].name
     'a.Digest'
     """
     tokens = _tokens(text)
     sections: dict[str, tuple[LoginModule, ...]] = {}
-    for kind, name in tokens:
+    for kind, name, line in tokens:
         if kind == "mark":
-            raise ValueError(f"a section's name is expected, not {name!r}")
-        _expect(tokens, "{", f"after {name}")
-        sections[name] = tuple(_modules(tokens, name))
-        _expect(tokens, ";", f"behind the section {name}")
+            raise ValueError(f"line {line}: the name of a section is expected")
+        _expect(tokens, "{", "behind the name of a section", line)
+        sections[name] = tuple(_modules(tokens))
+        _expect(tokens, ";", "behind a section", line)
     return sections
 
 
-def _tokens(text: str) -> Iterator[tuple[str, str]]:
-    at = 0
+def _tokens(text: str) -> Iterator[_Token]:
+    at, line = 0, 1
     while at < len(text):
         found = _TOKEN.match(text, at)
         if found is None:
-            line = text.count("\n", 0, at) + 1
             raise ValueError(f"a quotation or comment that begins in line {line} has no end")
-        at = found.end()
         if found.lastgroup == "quoted":
-            yield "word", _ESCAPE.sub(r"\1", found["quoted"])
+            yield _Token("word", _ESCAPE.sub(r"\1", found["quoted"]), line)
         elif found.lastgroup != "skip":
             assert found.lastgroup is not None
-            yield found.lastgroup, found[0]
+            yield _Token(found.lastgroup, found[0], line)
+        line += found[0].count("\n")
+        at = found.end()
 
 
-def _expect(tokens: Iterator[tuple[str, str]], mark: str, where: str) -> None:
-    if next(tokens, None) != ("mark", mark):
-        raise ValueError(f"{mark!r} is expected {where}")
+def _expect(tokens: Iterator[_Token], mark: str, where: str, line: int) -> None:
+    """Take one mark; ``line``: of what is before it."""
+    found = next(tokens, _Token("", "", line))
+    if (found.kind, found.text) != ("mark", mark):
+        raise ValueError(f"line {found.line}: {mark!r} is expected {where}")
 
 
-def _modules(tokens: Iterator[tuple[str, str]], section: str) -> Iterator[LoginModule]:
+def _modules(tokens: Iterator[_Token]) -> Iterator[LoginModule]:
     """Entries up to the closing brace."""
-    for kind, name in tokens:
+    line = 1
+    for kind, name, at in tokens:
+        line = at
         if (kind, name) == ("mark", "}"):
             return
         if kind == "mark":
-            raise ValueError(f"a login module is expected in {section}, not {name!r}")
-        flag = next(tokens, ("", ""))[1]
+            raise ValueError(f"line {line}: a login module is expected, not {name!r}")
+        flag = next(tokens, _Token("", "", line)).text
         if flag.lower() not in FLAGS:
-            raise ValueError(f"{name} in {section} needs one of {', '.join(sorted(FLAGS))}")
-        yield LoginModule(name, flag.lower(), dict(_options(tokens, name)))
-    raise ValueError(f"the section {section} is not closed")
+            flags = ", ".join(sorted(FLAGS))
+            raise ValueError(f"line {line}: behind a login module one of {flags} is expected")
+        yield LoginModule(name, flag.lower(), dict(_options(tokens, line)))
+    raise ValueError(f"line {line}: a section is not closed")
 
 
-def _options(tokens: Iterator[tuple[str, str]], module: str) -> Iterator[tuple[str, str]]:
-    """``key=value`` up to the semicolon."""
-    for kind, key in tokens:
+def _options(tokens: Iterator[_Token], line: int) -> Iterator[tuple[str, str]]:
+    """``key=value`` up to the semicolon; ``line``: of the module."""
+    for kind, key, at in tokens:
+        line = at
         if (kind, key) == ("mark", ";"):
             return
         if kind == "mark":
-            raise ValueError(f"an option is expected in {module}, not {key!r}")
-        _expect(tokens, "=", f"behind the option {key} of {module}")
-        of_value, value = next(tokens, ("", ""))
-        if of_value != "word":
-            raise ValueError(f"the option {key} of {module} has no value")
-        yield key, value
-    raise ValueError(f"the options of {module} do not end with ';'")
+            raise ValueError(f"line {line}: an option of a login module is expected, not {key!r}")
+        _expect(tokens, "=", "behind the name of an option", line)
+        value = next(tokens, _Token("", "", line))
+        if value.kind != "word":
+            raise ValueError(f"line {line}: an option has no value")
+        yield key, value.text
+    raise ValueError(f"line {line}: the options of a login module do not end with ';'")

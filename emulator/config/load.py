@@ -12,6 +12,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Final
 
 from emulator.config import ignored as config_ignored
+from emulator.config import unknown
 from emulator.config import zookeeper as config_zookeeper
 from emulator.config.authorizer import AUTHORIZER_KEYS, AuthorizerSettings
 from emulator.config.bench_only import BenchOnly
@@ -157,11 +158,10 @@ _PLAIN: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "trace_run_id": ("kraftbridge.trace.run.id", str),
 }
 """Field of :class:`Config` -> its property and its parser; the default is the field's."""
-_OWN_PREFIX: Final = "kraftbridge."
-_OURS: Final = sorted(
+OURS: Final = sorted(
     key
     for key in (*(key for key, _ in _PLAIN.values()), *config_zookeeper.KEYS)
-    if key.startswith(_OWN_PREFIX)
+    if key.startswith(unknown.OWN_PREFIX)
 )
 DEFAULTS: Final[Mapping[str, Any]] = {
     one.name: one.default for one in fields(Config) if one.default is not MISSING
@@ -232,11 +232,11 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
         **plain,
     )
     r.problems += _cross_checks(config, r.raw)
-    unknown, misspelt = _unknown(r)
+    warnings, misspelt = _unknown(r)
     r.problems += misspelt
     if r.problems:
-        raise ConfigError(r.problems, unknown)
-    return config, (*unknown, *config_ignored.warnings(raw))
+        raise ConfigError(r.problems, warnings)
+    return config, (*warnings, *config_ignored.warnings(raw))
 
 
 def _check_roles(r: PropertyReader) -> None:
@@ -292,16 +292,6 @@ def _cross_checks(config: Config, raw: Mapping[str, str]) -> list[str]:
 def _unknown(r: PropertyReader) -> tuple[tuple[str, ...], list[str]]:
     """Warnings about keys that Kafka does not know, and problems for unknown ones of ours."""
     prefixes = ("listener.name.", "sasl.", "ssl.", "log4j.", "zookeeper.ssl.")
-    unknown = [
-        key
-        for key in sorted(r.raw)
-        if key not in r.used
-        and key not in KAFKA_CONFIG_NAMES | AUTHORIZER_KEYS | config_zookeeper.KEYS
-        and not key.startswith(prefixes)
-    ]
-    # A bound with a letter too few would leave the default bound in force.
-    ours = [key for key in unknown if key.startswith(_OWN_PREFIX)]
-    return (
-        tuple(f"unknown configuration key {key}" for key in unknown if key not in ours),
-        [f"{key}: unknown; a controller has {', '.join(_OURS)}" for key in ours],
-    )
+    known = KAFKA_CONFIG_NAMES | AUTHORIZER_KEYS | config_zookeeper.KEYS
+    keys = (key for key in r.raw if key not in r.used | known and not key.startswith(prefixes))
+    return unknown.judged(keys, known | {*OURS}, OURS, "controller")

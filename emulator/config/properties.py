@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable
 
 import javaproperties
 
-REDACTED: Final = "<redacted>"
-_SECRET: Final = re.compile(
-    r"password|secret|jaas|credential|\.digest$|token|master\.key|keystore\.key|keystore\.cert"
-)
+from emulator.config.confidential import is_name
 
 
 def parse(text: str, overrides: Iterable[str] = ()) -> dict[str, str]:
@@ -31,15 +26,8 @@ def parse(text: str, overrides: Iterable[str] = ()) -> dict[str, str]:
     for override in overrides:
         key, equals, value = override.partition("=")
         if not equals or not key.strip():
-            raise ValueError(f"{override!r} is not key=value")
+            # Without a name it may be the rest of a password that a shell has split.
+            shown = repr(override) if is_name(override) else "an override"
+            raise ValueError(f"{shown} is not key=value")
         result[key.strip()] = value.strip()
     return result
-
-
-def redacted(raw: Mapping[str, str]) -> dict[str, str]:
-    """The same properties without the values of those that hold secrets, for traces and logs.
-
-    >>> redacted({"node.id": "1", "zookeeper.ssl.keystore.password": "x"})
-    {'node.id': '1', 'zookeeper.ssl.keystore.password': '<redacted>'}
-    """
-    return {key: REDACTED if _SECRET.search(key) else value for key, value in raw.items()}

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
+from emulator.config.confidential import value_of
+
 T = TypeVar("T")
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
@@ -31,7 +33,7 @@ class PropertyReader:
         try:
             return parse(text.strip())
         except ValueError as error:
-            self.problems.append(f"{key}={text}: {error}")
+            self.problems.append(f"{key}={value_of(key, text)}: {error}")
             return default
 
     def need(self, key: str, parse: Callable[[str], T], default: T) -> T:

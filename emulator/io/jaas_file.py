@@ -11,12 +11,19 @@ from emulator.config.zookeeper import JAAS
 def inlined(raw: Mapping[str, str]) -> dict[str, str]:
     """The same properties with the file's text in place of its path.
 
+    A value with marks of a login, such as a brace, is no path.
+
     Raises:
-        OSError: the file cannot be read.
-        ValueError: it is not text.
+        ValueError: the file cannot be read, or is not text; the error shows the value only if it is a path.
     """
     said = raw.get(JAAS, "").strip()
-    if not said or "{" in said:
+    if not said or set(said) & set('{};="\n'):
         return dict(raw)
-    path = Path(said.removeprefix("file:"))
-    return {**raw, JAAS: path.read_text(encoding="utf-8")}
+    try:
+        text = Path(said.removeprefix("file:")).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        # Shown only if it is surely a path, and no password where a path is expected.
+        shown = said if said.startswith(("/", "./", "../", "file:")) else "the file that it names"
+        why = error.strerror if isinstance(error, OSError) else "not text in UTF-8"
+        raise ValueError(f"{JAAS}: {shown}: {why}") from None
+    return {**raw, JAAS: text}

@@ -15,8 +15,8 @@ from typing import Any, cast
 
 import uvloop
 
+from emulator.config.confidential import redacted
 from emulator.config.load import Config
-from emulator.config.properties import redacted
 from emulator.controller.activation import ActivationRefusedError
 from emulator.faults.script import FaultScript
 from emulator.io import descriptors, serving

@@ -3,8 +3,8 @@
 Pure. Nothing is decoded but the header, so an API or version that is not declared here is recorded
 too; bytes that are no frames end the recording of their connection only.
 
-Credentials are left out: SaslAuthenticate is counted and not recorded, and nothing after a
-SaslHandshake v0, whose tokens have no header.
+Secrets are left out (``withholding.py``): such requests are counted and not recorded, with their
+answers, and nothing after a SaslHandshake v0, whose tokens have no header.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
+from emulator.net.withholding import answer_is_secret, request_is_secret
 from wire import messages as m
 from wire.errors import DecodeError
 from wire.frame import FrameReader, decode_request
@@ -24,7 +25,6 @@ from wire.schema import lookup, spec
 OUTSTANDING_BYTES_MAX: Final = 256 * 1024 * 1024
 """Maximum bytes of one connection's requests that are kept until their answers come."""
 SASL_HANDSHAKE: Final = 17
-SASL_AUTHENTICATE: Final = 36
 _PRODUCE: Final = 0
 _HEADER: Final = struct.Struct(">hhi")
 
@@ -77,7 +77,7 @@ class PairedConnection:
     """Pairs the frames of one connection.
 
     ``stopped`` says why nothing more of it is recorded, empty while it is; ``withheld`` counts the
-    requests that hold credentials.
+    requests left out as they, or their answers, hold secrets.
 
     Args:
         channel: name of the way, such as ``>127.0.0.1:9092``.
@@ -126,7 +126,7 @@ class PairedConnection:
             for frame in self._responses.feed(data):
                 pair = self._first(frame)
                 pair.response, pair.answered_s = frame, now_s
-                if pair.api_key == SASL_AUTHENTICATE:
+                if _is_withheld(pair):
                     self.withheld += 1
                 else:
                     whole.append(pair)
@@ -139,7 +139,8 @@ class PairedConnection:
 
     def ended(self) -> list[RecordedPair]:
         """The connection is closed: requests without an answer."""
-        left = [pair for pair in self._waiting if pair.api_key != SASL_AUTHENTICATE]
+        left = [pair for pair in self._waiting if not _is_withheld(pair)]
+        self.withheld += len(self._waiting) - len(left)
         self._waiting.clear()
         self.stopped = self.stopped or "closed"
         return left
@@ -163,6 +164,13 @@ class PairedConnection:
         pair = self._waiting.popleft()
         self._waiting_bytes -= len(pair.request)
         return pair
+
+
+def _is_withheld(pair: RecordedPair) -> bool:
+    if request_is_secret(pair.request):
+        return True
+    answer = pair.response
+    return answer is not None and answer_is_secret(pair.api_key, pair.api_version, answer)
 
 
 def _is_before_tokens(pair: RecordedPair) -> bool:

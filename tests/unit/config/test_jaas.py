@@ -37,17 +37,18 @@ def test_sections_modules_and_options() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("Client", "'{' is expected after Client"),
-        ("{", "a section's name is expected"),
-        ("Client { a.B required; }", "';' is expected behind the section Client"),
-        ("Client { a.B required;", "the section Client is not closed"),
-        ("Client { a.B u=1; };", "needs one of optional, required"),
-        ("Client { a.B required u; };", "'=' is expected behind the option u"),
-        ("Client { a.B required u=; };", "the option u of a.B has no value"),
-        ("Client { a.B required u=1 }", "an option is expected in a.B, not '}'"),
+        ("Client", "line 1: '{' is expected behind the name of a section"),
+        ("{", "the name of a section is expected"),
+        ("Client { a.B required; }", "';' is expected behind a section"),
+        ("Client { a.B required;", "a section is not closed"),
+        ("Client { a.B u=1; };", "behind a login module one of optional, required"),
+        ("Client { a.B required u; };", "'=' is expected behind the name of an option"),
+        ("Client { a.B required u=; };", "line 1: an option has no value"),
+        ("Client { a.B required u=1 }", "an option of a login module is expected, not '}'"),
         ("Client { a.B required u=1", "do not end with ';'"),
         ("Client { ; };", "a login module is expected"),
         ('Client {\n a.B required u="1; };', "begins in line 2 has no end"),
+        ("Client {\n a.B required u;\n };", "line 2: '=' is expected"),
     ],
 )
 def test_where_a_text_is_wrong(text: str, why: str) -> None:

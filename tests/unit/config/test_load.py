@@ -126,7 +126,8 @@ def test_a_misspelt_key_is_named_beside_what_is_wrong() -> None:
     raw = {key: value for key, value in GOOD.items() if key != "listeners"} | {"listener": "x"}
     with pytest.raises(config.ConfigError, match="listeners is required") as error:
         config.load(raw)
-    assert error.value.warnings == ("unknown configuration key listener",)
+    hint = "did you mean listeners?"
+    assert error.value.warnings == (f"unknown configuration key listener; {hint}",)
 
 
 def test_a_zookeeper_without_a_port_is_at_2181() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from emulator.config import load as config
-from emulator.config.properties import redacted
+from emulator.config.confidential import redacted
 from emulator.config.tls import NETTY, Store, ZooKeeperTls
 from emulator.config.zookeeper import JAAS, ZooKeeperLogin, read
 from emulator.io.jaas_file import inlined
@@ -69,7 +69,7 @@ def test_kafkas_tls_properties_and_their_defaults() -> None:
         ({JAAS: "Server { a.B required; };"}, "no section Client"),
         ({JAAS: CLIENT.replace(DIGEST, "com.sun.Krb5LoginModule")}, "Krb5LoginModule is not"),
         ({JAAS: CLIENT.replace("password", "word")}, "needs password"),
-        ({JAAS: "Client {"}, "the section Client is not closed"),
+        ({JAAS: "Client {"}, "a section is not closed"),
         ({"kraftbridge.zookeeper.digest": "me"}, "not user:password"),
         ({"zookeeper.ssl.client.enable": "true"}, f"needs zookeeper.clientCnxnSocket={NETTY}"),
         ({**TLS, SSL + "crl.enable": "true"}, "crl.enable=true is not supported yet"),
@@ -122,8 +122,13 @@ def test_a_jaas_file_may_be_named(tmp_path: Path) -> None:
         assert inlined({JAAS: named, "a": "b"}) == {JAAS: CLIENT, "a": "b"}
     assert inlined({JAAS: CLIENT}) == {JAAS: CLIENT}
     assert inlined({}) == {}
-    with pytest.raises(OSError, match="nowhere"):
+    with pytest.raises(ValueError, match=f"{JAAS}: {tmp_path}/nowhere: No such file"):
         inlined({JAAS: str(tmp_path / "nowhere")})
+    with pytest.raises(ValueError, match=f"{JAAS}: the file that it names: No such file") as error:
+        inlined({JAAS: "nowhere"})
+    assert "nowhere" not in str(error.value), "it may be a password where a path is expected"
+    for login in ("a.Digest required username=u password=x;", 'Client "x"'):
+        assert inlined({JAAS: login}) == {JAAS: login}
 
 
 def test_a_trace_holds_no_secret() -> None:

@@ -9,8 +9,11 @@ import pytest
 from emulator.net import recording
 from emulator.net.recording import PairedConnection, RecordedPair
 from wire import messages as m
+from wire import records as r
+from wire.batch import Batch, encode_batch
 from wire.check import Checked, check_lines
 from wire.frame import RequestHeader, encode_request, encode_response, framed
+from wire.record_serde import encode_record
 
 
 def request(number: int, message: object = None, key: int = 18, version: int = 3) -> bytes:
@@ -108,6 +111,91 @@ def test_credentials_are_counted_and_not_recorded(connection: PairedConnection) 
     assert connection.withheld == 1
     connection.asked(request(3, message, key=36, version=2), 10.0)
     assert connection.ended() == []
+
+
+TOKEN = "s3cr3t-7f1e"
+CONFIGS = m.IncrementalAlterConfigsRequest
+PASSWORD = CONFIGS(
+    resources=[
+        CONFIGS.AlterConfigsResource(
+            4, "1", [CONFIGS.AlterableConfig("listener.name.a.ssl.key.password", 0, TOKEN)]
+        )
+    ]
+)
+PLAIN = CONFIGS(
+    resources=[
+        CONFIGS.AlterConfigsResource(2, "t", [CONFIGS.AlterableConfig("retention.ms", 0, "1")])
+    ]
+)
+SCRAM = m.AlterUserScramCredentialsRequest
+SALTED = SCRAM(upsertions=[SCRAM.ScramCredentialUpsertion("u", 1, 4_096, b"x", TOKEN.encode())])
+
+
+def inside(message: object, key: int, version: int, times: int = 1) -> bytes:
+    """The request in an Envelope, or in several."""
+    frame = request(9, message, key, version)
+    for _ in range(times):
+        frame = request(1, m.EnvelopeRequest(frame[4:], b"", b""), key=58, version=0)
+    return frame
+
+
+@pytest.mark.parametrize(
+    ("sent", "key", "withheld"),
+    [
+        (request(1, PASSWORD, 44, 1), 44, True),
+        (request(1, PLAIN, 44, 1), 44, False),
+        (request(1, SALTED, 51, 0), 51, True),
+        (inside(PASSWORD, 44, 1), 58, True),
+        (inside(SALTED, 51, 0), 58, True),
+        (inside(SALTED, 51, 0, times=3), 58, True),
+        (inside(PLAIN, 44, 1), 58, False),
+        (inside(PLAIN, 44, 1, times=11), 58, True),
+        (request(1, m.RenewDelegationTokenRequest(TOKEN.encode(), 1), 39, 2), 39, True),
+        (framed(bytes.fromhex("002c 0001 00000001 0001 61 00 ff") + TOKEN.encode()), 44, True),
+        (framed(bytes.fromhex("003a 0000 00000001 0001 61 00 ff") + TOKEN.encode()), 58, True),
+    ],
+)
+def test_requests_with_secrets_are_counted_and_not_recorded(
+    connection: PairedConnection, sent: bytes, key: int, withheld: bool
+) -> None:
+    assert connection.asked(sent, 10.0) == []
+    answer = framed((1).to_bytes(4, "big") + TOKEN.encode())
+    found = connection.answered(answer, 11.0)
+    assert ([one.api_key for one in found], connection.withheld) == ([key][withheld:], withheld)
+    connection.asked(sent, 10.0)
+    left = connection.ended()
+    assert (len(left), connection.withheld) == (not withheld, 2 * withheld)
+
+
+@pytest.mark.parametrize("version", [12, 17])
+@pytest.mark.parametrize(
+    ("records", "withheld"),
+    [
+        ([r.ConfigRecord(4, "1", "ssl.key.password", TOKEN)], True),
+        ([r.ConfigRecord(4, "1", "ssl.key.password", None)], False),
+        ([r.NoOpRecord(), r.UserScramCredentialRecord("u", 1, b"s", b"k", b"k", 4_096)], True),
+        ([r.NoOpRecord(), r.TopicRecord("t", bytes(16))], False),
+        (b"no batch", True),
+    ],
+)
+def test_an_answer_with_secrets_of_the_metadata_log_is_not_recorded(
+    connection: PairedConnection, version: int, records: list[object] | bytes, withheld: bool
+) -> None:
+    response_type = m.FetchResponse
+    topic = response_type.FetchableTopicResponse(
+        "__cluster_metadata" if version < 13 else "",
+        bytes(15) + b"\1" if version >= 13 else bytes(16),
+        [response_type.PartitionData(records=held(records))],
+    )
+    connection.asked(request(1, m.FetchRequest(), 1, version), 10.0)
+    found = connection.answered(response(1, response_type(responses=[topic]), 1, version), 11.0)
+    assert (len(found), connection.withheld) == (not withheld, withheld)
+
+
+def held(records: list[object] | bytes) -> bytes:
+    if isinstance(records, bytes):
+        return records
+    return encode_batch(Batch(0, 1, 0, 1_000, [(None, encode_record(one, 0)) for one in records]))
 
 
 def test_nothing_is_recorded_after_a_handshake_without_headers(

@@ -15,6 +15,27 @@ PASSWORD = b'{"version":1,"config":{"listener.name.x.ssl.keystore.password":"p",
         ("/config/brokers/1", PASSWORD, PASSWORD.replace(b'"p"', b'"<redacted>"')),
         ("/delegation_token/tokens/t", b'{"hmac":"x"}', b'{"hmac":"<redacted>"}'),
         ("/config/users/alice", b"not json", b"<redacted>"),
+        # Read from above a chroot, in a list, or under a name given twice.
+        ("/a/b/config/users/alice", SCRAM, SCRAM.replace(b"salt=a", b"<redacted>")),
+        ("/config/users/a", b'[{"SCRAM-SHA-256":"s"}]', b"<redacted>"),
+        (
+            "/config/users/a",
+            b'{"config":[{"scram-x":"s"}]}',
+            b"<redacted>",
+        ),
+        ("/config/users/a", b'{"version":"s","config":{}}', b"<redacted>"),
+        (
+            "/config/users/a",
+            b'{"config":{"scram-x":"s"}}',
+            b'{"config":{"scram-x":"<redacted>"}}',
+        ),
+        (
+            "/config/users/a",
+            b'{"config":{"SCRAM-SHA-256":"s"},"config":{}}',
+            b'{"config":{}}',
+        ),
+        ("/config/brokers/1", b"[" * 100_000, b"<redacted>"),
+        ("/config/brokers/1", b'"secret"', b"<redacted>"),
         # A folder, as any client may have made it, hides nothing.
         ("/config/users/alice/clients", b"", b""),
         # Nothing secret: the very bytes, spaces and order and all.
