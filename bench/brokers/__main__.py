@@ -1,11 +1,12 @@
-"""``python -m bench.brokers forwarded|fleets``: take rows, keep them, print a table.
+"""``python -m bench.brokers forwarded|fleets|cluster``: take rows, keep them, print a table.
 
 ``forwarded``: CreateTopics through our broker and through Kafka's, under one Kafka controller, in
 turns; then Metadata of 1,000 topics of 10 partitions from both; then CreateTopics that wait behind
 a large one of another client. ``fleets``: the highest rate of ISR
 changes at which the 99th percentile of heartbeats stays at 50 ms or below, for 50, 200 and 500
 brokers, in KRaft mode and in ZooKeeper mode with migration, on our controller and on Kafka's. Its
-rows are kept; a run that was interrupted goes on.
+rows are kept; a run that was interrupted goes on. ``cluster``: how long a cluster of
+``emulator.testing`` takes to start in this process.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.beside.machine import description
-from bench.brokers import fleets, forwarded, table
+from bench.brokers import cluster, fleets, forwarded, table
 from bench.brokers.kept import KeptRows
 from bench.runs.code import code_digest
 
@@ -38,6 +39,8 @@ def main() -> int:
     _say({"machine": description()})
     if options.part == "forwarded":
         return _forwarded(options)
+    if options.part == "cluster":
+        return _cluster(options)
     plan = fleets.FleetBench(
         options.brokers, options.controllers, options.modes, options.seconds, options.patience
     )
@@ -64,12 +67,24 @@ def _forwarded(options: argparse.Namespace) -> int:
     return int(missed)
 
 
+def _cluster(options: argparse.Namespace) -> int:
+    folder = options.out / time.strftime("brokers-cluster-%Y%m%d-%H%M%S")
+    folder.mkdir(parents=True)
+    rows = list(cluster.rows(options.rounds, options.patience, _say))
+    (folder / "rows.json").write_text(json.dumps(rows, indent=1))
+    found = cluster.medians(rows)
+    _print("\n" + table.cluster(found))
+    return int(cluster.missed(found))
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.brokers", description=__doc__)
-    parser.add_argument("part", choices=["forwarded", "fleets"])
+    parser.add_argument("part", choices=["forwarded", "fleets", "cluster"])
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder of rows and logs")
     parser.add_argument("--patience", type=float, default=60, help="seconds for a quiet machine")
-    parser.add_argument("--rounds", type=int, default=5, help="of forwarded: turns of each broker")
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="of forwarded: turns of each broker; of cluster"
+    )
     parser.add_argument("--brokers", type=_sizes, default=[50, 200, 500], help="of fleets: sizes")
     parser.add_argument(
         "--controllers", type=_some_of(fleets.CONTROLLERS), default=fleets.CONTROLLERS

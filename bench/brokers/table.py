@@ -22,6 +22,12 @@ _OF_FORWARDED: Final = {
     "answers/s": "per_s",
     "broker CPU of an answer, ms": "cpu_ms_each",
 }
+_OF_CLUSTER: Final = {
+    "started after, s": "start_s",
+    "CPU, s": "cpu_s",
+    "end, s": "end_s",
+    "others, cores": "others_cores",
+}
 
 
 def fleets(found: Sequence[Row]) -> str:
@@ -43,6 +49,15 @@ def forwarded(medians: Sequence[Row]) -> str:
         values = [_shown(one[name]) for name in _OF_FORWARDED.values()]
         lines.append([one["what"], one["broker"], *values])
     return markdown(lines, 2)
+
+
+def cluster(medians: Sequence[Row]) -> str:
+    """One line for each number of brokers, with fsync and without."""
+    lines = [["start", "brokers", "fsync", *_OF_CLUSTER]]
+    for one in medians:
+        names = [one["which"], str(one["brokers"]), "on" if one["fsync"] else "off"]
+        lines.append(names + [_shown(one[name]) for name in _OF_CLUSTER.values()])
+    return markdown(lines, 3)
 
 
 def markdown(lines: Sequence[Sequence[str]], names: int) -> str:

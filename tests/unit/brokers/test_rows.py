@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench.brokers import fleets, table
+from bench.brokers import cluster, fleets, table
 from bench.brokers.fleets import RATES, FleetBench, highest
 from bench.brokers.forwarded import APIS, WAITS, medians, ratio
 from bench.brokers.kept import KeptRows
@@ -133,3 +133,24 @@ def test_the_first_turn_is_not_counted() -> None:
     assert ratio(medians(rows), "Metadata") == 1.5
     assert "| Metadata | ours | 3 | 9 |" in table.forwarded(medians(rows))
     assert f"| {WAITS} | kafka | 2 | 9 |" in table.forwarded(medians(rows))
+
+
+def start(brokers: int, seconds: float, which: str = cluster.LATER) -> dict[str, Any]:
+    row = {"brokers": brokers, "fsync": True, "which": which, "start_s": seconds}
+    return row | {"cpu_s": 0.1, "end_s": 0.1, "others_cores": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("rows", "late"),
+    [
+        ([start(3, 0.4)], False),
+        ([start(3, 0.6)], True),
+        ([start(3, 0.4), start(3, 0.4), start(3, 2.0)], False),
+        ([start(1, 0.6), start(3, 2.0, cluster.FIRST), start(3, 0.4)], False),
+    ],
+    ids=["in time", "late", "the median counts", "three brokers that start later"],
+)
+def test_a_start_of_three_brokers_has_a_limit(rows: list[dict[str, Any]], *, late: bool) -> None:
+    found = cluster.medians(rows)
+    assert cluster.missed(found) is late
+    assert table.cluster(found).count("\n") == 1 + len(found)
