@@ -21,6 +21,13 @@ NONE: Final = -1
 """No leader known, or no vote given."""
 
 
+_WAY_OUT: Final = (
+    "new voters with empty logs could elect a leader without these records. Configure the voters "
+    "as they were. Or, to change them, stop all, copy the log's folder of the one with the most "
+    "records to every new voter, and remove this file from each copy and from the original"
+)
+
+
 class VoterState(enum.Enum):
     """State of a voter in its epoch."""
 
@@ -117,7 +124,7 @@ def parse(data: bytes, voters: AbstractSet[int]) -> ElectionState:
         raise RecoveryError(QUORUM_STATE, None, why)
     written = {voter.voter_id for voter in file.current_voters}
     if written and written != voters:
-        why = f"written for voters {sorted(written)}, configured are {sorted(voters)}"
+        why = f"written for voters {sorted(written)}, configured are {sorted(voters)}; {_WAY_OUT}"
         raise RecoveryError(QUORUM_STATE, None, why)
     if file.leader_epoch < 0:
         raise RecoveryError(QUORUM_STATE, None, f"leaderEpoch {file.leader_epoch} is negative")
