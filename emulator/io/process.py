@@ -30,7 +30,7 @@ from emulator.node import introspection, recovery
 from emulator.node.machine import Node
 from emulator.node.write_ahead import WriteAheadNode
 from emulator.node.write_off import WriteOffNode
-from emulator.raft.errors import LogContradictedError, RecoveryError
+from emulator.raft.errors import RecoveryError
 from emulator.seam import Halt, Log
 from emulator.trace import metrics as metric
 from emulator.trace.exposition import exposition, one_label
@@ -232,7 +232,6 @@ _SAID_PLAINLY = (
     ActivationRefusedError,
     serving.BindError,
     FolderLockedError,
-    LogContradictedError,
     RecoveryError,
     recovery.UnusableFolderError,
     TraceFailedError,

@@ -44,11 +44,7 @@ class Peers:
         self._channels.tick(now_ms)
 
     def exchange(self, now_ms: int) -> list[Effect]:
-        """Hand over answers, perform what the machine wants, then send what it asks.
-
-        Raises:
-            LogContradictedError: the node must stop.
-        """
+        """Hand over answers, perform what the machine wants, then send what it asks."""
         effects = self._raft.take_effects()
         for one in self._channels.take_outcomes():
             if isinstance(one.ticket.message, m.ControllerRegistrationRequest):

@@ -24,11 +24,3 @@ class RecoveryError(Exception):
 
 class AppendRefusedError(ValueError):
     """A batch is invalid for readers of the log; nothing was appended."""
-
-
-class LogContradictedError(Exception):
-    """The leader's log lacks records that are known to be committed; the node must stop.
-
-    Its folder or that of a majority was emptied or restored from an old copy: an operator must
-    decide which one holds.
-    """

@@ -16,13 +16,14 @@ from typing import Final
 
 from emulator.raft import asking, layout, snapshots
 from emulator.raft.asking import Ask, LogEnd
+from emulator.raft.contradicted import contradicted
 from emulator.raft.election import QuorumElection
-from emulator.raft.errors import LogContradictedError, RecoveryError
+from emulator.raft.errors import RecoveryError
 from emulator.raft.layout import SnapshotId
 from emulator.raft.log import LogBatch
 from emulator.raft.quorum_state import NONE, VoterState
 from emulator.raft.replica import Replica
-from emulator.seam import DeleteFile, Effect, Log, ReplaceFile
+from emulator.seam import Effect, Log, ReplaceFile
 from wire import messages as m
 from wire.batch import batch_crc_holds, batch_header
 from wire.errors import DecodeError, ErrorCode, named
@@ -62,6 +63,8 @@ class Following:
     def __init__(self, replica: Replica, election: QuorumElection, rng: random.Random) -> None:
         self.rewritten = 0
         """How often records that were appended here have been dropped, or replaced."""
+        self.contradicted = False
+        """The leader lacks what is committed here: the node stops."""
         self._replica = replica
         self._election = election
         self._rng = rng
@@ -75,7 +78,7 @@ class Following:
         """Whether this voter has to ask another one for the log, or for the leader."""
         quorum = self._replica.quorum
         looking = quorum.state is VoterState.UNATTACHED and bool(self._others)
-        return looking or quorum.state is VoterState.FOLLOWER
+        return not self.contradicted and (looking or quorum.state is VoterState.FOLLOWER)
 
     @property
     def deadline_ms(self) -> int | None:
@@ -116,8 +119,7 @@ class Following:
     def answered(self, ask: Ask, message: object, now_ms: int) -> list[Effect]:
         """Take the answer to a request of ``poll``.
 
-        Raises:
-            LogContradictedError: records that are committed would have to be dropped.
+        One that would have records dropped that are committed stops the node, see ``contradicted``.
         """
         if ask is not self._asked:
             return []
@@ -208,29 +210,24 @@ class Following:
         cut = min(own_end, leader.offset) if epoch == leader.epoch else own_end
         cut = log.boundary_below(min(cut, log.end_offset))
         if cut < replica.committed_end:
-            raise LogContradictedError(
-                f"node {replica.quorum.leader_id} leads epoch {replica.quorum.epoch} with a log "
-                f"that differs from offset {cut} on, but all below {replica.committed_end} was "
-                "committed here"
-            )
+            return self._stop(f"with a log that differs from offset {cut} on")
         self.rewritten += 1
         fields: dict[str, object] = {"from": log.end_offset, "to": cut}
         return [
             Log("warning", "the end of the log was truncated: the leader has another", fields),
-            DeleteFile(layout.RECOVERY_POINT),
+            *replica.recovery_point.cutting(cut, replica.committed_end),
             *log.truncate_to(cut),
-            replica.epochs_file(),
         ]
+
+    def _stop(self, lacks: str) -> list[Effect]:
+        self.contradicted = True
+        return contradicted(self._replica, lacks)
 
     # ---------------------------------------------------------------- FetchSnapshot
     def _load(self, snapshot: SnapshotId) -> list[Effect]:
         replica = self._replica
         if snapshot.end_offset < replica.committed_end or snapshot == layout.BOOTSTRAP_SNAPSHOT_ID:
-            raise LogContradictedError(
-                f"node {replica.quorum.leader_id} leads epoch {replica.quorum.epoch} and wants us "
-                f"to load a snapshot up to {snapshot.end_offset}, but all below "
-                f"{replica.committed_end} was committed here"
-            )
+            return self._stop(f"and wants us to load a snapshot up to {snapshot.end_offset}")
         self._loading = _Loading(snapshot)
         fields: dict[str, object] = {"end_offset": snapshot.end_offset, "epoch": snapshot.epoch}
         return [Log("info", "loading a snapshot from the leader", fields)]
@@ -264,12 +261,12 @@ class Following:
         self.rewritten += 1
         replica.snapshots.add(snapshot, data)
         effects: list[Effect] = [
+            *replica.recovery_point.replacing(snapshot, replica.committed_end),
             ReplaceFile(path, data),
-            DeleteFile(layout.RECOVERY_POINT),
             *replica.log.restart_at(snapshot.end_offset, snapshot.epoch),
-            replica.epochs_file(),
         ]
         replica.loaded(snapshot.end_offset)
+        effects += replica.recovery_point.write(replica.committed_end)
         fields: dict[str, object] = {"end_offset": snapshot.end_offset, "bytes": len(data)}
         return [*effects, *replica.trim(), Log("info", "the log begins at a snapshot", fields)]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from wire.text import uuid_text
 
@@ -20,16 +20,20 @@ EPOCHS: Final = f"{FOLDER}/leader-epoch-checkpoint"
 RECOVERY_POINT: Final = f"{FOLDER}/recovery-point"
 JOINING: Final = f"{FOLDER}/joining"
 """Exists while this voter may lack records that it once had, or has none at all. Not in Kafka."""
+CONTRADICTED: Final = f"{FOLDER}/contradicted"
+"""Exists while a leader is known to lack what was committed here: no start. Not in Kafka."""
 PARTITION_METADATA: Final = f"{FOLDER}/partition.metadata"
 META_PROPERTIES: Final = "meta.properties"
 BOOTSTRAP_CHECKPOINT: Final = "bootstrap.checkpoint"
 
 _SEGMENT: Final = re.compile(rf"{FOLDER}/(\d{{20}})\.log")
 _SNAPSHOT: Final = re.compile(rf"{FOLDER}/(\d{{20}})-(\d{{10}})\.checkpoint")
-_RECOVERY_POINT: Final = re.compile(rb"0\n(\d{1,19})\n")
+_RECOVERY_POINT: Final = re.compile(
+    rb"(?:0\n(\d{1,19})\n|1\n(\d{1,19})\n(\d{1,19})\n(?:(\d{1,19}) (\d{1,10})\n)?)"
+)
 _WRITTEN: Final = (
     rf"({FOLDER}/(\d{{20}}\.log|\d{{20}}-\d{{10}}\.checkpoint|quorum-state"
-    r"|leader-epoch-checkpoint|partition\.metadata|recovery-point|joining)"
+    r"|leader-epoch-checkpoint|partition\.metadata|recovery-point|joining|contradicted)"
     r"|meta\.properties|bootstrap\.checkpoint)"
 )
 _LEFTOVER: Final = re.compile(
@@ -100,21 +104,47 @@ def render_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
     return f"0\n{len(rows)}\n{''.join(rows)}".encode()
 
 
-def render_recovery_point(offset: int) -> bytes:
-    r"""Text of ``recovery-point``: version, then the offset below which all is on the disk.
+class RecoveryPoint(NamedTuple):
+    """What ``recovery-point`` says.
+
+    Attributes: durable: everything below that offset is on the disk, and so is, below
+    ``committed``, what is known to be committed. replacing: a snapshot that is about to replace the
+    whole log.
+    """
+
+    durable: int
+    committed: int = 0
+    replacing: SnapshotId | None = None
+
+
+def render_recovery_point(
+    durable: int, committed: int = 0, replacing: SnapshotId | None = None
+) -> bytes:
+    r"""Text of ``recovery-point``: version, then a line for each thing that is known.
 
     Kafka has no such file: its name for the offset, a form like that of its checkpoints.
 
     >>> render_recovery_point(467)
     b'0\n467\n'
+    >>> render_recovery_point(467, 460, SnapshotId(500, 3))
+    b'1\n467\n460\n500 3\n'
     """
-    return f"0\n{offset}\n".encode()
+    if not committed and replacing is None:
+        return f"0\n{durable}\n".encode()
+    last = "" if replacing is None else f"{replacing.end_offset} {replacing.epoch}\n"
+    return f"1\n{durable}\n{committed}\n{last}".encode()
 
 
-def parse_recovery_point(data: bytes) -> int | None:
-    """The offset in a ``recovery-point``, None if the text is invalid."""
+def parse_recovery_point(data: bytes) -> RecoveryPoint | None:
+    """Read ``recovery-point``; None if the text is invalid."""
     match = _RECOVERY_POINT.fullmatch(data)
-    return None if match is None else int(match[1])
+    if match is None:
+        return None
+    if match[1] is not None:
+        return RecoveryPoint(int(match[1]))
+    replacing = None if match[4] is None else SnapshotId(int(match[4]), int(match[5]))
+    found = RecoveryPoint(int(match[2]), int(match[3]), replacing)
+    return found if found.committed <= found.durable else None
 
 
 def render_partition_metadata() -> bytes:

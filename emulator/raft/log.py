@@ -14,8 +14,8 @@ from typing import Final
 
 import msgspec
 
+from emulator.raft import layout
 from emulator.raft.epochs import LeaderEpochs
-from emulator.raft.layout import segment_path
 from emulator.seam import (
     AppendFile,
     DeleteFile,
@@ -49,7 +49,7 @@ class Segment:
     @property
     def path(self) -> str:
         """The file, relative to the node's folder."""
-        return segment_path(self.base_offset)
+        return layout.segment_path(self.base_offset)
 
 
 class MetadataLog:
@@ -172,7 +172,8 @@ class MetadataLog:
     def truncate_to(self, offset: int) -> list[Effect]:
         """Drop every batch from ``offset`` on, as a follower does whose leader has others there.
 
-        Later segments are deleted newest first, so what a crash leaves has no gap.
+        Later segments are deleted newest first, so what a crash leaves has no gap. They must not
+        come back behind a segment that was cut: writing the file of the epochs syncs the folder.
         """
         assert not self.dirty, "only what is durable is truncated"
         assert self.start_offset <= offset, "below the start there is nothing to truncate"
@@ -191,6 +192,7 @@ class MetadataLog:
             gone = self.segments.pop()
             after = gone.base_offset
             effects.append(DeleteFile(gone.path))
+        effects.append(self.epochs_file())
         if self.segments:
             last = self.segments[-1]
             last.size -= sum(len(one.data) for one in dropped if one.base_offset < after)
@@ -200,7 +202,8 @@ class MetadataLog:
     def restart_at(self, offset: int, epoch: int) -> list[Effect]:
         """Drop the whole log: a snapshot of all records below ``offset`` replaces it.
 
-        ``epoch`` is that of the record just below ``offset``.
+        ``epoch`` is that of the record just below ``offset``. A new segment is the last effect but
+        one: when it is there, what was deleted does not come back.
         """
         assert not self.dirty, "only what is durable is replaced"
         effects: list[Effect] = [DeleteFile(one.path) for one in reversed(self.segments)]
@@ -212,7 +215,12 @@ class MetadataLog:
         self.start_epoch = epoch
         self.epochs = LeaderEpochs()
         self._begin_with_start_epoch()
-        return effects
+        self.segments.append(Segment(offset))
+        return [*effects, ReplaceFile(self.segments[-1].path, b""), self.epochs_file()]
+
+    def epochs_file(self) -> ReplaceFile:
+        """Write the file with the start offset of each leader epoch."""
+        return ReplaceFile(layout.EPOCHS, layout.render_epochs(self.epochs))
 
     def _begin_with_start_epoch(self) -> None:
         """A log without batches goes on in the epoch of the snapshot below it."""

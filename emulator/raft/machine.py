@@ -20,11 +20,13 @@ from emulator.raft import describe_quorum, fetch_snapshot, layout, voting
 from emulator.raft.appending import LeaderAppender
 from emulator.raft.asking import Ask
 from emulator.raft.config import RaftConfig
+from emulator.raft.contradicted import refuse_contradicted
 from emulator.raft.fetch import Fetches
 from emulator.raft.layout import SnapshotId
 from emulator.raft.member import Member
 from emulator.raft.quorum_state import NONE, ElectionState, QuorumState, parse
 from emulator.raft.recovery import leftovers, recover_log
+from emulator.raft.recovery_point import RecoveryPointFile
 from emulator.raft.replica import UNKNOWN, Replica, Serving
 from emulator.raft.snapshots import recover_snapshots, values_of
 from emulator.raft.snapshotting import Snapshotting
@@ -55,15 +57,17 @@ class Raft:
         rng: random.Random,
         now_ms: int,
     ) -> None:
+        refuse_contradicted(files)
         self.config = config
         self._rng = rng
         snapshots = recover_snapshots(files)
         alone = len(config.voters) == 1
-        log, repairs = recover_log(files, snapshots.ids(), config.segment_bytes, alone=alone)
+        log, repairs, point = recover_log(files, snapshots.ids(), config.segment_bytes, alone=alone)
         quorum = QuorumState(
             config.node_id, set(config.voters), _election(config, files, log.last_epoch)
         )
-        self._replica = Replica(config, quorum, log, snapshots)
+        recovery_point = RecoveryPointFile(log, point, alone=alone)
+        self._replica = Replica(config, quorum, log, snapshots, recovery_point)
         self._appender = LeaderAppender(self._replica, now_ms)
         self._member = Member(self._replica, rng, files.get(layout.JOINING))
         self._fetches = Fetches(self._replica, self._voter_fetched)
@@ -283,7 +287,7 @@ class Raft:
         self._replica.log.synced(token)
         # With other voters what is durable is served before it is committed.
         self._moved = self._member.advance() or not self._member.alone
-        return [*self._settle(now_ms), *self.flush(now_ms), *self._closing()]
+        return [*self._settle(now_ms), *self.flush(now_ms), *self._durable(now_ms)]
 
     def tick(self, now_ms: int) -> list[Effect]:
         """Answer fetches whose time is up; elections; write the next slice of a snapshot."""
@@ -294,9 +298,7 @@ class Raft:
     def answered(self, ask: Ask, message: object, now_ms: int) -> list[Effect]:
         """Another voter answered a request of ``take_asks``.
 
-        Raises:
-            LogContradictedError: records that are committed would have to be dropped; the node
-                must stop.
+        If records that are committed would have to be dropped, ``Halt`` is among the effects.
         """
         effects = self._member.answered(ask, message, now_ms)
         self._moved = self._member.advance() or self._moved
@@ -310,14 +312,14 @@ class Raft:
     def shutdown(self, now_ms: int) -> list[Effect]:
         """Refuse fetches from now on (BROKER_NOT_AVAILABLE), also parked ones; flush the log.
 
-        When all of it is durable, ``recovery-point`` is written: damage after the stop can then be
-        distinguished from a torn end, and the next start need not rewrite the end.
+        When all of it is durable, ``recovery-point`` is written: damage after the stop is then no
+        torn end, and the next start need not rewrite the end.
         """
         self._replica.shutting_down = True
         if not self._member.alone:
             self._member.election.leave(now_ms)
         self._replies += self._fetches.wake(now_ms)
-        return [*self._settle(now_ms), *self.flush(now_ms), *self._closing()]
+        return [*self._settle(now_ms), *self.flush(now_ms), *self._durable(now_ms)]
 
     # Requests
 
@@ -382,13 +384,11 @@ class Raft:
         snapshot = SnapshotId(end_offset, epoch)
         return self._snapshotting.begin(snapshot, records, last_timestamp_ms)
 
-    def _closing(self) -> list[Effect]:
-        """Write ``recovery-point`` when an orderly stop has nothing left to sync."""
+    def _durable(self, now_ms: int) -> list[Effect]:
+        """Keep ``recovery-point`` up to date with what is durable."""
         replica = self._replica
-        if not replica.shutting_down or replica.log.dirty or self.high_watermark < 0:
-            return []
-        point = layout.render_recovery_point(replica.log.durable_end)
-        return [ReplaceFile(layout.RECOVERY_POINT, point)]
+        closing, committed_end = replica.shutting_down, replica.committed_end
+        return replica.recovery_point.grown(committed_end, now_ms, closing=closing)
 
 
 def _election(config: RaftConfig, files: Mapping[str, bytes], log_epoch: int) -> ElectionState:

@@ -116,11 +116,7 @@ class Member:
             self.election.unanswered(ask, now_ms)
 
     def answered(self, ask: Ask, message: object, now_ms: int) -> list[Effect]:
-        """Take the answer of another voter.
-
-        Raises:
-            LogContradictedError: see ``Following``.
-        """
+        """Take the answer of another voter."""
         told = _told(message)
         if told is not None:
             self.election.told(*told, now_ms)

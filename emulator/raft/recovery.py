@@ -9,15 +9,16 @@ records. These prove which data was durable:
 - a valid batch after the damage: all below its own group (see ``MetadataLog``),
 - the last segment: it is created when everything before it is durable,
 - a snapshot: its records were committed,
-- ``recovery-point``, written at an orderly stop.
+- ``recovery-point``, written at an orderly stop, and more often with several voters.
 
 Data that none of the last three proves durable may be in the page cache only: after a failed
 ``fdatasync`` Linux marks the pages clean, so the next ``fdatasync`` succeeds without writing them.
 Such data is rewritten, to a new file that replaces the segment, before anything is appended.
 
 In a quorum of several voters batches come from other nodes too, whose groups are not the groups
-that were synced here: there a valid batch after the damage proves nothing, and the end is
-truncated. And a follower that was about to replace its log by a snapshot begins at the snapshot.
+that were synced here: there a valid batch after the damage proves nothing. ``recovery-point`` is
+written every few seconds instead, and the end behind it is truncated. A follower whose log is being
+replaced by a snapshot has said so in that file: it begins at the snapshot.
 
 Source: LogSegment.recover, KafkaMetadataLog.apply (Kafka 3.9), which truncate in every case.
 """
@@ -26,10 +27,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from emulator.raft import layout
 from emulator.raft.errors import RecoveryError
-from emulator.raft.layout import SnapshotId
+from emulator.raft.layout import RecoveryPoint, SnapshotId
 from emulator.raft.log import LogBatch, MetadataLog, Segment
 from emulator.seam import DeleteFile, Effect, Log, ReplaceFile, TruncateFile
 from wire.batch import HEADER_BYTES, BatchHeader, batch_crc_holds, batch_header
@@ -80,14 +82,26 @@ def scan(data: bytes, expected_offset: int) -> Scan:
     return Scan(batches, position, None)
 
 
+class Recovered(NamedTuple):
+    """What recovery found.
+
+    Attributes: repairs: effects that come before anything is appended. point: what
+    ``recovery-point`` says when they are done; None: there is no such file.
+    """
+
+    log: MetadataLog
+    repairs: list[Effect]
+    point: RecoveryPoint | None
+
+
 def recover_log(
     files: Mapping[str, bytes],
     snapshots: list[SnapshotId],
     segment_bytes: int,
     *,
     alone: bool = True,
-) -> tuple[MetadataLog, list[Effect]]:
-    """Rebuild the log from its segments; the effects repair its end.
+) -> Recovered:
+    """Rebuild the log from its segments; the repairs are those of its end.
 
     Args:
         files: relative path -> content of the node's folder.
@@ -100,13 +114,18 @@ def recover_log(
             the log and the snapshots.
     """
     paths = {base: path for path in files if (base := layout.segment_base(path)) is not None}
-    bases = sorted(paths)
-    if not alone and snapshots and _end(bases, paths, files) < _key(snapshots[-1]):
-        return _at_snapshot(bases, paths, snapshots[-1], segment_bytes)
-    start, start_epoch = _start(bases, paths, snapshots)
-    durable = _durable_before(files, snapshots, bases)
-    log = MetadataLog(segment_bytes, start_offset=start, start_epoch=start_epoch)
+    bases, point = sorted(paths), _recovery_point(files)
     effects: list[Effect] = []
+    if point is not None and point.replacing is not None:
+        if point.replacing in snapshots[-1:]:
+            return _at_snapshot(bases, point.replacing, segment_bytes)
+        # The snapshot did not come; the log goes on as it is.
+        point = point._replace(replacing=None)
+        effects.append(ReplaceFile(layout.RECOVERY_POINT, layout.render_recovery_point(*point)))
+    start, start_epoch = _start(bases, paths, snapshots)
+    durable = _durable_before(point, snapshots, bases)
+    log = MetadataLog(segment_bytes, start_offset=start, start_epoch=start_epoch)
+    torn: list[Log] = []
     expected = bases[0] if bases else 0
     for base in bases:
         path = paths[base]
@@ -121,8 +140,8 @@ def recover_log(
                 log.recovered(batch)
         if found.why is not None:
             last = base == bases[-1]
-            torn = _Torn(path, files[path], found, expected)
-            effects.append(_truncated(torn, durable, last=last, alone=alone))
+            end = _Torn(path, files[path], found, expected)
+            torn.append(_truncated(end, durable, last=last, alone=alone))
     log.epochs.truncate_from_start(start)
     if expected < durable.offset:
         why = (
@@ -130,12 +149,17 @@ def recover_log(
             "Restore an undamaged copy of this folder. Or, to start without them, remove this file"
         )
         raise RecoveryError(durable.path, None, why)
+    effects += torn
+    epochs = log.epochs_file()
+    if not alone and files.get(layout.EPOCHS, epochs.data) != epochs.data:
+        # The end of the log was being cut: the file is written first then.
+        effects.append(epochs)
     if expected > durable.offset:
         active = log.segments[-1]
         effects.append(ReplaceFile(active.path, files[active.path][: active.size]))
-    elif effects:
+    elif torn:
         effects.append(TruncateFile(log.segments[-1].path, log.segments[-1].size))
-    return log, effects
+    return Recovered(log, effects, point)
 
 
 def leftovers(files: Mapping[str, bytes]) -> list[Effect]:
@@ -143,31 +167,17 @@ def leftovers(files: Mapping[str, bytes]) -> list[Effect]:
     return [DeleteFile(path) for path in sorted(files) if layout.is_leftover(path)]
 
 
-def _key(snapshot: SnapshotId) -> tuple[int, int]:
-    return snapshot.epoch, snapshot.end_offset
-
-
-def _end(bases: list[int], paths: Mapping[int, str], files: Mapping[str, bytes]) -> tuple[int, int]:
-    """Epoch and end offset of the log, as far as its files follow each other and are valid."""
-    epoch, expected = 0, bases[0] if bases else 0
-    for base in bases:
-        found = scan(files[paths[base]], expected)
-        if found.batches:
-            epoch, expected = found.batches[-1].epoch, found.batches[-1].last_offset + 1
-        if found.why is not None:
-            break
-    return epoch, expected
-
-
-def _at_snapshot(
-    bases: list[int], paths: Mapping[int, str], snapshot: SnapshotId, segment_bytes: int
-) -> tuple[MetadataLog, list[Effect]]:
-    """An empty log above a snapshot that holds more than the old one, which is deleted."""
-    log = MetadataLog(segment_bytes, start_offset=snapshot.end_offset, start_epoch=snapshot.epoch)
-    effects: list[Effect] = [DeleteFile(paths[base]) for base in reversed(bases)]
-    effects.append(DeleteFile(layout.RECOVERY_POINT))
-    fields: dict[str, object] = {"end_offset": snapshot.end_offset, "epoch": snapshot.epoch}
-    return log, [*effects, Log("warning", "the log begins at a snapshot that is newer", fields)]
+def _at_snapshot(bases: list[int], snapshot: SnapshotId, segment_bytes: int) -> Recovered:
+    """An empty log above a snapshot that was to replace the old one, which is deleted."""
+    log = MetadataLog(segment_bytes)
+    log.segments += [Segment(base) for base in bases]
+    end_offset = snapshot.end_offset
+    effects = log.restart_at(end_offset, snapshot.epoch)
+    point = RecoveryPoint(end_offset, end_offset)
+    effects.append(ReplaceFile(layout.RECOVERY_POINT, layout.render_recovery_point(*point)))
+    fields: dict[str, object] = {"end_offset": end_offset, "epoch": snapshot.epoch}
+    effects.append(Log("warning", "the snapshot that was loaded replaces the log", fields))
+    return Recovered(log, effects, point)
 
 
 def _start(
@@ -194,18 +204,24 @@ class _Durable:
     path: str
 
 
+def _recovery_point(files: Mapping[str, bytes]) -> RecoveryPoint | None:
+    data = files.get(layout.RECOVERY_POINT)
+    if data is None:
+        return None
+    point = layout.parse_recovery_point(data)
+    if point is None:
+        why = "not a recovery point; remove it, and only the bytes of the log are checked"
+        raise RecoveryError(layout.RECOVERY_POINT, None, why)
+    return point
+
+
 def _durable_before(
-    files: Mapping[str, bytes], snapshots: list[SnapshotId], bases: list[int]
+    point: RecoveryPoint | None, snapshots: list[SnapshotId], bases: list[int]
 ) -> _Durable:
     known = [_Durable(base, layout.segment_path(base)) for base in bases[-1:]]
     known += [_Durable(each.end_offset, layout.snapshot_path(each)) for each in snapshots[-1:]]
-    mark = files.get(layout.RECOVERY_POINT)
-    if mark is not None:
-        offset = layout.parse_recovery_point(mark)
-        if offset is None:
-            why = "not a recovery point; remove it, and only the bytes of the log are checked"
-            raise RecoveryError(layout.RECOVERY_POINT, None, why)
-        known.append(_Durable(offset, layout.RECOVERY_POINT))
+    if point is not None:
+        known.append(_Durable(point.durable, layout.RECOVERY_POINT))
     return max(known, key=lambda each: each.offset, default=_Durable(0, layout.FOLDER))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from emulator.raft import layout
 from emulator.raft.asking import LogEnd
 from emulator.raft.config import RaftConfig
 from emulator.raft.digest import batch_digest
@@ -13,6 +12,7 @@ from emulator.raft.layout import SnapshotId
 from emulator.raft.log import MetadataLog
 from emulator.raft.observers import Observers
 from emulator.raft.quorum_state import NONE, QuorumState
+from emulator.raft.recovery_point import RecoveryPointFile
 from emulator.raft.snapshots import Snapshots
 from emulator.seam import Effect, ReplaceFile
 from wire.errors import ErrorCode
@@ -38,6 +38,7 @@ class Replica:
     quorum: QuorumState
     log: MetadataLog
     snapshots: Snapshots
+    recovery_point: RecoveryPointFile
     observers: Observers = field(default_factory=Observers)
     epoch_start_offset: int = UNKNOWN
     shutting_down: bool = False
@@ -59,9 +60,10 @@ class Replica:
     """What the leader of this epoch said is committed, as far as our log follows its own."""
 
     def __post_init__(self) -> None:
-        """What a snapshot holds is committed."""
+        """What a snapshot holds is committed, and what was known to be before the restart."""
         latest = self.snapshots.latest
-        self.committed_end = 0 if latest is None else latest.end_offset
+        below = 0 if latest is None else latest.end_offset
+        self.committed_end = max(below, self.recovery_point.committed)
 
     @property
     def log_end(self) -> LogEnd:
@@ -184,7 +186,7 @@ class Replica:
 
     def epochs_file(self) -> ReplaceFile:
         """Write the file with the start offset of each leader epoch."""
-        return ReplaceFile(layout.EPOCHS, layout.render_epochs(self.log.epochs))
+        return self.log.epochs_file()
 
     def trim(self) -> list[Effect]:
         """Delete old snapshots, and the log below the oldest one left, down to ``keep_from``."""

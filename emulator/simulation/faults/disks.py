@@ -119,7 +119,8 @@ def proven(files: Mapping[str, bytes]) -> dict[str, list[tuple[int, int]]]:
     """
     places: dict[str, list[tuple[int, int]]] = {}
     segments = sorted(path for path in files if layout.segment_base(path) is not None)
-    mark = layout.parse_recovery_point(files.get(layout.RECOVERY_POINT, b"")) or 0
+    point = layout.parse_recovery_point(files.get(layout.RECOVERY_POINT, b""))
+    mark = 0 if point is None else point.durable
     for path, data in sorted(files.items()):
         snapshot = layout.snapshot_id(path)
         if snapshot is not None and snapshot != layout.BOOTSTRAP_SNAPSHOT_ID:

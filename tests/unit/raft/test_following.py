@@ -9,8 +9,16 @@ import pytest
 
 from emulator.raft import Raft, RecoveryError
 from emulator.raft.asking import Ask
-from emulator.raft.errors import LogContradictedError
-from emulator.raft.layout import EPOCHS, JOINING, QUORUM_STATE, TOPIC, TOPIC_ID, SnapshotId
+from emulator.raft.layout import (
+    CONTRADICTED,
+    EPOCHS,
+    JOINING,
+    QUORUM_STATE,
+    RECOVERY_POINT,
+    TOPIC,
+    TOPIC_ID,
+    SnapshotId,
+)
 from emulator.raft.quorum_state import ElectionState, render
 from emulator.raft.snapshots import render as render_snapshot
 from emulator.raft.verify import read_back
@@ -30,10 +38,12 @@ def batch(offset: int, epoch: int, names: str = "a", sequence: int = -1) -> byte
 class Follower:
     """Voter 1 of three, that follows voter 2 in epoch 3; the test is voter 2."""
 
-    def __init__(self, files: dict[str, bytes] | None = None, epoch: int = 3) -> None:
+    def __init__(
+        self, files: dict[str, bytes] | None = None, epoch: int = 3, **changes: Any
+    ) -> None:
         election = render(ElectionState(epoch, 2), {1, 2, 3})
         self.disk = Disk({QUORUM_STATE: election, **(files or {})})
-        self.raft = Raft(Trio().config(1), self.disk.files, Random(1), NOW)
+        self.raft = Raft(Trio(**changes).config(1), self.disk.files, Random(1), NOW)
         self.now = NOW
         self.disk.apply(self.raft.start(NOW))
 
@@ -192,9 +202,13 @@ def test_it_does_not_truncate_what_is_committed():
     one.answer(one.fetch(), records=b"", high_watermark=4)
     diverging = m.FetchResponse.EpochEndOffset(epoch=1, end_offset=2)
     before = dict(one.disk.files)
-    with pytest.raises(LogContradictedError, match="node 2 leads epoch 3"):
-        one.answer(one.fetch(), diverging_epoch=diverging)
-    assert one.disk.files == before
+    one.answer(one.fetch(), diverging_epoch=diverging)
+    assert one.disk.halt is not None
+    assert one.disk.halt.exit_code == 1
+    assert one.disk.halt.why.startswith("node 2 leads epoch 3")
+    kept = {path for path in before if path != RECOVERY_POINT}
+    assert {path: one.disk.files[path] for path in kept} == {path: before[path] for path in kept}
+    assert one.disk.files.keys() - before.keys() == {CONTRADICTED}
 
 
 def test_what_is_committed_can_be_in_a_snapshot_whoever_leads():

@@ -146,6 +146,9 @@ class Trio:
         self.inspect(node, effects)
         node.disk.apply(effects)
         self.log += [(node.id, line) for line in node.disk.log[before:]]
+        if node.disk.halt is not None:
+            self.crash(node.id)
+            return
         life = node.life
         for _ in range(len(node.disk.tokens) - node.pending_syncs):
             node.pending_syncs += 1

@@ -11,6 +11,7 @@ from emulator.seam import (
     AppendFile,
     DeleteFile,
     Effect,
+    Halt,
     Log,
     ReplaceFile,
     SyncFile,
@@ -46,6 +47,7 @@ class Disk:
         self.synced = {path: len(data) for path, data in self.files.items()}
         self.tokens: list[tuple[str, int, int]] = []
         self.log: list[Log] = []
+        self.halt: Halt | None = None
 
     def apply(self, effects: list[Effect]) -> None:
         for effect in effects:
@@ -64,6 +66,8 @@ class Disk:
                     self.tokens.append((path, len(self.files[path]), token))
                 case Log():
                     self.log.append(effect)
+                case Halt():
+                    self.halt = effect
                 case _:
                     raise AssertionError(effect)
 
