@@ -130,12 +130,38 @@ def preflight() -> Iterator[str]:
     """docs/preflight.md."""
     yield HEAD.format(source="the rules in emulator/preflight/")
     yield "# What `kraft-bridge preflight` looks at\n\n"
-    yield "B: a blocker, exit 2. W: a warning, exit 1 with `--strict`. I: information. A rule that "
-    yield "could not look, or\nonly at a part, is listed as I04 with the reason.\n\n"
+    yield "The first line says where a migration stands already: not begun, under way, dual\n"
+    yield "write, finalised, rolled back, foreign, emptied. The findings follow. B: a blocker,\n"
+    yield "exit 2. W: a warning, exit 1 with `--strict`. I: information. A finding may be milder\n"
+    yield "than its rule. A rule that could not look, or only at a part, is listed as I04, with\n"
+    yield "the reason."
+    yield "\n\n| it reads | given by |\n|---|---|\n"
+    for what, how in PREFLIGHT_READS:
+        yield row(what, how)
+    yield "\n"
     yield table("code", "what should be so", "what it looks at")
     for rule in report.rules():
         seen = " ".join((rule.check.__doc__ or "").split()).replace("``", "`")
-        yield row(rule.code, rule.title, seen)
+        yield row(
+            f"[{rule.code}](#{rule.code.lower()})" if rule.incident else rule.code, rule.title, seen
+        )
+    yield "\n# What goes wrong where it is not so\n"
+    for rule in report.rules():
+        if rule.incident:
+            title = f"{rule.title[:1].upper()}{rule.title[1:]}"
+            yield f"\n## {rule.code}\n\n{title}.\n\n{rule.incident}\n"
+
+
+PREFLIGHT_READS = (
+    ("a live ensemble, or a dump", "`--zookeeper` or `zookeeper.connect`; `--dump`"),
+    ("the nodes' files as they are, and each `meta.properties`", "`-c`, for each node"),
+    ("the files that the nodes are to have in KRaft mode", "`--target`, for each node"),
+    (
+        "the controllers' folders: `bootstrap.checkpoint`, `quorum-state`, the log",
+        "`--controller-dir`, for each controller",
+    ),
+    ("what a release of 4.x refuses", "`--target-release 4.1`"),
+)
 
 
 PAGES: dict[str, Callable[[], Iterator[str]]] = {

@@ -11,13 +11,21 @@ from emulator.preflight.engine import NotRun, Outcome, Severity, finding, rule
 from emulator.preflight.survey import Survey
 
 CLUSTER_ID: Final = "/cluster/id"
+HEADROOM: Final = 1_000
+"""Elections of the quorum that /controller_epoch should stay ahead of."""
 BRIDGE_REGISTRATION: Final = 5
 """Version of /brokers/ids/N since inter.broker.protocol.version 2.7; a bridge broker writes it."""
 FEATURE_VERSION: Final = 2
 """Version of /feature since inter.broker.protocol.version 3.3-IV0."""
 
 
-@rule("B01", "/migration can be read")
+@rule(
+    "B01",
+    "/migration can be read",
+    "A migration controller was killed between creating /migration and writing it. Every "
+    "later controller stopped at the empty znode with a NullPointerException, and the "
+    "migration could not start.",
+)
 def migration_readable(survey: Survey) -> Iterator[Outcome]:
     """A null or malformed ``/migration`` hangs Kafka's driver."""
     node = survey.nodes.get(migration.PATH)
@@ -36,48 +44,12 @@ def migration_readable(survey: Survey) -> Iterator[Outcome]:
         )
 
 
-@rule("B02", "/migration holds no earlier migration")
-def migration_stale(survey: Survey) -> Iterator[Outcome]:
-    """A ``/migration`` of an earlier attempt makes Kafka skip the copy and empty ZooKeeper."""
-    try:
-        mark = migration.parse(survey.data(migration.PATH))
-    except ZnodeError:
-        return
-    holder = controller.try_parse(survey.data(controller.PATH))
-    if mark.kraft_metadata_offset < 0 or (holder is not None and holder.kraft_epoch >= 0):
-        return
-    yield finding(
-        "B02",
-        migration.PATH,
-        f"controller {mark.kraft_controller_id} wrote up to offset {mark.kraft_metadata_offset} "
-        "and does not hold /controller any more",
-        "a Kafka controller skips the copy and then writes its empty metadata over ZooKeeper; "
-        "kraft-bridge refuses to start",
-        "after a rollback delete /migration (and /kraft_bridge), and format the controllers anew",
-        "KAFKA-17146",
-    )
-
-
-@rule("B03", "no foreign KRaft controller leads")
-def controller_held(survey: Survey) -> Iterator[Outcome]:
-    """``/controller`` names a KRaft controller that is not in the given quorum."""
-    data = survey.data(controller.PATH)
-    if data is None:
-        return
-    holder = controller.try_parse(data)
-    if holder is None or holder.kraft_epoch < 0 or holder.broker_id in survey.controller_ids:
-        return
-    yield finding(
-        "B03",
-        controller.PATH,
-        f"KRaft controller {holder.broker_id} holds it, in epoch {holder.kraft_epoch}",
-        "two quorums would write to one tree; the controller that claims later deposes the other",
-        "finish or roll back that migration; if it is yours, give its server.properties with -c",
-        "KIP-866, Controller Migration",
-    )
-
-
-@rule("B04", "every node belongs to this cluster")
+@rule(
+    "B04",
+    "every node belongs to this cluster",
+    "A controller was formatted with a new cluster id instead of the brokers' one. The "
+    "brokers refused it with INCONSISTENT_CLUSTER_ID and the migration never started.",
+)
 def cluster_id(survey: Survey) -> Iterator[Outcome]:
     """``/cluster/id`` is there and in every ``meta.properties``."""
     found = survey.json(CLUSTER_ID).get("id")
@@ -91,33 +63,49 @@ def cluster_id(survey: Survey) -> Iterator[Outcome]:
             "ClusterIdZNode",
         )
         return
-    unread = []
-    for one in survey.properties:
-        told = one.meta.get("cluster.id")
-        if told is None:
-            unread.append(one.name)
-        elif told != found:
+    unread = [one.name for one in survey.properties if not one.meta and not one.metas]
+    for name, where, told in _cluster_ids(survey):
+        if told != found:
             yield finding(
                 "B04",
                 CLUSTER_ID,
-                f"{found}, but meta.properties of {one.name} says {told}",
+                f"{found}, but meta.properties {where} {name} says {told or 'none'}",
                 "the brokers refuse this controller with INCONSISTENT_CLUSTER_ID",
                 f"format the folder anew: kraft-bridge format -t {found}",
                 "KIP-866, Preparing the Cluster",
             )
-    if not survey.properties:
+    if not survey.properties and not survey.folders:
         yield NotRun("B04", "no server.properties given: no meta.properties to compare with")
     elif unread:
         yield NotRun("B04", f"no meta.properties in the folders that {', '.join(unread)} names")
 
 
-@rule("B05", "no broker has the id of a controller")
+def _cluster_ids(survey: Survey) -> Iterator[tuple[str, str, str]]:
+    """Each cluster id that a node was given: where it stands, and the id."""
+    for one in survey.all_files:
+        metas = one.metas or ({"": one.meta} if one.meta else {})
+        for folder, meta in metas.items():
+            if "cluster.id" in meta:
+                yield (folder or one.name), ("in" if folder else "of"), meta["cluster.id"]
+    for folder_of in survey.folders:
+        if folder_of.meta:
+            yield folder_of.name, "in", folder_of.meta.get("cluster.id", "")
+
+
+@rule(
+    "B05",
+    "no broker has the id of a controller",
+    "Controllers had been given ids 0 to 2, as the brokers have. The brokers could not "
+    "register, because a node with their id was in the quorum already.",
+)
 def shared_id(survey: Survey) -> Iterator[Outcome]:
-    """Brokers and controllers share one space of ids."""
+    """Brokers and controllers share one space of ids, and each id belongs to one node."""
+    yield from _twice(survey)
     if not survey.controller_ids:
         yield NotRun("B05", "no controller.quorum.voters known: give a server.properties with -c")
         return
-    configured = {one.node_id for one in survey.brokers if one.node_id is not None}
+    files = (*survey.brokers, *survey.kraft_brokers)
+    configured = {one.node_id for one in files if one.node_id is not None}
     for node_id in sorted((survey.live_brokers | configured) & survey.controller_ids):
         yield finding(
             "B05",
@@ -129,7 +117,33 @@ def shared_id(survey: Survey) -> Iterator[Outcome]:
         )
 
 
-@rule("B10", "every broker can take part")
+def _twice(survey: Survey) -> Iterator[Outcome]:
+    kinds = (
+        survey.brokers,
+        survey.controllers,
+        tuple(one for one in survey.targets if one.is_controller),
+    )
+    for files in kinds:
+        seen: dict[int, str] = {}
+        for one in files:
+            if one.node_id is None or seen.setdefault(one.node_id, one.name) == one.name:
+                continue
+            yield finding(
+                "B05",
+                f"{one.name}: {'node.id' if one.get('node.id') else 'broker.id'}",
+                f"{one.node_id}, as {seen[one.node_id]} has",
+                "the second of the two does not register, or both depose each other",
+                "give each node an id of its own",
+                "KIP-866, Configurations",
+            )
+
+
+@rule(
+    "B10",
+    "every broker can take part",
+    "One broker ran an older release, or was down for good and still held replicas. The "
+    "controllers waited for its registration for hours and said so only in their log.",
+)
 def brokers_ready(survey: Survey) -> Iterator[Outcome]:
     """Live brokers are of the bridge release; assigned brokers are alive."""
     if not survey.live_brokers:
@@ -184,7 +198,12 @@ def _absent(survey: Survey) -> Iterator[Outcome]:
         )
 
 
-@rule("W01", "no operation is in progress in /admin")
+@rule(
+    "W01",
+    "no operation is in progress in /admin",
+    "A topic's deletion was pending when the copy began. The topic was not copied, a broker "
+    "that was down still held its folder, and the name could not be used again.",
+)
 def pending_work(survey: Survey) -> Iterator[Outcome]:
     """Work that the ZooKeeper controller has begun and may not have finished."""
     told = (
@@ -216,7 +235,13 @@ def pending_work(survey: Survey) -> Iterator[Outcome]:
             yield finding("W01", one, what, consequence, remedy, "KIP-866, Topic Deletions")
 
 
-@rule("W04", "epochs allow a rollback")
+@rule(
+    "W04",
+    "epochs allow a rollback",
+    "After a rollback the new controller's epoch was lower than the one in the partitions' "
+    "states. The brokers took its requests for those of an old controller, and partitions "
+    "stayed offline.",
+)
 def epochs(survey: Survey) -> Iterator[Outcome]:
     """A partition state of a higher epoch than ``/controller_epoch``: offline after a rollback."""
     try:
@@ -241,6 +266,18 @@ def epochs(survey: Survey) -> Iterator[Outcome]:
             "raise /controller_epoch before the rollback",
             "KAFKA-20488",
         )
+    for one in survey.folders:
+        if one.election_epoch is not None and one.election_epoch > epoch:
+            yield finding(
+                "W04",
+                one.name,
+                f"the quorum is in epoch {one.election_epoch}, above /controller_epoch {epoch}",
+                "the controllers write their epoch into partition states; after a rollback brokers "
+                "take the new controller for an old one, and partitions stay offline",
+                f"write a higher number into /controller_epoch before the migration, such as "
+                f"{one.election_epoch + HEADROOM}",
+                "KAFKA-20488",
+            )
     for path, node in survey.below("/brokers/topics"):
         if not path.endswith("/state") or node.data is None:
             continue
@@ -256,7 +293,12 @@ def epochs(survey: Survey) -> Iterator[Outcome]:
             )
 
 
-@rule("W10", "the chroot is the one of the brokers")
+@rule(
+    "W10",
+    "the chroot is the one of the brokers",
+    "The connect string of the controllers lacked the chroot. They looked at an empty tree, "
+    "and waited for brokers that registered elsewhere.",
+)
 def chroot(survey: Survey) -> Iterator[Outcome]:
     """A chroot in some connect strings and not in others is another cluster."""
     told = {one.name: _chroot(one.get("zookeeper.connect")) for one in survey.properties}

@@ -62,7 +62,12 @@ def _migrated(survey: Survey) -> Iterator[tuple[str, DumpedZnode]]:
             yield path, survey.nodes[path]
 
 
-@rule("B07", "what is migrated can be read")
+@rule(
+    "B07",
+    "what is migrated can be read",
+    "One znode that somebody had written by hand was no JSON. The copy failed on it, at every "
+    "attempt, without naming it.",
+)
 def readable(survey: Survey) -> Iterator[Outcome]:
     """Data that is not a JSON object, and everything that the copy would refuse."""
     told = {one.znode for one in topic_ids(survey) if isinstance(one, Finding)} | {migration.PATH}
@@ -113,7 +118,13 @@ def _unreadable(path: str, fact: str) -> Outcome:
     )
 
 
-@rule("B08", "encoded passwords can be decoded")
+@rule(
+    "B08",
+    "encoded passwords can be decoded",
+    "The controllers had no password.encoder.secret. The encoded text of the keystores' "
+    "passwords was copied as if it were the password, and the brokers could not open their "
+    "keystores as KRaft brokers.",
+)
 def passwords(survey: Survey) -> Iterator[Outcome]:
     """Encoded values of dynamic broker configs need the brokers' secret on the controllers."""
     controllers = survey.controllers or survey.properties
@@ -124,29 +135,48 @@ def passwords(survey: Survey) -> Iterator[Outcome]:
             if value == REDACTED.decode():
                 if not secret:
                     yield NotRun("B08", f"{path}: {key} was left out of the dump as a secret")
-            elif "encryptedPassword:" in str(value) and not secret:
+            elif "encryptedPassword:" in str(value):
+                yield from _encoded(survey, path, key, secret=secret)
+    if secret and survey.decodes:
+        for one in survey.copy.refusals:
+            if one.code == Why.ENCODED.value:
                 yield finding(
                     "B08",
-                    path,
-                    f"{key} is encoded, and no password.encoder.secret is given",
-                    "it cannot be copied; Kafka's controller would copy the encoded text as if it "
-                    "were the password",
+                    one.znode,
+                    one.reason,
+                    "it cannot be copied",
                     "set password.encoder.secret on the controllers as on the brokers",
                     "KAFKA-14801",
                 )
-    for one in survey.copy.refusals if secret else ():
-        if one.code == Why.ENCODED.value:
-            yield finding(
-                "B08",
-                one.znode,
-                one.reason,
-                "it cannot be copied",
-                "set password.encoder.secret on the controllers as on the brokers",
-                "KAFKA-14801",
-            )
 
 
-@rule("B09", "every znode can be written")
+def _encoded(survey: Survey, path: str, key: str, *, secret: bool) -> Iterator[Outcome]:
+    if not survey.properties:
+        yield NotRun("B08", f"{path}: {key} is encoded; no server.properties given: use -c")
+    elif not secret:
+        yield finding(
+            "B08",
+            path,
+            f"{key} is encoded, and no password.encoder.secret is given",
+            "it cannot be copied; Kafka's controller would copy the encoded text as if it were "
+            "the password",
+            "set password.encoder.secret on the controllers as on the brokers",
+            "KAFKA-14801",
+        )
+    elif not survey.decodes:
+        yield NotRun(
+            "B08",
+            f"{path}: {key} is encoded, and cannot be decoded here: install "
+            "kraft-bridge[passwords]",
+        )
+
+
+@rule(
+    "B09",
+    "every znode can be written",
+    "ZooKeeper's ACLs let only the brokers' user write. The controllers logged in as another "
+    "user, claimed nothing and failed with NoAuth.",
+)
 def writable(survey: Survey) -> Iterator[Outcome]:
     """ACLs of znodes against the credentials that the controller will have."""
     shut: dict[str, list[str]] = {}
@@ -178,19 +208,28 @@ def _lets_write(entry: tuple[int, str, str], identities: frozenset[str]) -> bool
     return scheme == "world" or f"{scheme}:{name.partition(':')[0]}" in identities
 
 
-@rule("W05", "ACLs have the same effect in the target release")
+@rule(
+    "W05",
+    "ACLs have the same effect in the target release",
+    "Kafka 3.5 and 3.6 lost access rules when one rule of a resource was removed during the "
+    "migration: principals that had been denied were let in (CVE-2024-27309).",
+)
 def acls(survey: Survey) -> Iterator[Outcome]:
     """Entries unknown to the target, and those that some releases handle wrongly."""
     told = [one.get("kraftbridge.release") for one in survey.controllers]
     told += [one.get("inter.broker.protocol.version") for one in survey.brokers]
-    affected = any(one.startswith(ACL_RELEASES) for one in told)
+    told = [one for one in told if one.startswith(ACL_RELEASES)]
+    # The protocol is lower than the release while brokers are being upgraded.
+    affected = Severity.WARNING if told else None
+    if told and not any(one.get("kraftbridge.release") in told for one in survey.controllers):
+        affected = Severity.INFO
     prefixed = 0
     for root in ("/kafka-acl", "/kafka-acl-extended"):
         for path, node in survey.below(root):
             if not node.data:
                 continue
             prefixed += root == "/kafka-acl-extended"
-            yield from _acl_entries(path, survey.entries(path), affected=affected)
+            yield from _acl_entries(path, survey.entries(path), affected)
     if prefixed:
         yield finding(
             "W05",
@@ -215,7 +254,7 @@ def acls(survey: Survey) -> Iterator[Outcome]:
 
 
 def _acl_entries(
-    path: str, entries: list[dict[str, object]], *, affected: bool
+    path: str, entries: list[dict[str, object]], affected: Severity | None
 ) -> Iterator[Outcome]:
     kind = path.split("/")[-2]
     if kind.upper() not in {one.name.replace("_", "") for one in ResourceType}:
@@ -240,18 +279,24 @@ def _acl_entries(
                 "AclAuthorizer",
             )
     denies = any(entry.get("permissionType") == "Deny" for entry in entries)
-    if affected and (denies or len(entries) > 2):
+    if affected is not None and (denies or len(entries) > 2):
         yield finding(
             "W05",
             path,
             f"{len(entries)} entries{', some of them Deny' if denies else ''}",
             "after one is removed during the migration, Kafka up to 3.6.1 may ignore the others",
-            "use 3.6.2 or later",
+            "run controllers and brokers of 3.6.2 or later",
             "CVE-2024-27309",
+            affected,
         )
 
 
-@rule("W06", "users, clients and addresses are distinct")
+@rule(
+    "W06",
+    "users, clients and addresses are distinct",
+    "Quotas and credentials of one user stand in one znode. Kafka releases before 3.5 lost "
+    "one kind when the other was written during the migration.",
+)
 def entities(survey: Survey) -> Iterator[Outcome]:
     """Quotas and credentials on one user, defaults, quotas of addresses."""
     for name in survey.children("/config/users"):
@@ -302,7 +347,12 @@ def entities(survey: Survey) -> Iterator[Outcome]:
             )
 
 
-@rule("W12", "no znode is too large, and there are not too many")
+@rule(
+    "W12",
+    "no znode is too large, and there are not too many",
+    "The znode of a topic with very many partitions was near ZooKeeper's limit for one "
+    "request. With the next partition ZooKeeper closed the connection, without an answer.",
+)
 def sizes(survey: Survey) -> Iterator[Outcome]:
     """Half of ``jute.maxbuffer`` for one znode; near a million znodes in all."""
     told = [one.get("jute.maxbuffer") for one in survey.properties]

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from emulator.migration.zk_tree import controller
+from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.preflight.engine import NotRun, Outcome, finding, rule
 from emulator.preflight.survey import Survey
 
@@ -144,3 +146,26 @@ def costs(survey: Survey) -> Iterator[Outcome]:
             f"its loss changes up to {replicas:,} partition states: as many writes, in about "
             f"{-(-replicas // OPS_PER_MULTI)} multis",
         )
+
+
+@rule("I05", "epoch headroom")
+def headroom(survey: Survey) -> Iterator[Outcome]:
+    """How far /controller_epoch is above the quorum's epoch: elections that a rollback survives."""
+    try:
+        epoch = controller.parse_epoch(survey.data(controller.EPOCH_PATH))
+    except ZnodeError:
+        return
+    holder = controller.try_parse(survey.data(controller.PATH))
+    told = [one.election_epoch for one in survey.folders if one.election_epoch is not None]
+    told += [holder.kraft_epoch] if holder is not None and holder.kraft_epoch >= 0 else []
+    if not told:
+        yield finding("I05", controller.EPOCH_PATH, f"{epoch}; no epoch of a quorum is known")
+        return
+    yield finding(
+        "I05",
+        controller.EPOCH_PATH,
+        f"{epoch}, and the quorum is in epoch {max(told)}: {epoch - max(told)} above it",
+        "each election of the quorum takes one away unless the new leader claims; below 0 "
+        "partitions may stay offline after a rollback",
+        reference="KAFKA-20488",
+    )

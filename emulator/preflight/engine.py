@@ -50,10 +50,11 @@ Check: TypeAlias = Callable[[Survey], Iterator[Outcome]]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule: its code, its title, and its function."""
+    """One rule: its code, its title, what happened where it did not hold, and its function."""
 
     code: str
     title: str
+    incident: str
     check: Check
 
 
@@ -63,8 +64,13 @@ RULES: Final = MappingProxyType(_RULES)
 _LETTERS: Final = {"B": Severity.BLOCKER, "W": Severity.WARNING, "I": Severity.INFO}
 
 
-def rule(code: str, title: str) -> Callable[[Check], Check]:
+def rule(code: str, title: str, incident: str = "") -> Callable[[Check], Check]:
     """Register a rule.
+
+    Args:
+        code: B, W or I and a number.
+        title: what should be so.
+        incident: what happens, or has happened to somebody, where it is not so.
 
     Raises:
         ValueError: two rules under one code.
@@ -73,7 +79,7 @@ def rule(code: str, title: str) -> Callable[[Check], Check]:
     def register(check: Check) -> Check:
         if code in _RULES:
             raise ValueError(f"two rules {code}")
-        _RULES[code] = Rule(code, title, check)
+        _RULES[code] = Rule(code, title, incident, check)
         return check
 
     return register

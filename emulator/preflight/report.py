@@ -4,20 +4,46 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from emulator.preflight import cluster, contents, counts, settings, topics
+from emulator.preflight import (
+    cluster,
+    contents,
+    counts,
+    identities,
+    leftovers,
+    quorum,
+    release4,
+    settings,
+    stage,
+    targets,
+    topics,
+)
 from emulator.preflight.engine import RULES, Finding, NotRun, Rule, Severity
+from emulator.preflight.stage import StageFound, standing
 from emulator.preflight.survey import Survey
 
-MODULES = (cluster, topics, contents, settings, counts)
+MODULES = (
+    stage,
+    cluster,
+    topics,
+    contents,
+    settings,
+    quorum,
+    identities,
+    targets,
+    leftovers,
+    release4,
+    counts,
+)
 """Imported for the rules they register."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreflightReport:
-    """The findings of all rules, by code and znode, and the rules that could not run."""
+    """Where the migration stands, the findings of all rules, and the rules that could not run."""
 
     findings: tuple[Finding, ...]
     not_run: tuple[NotRun, ...]
+    standing: StageFound
 
     def count(self, severity: Severity) -> int:
         """Findings of one severity."""
@@ -47,4 +73,4 @@ def run(survey: Survey) -> PreflightReport:
                 not_run.append(one)
     order = list(Severity)
     findings.sort(key=lambda one: order.index(one.severity))
-    return PreflightReport(tuple(findings), tuple(not_run))
+    return PreflightReport(tuple(findings), tuple(not_run), standing(survey))

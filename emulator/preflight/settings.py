@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from emulator.preflight.engine import NotRun, Outcome, finding, rule
-from emulator.preflight.survey import Properties, Survey
+from emulator.config.listeners import SECURITY_PROTOCOLS
+from emulator.preflight.engine import NotRun, Outcome, Severity, finding, rule
+from emulator.preflight.node_file import BOOTSTRAP, ENABLE, IBP, NAMES, VOTERS, Properties
+from emulator.preflight.survey import Survey
 
-ENABLE: Final = "zookeeper.metadata.migration.enable"
-IBP: Final = "inter.broker.protocol.version"
 MIGRATION_LEVEL: Final = 8
 TRANSACTION_LEVEL: Final = 13
 DIRECTORY_LEVEL: Final = 17
@@ -27,11 +27,18 @@ def _level(one: Properties) -> int | None:
     return one.protocol.level if one.protocol else None
 
 
-@rule("B11", "brokers are set up to migrate")
+@rule(
+    "B11",
+    "brokers are set up to migrate",
+    "Brokers were restarted for the migration with one of its properties missing. They ran on "
+    "in ZooKeeper mode and never registered.",
+)
 def broker_settings(survey: Survey) -> Iterator[Outcome]:
     """Settings that a ZooKeeper-mode broker needs to register with the controllers."""
     yield from _none("B11", survey)
-    for one in survey.brokers:
+    targets = [one for one in survey.targets if one.is_zookeeper_broker and one.flag(ENABLE)]
+    given = {one.node_id for one in survey.targets}
+    for one in (*survey.brokers, *targets):
         level = _level(one)
         if one.get(IBP) and (level is None or level < MIGRATION_LEVEL):
             yield _setting(
@@ -42,25 +49,18 @@ def broker_settings(survey: Survey) -> Iterator[Outcome]:
                 "the broker does not start with the migration switched on",
                 "set it to the release the brokers run, and roll them",
             )
-        if not one.flag(ENABLE):
+        if not one.is_untouched:
+            yield from _begun(one)
+        elif one.node_id not in given:
             yield _setting(
                 "B11",
                 one,
                 ENABLE,
-                "not true",
-                "the broker never registers with the controllers, which wait for it",
-                f"set {ENABLE}=true",
+                f"not set, nor are {VOTERS} and {NAMES}: the broker as it was before",
+                "the migration waits until every broker has registered with the controllers",
+                "once the controllers run, add them, and restart the brokers one by one",
+                Severity.INFO,
             )
-        for key in ("controller.quorum.voters", "controller.listener.names"):
-            if not one.get(key):
-                yield _setting(
-                    "B11",
-                    one,
-                    key,
-                    "missing",
-                    "the broker cannot find the controllers, or does not start",
-                    f"set {key} as on the controllers",
-                )
         if one.node_id is None and one.get("broker.id.generation.enable", "true") != "false":
             yield _setting(
                 "B11",
@@ -82,11 +82,48 @@ def broker_settings(survey: Survey) -> Iterator[Outcome]:
             )
 
 
-@rule("B12", "controllers are set up to migrate")
+def _begun(one: Properties) -> Iterator[Outcome]:
+    """What is missing on a broker to which something of a migration was added."""
+    if not one.flag(ENABLE):
+        yield _setting(
+            "B11",
+            one,
+            ENABLE,
+            "not true",
+            "the broker never registers with the controllers, which wait for it; with "
+            f"{NAMES} it does not start",
+            f"set {ENABLE}=true",
+        )
+    if not one.finds_controllers:
+        yield _setting(
+            "B11",
+            one,
+            VOTERS,
+            f"missing, and so is {BOOTSTRAP}",
+            "the broker cannot find the controllers, or does not start",
+            f"set {VOTERS} as on the controllers",
+        )
+    if not one.names(NAMES):
+        yield _setting(
+            "B11",
+            one,
+            NAMES,
+            "missing",
+            "the broker cannot find the controllers, or does not start",
+            f"set {NAMES} as on the controllers",
+        )
+
+
+@rule(
+    "B12",
+    "controllers are set up to migrate",
+    "Controllers were started once without the migration flag and began a new, empty cluster, "
+    "or were combined with brokers in one process. Neither can take part in a migration.",
+)
 def controller_settings(survey: Survey) -> Iterator[Outcome]:
     """Settings that a controller needs, and roles that cannot be a migration target."""
     yield from _none("B12", survey)
-    for one in survey.properties:
+    for one in survey.all_files:
         if {"broker", "controller"} <= set(one.names("process.roles")):
             yield _setting(
                 "B12",
@@ -97,11 +134,21 @@ def controller_settings(survey: Survey) -> Iterator[Outcome]:
                 "use separate nodes with process.roles=controller",
             )
     for one in survey.controllers:
-        for key in ("zookeeper.connect", "controller.quorum.voters", "controller.listener.names"):
-            if not one.get(key):
+        for key in ("zookeeper.connect", VOTERS, NAMES):
+            if not one.get(key) and not (key == VOTERS and one.get(BOOTSTRAP)):
                 yield _setting(
                     "B12", one, key, "missing", "the controller does not start", f"set {key}"
                 )
+        if one.get(BOOTSTRAP) and not one.get(VOTERS):
+            yield _setting(
+                "B12",
+                one,
+                BOOTSTRAP,
+                f"{one.get(BOOTSTRAP)}: a dynamic quorum",
+                "Kafka's controllers start with it; kraft-bridge controller does not yet",
+                f"for kraft-bridge: {VOTERS}={one.node_id}@{one.get(BOOTSTRAP).split(',')[0]}",
+                Severity.INFO,
+            )
         if not one.flag(ENABLE):
             yield _setting(
                 "B12",
@@ -122,11 +169,16 @@ def controller_settings(survey: Survey) -> Iterator[Outcome]:
             )
 
 
-@rule("W11", "no custom class is needed")
+@rule(
+    "W11",
+    "no custom class is needed",
+    "A custom policy refused changes in ZooKeeper mode, on the brokers. On the controllers "
+    "the class was missing, and every change was accepted.",
+)
 def own_classes(survey: Survey) -> Iterator[Outcome]:
     """Authorizers and policies that a controller does not run, or runs differently."""
     yield from _none("W11", survey)
-    for one in survey.properties:
+    for one in survey.all_files:
         authorizer = one.get("authorizer.class.name")
         if authorizer and authorizer not in KAFKA_AUTHORIZERS:
             yield _setting(
@@ -150,7 +202,12 @@ def own_classes(survey: Survey) -> Iterator[Outcome]:
                 )
 
 
-@rule("W13", "brokers run a recommended version")
+@rule(
+    "W13",
+    "brokers run a recommended version",
+    "Brokers had different values of inter.broker.protocol.version. The controllers' "
+    "metadata.version fitted some of them, and the others were refused.",
+)
 def good_version(survey: Survey) -> Iterator[Outcome]:
     """An inter.broker.protocol.version that migrates without a transaction, or an unset one."""
     yield from _none("W13", survey)
@@ -164,6 +221,7 @@ def good_version(survey: Survey) -> Iterator[Outcome]:
                 "not set: the newest the release knows",
                 "it must equal the controllers' metadata.version",
                 "set it",
+                Severity.INFO,
             )
         elif level is not None and MIGRATION_LEVEL <= level < TRANSACTION_LEVEL:
             yield _setting(
@@ -186,25 +244,28 @@ def good_version(survey: Survey) -> Iterator[Outcome]:
         )
 
 
-@rule("W14", "listeners and authorizers fit the phase")
+@rule(
+    "W14",
+    "listeners and authorizers fit the phase",
+    "Brokers had no security protocol for the controllers' listener, or the controllers "
+    "another name for the listener between brokers. Neither reached the other.",
+)
 def listeners(survey: Survey) -> Iterator[Outcome]:
     """Protocols of controller listeners, the listener between brokers, ACLs on the controllers."""
     yield from _none("W14", survey)
+    given = {one.node_id for one in survey.targets}
     for one in survey.properties:
-        mapped = {part.partition(":")[0] for part in one.names("listener.security.protocol.map")}
-        for name in one.names("controller.listener.names"):
-            if name not in mapped and name not in {
-                "PLAINTEXT",
-                "SSL",
-                "SASL_PLAINTEXT",
-                "SASL_SSL",
-            }:
+        if one.is_kraft_broker:
+            continue  # B17 looks at it
+        protocols = one.protocols
+        for name in one.names(NAMES):
+            if protocols.get(name) not in SECURITY_PROTOCOLS:
                 yield _setting(
                     "W14",
                     one,
                     "listener.security.protocol.map",
                     f"has no entry for {name}",
-                    "the node uses PLAINTEXT for it, or does not start",
+                    "the node does not start",
                     f"add {name}:PLAINTEXT, or its real protocol",
                 )
         if one.get("control.plane.listener.name"):
@@ -215,19 +276,10 @@ def listeners(survey: Survey) -> Iterator[Outcome]:
                 one.get("control.plane.listener.name"),
                 "KRaft has no such listener",
                 "remove it before the brokers become KRaft brokers",
+                Severity.INFO if one.node_id in given else None,
             )
-    between = {one.get("inter.broker.listener.name") for one in survey.brokers} - {""}
+    yield from _between(survey)
     for one in survey.controllers:
-        told = one.get("inter.broker.listener.name")
-        if between and told not in between:
-            yield _setting(
-                "W14",
-                one,
-                "inter.broker.listener.name",
-                f"{told or 'not set'}; the brokers have {', '.join(sorted(between))}",
-                "the controller looks for another listener of the brokers and reaches none",
-                "set it as on the brokers",
-            )
         if one.get("authorizer.class.name") == OLD_AUTHORIZER:
             yield _setting(
                 "W14",
@@ -251,7 +303,47 @@ def listeners(survey: Survey) -> Iterator[Outcome]:
             )
 
 
+def _between(survey: Survey) -> Iterator[Outcome]:
+    """The listener on which the controllers call the brokers, by the files or by /brokers/ids."""
+    key = "inter.broker.listener.name"
+    named = {one.inter_broker_listener for one in survey.brokers}
+    for one in survey.controllers:
+        told = one.inter_broker_listener
+        if named and told not in named:
+            yield _setting(
+                "W14",
+                one,
+                key,
+                f"{one.get(key) or f'not set, so {told}'}; the brokers have "
+                f"{', '.join(sorted(named))}",
+                "the controller looks for another listener of the brokers and reaches none",
+                "set it as on the brokers",
+            )
+            continue
+        without = [
+            str(broker_id)
+            for broker_id in sorted(survey.live_brokers)
+            if (has := survey.broker_listeners(broker_id)) and told not in has
+        ]
+        if without:
+            yield _setting(
+                "W14",
+                one,
+                key,
+                f"{told}; brokers {', '.join(without)} have no such listener in /brokers/ids",
+                "the controller cannot send them their leaders and their metadata",
+                "set it to the listener between brokers",
+            )
+
+
 def _setting(  # noqa: PLR0917 - the columns of the report
-    code: str, one: Properties, key: str, fact: str, consequence: str, remedy: str
+    code: str,
+    one: Properties,
+    key: str,
+    fact: str,
+    consequence: str,
+    remedy: str,
+    severity: Severity | None = None,
 ) -> Outcome:
-    return finding(code, f"{one.name}: {key}", fact, consequence, remedy, "KIP-866, Configurations")
+    where = f"{one.name}: {key}"
+    return finding(code, where, fact, consequence, remedy, "KIP-866, Configurations", severity)

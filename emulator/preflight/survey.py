@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -18,6 +17,8 @@ from emulator.migration.taking_over.dry_run import DryRun, dry_run
 from emulator.migration.zk_tree.entities import entities
 from emulator.migration.zk_tree.passwords import Passwords
 from emulator.migration.zk_tree.tree import Tree, TreeNode
+from emulator.preflight.controller_folder import ControllerFolder
+from emulator.preflight.node_file import Properties, number
 
 REDACTED: Final = b"<redacted>"
 """The text that ``zk dump`` prints instead of a secret."""
@@ -34,58 +35,10 @@ class DumpedZnode:
     version: int = 0
     ephemeral: bool = False
     acl: tuple[tuple[int, str, str], ...] = ((31, *OPEN),)
-
-
-@dataclass(frozen=True, slots=True)
-class Properties:
-    """One ``server.properties``: its name, its content, and the folder's ``meta.properties``."""
-
-    name: str
-    values: Mapping[str, str]
-    meta: Mapping[str, str] = field(default_factory=dict)
-
-    def get(self, key: str, default: str = "") -> str:
-        """Value of a key, without blanks around it."""
-        return self.values.get(key, default).strip()
-
-    def names(self, key: str) -> tuple[str, ...]:
-        """Entries of a comma separated value."""
-        return tuple(part.strip() for part in self.get(key).split(",") if part.strip())
-
-    def flag(self, key: str) -> bool:
-        """Whether a boolean is set."""
-        return self.get(key).lower() == "true"
-
-    @property
-    def is_controller(self) -> bool:
-        """Whether it is a KRaft controller's."""
-        return "controller" in self.names("process.roles")
-
-    @property
-    def is_zookeeper_broker(self) -> bool:
-        """Whether it is a ZooKeeper-mode broker's."""
-        return not self.get("process.roles")
-
-    @property
-    def node_id(self) -> int | None:
-        """``node.id``, or else ``broker.id``; None when neither is a number."""
-        text = self.get("node.id") or self.get("broker.id")
-        return _number(text)
-
-    @property
-    def protocol(self) -> MetadataVersion | None:
-        """The value of ``inter.broker.protocol.version``; None when unset or unknown."""
-        text = re.sub(r"^(\d+\.\d+)\.\d+", r"\1", self.get("inter.broker.protocol.version"))
-        try:
-            return MetadataVersion.from_ibp(text) if text else None
-        except ValueError:
-            return None
-
-    @property
-    def voters(self) -> frozenset[int]:
-        """Ids in ``controller.quorum.voters``."""
-        ids = (one.partition("@")[0] for one in self.names("controller.quorum.voters"))
-        return frozenset(one for one in map(_number, ids) if one is not None)
+    mtime_ms: int | None = None
+    """When its data was last written; None: not in the dump."""
+    child_changes: int = 0
+    """How often children were created or deleted (``cversion``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +59,21 @@ class Survey:
 
     nodes: Mapping[str, DumpedZnode]
     properties: Sequence[Properties] = ()
+    """Files that the nodes have now."""
+    targets: Sequence[Properties] = ()
+    """Files that they are to have as KRaft nodes."""
+    folders: Sequence[ControllerFolder] = ()
+    """What the controllers' folders hold."""
+    target_release: str = ""
+    """A release of 4.x that is to follow; empty: none."""
+    read_at_ms: int | None = None
+    """When the tree was read, by the clock of the reader; None: unknown."""
     chroot: str = ""
     round_trips: RoundTrips | None = None
     identities: frozenset[str] = frozenset()
     """``scheme:id`` of the credentials the controller will have, such as ``sasl:kafka``."""
+    decodes: bool = True
+    """Whether encoded passwords can be decoded here: the extra ``passwords`` is installed."""
 
     @cached_property
     def _children(self) -> Mapping[str, tuple[str, ...]]:
@@ -167,8 +131,10 @@ class Survey:
         children = {path: self.children(path) for path in self.nodes}
         tree.lists = {path: names for path, names in children.items() if names}
         settings = dict(next((one.values for one in self.controllers), {}))
-        passwords = Passwords(PasswordSettings.read(PropertyReader(settings)))
-        return dry_run(tree, self.version, entities(passwords))
+        found = PasswordSettings.read(PropertyReader(settings))
+        if not self.decodes:
+            found = PasswordSettings()
+        return dry_run(tree, self.version, entities(Passwords(found)))
 
     @property
     def version(self) -> MetadataVersion:
@@ -181,6 +147,11 @@ class Survey:
         """Topics that are being deleted, which are not copied."""
         return frozenset(self.children("/admin/delete_topics"))
 
+    def broker_listeners(self, broker_id: int) -> frozenset[str]:
+        """Names of a live broker's listeners in ``/brokers/ids``; empty if it says none."""
+        found = self.json(f"/brokers/ids/{broker_id}").get("listener_security_protocol_map")
+        return frozenset(found) if isinstance(found, dict) else frozenset()
+
     @property
     def controllers(self) -> tuple[Properties, ...]:
         """Properties of KRaft controllers."""
@@ -191,26 +162,41 @@ class Survey:
         """Properties of ZooKeeper-mode brokers."""
         return tuple(one for one in self.properties if one.is_zookeeper_broker)
 
+    @property
+    def all_files(self) -> tuple[Properties, ...]:
+        """Present files, then target files."""
+        return (*self.properties, *self.targets)
+
+    @property
+    def kraft_brokers(self) -> tuple[Properties, ...]:
+        """Properties of KRaft brokers, given as targets or not."""
+        return tuple(one for one in self.all_files if one.is_kraft_broker)
+
     @cached_property
     def controller_ids(self) -> frozenset[int]:
-        """Node ids of the quorum, from the properties files."""
-        ids = {one.node_id for one in self.controllers if one.node_id is not None}
-        return frozenset(ids.union(*(one.voters for one in self.properties)))
+        """Node ids of the quorum, from the properties files and the controllers' folders."""
+        told = [one.node_id for one in self.all_files if one.is_controller]
+        told += [one.node_id for one in self.folders]
+        ids = {one for one in told if one is not None}
+        return frozenset(ids.union(*(one.voters for one in self.all_files)))
+
+    @cached_property
+    def assigned(self) -> frozenset[int]:
+        """Ids of brokers that hold replicas."""
+        topics = self.children("/brokers/topics")
+        return frozenset(x for name in topics for some in self.replicas(name) for x in some)
 
     @cached_property
     def live_brokers(self) -> frozenset[int]:
         """Ids in ``/brokers/ids``."""
-        ids = map(_number, self.children("/brokers/ids"))
+        ids = map(number, self.children("/brokers/ids"))
         return frozenset(one for one in ids if one is not None)
-
-
-def _number(text: str) -> int | None:
-    """An id (int32) in ASCII digits."""
-    return int(text) if re.fullmatch(r"[0-9]{1,10}", text) else None
 
 
 def of_dump(dump: Mapping[str, Any], properties: Sequence[Properties] = ()) -> Survey:
     """Read the document that ``kraft-bridge zk dump`` prints.
+
+    Times in it are used if they are there.
 
     Raises:
         ValueError: it is not a dump, or a znode in it is invalid.
@@ -219,8 +205,13 @@ def of_dump(dump: Mapping[str, Any], properties: Sequence[Properties] = ()) -> S
     if not isinstance(nodes, Mapping):
         raise ValueError("no 'nodes': not a tree that kraft-bridge zk dump wrote")  # noqa: TRY004 - the file is wrong, not the call
     try:
-        return Survey({path: _znode(node) for path, node in nodes.items()}, properties)
-    except (KeyError, TypeError, AttributeError) as error:
+        at = dump.get("time")
+        return Survey(
+            {path: _znode(node) for path, node in nodes.items()},
+            properties,
+            read_at_ms=int(at * 1e3) if isinstance(at, int | float) else None,
+        )
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"a znode is not as zk dump writes it: {error!r}") from error
 
 
@@ -233,4 +224,6 @@ def _znode(node: Mapping[str, Any]) -> DumpedZnode:
         int(node.get("version", 0)),
         bool(node.get("ephemeral", False)),
         tuple((int(one[0]), str(one[1]), str(one[2])) for one in node.get("acl", ())),
+        int(node["mtime"]) if "mtime" in node else None,
+        int(node.get("cversion", 0)),
     )

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from emulator.controller.config_defs import topic_configs as known_topic_configs
-from emulator.preflight.engine import Outcome, finding, rule
+from emulator.preflight.engine import Outcome, Severity, finding, rule
 from emulator.preflight.survey import Survey
 
 ROOT: Final = "/brokers/topics"
+ADVERTISED: Final = "advertised.listeners"
 DEPRECATED: Final = {
     "message.format.version": "KIP-724: ignored since inter.broker.protocol.version 3.0",
     "message.timestamp.difference.max.ms": "KIP-937: replaced by message.timestamp.before/after",
@@ -30,7 +31,12 @@ def _copied(survey: Survey) -> list[str]:
     return [name for name in survey.children(ROOT) if name not in survey.pending]
 
 
-@rule("B06", "every topic has an id of its own")
+@rule(
+    "B06",
+    "every topic has an id of its own",
+    "A topic had been created by a controller older than 2.8 and never got an id. The copy "
+    "failed on it, at every attempt.",
+)
 def topic_ids(survey: Survey) -> Iterator[Outcome]:
     """Topics that no controller of 2.8 or later has seen; two with one id."""
     names: dict[str, str] = {}
@@ -59,7 +65,12 @@ def topic_ids(survey: Survey) -> Iterator[Outcome]:
             )
 
 
-@rule("W02", "every partition is healthy")
+@rule(
+    "W02",
+    "every partition is healthy",
+    "A partition without a leader is copied as it is, and stays without one. That is then "
+    "taken for a fault of the migration, and looked for in the wrong place.",
+)
 def unhealthy(survey: Survey) -> Iterator[Outcome]:
     """No leader, an empty ISR, ISR members that are not replicas, or no state yet."""
     for name in _copied(survey):
@@ -97,7 +108,13 @@ def _sick(state: dict[str, Any], replicas: list[Any]) -> str:
     return ""
 
 
-@rule("W03", "no reassignment is in progress")
+@rule(
+    "W03",
+    "no reassignment is in progress",
+    "A reassignment that runs into the migration goes on under the KRaft controller. The "
+    "tool's throttles stay set if the tool was stopped in between, and replication is slow "
+    "for ever.",
+)
 def reassigning(survey: Survey) -> Iterator[Outcome]:
     """Adding or removing replicas in a topic's znode."""
     for name in _copied(survey):
@@ -117,7 +134,12 @@ def reassigning(survey: Survey) -> Iterator[Outcome]:
             )
 
 
-@rule("W07", "the target release knows all configs")
+@rule(
+    "W07",
+    "the target release knows all configs",
+    "A broker's advertised.listeners had been set dynamically. In KRaft mode the broker took "
+    "the value in server.properties again, and clients could not reach it.",
+)
 def topic_configs(survey: Survey) -> Iterator[Outcome]:
     """Topic configs unknown to 3.9 or deprecated; dynamic configs of brokers."""
     known = known_topic_configs("3.9")
@@ -145,20 +167,43 @@ def topic_configs(survey: Survey) -> Iterator[Outcome]:
                     "LogConfig",
                 )
     for name in survey.children("/config/brokers"):
-        keys = sorted(survey.config(f"/config/brokers/{name}"))
-        if keys:
+        yield from _dynamic(survey, name)
+
+
+def _dynamic(survey: Survey, name: str) -> Iterator[Outcome]:
+    path = f"/config/brokers/{name}"
+    config = survey.config(path)
+    if ADVERTISED in config:
+        static = {one.get(ADVERTISED) for one in survey.targets if str(one.node_id) == name}
+        if static != {str(config[ADVERTISED])}:
             yield finding(
                 "W07",
-                f"/config/brokers/{name}",
-                f"dynamic broker configs: {', '.join(keys)}",
-                "copied; they win over server.properties, in KRaft too. Log levels set at run time "
-                "are in no store and last until the broker restarts",
-                "none, if they are intended",
+                path,
+                f"{ADVERTISED} is set dynamically: {config[ADVERTISED]}",
+                "a KRaft broker does not take it from there: it advertises what its "
+                "server.properties says",
+                "write the value into the broker's target file",
                 "KIP-226",
             )
+    if keys := sorted(config.keys() - {ADVERTISED}):
+        yield finding(
+            "W07",
+            path,
+            f"dynamic broker configs: {', '.join(keys)}",
+            "copied; they take precedence over server.properties, in KRaft mode too. Log levels "
+            "set at run time are in no store and last until the broker restarts",
+            "none, if they are intended",
+            "KIP-226",
+            Severity.INFO,
+        )
 
 
-@rule("W08", "no znode remains of deleted topics")
+@rule(
+    "W08",
+    "no znode remains of deleted topics",
+    "A config that is left of a deleted topic applies to the next topic of that name, with "
+    "settings that nobody gave it.",
+)
 def orphans(survey: Survey) -> Iterator[Outcome]:
     """A config without a topic, partitions without an assignment."""
     existing = set(survey.children(ROOT))
@@ -187,7 +232,12 @@ def orphans(survey: Survey) -> Iterator[Outcome]:
                 )
 
 
-@rule("W09", "topic names do not collide")
+@rule(
+    "W09",
+    "topic names do not collide",
+    "Two topics whose names differ only by a dot and an underscore are copied, but a KRaft "
+    "controller creates no second one beside the first: once deleted it cannot be made again.",
+)
 def collisions(survey: Survey) -> Iterator[Outcome]:
     """Names that differ by ``.`` and ``_`` alone share their metrics."""
     seen: dict[str, str] = {}

@@ -4,56 +4,115 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from emulator.preflight.survey import Survey
 
 UNREADABLE = 3
 """Exit code when nothing could be read; 2 means that there are blockers."""
 
+ZooKeeperHosts = Annotated[
+    str | None,
+    typer.Option(
+        "--zookeeper",
+        help="host:port[,…][/chroot]; default: zookeeper.connect of the first -c.",
+    ),
+]
+Dump = Annotated[Path | None, typer.Option(help="A tree as zk dump printed it.")]
+Configs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--config",
+        "-c",
+        help="server.properties of controllers and brokers; the login is taken from the first.",
+    ),
+]
+Targets = Annotated[
+    list[Path] | None,
+    typer.Option("--target", help="server.properties that a node is to have in KRaft mode."),
+]
+ControllerDirs = Annotated[
+    list[Path] | None,
+    typer.Option("--controller-dir", help="A controller's formatted folder."),
+]
+TargetRelease = Annotated[
+    str, typer.Option(help="4.0 to 4.4, or 4.x: report also what that release refuses.")
+]
+Identities = Annotated[
+    list[str] | None,
+    typer.Option("--identity", help="scheme:id the controller will have in ZooKeeper."),
+]
+
 
 def preflight(
-    zookeeper: Annotated[
-        str | None,
-        typer.Option(
-            "--zookeeper",
-            help="host:port[,…][/chroot]; default: zookeeper.connect of the first -c.",
-        ),
-    ] = None,
-    dump: Annotated[Path | None, typer.Option(help="A tree as zk dump printed it.")] = None,
-    configs: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--config",
-            "-c",
-            help="server.properties of controllers and brokers; the login is taken from the first.",
-        ),
-    ] = None,
-    identities: Annotated[
-        list[str] | None,
-        typer.Option("--identity", help="scheme:id the controller will have in ZooKeeper."),
-    ] = None,
+    zookeeper: ZooKeeperHosts = None,
+    dump: Dump = None,
+    configs: Configs = None,
     *,
+    targets: Targets = None,
+    controller_dirs: ControllerDirs = None,
+    target_release: TargetRelease = "",
+    identities: Identities = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if there are warnings.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    as_sarif: Annotated[
+        bool, typer.Option("--sarif", help="Print SARIF 2.1.0 instead of text.")
+    ] = False,
 ) -> None:
     """Check what would block a migration: exit 2 with a blocker, 3 if nothing was read."""
+    from importlib.util import find_spec
+
     from rich.console import Console
 
-    from bench.rig import zk_dump
-    from emulator.commands.preflight import inputs, show
-    from emulator.commands.zk.client import Connector
-    from emulator.io.tls import TlsError
+    from emulator.commands.preflight import inputs, sarif, show
+    from emulator.preflight import release4
     from emulator.preflight import report as judging
 
     if dump is not None and zookeeper is not None:
         raise _cannot("--zookeeper and --dump exclude each other")
+    if as_json and as_sarif:
+        raise _cannot("--json and --sarif exclude each other")
     if strange := [one for one in identities or () if ":" not in one]:
         raise _cannot(f"--identity {strange[0]}: not scheme:id, such as sasl:kafka")
-    files = configs or []
+    if target_release and release4.parsed(target_release) is None:
+        releases = ", ".join(release4.RELEASES)
+        raise _cannot(f"--target-release {target_release}: one of {releases}, or 4.x")
+    survey = _tree(zookeeper, dump, configs or [])
+    try:
+        survey = replace(
+            survey,
+            targets=[inputs.read_properties(one) for one in targets or ()],
+            folders=[inputs.read_folder(one) for one in controller_dirs or ()],
+            target_release=target_release,
+            identities=survey.identities | set(identities or ()),
+            decodes=find_spec("cryptography") is not None,
+        )
+    except inputs.PreflightError as error:
+        raise _cannot(str(error)) from error
+    report = judging.run(survey)
+    if as_json:
+        typer.echo(show.to_json(report).decode())
+    elif as_sarif:
+        names = [*(x.name for x in survey.all_files), *(x.name for x in survey.folders)]
+        typer.echo(sarif.to_sarif(report, names).decode())
+    else:
+        show.show(report, Console())
+    raise typer.Exit(report.exit_code(strict=strict))
+
+
+def _tree(zookeeper: str | None, dump: Path | None, files: list[Path]) -> Survey:
+    """The tree and the present files, with the login that the first of them names."""
+    from bench.rig import zk_dump
+    from emulator.commands.preflight import inputs
+    from emulator.commands.zk.client import Connector
+    from emulator.io.tls import TlsError
+
     connect: Connector | None = None
     try:
-        hosts, security = inputs.ensemble(zookeeper, files)
+        hosts, security = inputs.ensemble(zookeeper, files, online=dump is None)
         if dump is not None:
             survey = inputs.offline(dump, files)
         elif hosts:
@@ -64,13 +123,8 @@ def preflight(
             raise _cannot("needs --zookeeper, --dump, or a -c file that says zookeeper.connect")
     except (inputs.PreflightError, zk_dump.UnreadableError, TlsError) as error:
         raise _cannot(connect.why if connect and connect.why else str(error)) from error
-    known = {*(identities or ()), *(one for one in security.identities if ":" in one)}
-    report = judging.run(replace(survey, identities=frozenset(known)))
-    if as_json:
-        typer.echo(show.to_json(report).decode())
-    else:
-        show.show(report, Console())
-    raise typer.Exit(report.exit_code(strict=strict))
+    known = frozenset(one for one in security.identities if ":" in one)
+    return replace(survey, identities=known)
 
 
 def _cannot(problem: str) -> typer.Exit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,12 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from emulator.commands.zk.client import Connector, settings
 from emulator.config import properties as properties_text
-from emulator.config.zookeeper import ZooKeeperSecurity
-from emulator.preflight.survey import Properties, RoundTrips, Survey, of_dump
+from emulator.config.zookeeper import OPEN, ZooKeeperSecurity
+from emulator.preflight import controller_folder
+from emulator.preflight.controller_folder import ControllerFolder
+from emulator.preflight.node_file import Properties
+from emulator.preflight.survey import RoundTrips, Survey, of_dump
+from emulator.raft import layout
 
 ROUND_TRIPS = 20
 CONNECT_TIMEOUT_S = 10.0
@@ -27,25 +31,62 @@ class PreflightError(Exception):
 
 
 def read_properties(path: Path) -> Properties:
-    """Read a ``server.properties``, and the ``meta.properties`` in its log folder if there is one.
+    """Read a ``server.properties``, and each ``meta.properties`` in the folders it names.
 
     Raises:
         PreflightError: the file cannot be read, or is malformed.
     """
     try:
-        values = properties_text.parse(path.read_text(encoding="utf-8"))
+        values = properties_text.parse(_text(path))
     except (OSError, ValueError) as error:
         raise PreflightError(f"{path}: {error}") from error
     told = (values.get(key, "") for key in ("metadata.log.dir", "log.dirs", "log.dir"))
     folders = [part.strip() for text in told for part in text.split(",") if part.strip()]
-    meta: dict[str, str] = {}
-    for folder in folders:
-        try:
-            meta = properties_text.parse((Path(folder) / "meta.properties").read_text("utf-8"))
-            break
-        except (OSError, ValueError):
-            continue
-    return Properties(str(path), values, meta)
+    metas = {folder: meta for folder in folders if (meta := _meta(Path(folder)))}
+    return Properties(str(path), values, next(iter(metas.values()), {}), metas)
+
+
+def read_folder(path: Path) -> ControllerFolder:
+    """Read a controller's folder; nothing is locked, and the controller may be running.
+
+    Raises:
+        PreflightError: it is no folder, or a file in it cannot be read.
+    """
+    if path.name == layout.FOLDER:
+        path = path.parent
+    if not path.is_dir():
+        raise PreflightError(f"{path}: no such folder")
+    try:
+        names = [one for one in (*path.iterdir(), *_inner(path)) if one.is_file()]
+        files = {
+            name: one.read_bytes()
+            for one in sorted(names)
+            if controller_folder.wanted(name := one.relative_to(path).as_posix())
+        }
+    except OSError as error:
+        raise PreflightError(f"{error.filename or path}: {error.strerror or error}") from error
+    return controller_folder.read(str(path), files, _meta(path))
+
+
+def _inner(path: Path) -> Iterable[Path]:
+    inner = path / layout.FOLDER
+    return inner.iterdir() if inner.is_dir() else ()
+
+
+def _meta(folder: Path) -> dict[str, str]:
+    try:
+        return properties_text.parse(_text(folder / layout.META_PROPERTIES))
+    except (OSError, ValueError):
+        return {}
+
+
+def _text(path: Path) -> str:
+    """The text of a properties file: UTF-8, or ISO 8859-1 as Java reads it."""
+    data = path.read_bytes()
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
 
 
 def offline(path: Path, configs: Sequence[Path]) -> Survey:
@@ -54,22 +95,33 @@ def offline(path: Path, configs: Sequence[Path]) -> Survey:
     Raises:
         PreflightError: one of them cannot be read.
     """
+    files = [read_properties(one) for one in configs]
     try:
         document = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-        return of_dump(document, [read_properties(one) for one in configs])
-    except (OSError, ValueError) as error:
+        return of_dump(document, files)
+    except OSError as error:
+        raise PreflightError(f"{path}: {error.strerror or error}") from error
+    except ValueError as error:
         raise PreflightError(f"{path}: {error}") from error
 
 
-def ensemble(zookeeper: str | None, configs: Sequence[Path]) -> tuple[str, ZooKeeperSecurity]:
+def ensemble(
+    zookeeper: str | None, configs: Sequence[Path], *, online: bool
+) -> tuple[str, ZooKeeperSecurity]:
     """Connect string ("" if none is configured) and credentials, from the first properties file.
+
+    Without a connection to make, credentials that cannot be used are none.
 
     Raises:
         PreflightError: the file cannot be read, or its security settings cannot be used.
     """
+    # Read as every other file, so that its encoding does not matter.
+    first = read_properties(configs[0]).values if configs else {}
     try:
-        told, security = settings(configs[0] if configs else None, ())
+        told, security = settings(None, [f"{key}={value}" for key, value in first.items()])
     except (OSError, ValueError) as error:
+        if not online:
+            return "", OPEN
         raise PreflightError(f"{configs[0]}: {error}") from error
     return zookeeper or told, security
 

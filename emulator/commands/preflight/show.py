@@ -14,9 +14,11 @@ STYLES = {Severity.BLOCKER: "bold red", Severity.WARNING: "yellow", Severity.INF
 
 
 def to_json(report: PreflightReport) -> bytes:
-    """One object: ``findings``, ``not_run``, and ``counts`` by severity."""
+    """One object: ``stage``, ``findings``, ``not_run``, and ``counts`` by severity."""
+    now = report.standing
     return msgspec.json.encode(
         {
+            "stage": {"name": now.stage.value, "text": now.text, "shown_by_a_log": now.shown},
             "counts": {one.value: report.count(one) for one in Severity},
             "findings": report.findings,
             "not_run": report.not_run,
@@ -25,7 +27,11 @@ def to_json(report: PreflightReport) -> bytes:
 
 
 def show(report: PreflightReport, console: Console) -> None:
-    """Print findings by severity, then the rules that could not run."""
+    """Print where the migration stands, findings by severity, and rules that could not run."""
+    now = report.standing
+    console.print(
+        f"migration: {now.stage.value}: {now.text}", markup=False, highlight=False, soft_wrap=True
+    )
     for one in report.findings:
         console.print(
             f"[{STYLES[one.severity]}]{one.code} {one.severity.value:8}[/] ",

@@ -52,9 +52,82 @@ def test_preflight_reads_properties_and_the_folder_they_name(
         (("--dump", "no-such-file"), "no-such-file"),
         (("--dump", __file__), "test_preflight.py"),
         (("--dump", "a", "--identity", "kafka"), "--identity kafka: not scheme:id"),
+        (("--dump", "a", "--json", "--sarif"), "exclude each other"),
+        (("--dump", "a", "--target-release", "3.9"), "one of 4.0, 4.1"),
+        (("--dump", "a", "--target-release", "4.1.x"), "one of 4.0, 4.1"),
     ],
 )
 def test_preflight_that_cannot_look_exits_with_3(arguments: tuple[str, ...], why: str) -> None:
     code, out, err = run("preflight", *arguments)
     assert (code, out) == (3, "")
     assert why in err
+
+
+def test_where_the_migration_stands_is_the_first_line(tmp_path: Path) -> None:
+    folder = "3.9.2-rollback-and-stale-migration-znode"
+    stages = {
+        "0-before": "not begun: ",
+        "1-dualwrite": "dual write: ",
+        "5-rolled-back": "rolled back: ",
+        "8-before-sync": "emptied: ",
+    }
+    for step, stage in stages.items():
+        dump = data.extract(f"{folder}/tree-{step}.json", tmp_path)
+        code, out, _ = run("preflight", "--dump", dump)
+        assert out.startswith(f"migration: {stage}")
+        assert code == (0 if step == "0-before" else 2)
+        told = json.loads(run("preflight", "--dump", dump, "--json")[1])["stage"]
+        assert f"{told['name']}: " == stage
+
+
+def test_sarif_has_rules_results_and_their_places(tmp_path: Path) -> None:
+    dump = data.extract("3.9.2-full/tree-0-before.json", tmp_path)
+    file = tmp_path / "a b.properties"
+    file.write_text("process.roles=broker\nnode.id=0\n")
+    code, out, _ = run("preflight", "--dump", dump, "--target", file, "--sarif")
+    assert code == 2
+    document = json.loads(out)
+    assert document["version"] == "2.1.0"
+    (ran,) = document["runs"]
+    ids = [one["id"] for one in ran["tool"]["driver"]["rules"]]
+    assert len(ids) == len(set(ids))
+    assert ran["properties"]["stage"] == "not begun"
+    for one in ran["results"]:
+        assert ids[one["ruleIndex"]] == one["ruleId"]
+        assert one["level"] in {"error", "warning", "note"}
+        assert one["message"]["text"]
+    place = next(one["locations"][0] for one in ran["results"] if one["ruleId"] == "B17")
+    uri = place["physicalLocation"]["artifactLocation"]["uri"]
+    assert uri.endswith("/a%20b.properties")
+    znode = next(one["locations"][0] for one in ran["results"] if one["ruleId"] == "W03")
+    assert znode["logicalLocations"][0]["fullyQualifiedName"] == "/brokers/topics/moving"
+    skipped = ran["invocations"][0]["toolExecutionNotifications"]
+    assert "B15" in {one["associatedRule"]["id"] for one in skipped}
+
+
+def test_a_formatted_folder_of_another_level_is_a_blocker(tmp_path: Path, properties: Path) -> None:
+    dump = data.extract("3.9.2-full/tree-0-before.json", tmp_path)
+    made = tmp_path / "made"
+    override = ("-X", f"metadata.log.dir={made}", "-X", f"log.dirs={made}")
+    cluster = "q" * 21 + "g"
+    code, _, err = run(
+        "format", "-c", properties, "-t", cluster, "--release-version", "3.6", *override
+    )
+    assert code == 0, err
+    broker = tmp_path / "broker.properties"
+    broker.write_text("broker.id=0\ninter.broker.protocol.version=3.9\n")
+    arguments = ("preflight", "--dump", dump, "-c", broker, "--controller-dir", made, "--json")
+    code, out, _ = run(*arguments)
+    assert code == 2
+    facts = [one["fact"] for one in json.loads(out)["findings"] if one["code"] == "B15"]
+    assert any(fact.startswith("metadata.version 14 (3.6-IV2)") for fact in facts)
+    code, _, err = run("preflight", "--dump", dump, "--controller-dir", tmp_path / "none")
+    assert code == 3
+    assert "none: no such folder" in err
+
+
+def test_a_latin_1_comment_does_not_make_a_file_unreadable(tmp_path: Path) -> None:
+    dump = data.extract("3.9.2-full/tree-0-before.json", tmp_path)
+    file = tmp_path / "b.properties"
+    file.write_bytes("# Größe\nbroker.id=0\n".encode("latin-1"))
+    assert run("preflight", "--dump", dump, "-c", file)[0] == 0

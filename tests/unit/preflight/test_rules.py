@@ -9,17 +9,19 @@ from typing import Any
 
 import pytest
 
+from emulator.preflight.controller_folder import ControllerFolder
 from emulator.preflight.engine import RULES, Severity
+from emulator.preflight.node_file import Properties
 from emulator.preflight.report import PreflightReport, run
 from emulator.preflight.survey import (
     REDACTED,
     DumpedZnode,
-    Properties,
     RoundTrips,
     Survey,
     of_dump,
 )
 from tests import data
+from tests.unit.preflight.changes import CHANGES
 
 CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
 STATE = {"controller_epoch": 3, "leader": 1, "version": 1, "leader_epoch": 0, "isr": [1, 2]}
@@ -104,6 +106,14 @@ CONTROLLER = {
     "password.encoder.secret": "s",
 }
 META = {"cluster.id": CLUSTER}
+TARGET = {
+    **{
+        key: value for key, value in BROKER.items() if not key.startswith(("zoo", "inter.broker.p"))
+    },
+    "process.roles": "broker",
+    "node.id": "1",
+}
+FOLDER = ControllerFolder("d", {**META, "version": "1", "node.id": "3000"}, bootstrap_level=21)
 
 
 def survey(
@@ -115,7 +125,8 @@ def survey(
 ) -> Survey:
     tree = {path: DumpedZnode(one) for path, one in with_parents(nodes or good_nodes()).items()}
     files = (changed("b", BROKER, broker), changed("c", CONTROLLER, controller))
-    return Survey(tree, files, **more)
+    target = changed("t", TARGET, {"broker.id": None})
+    return Survey(tree, files, **{"targets": (target,), "folders": (FOLDER,), **more})
 
 
 def changed(
@@ -383,7 +394,7 @@ def test_a_bad_tree_is_found(code: str, znode: str, bad: Survey) -> None:
 
 def test_every_rule_has_a_bad_tree() -> None:
     judged = {code for code in RULES if not code.startswith("I")}
-    assert judged == {code for code, _, _ in BAD}
+    assert judged == {code for code, _, _ in BAD} | {one.code for one in CHANGES}
 
 
 @pytest.mark.parametrize(
@@ -476,8 +487,10 @@ def test_what_cannot_be_looked_at_is_listed() -> None:
     nodes["/config/brokers/1"] = config(ssl_key_password=REDACTED.decode())
     nodes["/config/users/bob"] = REDACTED
     nodes = {k: v for k, v in nodes.items() if not k.startswith("/brokers/ids/")}
-    listed = {one.code for one in run(replace(survey(nodes), properties=())).not_run}
-    assert listed == {"B04", "B05", "B07", "B08", "B10", "B11", "B12", "W11", "W13", "W14", "I02"}
+    blind = replace(survey(nodes), properties=(), targets=(), folders=())
+    listed = {one.code for one in run(blind).not_run}
+    by_file = {"B04", "B05", "B11", "B12", "B15", "B17", "W11", "W13", "W14"}
+    assert listed == {*by_file, "B07", "B08", "B10", "I02"}
 
 
 def test_a_real_cluster_may_migrate_and_one_rolled_back_may_not() -> None:
@@ -502,3 +515,10 @@ def test_a_document_that_is_no_dump_is_refused() -> None:
         of_dump({"tree": {}})
     with pytest.raises(ValueError, match="not as zk dump writes it"):
         of_dump({"nodes": {"/a": {"version": 0}}})
+
+
+def test_without_the_extra_for_passwords_they_are_not_looked_at() -> None:
+    encoded = at("/config/brokers/1", config(ssl_key_password="a:b,encryptedPassword:x"))
+    report = run(replace(encoded, decodes=False))
+    assert not found(report, "B08")
+    assert any("kraft-bridge[passwords]" in one.why for one in report.not_run)

@@ -1,0 +1,98 @@
+"""A report of ``kraft-bridge preflight`` as SARIF 2.1.0, which pipelines read.
+
+Source: OASIS, Static Analysis Results Interchange Format (SARIF) Version 2.1.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from importlib.metadata import version
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+
+from emulator.preflight.engine import Finding, Rule, Severity
+from emulator.preflight.report import PreflightReport, rules
+
+SCHEMA: Final = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+)
+LEVELS: Final = {Severity.BLOCKER: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
+LETTERS: Final = {"B": "error", "W": "warning", "I": "note"}
+
+
+def to_sarif(report: PreflightReport, files: Collection[str]) -> bytes:
+    """One log with one run.
+
+    Args:
+        report: the findings.
+        files: names of the files and folders given; a finding about one has its place there, all
+            others a znode.
+    """
+    known = rules()
+    places = {rule.code: index for index, rule in enumerate(known)}
+    run = {
+        "tool": {
+            "driver": {
+                "name": "kraft-bridge preflight",
+                "version": version("kraft-bridge"),
+                "rules": [_rule(one) for one in known],
+            }
+        },
+        "invocations": [
+            {
+                "executionSuccessful": True,
+                "toolExecutionNotifications": [
+                    {
+                        "level": "note",
+                        "message": {"text": f"not looked at: {one.why}"},
+                        "associatedRule": {"id": one.code},
+                    }
+                    for one in report.not_run
+                ],
+            }
+        ],
+        "results": [_result(one, places[one.code], files) for one in report.findings],
+        "properties": {
+            "stage": report.standing.stage.value,
+            "stageText": report.standing.text,
+        },
+    }
+    return msgspec.json.encode({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
+
+
+def _rule(one: Rule) -> dict[str, Any]:
+    seen = " ".join((one.check.__doc__ or "").split()).replace("``", "`")
+    found: dict[str, Any] = {
+        "id": one.code,
+        "shortDescription": {"text": one.title},
+        "fullDescription": {"text": seen},
+        "defaultConfiguration": {"level": LETTERS[one.code[0]]},
+    }
+    if one.incident:
+        found["help"] = {"text": one.incident}
+    return found
+
+
+def _result(one: Finding, index: int, files: Collection[str]) -> dict[str, Any]:
+    parts = (one.fact, f"Means: {one.consequence}", f"Do: {one.remedy}", f"See: {one.reference}")
+    told = [part for part in parts if part and not part.endswith(": ")]
+    return {
+        "ruleId": one.code,
+        "ruleIndex": index,
+        "level": LEVELS[one.severity],
+        "message": {"text": ". ".join([f"{one.znode}: {told[0]}", *told[1:]])},
+        "locations": [_place(one.znode, files)],
+    }
+
+
+def _place(where: str, files: Collection[str]) -> dict[str, Any]:
+    name = next((x for x in files if where == x or where.startswith(f"{x}: ")), None)
+    logical = {"fullyQualifiedName": where, "kind": "resource"}
+    if name is None:
+        return {"logicalLocations": [logical]}
+    return {
+        "physicalLocation": {"artifactLocation": {"uri": quote(name)}},
+        "logicalLocations": [logical],
+    }

@@ -1,0 +1,285 @@
+"""Rules on who a node is: ``meta.properties``, ids, and the principal it is seen as."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from emulator.config.authorizer import ALLOW_EVERYONE, STANDARD, SUPER_USERS
+from emulator.preflight.engine import NotRun, Outcome, Severity, finding, rule
+from emulator.preflight.node_file import AUTHORIZER, ENABLE, NAMES, Properties, number
+from emulator.preflight.survey import Survey
+from emulator.preflight.targets import ACL_AUTHORIZERS
+from wire.text import uuid_from_text
+
+CLUSTER_ACL: Final = "/kafka-acl/Cluster/kafka-cluster"
+_USERNAME: Final = re.compile(r"""\busername\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;]+))""")
+_KERBEROS: Final = re.compile(r"""\bprincipal\s*=\s*(?:"([^"/@]+)|'([^'/@]+)|([^\s;"'/@]+))""")
+
+
+@rule(
+    "B18",
+    "meta.properties and ids have the form that Kafka reads",
+    "A node that had been replaced was formatted with kafka-storage: its meta.properties had "
+    "version 1, and when the migration was rolled back the broker did not start in ZooKeeper mode. "
+    "Elsewhere a cluster id began with a dash, and kafka-storage took it for an option.",
+)
+def forms(survey: Survey) -> Iterator[Outcome]:
+    """Version and ids in each ``meta.properties``, and the form of the cluster id."""
+    yield from _cluster_id(survey)
+    directories: dict[str, str] = {}
+    looked: set[str] = set()
+    for one in survey.all_files:
+        for folder, meta in (one.metas or ({"": one.meta} if one.meta else {})).items():
+            if folder and folder in looked:
+                continue
+            looked.add(folder)
+            yield from _meta(one, folder, meta)
+            directory = meta.get("directory.id")
+            if directory is None:
+                continue
+            place = folder or one.name
+            if not _is_uuid(directory):
+                yield _form(
+                    one,
+                    f"directory.id {directory} in {place} is no UUID",
+                    "the node does not start",
+                    "remove the line: the node writes a new one",
+                )
+            elif directories.setdefault(directory, place) != place:
+                yield _form(
+                    one,
+                    f"directory.id {directory} is in {directories[directory]} and in {place}",
+                    "the two folders are taken for one: replicas of one of them are lost",
+                    "remove the line from the copy: the node writes a new one",
+                )
+
+
+def _cluster_id(survey: Survey) -> Iterator[Outcome]:
+    told = survey.json("/cluster/id").get("id")
+    if not isinstance(told, str) or not told:
+        return
+    if not _is_uuid(told):
+        yield finding(
+            "B18",
+            "/cluster/id",
+            f"{told} is no UUID in base64",
+            "no controller can be formatted for this cluster: kafka-storage and kraft-bridge "
+            "format refuse such an id",
+            "while all brokers are down, give the cluster an id in that form, in /cluster/id and "
+            "in each meta.properties",
+            "StorageTool",
+        )
+    elif told.startswith("-"):
+        yield finding(
+            "B18",
+            "/cluster/id",
+            f"{told} begins with a dash",
+            "a command line takes it for an option: kafka-storage fails, or formats another id",
+            f"write --cluster-id={told}, with an equals sign",
+            "KAFKA-15754",
+            Severity.INFO,
+        )
+
+
+def _meta(one: Properties, folder: str, meta: Mapping[str, str]) -> Iterator[Outcome]:
+    if "version" not in meta:
+        return
+    version, where = meta["version"], folder or one.name
+    if version not in {"0", "1"}:
+        yield _form(
+            one,
+            f"meta.properties in {where} has version {version}",
+            "the node does not start: 0 and 1 are known",
+            "restore the file",
+        )
+        return
+    key = "broker.id" if version == "0" else "node.id"
+    told, mine = number(meta.get(key, "")), one.node_id
+    if mine is not None and told is not None and told != mine:
+        yield _form(
+            one,
+            f"{key} {told} in {where}, and the file says {mine}",
+            "the node does not start: the folder is another node's",
+            "give the node its own folder, or its own id",
+        )
+    if version == "1" and meta.get(key) and told is None:
+        yield _form(
+            one, f"{key} {meta[key]} in {where} is no id", "the node does not start", "restore it"
+        )
+    if version == "1" and one.is_zookeeper_broker:
+        held = one.flag(ENABLE)
+        yield _form(
+            one,
+            f"meta.properties in {where} has version 1, as kafka-storage writes it",
+            "the broker does not start in ZooKeeper mode once the migration is switched off: it "
+            "cannot be rolled back"
+            if held
+            else "the broker does not start in ZooKeeper mode, which needs version 0",
+            f"before a rollback write version=0 and broker.id={mine} instead of node.id",
+            Severity.WARNING if held else None,
+        )
+    if version == "0" and one.is_controller:
+        yield _form(
+            one,
+            f"meta.properties in {where} has version 0, a ZooKeeper-mode broker's",
+            "the controller does not start",
+            "format an empty folder for the controller",
+        )
+
+
+def _form(
+    one: Properties,
+    fact: str,
+    consequence: str,
+    remedy: str,
+    severity: Severity | None = None,
+) -> Outcome:
+    where = f"{one.name}: meta.properties"
+    return finding("B18", where, fact, consequence, remedy, "KAFKA-20762", severity)
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return len(uuid_from_text(text)) == 16
+    except ValueError:
+        return False
+
+
+@rule(
+    "B19",
+    "the controllers let the brokers register",
+    "The controllers had an authorizer, and the brokers' principal was not among their super "
+    "users: each registration failed with ClusterAuthorizationException. ACLs in ZooKeeper did not "
+    "help, because they are copied only after every broker has registered.",
+)
+def principals(survey: Survey) -> Iterator[Outcome]:
+    """ClusterAction or super.users for each broker's principal, on the controllers."""
+    callers = [*survey.brokers, *survey.kraft_brokers]
+    callers = [one for one in callers if one.names(NAMES)]
+    guarded = [
+        one for one in survey.all_files if one.is_controller and one.get(AUTHORIZER) == STANDARD
+    ]
+    unknown: dict[str, list[str]] = {}
+    for controller in guarded:
+        if controller.flag(ALLOW_EVERYONE) and not survey.entries(CLUSTER_ACL):
+            continue
+        users = super_users(controller)
+        told: set[str] = set()
+        for one in callers:
+            principal = principal_of(one, one.names(NAMES)[0])
+            if principal is None:
+                unknown.setdefault(one.name, []).append(controller.name)
+            elif principal not in users and principal not in told:
+                told.add(principal)
+                yield _refused(survey, controller, one, principal)
+        if not users and callers and not told:
+            yield _users(
+                controller,
+                "empty, with an authorizer and without allow.everyone.if.no.acl.found",
+                "every registration of a broker is refused: ACLs are copied later",
+                "name the brokers' principal",
+            )
+    for name in unknown:
+        yield NotRun("B19", f"{name} does not say its principal on the controllers' listener")
+    yield from _back(survey)
+
+
+def _refused(survey: Survey, controller: Properties, one: Properties, principal: str) -> Outcome:
+    granted = granted_cluster_action(survey, principal)
+    return _users(
+        controller,
+        f"does not name {principal}, as which {one.name} is seen"
+        + (f"; {CLUSTER_ACL} lets it do ClusterAction" if granted else ""),
+        "its registration is refused with CLUSTER_AUTHORIZATION_FAILED: ACLs are copied only after "
+        "every broker has registered, so the migration never starts"
+        if granted
+        else "its registration is refused with CLUSTER_AUTHORIZATION_FAILED, and the migration "
+        "never starts",
+        f"add {principal} to super.users of every controller",
+        Severity.WARNING if granted else None,
+    )
+
+
+def _users(
+    one: Properties,
+    fact: str,
+    consequence: str,
+    remedy: str,
+    severity: Severity | None = None,
+) -> Outcome:
+    where = f"{one.name}: {SUPER_USERS}"
+    return finding("B19", where, fact, consequence, remedy, "KIP-801", severity)
+
+
+def _back(survey: Survey) -> Iterator[Outcome]:
+    """The controllers' requests to the brokers, which need ClusterAction there."""
+    controllers = [one for one in survey.all_files if one.is_controller]
+    told: set[tuple[str, str]] = set()
+    for one in survey.brokers:
+        authorizer = one.get(AUTHORIZER)
+        if one.is_untouched or authorizer not in ACL_AUTHORIZERS:
+            continue
+        if one.flag(ALLOW_EVERYONE) and not survey.entries(CLUSTER_ACL):
+            continue
+        for controller in controllers:
+            principal = principal_of(controller, one.inter_broker_listener, between_brokers=True)
+            if principal is None or principal in super_users(one):
+                continue
+            if granted_cluster_action(survey, principal) or (one.name, principal) in told:
+                continue
+            told.add((one.name, principal))
+            yield _users(
+                one,
+                f"does not name {principal}, as which {controller.name} calls the brokers",
+                "the broker refuses the controllers' LeaderAndIsr and UpdateMetadata requests: it "
+                "never learns of a new leader",
+                f"add {principal} to super.users, or allow it ClusterAction on the cluster",
+            )
+
+
+def super_users(one: Properties) -> frozenset[str]:
+    """``super.users``, which semicolons separate."""
+    return frozenset(part.strip() for part in one.get(SUPER_USERS).split(";") if part.strip())
+
+
+def principal_of(one: Properties, listener: str, *, between_brokers: bool = False) -> str | None:
+    """The principal of a node that connects to a listener; None if its file does not say it.
+
+    Of TLS it is in a certificate, which is not read; of Kerberos the first part of the name.
+    """
+    protocol = one.protocols.get(listener, listener)
+    if one.get("principal.builder.class"):
+        return None
+    if protocol == "PLAINTEXT":
+        return "User:ANONYMOUS"
+    if not protocol.startswith("SASL_"):
+        return None
+    which = "inter.broker" if between_brokers else "controller"
+    mechanism = one.get(f"sasl.mechanism.{which}.protocol") or "GSSAPI"
+    prefix = f"listener.name.{listener.lower()}."
+    told = (
+        one.get(f"{prefix}{mechanism.lower()}.sasl.jaas.config")
+        or one.get(f"{prefix}sasl.jaas.config")
+        or one.get("sasl.jaas.config")
+    )
+    if mechanism == "OAUTHBEARER":
+        return None
+    found = (_KERBEROS if mechanism == "GSSAPI" else _USERNAME).search(told)
+    name = next((part for part in found.groups() if part), "") if found else ""
+    return f"User:{name}" if name else None
+
+
+def granted_cluster_action(survey: Survey, principal: str) -> bool:
+    """Whether ACLs in ZooKeeper let a principal do ClusterAction, from any host."""
+    granted = False
+    for entry in survey.entries(CLUSTER_ACL):
+        if entry.get("principal") not in {principal, "User:*"}:
+            continue
+        if entry.get("operation") not in {"ClusterAction", "All"}:
+            continue
+        if entry.get("permissionType") == "Deny":
+            return False
+        granted |= entry.get("host") == "*" and entry.get("permissionType") == "Allow"
+    return granted

@@ -1,0 +1,199 @@
+"""One node's ``server.properties``, with the ``meta.properties`` of its folders.
+
+It is read as Kafka 3.9 reads it, also where it is wrong: a value that cannot be read is None or
+empty here, and the rules say so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from emulator.config.listeners import (
+    SECURITY_PROTOCOLS,
+    HostPort,
+    Listener,
+    host_port,
+    listeners_of,
+    voters_of,
+)
+from emulator.config.reading import INT_MAX
+from emulator.metadata.metadata_version import MetadataVersion
+
+ENABLE: Final = "zookeeper.metadata.migration.enable"
+IBP: Final = "inter.broker.protocol.version"
+VOTERS: Final = "controller.quorum.voters"
+BOOTSTRAP: Final = "controller.quorum.bootstrap.servers"
+NAMES: Final = "controller.listener.names"
+PROTOCOL_MAP: Final = "listener.security.protocol.map"
+AUTHORIZER: Final = "authorizer.class.name"
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1", "0:0:0:0:0:0:0:1"})
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """One ``server.properties``: its name, its content, and what its folders say.
+
+    ``meta``: the first ``meta.properties`` found; ``metas``: all of them, by folder.
+    """
+
+    name: str
+    values: Mapping[str, str]
+    meta: Mapping[str, str] = field(default_factory=dict)
+    metas: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def get(self, key: str, default: str = "") -> str:
+        """Value of a key, without blanks around it."""
+        return self.values.get(key, default).strip()
+
+    def names(self, key: str) -> tuple[str, ...]:
+        """Entries of a comma separated value."""
+        return tuple(part.strip() for part in self.get(key).split(",") if part.strip())
+
+    def flag(self, key: str) -> bool:
+        """Whether a boolean is set."""
+        return self.get(key).lower() == "true"
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether it is a KRaft controller's."""
+        return "controller" in self.names("process.roles")
+
+    @property
+    def is_kraft_broker(self) -> bool:
+        """Whether it is a KRaft broker's, and no controller's."""
+        return "broker" in self.names("process.roles") and not self.is_controller
+
+    @property
+    def is_zookeeper_broker(self) -> bool:
+        """Whether it is a ZooKeeper-mode broker's."""
+        return not self.get("process.roles")
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether it is a ZooKeeper-mode broker's to which nothing of a migration was added."""
+        return self.is_zookeeper_broker and not any(
+            self.get(key) for key in (ENABLE, VOTERS, BOOTSTRAP, NAMES)
+        )
+
+    @property
+    def node_id(self) -> int | None:
+        """``node.id``, or else ``broker.id``; None when neither is a number."""
+        return number(self.get("node.id") or self.get("broker.id"))
+
+    @property
+    def protocol(self) -> MetadataVersion | None:
+        """The value of ``inter.broker.protocol.version``; None when unset or unknown."""
+        text = re.sub(r"^(\d+\.\d+)\.\d+", r"\1", self.get(IBP))
+        try:
+            return MetadataVersion.from_ibp(text) if text else None
+        except ValueError:
+            return None
+
+    @property
+    def voters(self) -> frozenset[int]:
+        """Ids in ``controller.quorum.voters``."""
+        ids = (number(one.partition("@")[0].strip()) for one in self.names(VOTERS))
+        return frozenset(one for one in ids if one is not None)
+
+    @property
+    def voter_addresses(self) -> Mapping[int, HostPort] | None:
+        """``controller.quorum.voters``; None if it cannot be read."""
+        try:
+            return voters_of(self.get(VOTERS))
+        except ValueError:
+            return None
+
+    @property
+    def bootstrap_servers(self) -> tuple[HostPort, ...] | None:
+        """``controller.quorum.bootstrap.servers``; None if it cannot be read."""
+        try:
+            return tuple(host_port(one) for one in self.names(BOOTSTRAP))
+        except ValueError:
+            return None
+
+    @property
+    def finds_controllers(self) -> bool:
+        """Whether it says where the controllers are, in either of Kafka's two ways."""
+        return bool(self.get(VOTERS) or self.get(BOOTSTRAP))
+
+    @property
+    def protocols(self) -> Mapping[str, str]:
+        """Security protocol of each listener, as Kafka maps them: by the map, or by the name.
+
+        Kafka in KRaft mode takes PLAINTEXT for a controller listener that no map names, but only
+        if there is no map at all and no listener is of another protocol (KafkaConfig,
+        effectiveListenerSecurityProtocolMap).
+        """
+        written = {
+            name.strip(): protocol.strip()
+            for name, _, protocol in (one.partition(":") for one in self.names(PROTOCOL_MAP))
+        }
+        if written:
+            return written
+        controllers = self.names(NAMES)
+        used = {*controllers, *(one.partition("://")[0] for one in self.names("listeners"))}
+        known = {name: name for name in SECURITY_PROTOCOLS}
+        if self.is_zookeeper_broker or used & (set(SECURITY_PROTOCOLS) - {"PLAINTEXT"}):
+            return known
+        return {**dict.fromkeys(controllers, "PLAINTEXT"), **known}
+
+    def listeners(self, key: str = "listeners") -> tuple[Listener, ...]:
+        """``listeners``, or the advertised ones; empty if unset or unreadable."""
+        try:
+            return listeners_of(self.get(key), self.protocols)
+        except ValueError:
+            return ()
+
+    @property
+    def inter_broker_listener(self) -> str:
+        """The listener between brokers: named, or else named as its security protocol."""
+        return (
+            self.get("inter.broker.listener.name")
+            or self.get("security.inter.broker.protocol")
+            or "PLAINTEXT"
+        )
+
+    @property
+    def controller_addresses(self) -> tuple[HostPort, ...]:
+        """Where a controller says that it can be reached.
+
+        Its entry among the voters and what it advertises; else the bootstrap servers, else where it
+        listens, whose host may be empty.
+        """
+        names = self.names(NAMES)
+        own = (self.voter_addresses or {}).get(-1 if self.node_id is None else self.node_id)
+        told = self.listeners("advertised.listeners")
+        found = [HostPort(one.host, one.port) for one in told if one.name in names]
+        found = [*([own] if own else []), *found] or list(self.bootstrap_servers or ())
+        if not found:
+            found = [HostPort(one.host, one.port) for one in self.listeners() if one.name in names]
+        return tuple(found)
+
+
+def number(text: str) -> int | None:
+    """An id (int32) in ASCII digits.
+
+    >>> number("7"), number("x"), number("9999999999")
+    (7, None, None)
+    """
+    found = int(text) if re.fullmatch(r"[0-9]{1,10}", text) else None
+    return found if found is not None and found <= INT_MAX else None
+
+
+def same_host(one: str, other: str) -> bool:
+    """Whether two names may be of one host: equal, both loopback, or one short and one full.
+
+    >>> same_host("c1", "C1.example.com"), same_host("localhost", "127.0.0.1")
+    (True, True)
+    >>> same_host("c1.a.com", "c1.b.com"), same_host("10.0.0.1", "10")
+    (False, False)
+    """
+    left, right = one.lower().rstrip("."), other.lower().rstrip(".")
+    if left == right or {left, right} <= _LOOPBACK:
+        return True
+    short, full = sorted((left, right), key=len)
+    named = bool(re.fullmatch(r"[a-z][a-z0-9_-]*", short))
+    return named and full.startswith(f"{short}.")

@@ -1,0 +1,285 @@
+"""Rules on the quorum: the controllers' folders, and where the other nodes look for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from emulator.config.listeners import ANY_ADDRESS, HostPort
+from emulator.metadata.metadata_version import VERSIONS
+from emulator.metadata.migration_state import MigrationState
+from emulator.preflight.controller_folder import ControllerFolder
+from emulator.preflight.engine import NotRun, Outcome, Severity, finding, rule
+from emulator.preflight.node_file import BOOTSTRAP, IBP, NAMES, VOTERS, Properties, same_host
+from emulator.preflight.survey import Survey
+
+MIGRATION_LEVEL: Final = 8
+TRANSACTION_LEVEL: Final = 13
+KRAFT_META: Final = "1"
+
+
+def level_name(level: int) -> str:
+    """A level with the version it is of, as far as Kafka 3.9 knows it.
+
+    >>> level_name(21), level_name(99)
+    ('21 (3.9-IV0)', '99')
+    """
+    return f"{level} ({VERSIONS[level].name})" if level in VERSIONS else str(level)
+
+
+@rule(
+    "B15",
+    "controllers' folders can migrate this cluster",
+    "Controllers were formatted without --release-version: they began at the newest "
+    "metadata.version, the brokers ran an older inter.broker.protocol.version, and every "
+    "registration was refused for hours. Others were started once without the migration flag: "
+    "their log began as a pure KRaft cluster, and they refuse to migrate for ever.",
+)
+def folders(survey: Survey) -> Iterator[Outcome]:
+    """metadata.version, migration state, ids and voters in the folders of the controllers."""
+    if not survey.folders:
+        yield NotRun("B15", "no folder of a controller given: use --controller-dir")
+        return
+    seen: dict[int, str] = {}
+    for one in survey.folders:
+        if not one.meta:
+            yield _folder(
+                one,
+                "no meta.properties: it was never formatted",
+                "a controller does not start on it",
+                "kraft-bridge format, with the cluster id of /cluster/id",
+            )
+            continue
+        if one.problem:
+            yield _folder(
+                one,
+                one.problem,
+                "the controller does not start, or starts without a part of its log",
+                "restore an undamaged copy, or format an empty folder",
+            )
+        if one.meta.get("version") != KRAFT_META:
+            yield _folder(
+                one,
+                f"meta.properties has version {one.meta.get('version', 'none')}, a controller's "
+                "has 1",
+                "the controller does not start",
+                "format an empty folder: kraft-bridge format",
+            )
+        yield from _identity(survey, one, seen)
+        yield from _levels(survey, one)
+        yield from _state(one)
+
+
+def _folder(
+    one: ControllerFolder,
+    fact: str,
+    consequence: str,
+    remedy: str,
+    severity: Severity | None = None,
+) -> Outcome:
+    where = "KIP-866, Preparing the Cluster"
+    return finding("B15", one.name, fact, consequence, remedy, where, severity)
+
+
+def _identity(survey: Survey, one: ControllerFolder, seen: dict[int, str]) -> Iterator[Outcome]:
+    files = {file.node_id: file for file in survey.all_files if file.is_controller}
+    node_id = one.node_id
+    if node_id is None or (files and node_id not in files):
+        told = ", ".join(str(x) for x in sorted(x for x in files if x is not None))
+        yield _folder(
+            one,
+            f"node.id {one.meta.get('node.id', 'missing')}, and the controllers' files have "
+            f"{told or 'none'}",
+            "no controller starts with this folder",
+            "give the file of this controller too, or format the folder with its node.id",
+        )
+        return
+    if node_id in seen:
+        yield _folder(
+            one,
+            f"node.id {node_id}, as {seen[node_id]} has",
+            "two controllers with one id depose each other",
+            "format one of them with another node.id",
+        )
+    seen.setdefault(node_id, one.name)
+    file = files.get(node_id)
+    if file is not None and file.voters and one.voters and file.voters != one.voters:
+        yield _folder(
+            one,
+            f"quorum-state was written for the voters {sorted(one.voters)}, and {file.name} names "
+            f"{sorted(file.voters)}",
+            "the controller does not start",
+            f"write the voters of the folder into {VOTERS}, or format all controllers anew",
+        )
+    if one.dynamic:
+        yield _folder(
+            one,
+            "formatted for a dynamic quorum (--standalone or --initial-controllers)",
+            "Kafka's controllers start on it; kraft-bridge does not yet",
+            f"for kraft-bridge: format without these options, with {VOTERS}",
+            Severity.INFO,
+        )
+
+
+def _levels(survey: Survey, one: ControllerFolder) -> Iterator[Outcome]:
+    level = one.metadata_level
+    if level is None:
+        if not one.end_offset:
+            yield NotRun("B15", f"{one.name} names no metadata.version: no bootstrap.checkpoint")
+        return
+    where = "its log" if one.level is not None else "bootstrap.checkpoint"
+    if level < MIGRATION_LEVEL:
+        yield _folder(
+            one,
+            f"metadata.version {level_name(level)} in {where}; a migration needs 8 (3.4-IV0)",
+            "the controller refuses to migrate",
+            "format it with --release-version of the brokers' inter.broker.protocol.version",
+        )
+    told = {file.protocol for file in survey.brokers if file.protocol is not None}
+    for version in sorted(told, key=lambda version: version.level):
+        if version.level != level:
+            yield _folder(
+                one,
+                f"metadata.version {level_name(level)} in {where}; brokers have {IBP}="
+                f"{version.name} ({version.level})",
+                "every registration of those brokers is refused with UNSUPPORTED_VERSION, and the "
+                "migration never starts",
+                f"format the controllers with --release-version {version.name}, or set {IBP} on "
+                "the brokers to the controllers' version",
+            )
+    if not told:
+        yield NotRun("B15", f"no broker's file says {IBP}: {one.name} has {level_name(level)}")
+
+
+def _state(one: ControllerFolder) -> Iterator[Outcome]:
+    begun = one.level is not None or one.end_offset > 0
+    level = one.level or 0
+    if begun and one.state == MigrationState.NONE and (level >= TRANSACTION_LEVEL or one.holds):
+        yield _folder(
+            one,
+            "its log began without zookeeper.metadata.migration.enable: a pure KRaft cluster"
+            + (f" with {one.holds} topics and brokers" if one.holds else ""),
+            "it refuses to start with the migration switched on, and can never migrate",
+            "stop the controllers and format them anew, then start them with the migration "
+            "switched on",
+        )
+
+
+@rule(
+    "B16",
+    "every node looks for the controllers where they are",
+    "The brokers' controller.quorum.voters named another port than the controllers listened on. "
+    "The brokers ran on, never registered, and nothing but their logs said why.",
+)
+def addresses(survey: Survey) -> Iterator[Outcome]:
+    """Voters and bootstrap servers of every file against the controllers' own files."""
+    controllers = [one for one in survey.all_files if one.is_controller]
+    for one in survey.all_files:
+        if one.voter_addresses is None:
+            yield _at(
+                one,
+                VOTERS,
+                f"{one.get(VOTERS)}: not a list of id@host:port with one entry for each id",
+                "the node does not start",
+                "write it as id@host:port,…",
+            )
+        if one.bootstrap_servers is None:
+            yield _at(
+                one,
+                BOOTSTRAP,
+                f"{one.get(BOOTSTRAP)}: not a list of host:port",
+                "the node does not start",
+                "write it as host:port,…",
+            )
+    if not controllers:
+        if any(one.finds_controllers for one in survey.all_files):
+            yield NotRun("B16", "no controller's server.properties given: use -c")
+        return
+    for one in controllers:
+        yield from _own_port(one)
+    reachable = {
+        one.node_id: one.controller_addresses for one in controllers if one.node_id is not None
+    }
+    for one in survey.all_files:
+        yield from _voters(one, controllers, reachable)
+        yield from _servers(one, reachable)
+
+
+def _own_port(one: Properties) -> Iterator[Outcome]:
+    own = (one.voter_addresses or {}).get(-1 if one.node_id is None else one.node_id)
+    names = one.names(NAMES)
+    told = [*one.listeners(), *one.listeners("advertised.listeners")]
+    ports = {listener.port for listener in told if listener.name in names}
+    if own is not None and ports and own.port not in ports:
+        yield _at(
+            one,
+            VOTERS,
+            f"{one.node_id}@{own}, and this controller listens on port "
+            f"{', '.join(map(str, sorted(ports)))}",
+            "no other node reaches it there",
+            "write the port of its controller listener",
+        )
+
+
+def _voters(
+    one: Properties,
+    controllers: list[Properties],
+    reachable: Mapping[int, tuple[HostPort, ...]],
+) -> Iterator[Outcome]:
+    mine = one.voter_addresses
+    if not mine:
+        return
+    for other in controllers:
+        theirs = other.voter_addresses
+        if theirs and other is not one and set(theirs) != set(mine):
+            yield _at(
+                one,
+                VOTERS,
+                f"names {_ids(mine)}, and {other.name} names {_ids(theirs)}",
+                "the node follows another quorum, or cannot find its leader",
+                "write the same voters into every file",
+            )
+            return
+    for node_id, address in sorted(mine.items()):
+        known = reachable.get(node_id)
+        if not known or any(_same(address, there) for there in known):
+            continue
+        yield _at(
+            one,
+            VOTERS,
+            f"{node_id}@{address}, and controller {node_id} says that it is at "
+            f"{', '.join(dict.fromkeys(map(str, known)))}",
+            "the node does not find this controller: it never registers, or the quorum has no "
+            "majority",
+            "write the same voters into every file",
+        )
+
+
+def _servers(one: Properties, reachable: Mapping[int, tuple[HostPort, ...]]) -> Iterator[Outcome]:
+    known = [there for some in reachable.values() for there in some]
+    for server in one.bootstrap_servers or ():
+        if known and not any(_same(server, there) for there in known):
+            yield _at(
+                one,
+                BOOTSTRAP,
+                f"{server}, and the controllers say that they are at "
+                f"{', '.join(dict.fromkeys(map(str, known)))}",
+                "if no server of the list is a controller the node never finds the quorum",
+                "write the addresses of the controllers",
+            )
+
+
+def _same(one: HostPort, other: HostPort) -> bool:
+    """One address; a controller that binds every address has no host to compare."""
+    if one.port != other.port:
+        return False
+    return other.host in ANY_ADDRESS or same_host(one.host, other.host)
+
+
+def _ids(voters: Mapping[int, HostPort]) -> str:
+    return ", ".join(map(str, sorted(voters)))
+
+
+def _at(one: Properties, key: str, fact: str, consequence: str, remedy: str) -> Outcome:
+    reference = "KIP-866, Configurations"
+    return finding("B16", f"{one.name}: {key}", fact, consequence, remedy, reference)

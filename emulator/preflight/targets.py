@@ -1,0 +1,320 @@
+"""Rules on target files: what the nodes will have once they are KRaft brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from emulator.config.authorizer import STANDARD
+from emulator.config.listeners import SECURITY_PROTOCOLS, Listener
+from emulator.preflight.engine import NotRun, Outcome, Severity, finding, rule
+from emulator.preflight.node_file import (
+    AUTHORIZER,
+    BOOTSTRAP,
+    ENABLE,
+    IBP,
+    NAMES,
+    PROTOCOL_MAP,
+    VOTERS,
+    Properties,
+)
+from emulator.preflight.survey import Survey
+
+ACL_AUTHORIZERS: Final = frozenset(
+    {
+        "kafka.security.authorizer.AclAuthorizer",
+        "kafka.security.auth.SimpleAclAuthorizer",
+    }
+)
+"""Kafka's authorizers that keep ACLs in ZooKeeper."""
+
+
+@rule(
+    "B17",
+    "target files start a KRaft broker",
+    "After the roll to KRaft the brokers did not start: AclAuthorizer, which needs ZooKeeper, was "
+    "still in their files. On others the id, the roles or the listeners did not fit the "
+    "cluster they came from.",
+)
+def target_files(survey: Survey) -> Iterator[Outcome]:
+    """What Kafka refuses in the file of a KRaft broker, and ids that do not fit the cluster."""
+    if not survey.targets and not survey.kraft_brokers:
+        yield NotRun("B17", "no target file given: use --target")
+        return
+    for one in survey.targets:
+        if one.is_zookeeper_broker and not one.flag(ENABLE):
+            yield _target(
+                one,
+                "process.roles",
+                "missing",
+                "the node starts as a ZooKeeper-mode broker again",
+                "set process.roles=broker (or controller)",
+            )
+    for one in survey.kraft_brokers:
+        yield from _role(one)
+        yield from _quorum(one)
+        yield from _listeners(one)
+        yield from _authorizer(survey, one)
+        yield from _left(one)
+    yield from _ids(survey)
+
+
+def _role(one: Properties) -> Iterator[Outcome]:
+    if strange := sorted(set(one.names("process.roles")) - {"broker", "controller"}):
+        yield _target(
+            one,
+            "process.roles",
+            f"{', '.join(strange)}: unknown",
+            "the node does not start",
+            "set process.roles=broker",
+        )
+    if one.node_id is None:
+        yield _target(
+            one, "node.id", "missing", "the node does not start", "set it to its broker.id"
+        )
+    elif one.get("broker.id") and one.get("node.id") and one.get("broker.id") != one.get("node.id"):
+        yield _target(
+            one,
+            "node.id",
+            f"{one.get('node.id')}, and broker.id={one.get('broker.id')}",
+            "the node does not start: both must be equal",
+            "set node.id to its broker.id",
+        )
+
+
+def _quorum(one: Properties) -> Iterator[Outcome]:
+    if not one.finds_controllers:
+        yield _target(
+            one,
+            VOTERS,
+            f"missing, and so is {BOOTSTRAP}",
+            "the node does not start",
+            f"set {VOTERS} as on the controllers",
+        )
+    if not one.names(NAMES):
+        yield _target(
+            one, NAMES, "missing", "the node does not start", f"set {NAMES} as on the controllers"
+        )
+    if one.node_id is not None and one.node_id in one.voters:
+        yield _target(
+            one,
+            VOTERS,
+            f"names node {one.node_id} itself, which is a broker",
+            "the node does not start",
+            "name the controllers only",
+        )
+
+
+def _listeners(one: Properties) -> Iterator[Outcome]:
+    controllers, listening = one.names(NAMES), {x.name for x in one.listeners()}
+    if one.get("listeners") and not listening:
+        yield _target(
+            one,
+            "listeners",
+            f"{one.get('listeners')}: not a list of NAME://host:port",
+            "the node does not start",
+            "write it as NAME://host:port,…",
+        )
+    for name in sorted(listening & set(controllers)):
+        yield _target(
+            one,
+            "listeners",
+            f"{name} is a listener of controllers",
+            "the node does not start: it has process.roles=broker only",
+            f"remove {name} from listeners",
+        )
+    advertised = {x.name for x in one.listeners("advertised.listeners")}
+    for name in sorted(advertised - listening if listening else ()):
+        yield _target(
+            one,
+            "advertised.listeners",
+            f"{name} is not in listeners",
+            "the node does not start",
+            f"add {name} to listeners",
+        )
+    inter = one.inter_broker_listener
+    reached = advertised or listening
+    if reached and inter not in reached:
+        yield _target(
+            one,
+            "inter.broker.listener.name",
+            f"{inter} is not among the advertised listeners {', '.join(sorted(reached))}",
+            "the node does not start",
+            "name one of them",
+        )
+    protocols = one.protocols
+    for name in sorted({*listening, *controllers}):
+        if protocols.get(name) not in SECURITY_PROTOCOLS:
+            yield _target(
+                one,
+                PROTOCOL_MAP,
+                f"has no security protocol for {name}",
+                "the node does not start",
+                f"add {name}:PLAINTEXT, or its real protocol",
+            )
+    if one.get("control.plane.listener.name"):
+        yield _target(
+            one,
+            "control.plane.listener.name",
+            one.get("control.plane.listener.name"),
+            "the node does not start: KRaft has no such listener",
+            "remove it",
+        )
+
+
+def _authorizer(survey: Survey, one: Properties) -> Iterator[Outcome]:
+    name = one.get(AUTHORIZER)
+    if name in ACL_AUTHORIZERS:
+        yield _target(
+            one,
+            AUTHORIZER,
+            name,
+            "the node does not start: this authorizer keeps its ACLs in ZooKeeper",
+            f"set {AUTHORIZER}={STANDARD}",
+        )
+    enforced = next((x for x in survey.brokers if x.get(AUTHORIZER)), None)
+    if not name and enforced is not None:
+        yield _target(
+            one,
+            AUTHORIZER,
+            f"not set, but on {enforced.name}",
+            "the broker lets everybody do everything: no ACL is looked at",
+            f"set {AUTHORIZER}={STANDARD} and super.users",
+        )
+
+
+def _left(one: Properties) -> Iterator[Outcome]:
+    if one.flag(ENABLE):
+        connected = bool(one.get("zookeeper.connect"))
+        yield _target(
+            one,
+            ENABLE,
+            "true on a KRaft broker",
+            "without effect" if connected else "the node does not start: no zookeeper.connect",
+            "remove it; controllers keep it until the migration is finalised",
+            Severity.WARNING if connected else None,
+        )
+    for key in ("zookeeper.connect", IBP):
+        if one.get(key):
+            yield _target(
+                one,
+                key,
+                one.get(key),
+                "without effect on a KRaft broker",
+                "remove it",
+                Severity.INFO,
+            )
+
+
+def _ids(survey: Survey) -> Iterator[Outcome]:
+    targets = [one for one in survey.kraft_brokers if one.node_id is not None]
+    seen: dict[int, str] = {}
+    present = {one.node_id for one in survey.brokers} - {None}
+    known = survey.live_brokers | present | survey.assigned
+    for one in targets:
+        assert one.node_id is not None
+        if (other := seen.setdefault(one.node_id, one.name)) != one.name:
+            yield _target(
+                one,
+                "node.id",
+                f"{one.node_id}, as {other} has",
+                "the second of the two is refused with DUPLICATE_BROKER_REGISTRATION",
+                "give each node the id that it has now",
+            )
+        if known and one.node_id not in known:
+            yield _target(
+                one,
+                "node.id",
+                f"{one.node_id}; the brokers of this cluster are "
+                f"{', '.join(str(x) for x in sorted(x for x in known if x is not None))}",
+                "it joins as a new broker, and the one whose file this is stays away with all its "
+                "replicas",
+                "set node.id to the broker.id that the node has now",
+            )
+    given = {one.node_id for one in targets}
+    for one in survey.brokers if survey.targets and targets else ():
+        if one.node_id is not None and one.node_id not in given:
+            yield NotRun("B17", f"no target file for broker {one.node_id} ({one.name})")
+
+
+def _target(  # noqa: PLR0917 - the columns of the report
+    one: Properties,
+    key: str,
+    fact: str,
+    consequence: str,
+    remedy: str,
+    severity: Severity | None = None,
+) -> Outcome:
+    reference = "KIP-866, Migrating Brokers to KRaft"
+    where = f"{one.name}: {key}"
+    return finding("B17", where, fact, consequence, remedy, reference, severity)
+
+
+@rule(
+    "W15",
+    "a node keeps its clients' addresses",
+    "A broker came back as a KRaft broker without one of its listeners, or with another advertised "
+    "name: clients and other brokers that knew the old ones could not reach it.",
+)
+def kept_addresses(survey: Survey) -> Iterator[Outcome]:
+    """Advertised listeners, rack and folders of a target against the file the node has now."""
+    now = {one.node_id: one for one in survey.brokers if one.node_id is not None}
+    for one in survey.kraft_brokers:
+        before = now.get(one.node_id) if one.node_id is not None else None
+        if before is None:
+            continue
+        old = {x.name: x for x in _advertised(before)}
+        new = {x.name: x for x in _advertised(one)}
+        for name in sorted(old):
+            if name in new and (new[name].host, new[name].port, new[name].security_protocol) == (
+                old[name].host,
+                old[name].port,
+                old[name].security_protocol,
+            ):
+                continue
+            what = (
+                "is gone"
+                if name not in new
+                else (f"is {new[name].security_protocol} at {new[name].host}:{new[name].port}")
+            )
+            yield _kept(
+                one,
+                "advertised.listeners",
+                f"{name} {what}; {before.name} has {old[name].security_protocol} at "
+                f"{old[name].host}:{old[name].port}",
+                "clients and brokers that know the old address cannot reach the node",
+            )
+        if one.get("broker.rack") != before.get("broker.rack"):
+            yield _kept(
+                one,
+                "broker.rack",
+                f"{one.get('broker.rack') or 'not set'}; {before.name} has "
+                f"{before.get('broker.rack') or 'none'}",
+                "replicas are placed, and consumers fetch, by another rack than before",
+            )
+        folders = [set(x.names("log.dirs") or x.names("log.dir")) for x in (before, one)]
+        if folders[0] and not folders[0] <= folders[1]:
+            missing = ", ".join(sorted(folders[0] - folders[1]))
+            yield _kept(
+                one,
+                "log.dirs",
+                f"{missing} of {before.name} is missing",
+                "the replicas there are gone from this broker, which fetches them all again",
+            )
+
+
+def _advertised(one: Properties) -> list[Listener]:
+    names = set(one.names(NAMES))
+    told = {x.name: x for x in (*one.listeners(), *one.listeners("advertised.listeners"))}
+    return [x for x in told.values() if x.name not in names]
+
+
+def _kept(one: Properties, key: str, fact: str, consequence: str) -> Outcome:
+    return finding(
+        "W15",
+        f"{one.name}: {key}",
+        fact,
+        consequence,
+        "none, if it is meant; else write what the node has now",
+        "KIP-866, Migrating Brokers to KRaft",
+    )

@@ -1,0 +1,138 @@
+"""A controller's folder as it is on the disk: what preflight reads in it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from emulator.metadata.migration_state import MigrationState
+from emulator.preflight import controller_folder
+from emulator.preflight.controller_folder import ControllerFolder
+from emulator.preflight.engine import Severity
+from emulator.preflight.report import run
+from emulator.preflight.stage import MigrationStage, standing
+from emulator.raft import layout
+from emulator.raft.format import render_bootstrap_checkpoint
+from emulator.raft.quorum_state import ElectionState, render
+from tests.unit.preflight.changes import claimed, drop, marked, then
+from tests.unit.preflight.clean import clean
+from wire import records as r
+from wire.batch import Batch, encode_batch
+from wire.record_serde import encode_control, encode_record
+
+META = {"version": "1", "node.id": "3000", "cluster.id": "c"}
+
+
+def level(to: int) -> bytes:
+    return encode_record(r.FeatureLevelRecord(name="metadata.version", feature_level=to), 0)
+
+
+def state(to: MigrationState) -> bytes:
+    return encode_record(r.ZkMigrationStateRecord(zk_migration_state=to), 0)
+
+
+def segment(*batches: tuple[int, int, list[bytes]]) -> bytes:
+    """Batches of offset, leader epoch and values."""
+    return b"".join(
+        encode_batch(Batch(offset, epoch, 0, 0, [(None, value) for value in values]))
+        for offset, epoch, values in batches
+    )
+
+
+def read(**files: bytes) -> ControllerFolder:
+    paths = {
+        "boot": layout.BOOTSTRAP_CHECKPOINT,
+        "log": layout.segment_path(0),
+        "quorum": layout.QUORUM_STATE,
+    }
+    return controller_folder.read("d", {paths[key]: data for key, data in files.items()}, META)
+
+
+def test_a_formatted_folder_tells_the_level_it_begins_with() -> None:
+    found = read(boot=render_bootstrap_checkpoint([level(14)], 1))
+    assert (found.bootstrap_level, found.level, found.metadata_level) == (14, None, 14)
+    assert (found.state, found.end_offset, found.problem) == (MigrationState.NONE, 0, "")
+
+
+def test_the_log_tells_the_state_of_the_migration_and_the_epochs() -> None:
+    begin, end = (
+        encode_record(one, 0) for one in (r.BeginTransactionRecord(), r.EndTransactionRecord())
+    )
+    topic = encode_record(r.TopicRecord(name="t", topic_id=bytes(16)), 0)
+    log = segment(
+        (0, 1, [begin, level(21), state(MigrationState.PRE_MIGRATION), end]),
+        (4, 1, [begin]),
+        (5, 2, [topic, state(MigrationState.MIGRATION)]),
+    )
+    copying = read(log=log, quorum=render(ElectionState(2, 3000), {3000}))
+    assert (copying.level, copying.state) == (21, MigrationState.PRE_MIGRATION)
+    assert (copying.election_epoch, copying.voters) == (2, {3000})
+    copied = read(log=log + segment((7, 3, [end])))
+    assert (copied.state, copied.holds, copied.end_offset) == (MigrationState.MIGRATION, 1, 8)
+    assert [copied.epoch_at(one) for one in (0, 4, 5, 7, 8, -1)] == [1, 1, 2, 3, None, None]
+
+
+def test_an_aborted_copy_leaves_nothing() -> None:
+    begin = encode_record(r.BeginTransactionRecord(), 0)
+    abort = encode_record(r.AbortTransactionRecord(), 0)
+    log = segment((0, 1, [level(21), begin, state(MigrationState.MIGRATION), abort]))
+    assert read(log=log).state == MigrationState.NONE
+
+
+def test_a_torn_end_is_no_problem_and_damage_is_one() -> None:
+    log = segment((0, 1, [level(21)]), (1, 1, [state(MigrationState.MIGRATION)]))
+    torn = read(log=log[:-3])
+    assert (torn.level, torn.state, torn.problem) == (21, MigrationState.NONE, "")
+    damaged = read(log=log[:-1] + b"\x01")
+    assert "CRC" in damaged.problem
+    assert read(quorum=b"{").problem.startswith(layout.QUORUM_STATE)
+
+
+def test_records_of_a_later_release_are_passed_over() -> None:
+    unknown, later = b"\x01\x1d\x00x", b"\x01\x0c\x07x"
+    assert read(log=segment((0, 1, [unknown, later, level(21)]))).level == 21
+
+
+def test_a_dynamic_quorum_is_known_by_its_voters() -> None:
+    key, value = encode_control(r.VotersRecord(voters=[]))
+    batch = encode_batch(Batch(0, 0, controller_folder.CONTROL, 0, [(key, value)]))
+    assert read(boot=batch).dynamic
+    assert not read(boot=render_bootstrap_checkpoint([level(21)], 1)).dynamic
+
+
+@pytest.mark.parametrize(
+    ("state_in_log", "epochs", "end", "stage", "blocked"),
+    [
+        (MigrationState.MIGRATION, ((1, 0), (2, 300)), 400, MigrationStage.DUAL_WRITE, set[str]()),
+        (MigrationState.MIGRATION, ((1, 0),), 200, MigrationStage.DUAL_WRITE, {"B02"}),
+        (MigrationState.MIGRATION, ((1, 0), (2, 100)), 400, MigrationStage.DUAL_WRITE, {"B02"}),
+        (MigrationState.PRE_MIGRATION, ((1, 0),), 400, MigrationStage.DUAL_WRITE, {"B02"}),
+        (MigrationState.POST_MIGRATION, ((1, 0),), 400, MigrationStage.FINALISED, {"B13"}),
+    ],
+)
+def test_only_the_log_that_zookeeper_follows_may_go_on(
+    state_in_log: MigrationState,
+    epochs: tuple[tuple[int, int], ...],
+    end: int,
+    stage: MigrationStage,
+    blocked: set[str],
+) -> None:
+    one = then(claimed(), marked(247))(clean("plain"))
+    log = replace(one.folders[0], state=state_in_log, epochs=epochs, end_offset=end, level=21)
+    report = run(replace(one, folders=(log,)))
+    assert report.standing.stage is stage
+    found = {x.code for x in report.findings if x.severity is Severity.BLOCKER}
+    assert found == blocked
+
+
+def test_a_tree_without_brokers_is_finalised_unless_a_log_or_a_fresh_write_shows_otherwise() -> (
+    None
+):
+    one = then(claimed(), marked(247), drop("/brokers/ids/"))(clean("plain"))
+    assert standing(one).stage is MigrationStage.FINALISED
+    log = replace(one.folders[0], state=MigrationState.MIGRATION, epochs=((1, 0),), end_offset=400)
+    assert standing(replace(one, folders=(log,))).stage is MigrationStage.DUAL_WRITE
+    nodes = {**one.nodes, "/migration": replace(one.nodes["/migration"], mtime_ms=1_000)}
+    assert standing(replace(one, nodes=nodes, read_at_ms=1_500)).stage is MigrationStage.DUAL_WRITE
+    assert standing(replace(one, nodes=nodes, read_at_ms=20_000)).stage is MigrationStage.FINALISED
