@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Final
 
+from emulator.config import bootstrap_servers, unknown
 from emulator.config import ignored as config_ignored
-from emulator.config import unknown
 from emulator.config import zookeeper as config_zookeeper
 from emulator.config.authorizer import AUTHORIZER_KEYS, AuthorizerSettings
 from emulator.config.bench_only import BenchOnly
@@ -193,7 +193,8 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
     advertised = r.take(
         "advertised.listeners", lambda text: listeners_of(text, protocols), listeners
     )
-    voters = r.need("controller.quorum.voters", voters_of, dict[int, HostPort]())
+    voters_key = r.take if bootstrap_servers.dynamic_only(r) else r.need
+    voters = voters_key("controller.quorum.voters", voters_of, dict[int, HostPort]())
     no_servers: tuple[tuple[HostPort, ...], str] = ((), "")
     servers, chroot = r.take("zookeeper.connect", config_zookeeper.connect_string, no_servers)
     log_dir = (
@@ -231,7 +232,7 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
         static=dict(raw),
         **plain,
     )
-    r.problems += _cross_checks(config, r.raw)
+    r.problems += bootstrap_servers.instead(r, _cross_checks(config, r.raw))
     warnings, misspelt = _unknown(r)
     r.problems += misspelt
     if r.problems:

@@ -1,0 +1,53 @@
+"""``controller.quorum.bootstrap.servers`` on a controller: a dynamic quorum, which is refused.
+
+The sample file of the migration guide of Apache Kafka 3.9 names its quorum so, and has no
+``listener.security.protocol.map``. One sentence names both lines to change.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from emulator.config.listeners import SECURITY_PROTOCOLS
+from emulator.config.reading import PropertyReader, name_list
+
+SERVERS: Final = "controller.quorum.bootstrap.servers"
+VOTERS: Final = "controller.quorum.voters"
+PROTOCOL_MAP: Final = "listener.security.protocol.map"
+
+
+def dynamic_only(reader: PropertyReader) -> bool:
+    """Whether the quorum is a dynamic one: bootstrap servers are given, and no voters."""
+    named = {key: bool(reader.raw.get(key, "").strip()) for key in (SERVERS, VOTERS)}
+    return named[SERVERS] and not named[VOTERS]
+
+
+def instead(reader: PropertyReader, problems: list[str]) -> list[str]:
+    """The problems of a file; of a dynamic quorum one sentence also names the missing map."""
+    if not dynamic_only(reader):
+        return problems
+    return [refusal(reader), *(one for one in problems if PROTOCOL_MAP not in one)]
+
+
+def refusal(reader: PropertyReader) -> str:
+    """The sentence for a controller with a dynamic quorum: which lines to change.
+
+    >>> refusal(PropertyReader({"node.id": "1", SERVERS: "c:9093", PROTOCOL_MAP: "C:PLAINTEXT"}))
+    'dynamic quorums are not supported yet: write controller.quorum.voters=1@c:9093 instead of \
+controller.quorum.bootstrap.servers=c:9093'
+    """
+    told = reader.raw[SERVERS].strip()
+    servers = name_list(told)
+    # Which of several servers is this controller is not said, nor the ids of the others.
+    node_id = reader.raw.get("node.id", "").strip() if len(servers) == 1 else "ID"
+    voters = ",".join(f"{node_id}@{server}" for server in servers)
+    each = "" if len(servers) == 1 else " (ID: the node.id of each)"
+    found = (
+        f"dynamic quorums are not supported yet: write {VOTERS}={voters}{each} instead of "
+        f"{SERVERS}={told}"
+    )
+    names = name_list(reader.raw.get("controller.listener.names", ""))
+    if reader.raw.get(PROTOCOL_MAP, "").strip() or not set(names) - set(SECURITY_PROTOCOLS):
+        return found
+    mapped = ",".join(f"{name}:PLAINTEXT" for name in names)
+    return f"{found}, and add {PROTOCOL_MAP}={mapped}"
