@@ -22,6 +22,8 @@ class Accepted(msgspec.Struct, frozen=True, gc=False):
     listener: str
     peer_address: bytes
     """4 or 16 raw bytes, as an Envelope carries it."""
+    principal: str = ""
+    """``Type:name`` by the peer's certificate; empty: it showed none."""
 
 
 class Connected(msgspec.Struct, frozen=True, gc=False):

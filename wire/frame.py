@@ -48,10 +48,13 @@ _CACHED: Final = 1_024
 
 
 class FrameReader:
-    """Splits a stream of bytes into frames. After an error it must not be used again."""
+    """Splits a stream of bytes into frames. After an error it must not be used again.
+
+    ``max_bytes`` may be changed between two calls.
+    """
 
     def __init__(self, max_bytes: int = FRAME_BYTES_MAX) -> None:
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self._buffer = bytearray()
 
     @property
@@ -67,7 +70,7 @@ class FrameReader:
         """
         held = self._buffer
         size = len(data) - 4
-        if not held and 0 <= size <= self._max_bytes and data[:4] == size.to_bytes(4, "big"):
+        if not held and 0 <= size <= self.max_bytes and data[:4] == size.to_bytes(4, "big"):
             return [data[4:]]  # one whole frame: most peers wait for each answer
         source: bytes | bytearray = data
         if held:
@@ -77,8 +80,8 @@ class FrameReader:
         position = 0
         while len(source) - position >= 4:
             size = int.from_bytes(source[position : position + 4], "big", signed=True)
-            if not 0 <= size <= self._max_bytes:
-                why = f"frame of {size} bytes, {self._max_bytes} are allowed"
+            if not 0 <= size <= self.max_bytes:
+                why = f"frame of {size} bytes, {self.max_bytes} are allowed"
                 raise DecodeError("Frame", -1, "", position, why)
             if len(source) - position - 4 < size:
                 break

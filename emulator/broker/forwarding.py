@@ -25,6 +25,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from emulator.broker.controller_channel import ControllerChannel, Outcome
 from emulator.net.outcomes import Answered, EndedBy, Unanswered
+from emulator.net.principal import PeerPrincipal
 from emulator.seam import Effect, Event
 from emulator.trace.rate import Rate
 from wire import messages as m
@@ -43,10 +44,10 @@ Then: TypeAlias = Callable[[Any, int], None]
 
 
 class Forwardee(NamedTuple):
-    """Whose request it is. ``principal``: ``Type:name``; ``address``: 4 or 16 raw bytes."""
+    """Whose request it is. ``address``: 4 or 16 raw bytes."""
 
     conn: int
-    principal: str
+    principal: PeerPrincipal
     address: bytes
 
 
@@ -223,12 +224,13 @@ class Forwarding:
         return Forwarded(payload, message)
 
 
-def principal_bytes(principal: str) -> bytes:
+def principal_bytes(principal: PeerPrincipal) -> bytes:
     """A principal as DefaultKafkaPrincipalBuilder serialises it.
 
-    >>> principal_bytes("User:ANONYMOUS").hex(" ")
+    >>> principal_bytes(PeerPrincipal("User:ANONYMOUS")).hex(" ")
     '00 00 05 55 73 65 72 0a 41 4e 4f 4e 59 4d 4f 55 53 00 00'
     """
-    kind, _, name = principal.partition(":")
-    value = m.DefaultPrincipalData(type=kind, name=name, token_authenticated=False)
+    kind, _, name = principal.name.partition(":")
+    authenticated = principal.token_authenticated
+    value = m.DefaultPrincipalData(type=kind, name=name, token_authenticated=authenticated)
     return _PRINCIPAL_VERSION.to_bytes(2, "big") + encode(value, _PRINCIPAL_VERSION)

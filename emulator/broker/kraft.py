@@ -22,6 +22,7 @@ from emulator.broker.quorum import KnownQuorum
 from emulator.broker.shared_log import LogImages
 from emulator.config.broker import BrokerConfig
 from emulator.config.listeners import SECURITY_PROTOCOLS
+from emulator.config.sasl import SaslLogin
 from emulator.controller.supported import supported_features
 from emulator.metadata.delta import Delta
 from emulator.metadata.image import Image
@@ -29,6 +30,7 @@ from emulator.metadata.metadata_version import Feature
 from emulator.net.channel import ChannelConfig
 from emulator.net.control import ControlRequest, ControlResponse
 from emulator.net.greeting import Greeting
+from emulator.net.login import Login
 from wire import messages as m
 from wire.releases import Ranges, controller_ranges
 
@@ -73,8 +75,10 @@ def spoken(release: str) -> Ranges:
 
 
 @lru_cache(maxsize=1_024)
-def channel_config(client_id: str, release: str, reply_ms: int) -> ChannelConfig:
-    """One connection to a controller, with ApiVersions first."""
+def channel_config(
+    client_id: str, release: str, reply_ms: int, login: SaslLogin | None = None
+) -> ChannelConfig:
+    """One connection to a controller, with ApiVersions first, and a login if it needs one."""
     return ChannelConfig(
         client_id=client_id,
         connect_ms=CONNECT_MS,
@@ -83,6 +87,7 @@ def channel_config(client_id: str, release: str, reply_ms: int) -> ChannelConfig
         greeting=Greeting(
             m.ApiVersionsRequest(client_software_name=SOFTWARE, client_software_version=release),
             version=spoken(release)[18][1],
+            login=Login.of(login),
         ),
     )
 
@@ -213,7 +218,8 @@ class KRaftSide:
         leader = self.quorum.leader
         if leader is None:
             return None
-        config = channel_config(str(self._config.node_id), self._config.release, reply_ms)
+        own = self._config
+        config = channel_config(str(own.node_id), own.release, reply_ms, own.controller_login)
         return ControllerNode(leader.host, leader.port, config)
 
     def _tell_directories(self, image: Image, now_ms: int) -> None:
@@ -244,7 +250,10 @@ class KRaftSide:
 def once(config: BrokerConfig) -> ChannelConfig:
     """The observer makes each connection once: the next one may be to another node."""
     made = channel_config(
-        f"raft-client-{config.node_id}", config.release, config.quorum_request_timeout_ms
+        f"raft-client-{config.node_id}",
+        config.release,
+        config.quorum_request_timeout_ms,
+        config.controller_login,
     )
     return ChannelConfig(
         client_id=made.client_id,

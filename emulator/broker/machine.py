@@ -25,7 +25,6 @@ from emulator.broker.kraft import spoken
 from emulator.broker.part import Part
 from emulator.broker.producer_ids import ProducerIdSource
 from emulator.broker.registry import (
-    ANONYMOUS,
     Answer,
     Asked,
     NoAnswer,
@@ -43,6 +42,7 @@ from emulator.broker.strict_versions import for_the_controller_alone
 from emulator.broker.unforwarded import NOT_CONTROLLER, unforwarded
 from emulator.config.broker import BrokerConfig
 from emulator.config.reading import INT_MAX
+from emulator.controller.credentials import ImageCredentials
 from emulator.controller.failures import RequestFailures, failure_line
 from emulator.faults.connections import accepting
 from emulator.faults.script import FaultScript
@@ -101,6 +101,8 @@ class BrokerNode:
             Population(config.connections, around.descriptors),
             script=around.faults,
             refuse=refused,
+            sasl=config.sasl,
+            store=ImageCredentials(lambda: side.cluster.image, config.tokens.secret),
         )
         self.connections.entries_max = entries_max(self.advertised)
         if around.shared is not None:
@@ -271,6 +273,8 @@ class BrokerNode:
             advertised=self.advertised,
             now_ms=now_ms,
             rng=self._rng,
+            principal=request.principal.name,
+            token_authenticated=request.principal.token_authenticated,
             address=request.peer_address,
             listener=request.listener,
             controller_versions=self.forwarding.controller_versions,
@@ -374,4 +378,4 @@ class BrokerNode:
 
 
 def _who(request: Request) -> Forwardee:
-    return Forwardee(request.ticket.conn, ANONYMOUS, request.peer_address)
+    return Forwardee(request.ticket.conn, request.principal, request.peer_address)

@@ -96,7 +96,8 @@ class QuorumRegistration:
         leader = self.quorum.leader
         if leader is None:
             return None
-        config = channel_config(str(self._config.node_id), self._config.release, reply_ms)
+        own = self._config
+        config = channel_config(str(own.node_id), own.release, reply_ms, own.controller_login)
         return ControllerNode(leader.host, leader.port, config)
 
     def _level(self) -> tuple[int, int]:

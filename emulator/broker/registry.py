@@ -40,6 +40,7 @@ _VOTERS: Final[Mapping[type, Callable[..., Any]]] = {
 class Asked:
     """The context of one request: who asks, and what the broker is.
 
+    ``principal``: ``Type:name``; ``token_authenticated``: it logged in with a delegation token.
     ``address``: 4 or 16 raw bytes. ``advertised``: the broker's own versions, by API key.
     ``controller_versions``: what the controller offered when the channel for forwarding connected
     last; None before.
@@ -51,6 +52,7 @@ class Asked:
     now_ms: int
     rng: Random
     principal: str = ANONYMOUS
+    token_authenticated: bool = False
     address: bytes = b"\x7f\x00\x00\x01"
     listener: str = "PLAINTEXT"
     controller_versions: Ranges | None = None

@@ -200,7 +200,8 @@ class ZooKeeperSide:
         node = self.cache.node(known.id, self._config.inter_broker_listener_name)
         if node is None:
             return None
-        config = channel_config(str(self._config.node_id), self._config.release, reply_ms)
+        own = self._config
+        config = channel_config(str(own.node_id), own.release, reply_ms, own.inter_broker_login)
         return ControllerNode(node.host, node.port, config, kraft=False)
 
     def told(self, request: ControlRequest, now_ms: int) -> ControlResponse:

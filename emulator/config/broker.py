@@ -16,16 +16,33 @@ from typing import Any, Final
 from emulator.config import unknown, zookeeper_mode
 from emulator.config.authorizer import AUTHORIZER_KEYS, CLASS, STANDARD, AuthorizerSettings
 from emulator.config.connections import ConnectionSettings
-from emulator.config.listeners import HostPort, Listener, host_port, listeners_of, voters_of
+from emulator.config.limits import TokenSettings
+from emulator.config.listeners import (
+    SECURITY_PROTOCOLS,
+    SUPPORTED_PROTOCOLS,
+    HostPort,
+    Listener,
+    host_port,
+    listeners_of,
+    voters_of,
+)
 from emulator.config.listeners import protocol_map as parse_protocol_map
 from emulator.config.load import ConfigError
 from emulator.config.names import KAFKA_CONFIG_NAMES
 from emulator.config.reading import PropertyReader, boolean, integer, name_list, one_of
+from emulator.config.sasl import (
+    CONTROLLER_MECHANISM,
+    INTER_BROKER_MECHANISM,
+    SaslLogin,
+    SaslSettings,
+    login_of,
+)
 from emulator.config.zookeeper_mode import ZooKeeperMode
 from wire.releases import RELEASES
 
 PLAINTEXT: Final = "PLAINTEXT"
 META_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - refused, not bound
+_ARE: Final = " and ".join(SUPPORTED_PROTOCOLS)
 _SHORT: Final = integer(-1, 32_767)
 _IGNORED_PREFIXES: Final = ("listener.name.", "sasl.", "ssl.", "log4j.", "zookeeper.ssl.")
 _KAFKAS_PRINCIPALS: Final = (
@@ -79,6 +96,13 @@ class BrokerConfig:
     strict_versions: bool = False
     faults_enabled: bool = False
     connections: ConnectionSettings = ConnectionSettings()  # noqa: RUF009  # frozen
+    sasl: SaslSettings = SaslSettings()  # noqa: RUF009  # frozen
+    """The logins of others to our listeners."""
+    controller_login: SaslLogin | None = None
+    """Ours to KRaft controllers; None: they need none."""
+    inter_broker_login: SaslLogin | None = None
+    """Ours to a broker that is the ZooKeeper controller; None: it needs none."""
+    tokens: TokenSettings = TokenSettings()  # noqa: RUF009  # frozen
     zookeeper: ZooKeeperMode | None = None
     """None: KRaft mode."""
     authorizer: AuthorizerSettings | None = None
@@ -137,6 +161,7 @@ def load_broker(raw: Mapping[str, str], host_name: str) -> tuple[BrokerConfig, t
     given = r.take("advertised.listeners", lambda text: listeners_of(text, protocols), listeners)
     log_dirs = name_list(r.take("log.dirs", str, "") or r.take("log.dir", str, ""))
     plain = {name: r.take(key, parse, _DEFAULTS[name]) for name, (key, parse) in _PLAIN.items()}
+    connections, inter_broker = ConnectionSettings.read(r), _inter_broker(r)
     config = BrokerConfig(
         node_id=node_id,
         listeners=listeners,
@@ -146,11 +171,15 @@ def load_broker(raw: Mapping[str, str], host_name: str) -> tuple[BrokerConfig, t
         voters=voters,
         log_dirs=log_dirs,
         metadata_log_dir=r.take("metadata.log.dir", str, "") or next(iter(log_dirs), ""),
-        inter_broker_listener_name=_inter_broker(r),
+        inter_broker_listener_name=inter_broker,
         rack=r.take("broker.rack", str, "") or None,
         offsets_topic=_internal_topic(r, "offsets.topic"),
         transaction_topic=_internal_topic(r, "transaction.state.log"),
-        connections=ConnectionSettings.read(r),
+        connections=connections,
+        sasl=SaslSettings.read(r, listeners, connections.idle_ms),
+        controller_login=_controller_login(r, names, protocols),
+        inter_broker_login=_inter_broker_login(r, inter_broker, protocols, in_kraft=in_kraft),
+        tokens=TokenSettings.read(r),
         zookeeper=None if in_kraft else zookeeper_mode.read(r, plain["release"]),
         authorizer=_authorizer(r, in_kraft=in_kraft),
         static=dict(raw),
@@ -213,6 +242,24 @@ def _inter_broker(r: PropertyReader) -> str:
             "inter.broker.listener.name and security.inter.broker.protocol: only one may be set"
         )
     return name or protocol
+
+
+def _controller_login(
+    r: PropertyReader, names: tuple[str, ...], protocols: Mapping[str, str]
+) -> SaslLogin | None:
+    """To the first of the controllers' listeners, which brokers use."""
+    if not names:
+        r.used.add(CONTROLLER_MECHANISM)
+        return None
+    return login_of(r, names[0], protocols.get(names[0], names[0]), CONTROLLER_MECHANISM)
+
+
+def _inter_broker_login(
+    r: PropertyReader, listener: str, protocols: Mapping[str, str], *, in_kraft: bool
+) -> SaslLogin | None:
+    """Only in ZooKeeper mode a broker is the controller of others; logs are not replicated here."""
+    protocol = "" if in_kraft else protocols.get(listener, listener)
+    return login_of(r, listener, protocol, INTER_BROKER_MECHANISM)
 
 
 def _internal_topic(r: PropertyReader, prefix: str) -> InternalTopicSettings:
@@ -284,15 +331,15 @@ def _listener_problems(config: BrokerConfig, protocols: Mapping[str, str]) -> li
     if inter not in {x.name for x in config.advertised}:
         problems.append(f"inter.broker.listener.name: {inter} is not in advertised.listeners")
     problems += [
-        f"listener {x.name}: security protocol {x.security_protocol} is not supported; PLAINTEXT is"
+        f"listener {x.name}: security protocol {x.security_protocol} is not supported; {_ARE} are"
         for x in config.listeners
-        if x.security_protocol != PLAINTEXT
+        if x.security_protocol not in SUPPORTED_PROTOCOLS
     ]
     return problems + [
-        f"listener.security.protocol.map: {name}:{protocols[name]} of the controllers is not "
-        "supported; PLAINTEXT is"
+        f"listener.security.protocol.map: {name}:{protocols.get(name, name)} of the controllers is "
+        f"not supported; {_ARE} are"
         for name in controllers[:1]
-        if protocols.get(name, PLAINTEXT) != PLAINTEXT
+        if protocols.get(name, name) in SECURITY_PROTOCOLS.keys() - SUPPORTED_PROTOCOLS
     ]
 
 

@@ -14,6 +14,9 @@ from emulator.config.reading import name_list
 ANY_ADDRESS: Final = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not bound
 SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
+SUPPORTED_PROTOCOLS: Final = ("PLAINTEXT", "SASL_PLAINTEXT")
+"""Those of our listeners and of our connections to other nodes."""
+
 
 @dataclass(frozen=True, slots=True)
 class HostPort:

@@ -19,6 +19,7 @@ from emulator.config.bench_only import BenchOnly
 from emulator.config.connections import ConnectionSettings
 from emulator.config.limits import MutationQuotaSettings, TokenSettings
 from emulator.config.listeners import (
+    SUPPORTED_PROTOCOLS,
     HostPort,
     Listener,
     advertised_of,
@@ -36,6 +37,13 @@ from emulator.config.reading import (
     integer,
     name_list,
     one_of,
+)
+from emulator.config.sasl import (
+    CONTROLLER_MECHANISM,
+    INTER_BROKER_MECHANISM,
+    SaslLogin,
+    SaslSettings,
+    login_of,
 )
 from wire.releases import RELEASES
 
@@ -103,6 +111,12 @@ class Config:
     trace_run_id: str = ""
     """Id of the run in the traces of several processes; empty: the time of the start."""
     connections: ConnectionSettings = ConnectionSettings()  # noqa: RUF009  # frozen
+    sasl: SaslSettings = SaslSettings()  # noqa: RUF009  # frozen
+    """The logins of others to our listeners."""
+    quorum_login: SaslLogin | None = None
+    """Ours to the other voters; None: they need none."""
+    inter_broker_login: SaslLogin | None = None
+    """Ours to brokers in ZooKeeper mode; None: they need none."""
     tokens: TokenSettings = TokenSettings()  # noqa: RUF009  # frozen
     mutation_quota: MutationQuotaSettings = MutationQuotaSettings()  # noqa: RUF009  # frozen
     passwords: PasswordSettings = PasswordSettings()  # noqa: RUF009  # frozen
@@ -126,7 +140,6 @@ _PLAIN: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "migration_enabled": ("zookeeper.metadata.migration.enable", boolean),
     "migration_min_batch_size": ("zookeeper.metadata.migration.min.batch.size", integer(1)),
     "zookeeper_max_in_flight_requests": ("zookeeper.max.in.flight.requests", integer(1)),
-    "inter_broker_listener_name": ("inter.broker.listener.name", str),
     "metadata_max_idle_interval_ms": ("metadata.max.idle.interval.ms", integer(0)),
     "broker_heartbeat_interval_ms": ("broker.heartbeat.interval.ms", integer(1)),
     "broker_session_timeout_ms": ("broker.session.timeout.ms", integer(1)),
@@ -197,22 +210,19 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
     voters = voters_key("controller.quorum.voters", voters_of, dict[int, HostPort]())
     no_servers: tuple[tuple[HostPort, ...], str] = ((), "")
     servers, chroot = r.take("zookeeper.connect", config_zookeeper.connect_string, no_servers)
-    log_dir = (
-        r.take("metadata.log.dir", str, "")
-        or r.take("log.dirs", str, "")
-        or r.take("log.dir", str, "")
-    )
     session_ms = r.take("zookeeper.session.timeout.ms", integer(1), 18_000)
     security, wrong = config_zookeeper.read(raw)
     r.problems += wrong
     plain = {field: r.take(key, parse, DEFAULTS[field]) for field, (key, parse) in _PLAIN.items()}
+    plain |= _inter_broker(r, protocols, migrates=plain["migration_enabled"])
+    plain |= _connections(r, listeners)
     config = Config(
         node_id=node_id,
         voters=voters,
         listeners=listeners,
         advertised=advertised_of(listeners, advertised, voters.get(node_id)),
         controller_listener_names=names,
-        log_dir=next(iter(name_list(log_dir)), ""),
+        log_dir=_log_dir(r),
         zookeeper_servers=servers,
         zookeeper_chroot=chroot,
         zookeeper_session_timeout_ms=session_ms,
@@ -220,7 +230,7 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
         zookeeper_connection_timeout_ms=r.take(
             "zookeeper.connection.timeout.ms", integer(1), session_ms
         ),
-        connections=ConnectionSettings.read(r),
+        quorum_login=_quorum_login(r, names, protocols, voters),
         times=QuorumTimes.read(r),
         bench=BenchOnly.read(r),
         tokens=TokenSettings.read(r),
@@ -238,6 +248,40 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
     if r.problems:
         raise ConfigError(r.problems, warnings)
     return config, (*warnings, *config_ignored.warnings(raw))
+
+
+def _quorum_login(
+    r: PropertyReader,
+    names: Sequence[str],
+    protocols: Mapping[str, str],
+    voters: Mapping[int, HostPort],
+) -> SaslLogin | None:
+    if len(voters) < 2 or not names:
+        r.used.add(CONTROLLER_MECHANISM)
+        return None
+    return login_of(r, names[0], protocols.get(names[0], names[0]), CONTROLLER_MECHANISM)
+
+
+def _log_dir(r: PropertyReader) -> str:
+    given = [r.take(key, str, "") for key in ("metadata.log.dir", "log.dirs", "log.dir")]
+    return next(iter(name_list(next(filter(None, given), ""))), "")
+
+
+def _connections(r: PropertyReader, listeners: Sequence[Listener]) -> dict[str, Any]:
+    """How many, for how long, and who must log in."""
+    settings = ConnectionSettings.read(r)
+    return {"connections": settings, "sasl": SaslSettings.read(r, listeners, settings.idle_ms)}
+
+
+def _inter_broker(
+    r: PropertyReader, protocols: Mapping[str, str], *, migrates: bool
+) -> dict[str, Any]:
+    """The listener on which brokers are told, and the login to it; no login without migration."""
+    protocol = r.take("security.inter.broker.protocol", str, "PLAINTEXT")
+    name = r.take("inter.broker.listener.name", str, protocol)
+    of_name = protocols.get(name, name) if migrates else ""
+    login = login_of(r, name, of_name, INTER_BROKER_MECHANISM)
+    return {"inter_broker_listener_name": name, "inter_broker_login": login}
 
 
 def _check_roles(r: PropertyReader) -> None:
@@ -279,9 +323,9 @@ def _cross_checks(config: Config, raw: Mapping[str, str]) -> list[str]:
     )
     problems.extend(
         f"listener {x.name}: security protocol {x.security_protocol} is not supported yet; "
-        "map it to PLAINTEXT in listener.security.protocol.map"
+        "map it to PLAINTEXT or SASL_PLAINTEXT in listener.security.protocol.map"
         for x in config.listeners
-        if x.security_protocol != "PLAINTEXT"
+        if x.security_protocol not in SUPPORTED_PROTOCOLS
     )
     if config.faults_enabled and config.metrics_port < 0:
         problems.append("kraftbridge.faults.enable=true: needs kraftbridge.metrics.port")

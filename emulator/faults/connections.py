@@ -11,10 +11,13 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from emulator.config.sasl import SaslSettings
 from emulator.faults.script import FaultScript, Refuse, StruckRequest
 from emulator.net.accepted import TAKEN_MAX, WHY_MAX, Connections
+from emulator.net.logins import Logins
 from emulator.net.population import Population
 from emulator.net.reply import API_VERSIONS, Request, Ticket
+from emulator.net.scram import CredentialStore
 from emulator.seam import Close, Effect, Log
 
 Taken = tuple[list[Request], list[Effect]]
@@ -62,8 +65,9 @@ class FaultyConnections(Connections):
         *,
         script: FaultScript,
         refuse: Refuse,
+        logins: Logins | None = None,
     ) -> None:
-        super().__init__(advertised, frame_bytes_max, stamp, population)
+        super().__init__(advertised, frame_bytes_max, stamp, population, logins)
         self._script = script
         self._refused = refuse
         self._api_versions_max = advertised.get(API_VERSIONS, (0, 0))[1]
@@ -205,12 +209,25 @@ def accepting(
     *,
     script: FaultScript | None,
     refuse: Refuse,
+    sasl: SaslSettings,
+    store: CredentialStore,
 ) -> Connections:
-    """The accepted connections of a node; without a script nothing strikes them."""
+    """The accepted connections of a node; without a script nothing strikes them.
+
+    Those of listeners in ``sasl`` begin with a login, for which ``store`` is asked.
+    """
+    newest = advertised.get(API_VERSIONS, (0, 0))[1]
+    logins = Logins(sasl, store, newest) if sasl.listeners else None
     if script is None:
-        return Connections(advertised, frame_bytes_max, stamp, population)
+        return Connections(advertised, frame_bytes_max, stamp, population, logins)
     return FaultyConnections(
-        advertised, frame_bytes_max, stamp, population, script=script, refuse=refuse
+        advertised,
+        frame_bytes_max,
+        stamp,
+        population,
+        script=script,
+        refuse=refuse,
+        logins=logins,
     )
 
 

@@ -16,8 +16,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from emulator.config.connections import ConnectionSettings
+from emulator.net.authentication import BARE_HEADER, OWNER_ANSWERS, Authentication
+from emulator.net.logins import FailedLogin, Logins
 from emulator.net.population import Population
-from emulator.net.reply import API_VERSIONS, Request, Ticket
+from emulator.net.principal import NOBODY, PeerPrincipal
+from emulator.net.reply import API_VERSIONS, Request, Ticket, encoded
 from emulator.seam import Accepted, Close, Effect, Log, Send
 from wire import messages as m
 from wire.errors import DecodeError
@@ -47,6 +50,9 @@ class _Inbound:
     frames: deque[tuple[bytes, int]] = field(default_factory=deque)
     """Requests not taken yet, and when they came (ns)."""
     held_bytes: int = 0
+    principal: PeerPrincipal = NOBODY
+    login: Authentication | None = None
+    """None: the client has logged in, or need not."""
 
 
 class Connections:
@@ -56,7 +62,7 @@ class Connections:
     nonsense), ``turned_away_total`` (over a limit) and ``idle_total`` (closed for being idle) are
     for the metrics. ``entries_max``: API key -> most entries of all arrays in one request, set by
     the owner; without one, any number. ``decoder``: reads bodies as :func:`decode_body` does, which
-    is used without one.
+    is used without one. ``logins``: of listeners with SASL; None: there are none.
     """
 
     def __init__(
@@ -65,12 +71,14 @@ class Connections:
         frame_bytes_max: int,
         stamp: Callable[[], int],
         population: Population | None = None,
+        logins: Logins | None = None,
     ) -> None:
         self._advertised = advertised
         self._frame_bytes_max = frame_bytes_max
         self._held_bytes_max = max(HELD_BYTES_MAX, 2 * frame_bytes_max)
         self._stamp = stamp
         self._population = population or Population(ConnectionSettings())
+        self.logins = logins
         self._open: dict[int, _Inbound] = {}
         self._behind: dict[int, None] = {}
         self._paused: set[int] = set()
@@ -111,16 +119,33 @@ class Connections:
             return [Log(level, "refusing a connection", fields), Close(event.conn)]
         self._full = False
         reader = FrameReader(self._frame_bytes_max)
-        self._open[event.conn] = _Inbound(event.listener, event.peer_address, reader)
+        inbound = _Inbound(event.listener, event.peer_address, reader)
+        if event.principal:
+            inbound.principal = PeerPrincipal(event.principal)
+        self._open[event.conn] = inbound
         self.accepted_total[event.listener] = self.accepted_total.get(event.listener, 0) + 1
-        return []
+        return [] if self.logins is None else self._log_in(event.conn, inbound, now_ms)
+
+    def _log_in(self, conn: int, inbound: _Inbound, now_ms: int) -> list[Effect]:
+        """Begin a login if the listener needs one; close the oldest one if there are too many."""
+        assert self.logins is not None
+        inbound.login = self.logins.begin(conn, inbound.listener, now_ms)
+        if inbound.login is not None:
+            inbound.reader.max_bytes = self.logins.receive_bytes_max
+        oldest = self.logins.crowded_out
+        if oldest is None:
+            return []
+        return self._refuse(oldest, ValueError("too many connections have not logged in"))
 
     @property
     def deadline_ms(self) -> int | None:
         """When the next connection has been idle for too long; 0 while requests are to be taken."""
         if self._behind and self._behind.keys() - self._paused:
             return 0
-        return self._population.deadline_ms
+        idle_ms = self._population.deadline_ms
+        if self.logins is None or (login_ms := self.logins.deadline_ms) is None:
+            return idle_ms
+        return login_ms if idle_ms is None else min(idle_ms, login_ms)
 
     @property
     def behind(self) -> list[int]:
@@ -138,8 +163,13 @@ class Connections:
     def tick(self, now_ms: int) -> list[int]:
         """Close connections that have been idle for too long, also with an incomplete frame."""
         found = self._population.idle(now_ms)
+        if self.logins is not None:
+            found = [*dict.fromkeys((*found, *self.logins.late(now_ms)))]
         for conn in found:
             self.closed(conn)
+        if self.logins is not None:
+            # The next ``received`` answers them.
+            self._behind.update(dict.fromkeys(self.logins.due(now_ms)))
         self.idle_total += len(found)
         return found
 
@@ -149,10 +179,14 @@ class Connections:
         self._behind.pop(conn, None)
         self._paused.discard(conn)
         self._population.leave(conn)
+        if self.logins is not None:
+            self.logins.ended(conn)
 
     def received(self, conn: int, data: bytes, now_ms: int) -> tuple[list[Request], list[Effect]]:
         """Take bytes; returns the next whole requests; ``Close`` after an invalid frame."""
         inbound = self._open[conn]
+        if inbound.login is not None:
+            return self._before_login(conn, inbound, inbound.login, data, now_ms)
         requests: list[Request] = []
         try:
             if data:
@@ -259,7 +293,87 @@ class Connections:
         self.requests_total[api_key] = self.requests_total.get(api_key, 0) + 1
         ticket = Ticket(conn, self._next_request_id, header, came_ns, bytes=len(frame))
         inbound.slots.append(ticket)
-        return Request(ticket, message, inbound.listener, inbound.peer_address, frame)
+        return Request(
+            ticket, message, inbound.listener, inbound.peer_address, frame, inbound.principal
+        )
+
+    # ---------------------------------------------------------------- before the login
+    def _before_login(
+        self, conn: int, inbound: _Inbound, login: Authentication, data: bytes, now_ms: int
+    ) -> tuple[list[Request], list[Effect]]:
+        """As :meth:`received`, for a client that has not logged in; the owner answers requests."""
+        assert self.logins is not None
+        requests: list[Request] = []
+        effects: list[Effect] = []
+        self._behind.pop(conn, None)
+        try:
+            if data and not login.over:
+                self._population.active(conn, now_ms)
+                self._fed(inbound, inbound.reader.feed(data))
+            for _ in range(min(TAKEN_MAX, len(inbound.frames))):
+                if not login.over:
+                    effects += self._login_turn(conn, inbound, login, requests, now_ms)
+        except Exception as error:  # noqa: BLE001 - nothing a peer sends ends the node
+            # What cannot be read may be a password, and the error may quote it.
+            hidden = ValueError(f"not readable before a login: {type(error).__name__}")
+            return requests, effects + self._refuse(conn, hidden)
+        failed = self.logins.take_failed(conn, now_ms)
+        if failed is not None:
+            if failed.ticket is not None and failed.payload is not None:
+                effects += self.reply(failed.ticket, failed.payload, now_ms)
+            effects += [failed.line(inbound.listener, inbound.peer_address), Close(conn)]
+            self.closed(conn)
+        elif inbound.frames:
+            self._behind[conn] = None
+        return requests, effects
+
+    def _login_turn(
+        self,
+        conn: int,
+        inbound: _Inbound,
+        login: Authentication,
+        requests: list[Request],
+        now_ms: int,
+    ) -> list[Effect]:
+        """Take the next frame; a request that the owner answers is added to ``requests``.
+
+        Raises:
+            DecodeError: it cannot be read.
+        """
+        assert self.logins is not None
+        frame, came_ns = inbound.frames.popleft()
+        ticket: Ticket | None = None
+        if login.bare:
+            self._next_request_id += 1
+            ticket = Ticket(conn, self._next_request_id, BARE_HEADER, came_ns, bytes=len(frame))
+            inbound.slots.append(ticket)
+            turn = login.take_token(frame, now_ms)
+        else:
+            header, _ = split_request(frame)
+            turn = login.refusal(header.api_key) or OWNER_ANSWERS
+            if turn.answer is not None or not turn.failure:
+                request = self._request(conn, inbound, frame, came_ns)
+                ticket = request.ticket
+                if not turn.failure:
+                    turn = login.take(header.api_version, request.message, now_ms)
+                if turn is OWNER_ANSWERS:
+                    requests.append(request)
+                    return []
+        payload = turn.token
+        if turn.answer is not None and ticket is not None:
+            newest = self._advertised[API_VERSIONS][1]
+            payload = encoded(ticket.header, turn.answer, newest)
+        if turn.failure:
+            inbound.frames.clear()
+            failed = FailedLogin(turn.failure, login.mechanism, ticket, payload)
+            self.logins.fail(conn, failed, now_ms)
+            return []
+        assert ticket is not None
+        if login.principal is not None:
+            inbound.principal, inbound.login = login.principal, None
+            inbound.reader.max_bytes = self._frame_bytes_max
+            self.logins.complete(conn)
+        return self.reply(ticket, payload, now_ms)
 
     def _refuse(self, conn: int, error: Exception) -> list[Effect]:
         inbound = self._open[conn]

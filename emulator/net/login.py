@@ -6,19 +6,17 @@ Source: KIP-12, KIP-84, KIP-152; SaslClientAuthenticator and ScramSaslClient, Ka
 from __future__ import annotations
 
 import base64
-import hashlib
 import hmac
 import secrets
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from emulator.config import jaas
+from emulator.config.sasl import MECHANISMS, PLAIN, SaslLogin
+from emulator.net import scram
+from emulator.net.scram import DIGESTS, ITERATIONS_MAX, ITERATIONS_MIN
 from wire import messages as m
-
-SCRAM: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-MECHANISMS: Final = ("PLAIN", *SCRAM)
-ITERATIONS_MIN: Final = 4_096
 
 Conversation: TypeAlias = Generator[Any, Any, None]
 """Yields requests and takes the answers."""
@@ -36,6 +34,13 @@ class Login:
     username: str
     password: str = field(repr=False)
 
+    @classmethod
+    def of(cls, configured: SaslLogin | None) -> Login | None:
+        """The login that is configured, if one is."""
+        if configured is None:
+            return None
+        return cls(configured.mechanism, configured.username, configured.password)
+
     def conversation(self) -> Conversation:
         """The requests of a login, in order; it succeeded when there are no more.
 
@@ -46,7 +51,7 @@ class Login:
         if answer.error_code:
             offered = ", ".join(answer.mechanisms)
             raise LoginError(f"the broker does not support {self.mechanism}; it supports {offered}")
-        if self.mechanism == "PLAIN":
+        if self.mechanism == PLAIN:
             yield from _send(f"\0{self.username}\0{self.password}".encode())
             return
         try:
@@ -55,24 +60,25 @@ class Login:
             raise LoginError("the broker's challenge is not a SCRAM challenge") from error
 
     def _scram(self) -> Conversation:
-        digest = SCRAM[self.mechanism]
+        digest = DIGESTS[self.mechanism]
         name = self.username.replace("=", "=3D").replace(",", "=2C")
         nonce = secrets.token_hex(16)
         first = f"n={name},r={nonce}"
         challenge = (yield from _send(f"n,,{first}".encode())).decode()
         told = _attributes(challenge)
         salt, iterations = base64.b64decode(told["s"]), int(told["i"])
-        if not told["r"].startswith(nonce) or iterations < ITERATIONS_MIN:
+        fits = ITERATIONS_MIN <= iterations <= ITERATIONS_MAX
+        if not told["r"].startswith(nonce) or not fits:
             raise LoginError("the broker's challenge is not a SCRAM challenge")
-        salted = hashlib.pbkdf2_hmac(digest, self.password.encode(), salt, iterations)
-        client_key = hmac.digest(salted, b"Client Key", digest)
+        salted = scram.salted(digest, self.password, salt, iterations)
+        client_key = scram.client_key(digest, salted)
         without_proof = f"c=biws,r={told['r']}"
         message = f"{first},{challenge},{without_proof}".encode()
-        signature = hmac.digest(hashlib.new(digest, client_key).digest(), message, digest)
-        proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+        signature = hmac.digest(scram.hashed(digest, client_key), message, digest)
+        proof = scram.xored(client_key, signature)
         final = f"{without_proof},p={base64.b64encode(proof).decode()}"
         proven = _attributes((yield from _send(final.encode())).decode()).get("v", "")
-        server_key = hmac.digest(salted, b"Server Key", digest)
+        server_key = scram.server_key(digest, salted)
         if base64.b64decode(proven) != hmac.digest(server_key, message, digest):
             raise LoginError("the broker did not prove that it knows the password")
 

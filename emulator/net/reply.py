@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from emulator.net.principal import NOBODY, PeerPrincipal
 from wire.frame import RequestHeader, encode_response
 
 API_VERSIONS: Final = 18
@@ -40,6 +41,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     listener: str
     peer_address: bytes
     frame: bytes = b""
+    principal: PeerPrincipal = NOBODY
 
 
 class Reply(msgspec.Struct, frozen=True, gc=False):

@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final, Generic, TypeVar
 
+from emulator.config.sasl import SaslLogin
 from emulator.net.channel import ChannelConfig, OutboundChannel
 from emulator.net.greeting import Greeting
+from emulator.net.login import Login
 from emulator.net.outcomes import Answered, Broken, Opened, Turn, Unanswered
 from emulator.seam import Effect, Event
 from wire import messages as m
@@ -50,6 +52,7 @@ class VoterChannels(Generic[T]):
         client_id: how this node names itself.
         request_ms: how long an answer is waited for.
         new_conn: allocates connection ids.
+        login: to the other voters; None: they need none.
     """
 
     def __init__(
@@ -58,12 +61,14 @@ class VoterChannels(Generic[T]):
         client_id: str,
         request_ms: int,
         new_conn: Callable[[], int],
+        login: SaslLogin | None = None,
     ) -> None:
         software = m.ApiVersionsRequest(
             client_software_name="kraft-bridge", client_software_version="1"
         )
+        greeting = Greeting(software, login=Login.of(login))
         config = ChannelConfig(
-            client_id, CONNECT_MS_MAX, request_ms, RECONNECT_MS, greeting=Greeting(software)
+            client_id, CONNECT_MS_MAX, request_ms, RECONNECT_MS, greeting=greeting
         )
         ids = count(1)
         self._channels: dict[tuple[int, str], OutboundChannel[T]] = {

@@ -11,11 +11,18 @@ from emulator.config.listeners import SECURITY_PROTOCOLS
 from emulator.config.load import Config
 from emulator.controller.authorizer import StandardAuthorizer
 from emulator.controller.context import ControllerConfig, ControllerEndpoint
+from emulator.controller.credentials import ImageCredentials
+from emulator.controller.registry import advertised, entries_max, refused
+from emulator.faults.connections import accepting
+from emulator.faults.script import FaultScript
+from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME, MINIMUM
 from emulator.migration.dual_write.chain import room_for_one
 from emulator.migration.zk_tree.entities import entities
 from emulator.migration.zk_tree.passwords import Passwords
 from emulator.migration.zk_tree.sizes import ZnodeSizes
+from emulator.net.accepted import Connections
+from emulator.net.population import Population
 from emulator.raft.config import RaftConfig
 from emulator.raft.format import MetaProperties, parse_bootstrap_checkpoint
 from emulator.zookeeper import acl
@@ -61,6 +68,36 @@ def raft_config(config: Config, identity: MetaProperties) -> RaftConfig:
         segment_bytes=config.segment_bytes,
         times=config.times,
     )
+
+
+def accepted_connections(
+    config: Config,
+    stamp: Callable[[], int],
+    descriptors: int,
+    faults: FaultScript | None,
+    stable: Callable[[], Image],
+) -> Connections:
+    """The connections of brokers, clients and other voters to this node.
+
+    Args:
+        config: of the node.
+        stamp: monotonic nanoseconds.
+        descriptors: number of accepted connections with file descriptors.
+        faults: strikes requests; None: nothing does.
+        stable: the metadata, with the credentials of those who log in.
+    """
+    made = accepting(
+        advertised(config.release),
+        config.socket_request_max_bytes,
+        stamp,
+        Population(config.connections, descriptors),
+        script=faults,
+        refuse=refused,
+        sasl=config.sasl,
+        store=ImageCredentials(stable, config.tokens.secret),
+    )
+    made.entries_max = entries_max(config.release)
+    return made
 
 
 def controller_config(

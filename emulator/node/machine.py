@@ -19,18 +19,20 @@ from emulator.controller.answers import EncodedReply
 from emulator.controller.context import Call
 from emulator.controller.failures import failure_line
 from emulator.controller.machine import Controller
-from emulator.controller.registry import advertised, entries_max, refused
 from emulator.controller.supported import supported_features
-from emulator.faults.connections import accepting
 from emulator.faults.script import FaultScript
 from emulator.metadata.delta import Delta
 from emulator.migration.driver import MigrationDriver
 from emulator.migration.settings import Settings
 from emulator.migration.side import MigrationSide, NoMigration
 from emulator.migration.telling.channels import Channels
-from emulator.net.population import Population
 from emulator.net.reply import Request
-from emulator.node.assembly import controller_config, raft_config, zk_client
+from emulator.node.assembly import (
+    accepted_connections,
+    controller_config,
+    raft_config,
+    zk_client,
+)
 from emulator.node.leadership import Leadership
 from emulator.node.peers import Peers
 from emulator.node.recovery import load_history
@@ -106,22 +108,17 @@ class Node:
         self.history = load_history(self.raft, supported_features(config.release))
         settings = controller_config(config, identity, files, rng)
         self.controller = Controller(settings, self.raft, self.history, rng)
-        self.peers = Peers(self.raft, self.controller, new_conn)
+        self.peers = Peers(self.raft, self.controller, new_conn, config.quorum_login)
         self.counters = NodeCounters()
         self.leadership = Leadership(self.raft, self.controller, self.history, self.counters)
-        self.connections = accepting(
-            advertised(config.release),
-            config.socket_request_max_bytes,
-            stamp,
-            Population(config.connections, descriptors),
-            script=faults,
-            refuse=refused,
+        self.connections = accepted_connections(
+            config, stamp, descriptors, faults, lambda: self.controller.stable
         )
-        self.connections.entries_max = entries_max(config.release)
         self.migration: MigrationSide | NoMigration = NoMigration()
         if config.migration_enabled:
             own = Settings.of(config, identity.cluster_id, settings.incarnation_id)
-            zk, channels = zk_client(config, new_conn, rng), Channels(config.node_id, new_conn)
+            zk = zk_client(config, new_conn, rng)
+            channels = Channels(config.node_id, new_conn, config.inter_broker_login)
             driver = MigrationDriver(own, zk, self.controller, self.raft, channels, stamp)
             self.migration = MigrationSide(zk, driver)
         self.blocking_ms = Distribution()
@@ -272,9 +269,11 @@ class Node:
             ticket=request.ticket,
             header=request.ticket.header,
             message=request.message,
+            principal=request.principal.name,
             client_address=request.peer_address,
             listener=request.listener,
             received_ms=now_ms,
+            token_authenticated=request.principal.token_authenticated,
         )
         self.controller.request(call, now_ms)
         for one in self.controller.answers.take_forwarded():

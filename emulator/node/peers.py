@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from emulator.config.sasl import SaslLogin
 from emulator.controller.machine import Controller
 from emulator.net.voters import VoterChannels
 from emulator.node.registering import SelfRegistration
@@ -16,13 +17,19 @@ from wire import messages as m
 class Peers:
     """Sends what the Raft machine and the controller ask, and hands them the answers."""
 
-    def __init__(self, raft: Raft, controller: Controller, new_conn: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        raft: Raft,
+        controller: Controller,
+        new_conn: Callable[[], int],
+        login: SaslLogin | None = None,
+    ) -> None:
         config = raft.config
         others = {each: at for each, at in config.voters.items() if each != config.node_id}
         self._raft = raft
         self.registration = SelfRegistration(raft, controller)
         self._channels: VoterChannels[Ask] = VoterChannels(
-            others, f"raft-client-{config.node_id}", config.times.request_ms, new_conn
+            others, f"raft-client-{config.node_id}", config.times.request_ms, new_conn, login
         )
 
     @property

@@ -1,14 +1,15 @@
-"""CreateDelegationToken (38): not on a PLAINTEXT listener, and a broker here has no other one.
+"""CreateDelegationToken (38): forwarded for clients that are known by more than a token.
 
-DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, with the owner that was asked for. It is not forwarded: the
-controller would have to believe that this broker has checked it.
+DELEGATION_TOKEN_REQUEST_NOT_ALLOWED for others, with the owner that was asked for: the controller
+believes that the broker has checked it.
 Kafka: KafkaApis.handleCreateTokenRequest, allowTokenRequests (3.9).
 """
 
 from __future__ import annotations
 
 from emulator.broker.cluster import KnownCluster
-from emulator.broker.registry import Asked, serves
+from emulator.broker.registry import Asked, PassOn, serves
+from emulator.broker.token_requests import may_ask_for_tokens
 from emulator.controller.api.create_delegation_token import REQUESTER_SINCE, refused
 from emulator.controller.delegation_tokens import NO_TIMESTAMP
 from wire import messages as m
@@ -18,8 +19,10 @@ from wire.errors import ErrorCode
 @serves(m.CreateDelegationTokenRequest, refused=refused)
 def create_delegation_token(
     _cluster: KnownCluster, request: m.CreateDelegationTokenRequest, asked: Asked
-) -> m.CreateDelegationTokenResponse:
-    """Refuse, as the listener says nothing about who is asking."""
+) -> m.CreateDelegationTokenResponse | PassOn:
+    """Forward it, or refuse."""
+    if may_ask_for_tokens(asked):
+        return PassOn(request)
     own_type, _, own_name = asked.principal.partition(":")
     owner_type, owner_name = own_type, own_name
     if request.owner_principal_name:

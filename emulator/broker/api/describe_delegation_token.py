@@ -1,27 +1,78 @@
-"""DescribeDelegationToken (41): not on a PLAINTEXT listener, and a broker here has no other one.
+"""DescribeDelegationToken (41): the tokens that a client may see, with their passwords. KIP-48.
 
-DELEGATION_TOKEN_REQUEST_NOT_ALLOWED. Kafka: KafkaApis.handleDescribeTokensRequest,
-allowTokenRequests (3.9).
+DELEGATION_TOKEN_REQUEST_NOT_ALLOWED to clients that are unknown or logged in with a token,
+DELEGATION_TOKEN_AUTH_DISABLED without a secret key. Owners null: all tokens that the client owns,
+may renew, or has DESCRIBE for, by the token or (KIP-373) by its owner; an empty list: none.
+Kafka: KafkaApis.handleDescribeTokensRequest, DelegationTokenManager.filterToken (3.9).
 """
 
 from __future__ import annotations
 
 from emulator.broker.cluster import KnownCluster
+from emulator.broker.reading import BrokerReading, reading
 from emulator.broker.registry import Asked, serves
+from emulator.broker.token_requests import may_ask_for_tokens
+from emulator.controller.api.create_delegation_token import REQUESTER_SINCE
+from emulator.controller.delegation_tokens import may_renew, token_hmac
+from emulator.metadata.acls import Operation, ResourceType
+from emulator.metadata.delegation_tokens import DelegationToken
 from wire import messages as m
 from wire.errors import ErrorCode
 
+Request = m.DescribeDelegationTokenRequest
+Response = m.DescribeDelegationTokenResponse
 
-def refused(
-    _request: m.DescribeDelegationTokenRequest, code: ErrorCode, _text: str | None
-) -> m.DescribeDelegationTokenResponse:
+
+def refused(_request: Request, code: ErrorCode, _text: str | None) -> Response:
     """The response with the error; it has no field for a text."""
-    return m.DescribeDelegationTokenResponse(error_code=code)
+    return Response(error_code=code)
 
 
 @serves(m.DescribeDelegationTokenRequest, refused=refused)
-def describe_delegation_token(
-    _cluster: KnownCluster, request: m.DescribeDelegationTokenRequest, _asked: Asked
-) -> m.DescribeDelegationTokenResponse:
-    """Refuse, as the listener says nothing about who is asking."""
-    return refused(request, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, None)
+def describe_delegation_token(cluster: KnownCluster, request: Request, asked: Asked) -> Response:
+    """List them, or refuse."""
+    if not may_ask_for_tokens(asked):
+        return refused(request, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, None)
+    secret = asked.config.tokens.secret
+    if secret is None:
+        return refused(request, ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, None)
+    owners = request.owners
+    wanted = (
+        None if owners is None else {f"{one.principal_type}:{one.principal_name}" for one in owners}
+    )
+    caller = reading(cluster, request, asked)
+    tokens = cluster.image.delegation_tokens.values()
+    seen = [token for token in tokens if _may_see(caller, token, wanted)]
+    described = [_described(token, secret) for token in seen]
+    if asked.api_version >= REQUESTER_SINCE:
+        for shown, token in zip(described, seen, strict=True):
+            kind, _, name = token.requester.partition(":")
+            shown.token_requester_principal_type = kind
+            shown.token_requester_principal_name = name
+    return Response(tokens=described)
+
+
+def _may_see(caller: BrokerReading, token: DelegationToken, wanted: set[str] | None) -> bool:
+    if wanted is not None and not any(may_renew(token, owner) for owner in wanted):
+        return False
+    return (
+        may_renew(token, caller.call.principal)
+        or caller.may(Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.id)
+        or caller.may(Operation.DESCRIBE_TOKENS, ResourceType.USER, token.owner)
+    )
+
+
+def _described(token: DelegationToken, secret: str) -> Response.DescribedDelegationToken:
+    owner_type, _, owner = token.owner.partition(":")
+    kind = Response.DescribedDelegationTokenRenewer
+    renewers = [one.partition(":") for one in token.renewers]
+    return Response.DescribedDelegationToken(
+        principal_type=owner_type,
+        principal_name=owner,
+        issue_timestamp=token.issue_timestamp,
+        expiry_timestamp=token.expiration_timestamp,
+        max_timestamp=token.max_timestamp,
+        token_id=token.id,
+        hmac=token_hmac(secret, token.id),
+        renewers=[kind(principal_type=one, principal_name=name) for one, _, name in renewers],
+    )

@@ -1,13 +1,14 @@
-"""ExpireDelegationToken (40): not on a PLAINTEXT listener, and a broker here has no other one.
+"""ExpireDelegationToken (40): forwarded for clients that are known by more than a token.
 
-DELEGATION_TOKEN_REQUEST_NOT_ALLOWED; it is not forwarded.
+DELEGATION_TOKEN_REQUEST_NOT_ALLOWED for others.
 Kafka: KafkaApis.handleExpireTokenRequest, allowTokenRequests (3.9).
 """
 
 from __future__ import annotations
 
 from emulator.broker.cluster import KnownCluster
-from emulator.broker.registry import Asked, serves
+from emulator.broker.registry import Asked, PassOn, serves
+from emulator.broker.token_requests import may_ask_for_tokens
 from emulator.controller.delegation_tokens import NO_TIMESTAMP
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -22,7 +23,9 @@ def refused(
 
 @serves(m.ExpireDelegationTokenRequest, refused=refused)
 def expire_delegation_token(
-    _cluster: KnownCluster, request: m.ExpireDelegationTokenRequest, _asked: Asked
-) -> m.ExpireDelegationTokenResponse:
-    """Refuse, as the listener says nothing about who is asking."""
+    _cluster: KnownCluster, request: m.ExpireDelegationTokenRequest, asked: Asked
+) -> m.ExpireDelegationTokenResponse | PassOn:
+    """Forward it, or refuse."""
+    if may_ask_for_tokens(asked):
+        return PassOn(request)
     return refused(request, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, None)

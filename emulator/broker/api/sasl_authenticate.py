@@ -1,5 +1,6 @@
-"""SaslAuthenticate (36): ILLEGAL_SASL_STATE, as a PLAINTEXT listener has no login. KIP-152.
+"""SaslAuthenticate (36): ILLEGAL_SASL_STATE to a client that has logged in, or need not. KIP-152.
 
+The login itself is part of the connection (``emulator.net.authentication``).
 Kafka: KafkaApis.handleSaslAuthenticateRequest (3.9).
 """
 

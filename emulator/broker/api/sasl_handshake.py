@@ -1,5 +1,6 @@
-"""SaslHandshake (17): ILLEGAL_SASL_STATE, as a PLAINTEXT listener has no login. KIP-43.
+"""SaslHandshake (17): ILLEGAL_SASL_STATE to a client that has logged in, or need not. KIP-43.
 
+The login itself is part of the connection (``emulator.net.authentication``).
 Kafka: KafkaApis.handleSaslHandshakeRequest (3.9).
 """
 

@@ -28,6 +28,7 @@ from typing import Final
 
 import msgspec
 
+from emulator.config.sasl import SaslLogin
 from emulator.migration.telling.bodies import Bodies
 from emulator.migration.telling.outdated import Outdated
 from emulator.migration.telling.owed import Debt, Owed
@@ -37,14 +38,16 @@ from emulator.migration.telling.replies import (
     error_name,
     errors_of,
 )
-from emulator.net.channel import ChannelConfig, OutboundChannel
+from emulator.net.channel import ChannelConfig, ChannelState, OutboundChannel
 from emulator.net.control import (
     TYPE_INCREMENTAL,
     VERSIONS,
     ControlRequest,
     ControlResponse,
 )
-from emulator.net.outcomes import Answered, Broken, EndedBy, Turn, Unanswered
+from emulator.net.greeting import Greeting
+from emulator.net.login import Login
+from emulator.net.outcomes import Answered, Broken, EndedBy, Opened, Turn, Unanswered
 from emulator.seam import Closed, Connected, Effect, Event, Log, Received, Send
 from wire import messages as m
 
@@ -78,6 +81,8 @@ class _Line(msgspec.Struct):
     debt: Debt
     conn: int | None = None
     """The id of the connection in events."""
+    refused: bool = False
+    """Whether the log says that the broker refuses the login."""
 
 
 class Channels:
@@ -89,13 +94,17 @@ class Channels:
     earlier one; what one broker has not answered is bounded.
     """
 
-    def __init__(self, node_id: int, new_conn: Callable[[], int]) -> None:
+    def __init__(
+        self, node_id: int, new_conn: Callable[[], int], login: SaslLogin | None = None
+    ) -> None:
+        """No channel yet; ``login``: to the brokers, None if they need none."""
         self.bodies = Bodies()
         self._config = ChannelConfig(
             client_id=str(node_id),
             connect_ms=CONNECT_TIMEOUT_MS,
             reply_ms=REPLY_TIMEOUT_MS,
             retry_ms=RECONNECT_MS,
+            greeting=None if login is None else Greeting(login=Login.of(login)),
             encode=self.bodies.encode,
         )
         self._new_conn = new_conn
@@ -287,7 +296,9 @@ class Channels:
             line.conn = line.channel.conn
             if line.conn is not None:
                 self._by_conn[line.conn] = line
-        self.sent_count += sum(isinstance(effect, Send) for effect in effects)
+        if line.channel.state is ChannelState.READY:
+            # What is sent before is the login.
+            self.sent_count += sum(isinstance(effect, Send) for effect in effects)
         return effects
 
     def _turns(self, line: _Line, turns: list[Turn[Owed]], now_ms: int) -> list[Effect]:
@@ -312,6 +323,11 @@ class Channels:
                     self.error_count += by is EndedBy.NONSENSE
                     about: dict[str, object] = {"broker": line.peer.broker_id, "why": why}
                     said.append(Log("debug", "connection to a broker lost", about))
+                    if by is EndedBy.REFUSAL and not line.refused:
+                        line.refused = True
+                        said.append(Log("warning", "a broker refuses the login", about))
+                case Opened():
+                    line.refused = False
         if self._leaving.get(line.peer.broker_id) is line:
             for owed in again:
                 line.debt.remove(owed)

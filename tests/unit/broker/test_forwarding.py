@@ -12,12 +12,13 @@ from emulator.broker.forwarding import (
     Forwardee,
     Forwarding,
 )
+from emulator.net.principal import PeerPrincipal
 from tests.unit.broker.controller_end import ControllerEnd, channel
 from wire import messages as m
 from wire.errors import ErrorCode
 from wire.frame import RequestHeader, encode_request, encode_response, split_request
 
-WHO = Forwardee(77, "User:alice", b"\x0a\0\0\x07")
+WHO = Forwardee(77, PeerPrincipal("User:alice"), b"\x0a\0\0\x07")
 HEADER = RequestHeader(api_key=19, api_version=5, correlation_id=7, client_id="push")
 GOLDEN = bytes.fromhex("0013 0005 00000007 0004 70757368 00 02 03 7431 00000001 0001 01 01 00")
 TIMEOUT_MS = 30_000

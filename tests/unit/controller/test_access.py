@@ -127,6 +127,8 @@ APIS: list[tuple[Any, str | None, ErrorCode]] = [
         NO_TOKEN,
     ),
     # Owner and renewers decide.
+    (m.SaslHandshakeRequest(), None, ErrorCode.NONE),
+    (m.SaslAuthenticateRequest(), None, ErrorCode.NONE),
     (m.RenewDelegationTokenRequest(), None, ErrorCode.NONE),
     (m.ExpireDelegationTokenRequest(), None, ErrorCode.NONE),
     (m.ElectLeadersRequest(topic_partitions=None), "ALTER CLUSTER:kafka-cluster", NO_CLUSTER),

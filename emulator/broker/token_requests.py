@@ -1,0 +1,20 @@
+"""Whether a client may ask anything about delegation tokens on its listener.
+
+Source: KafkaApis.allowTokenRequests, Kafka 3.9; KIP-48.
+"""
+
+from __future__ import annotations
+
+from emulator.broker.registry import ANONYMOUS, Asked
+
+_UNKNOWN_CLIENTS = "PLAINTEXT"
+_CERTIFIED_CLIENTS = "SSL"
+
+
+def may_ask_for_tokens(asked: Asked) -> bool:
+    """Not who is unknown, and not who logged in with a token."""
+    protocols = {one.name: one.security_protocol for one in asked.config.listeners}
+    protocol = protocols.get(asked.listener, _UNKNOWN_CLIENTS)
+    if protocol == _UNKNOWN_CLIENTS or asked.token_authenticated:
+        return False
+    return protocol != _CERTIFIED_CLIENTS or asked.principal != ANONYMOUS

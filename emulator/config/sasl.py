@@ -1,0 +1,211 @@
+"""SASL on our own listeners, and our login to other nodes, by Kafka's names.
+
+Everything about a listener is read under its prefix ``listener.name.<name in lower case>.``, the
+login modules only there, as in Kafka. A JAAS file of the JVM is not read. Passwords are in no text
+that is made here. Source: JaasContext, SaslChannelBuilder, BrokerSecurityConfigs, Kafka 3.9;
+KIP-12, KIP-84, KIP-86, KIP-103.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from emulator.config import jaas
+from emulator.config.listeners import Listener
+from emulator.config.reading import PropertyReader, integer, name_list, whole_number
+
+PLAIN: Final = "PLAIN"
+SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS: Final = (PLAIN, *SCRAM)
+SASL_PROTOCOLS: Final = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
+ENABLED: Final = "sasl.enabled.mechanisms"
+CONTROLLER_MECHANISM: Final = "sasl.mechanism.controller.protocol"
+INTER_BROKER_MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
+REAUTHENTICATION: Final = "connections.max.reauth.ms"
+FAILURE_DELAY: Final = "connection.failed.authentication.delay.ms"
+_DEFAULT: Final = "GSSAPI"
+_SECURITY: Final = "org.apache.kafka.common.security"
+_PLAIN_MODULE: Final = f"{_SECURITY}.plain.PlainLoginModule"
+_SCRAM_MODULE: Final = f"{_SECURITY}.scram.ScramLoginModule"
+_MODULES: Final = {PLAIN: _PLAIN_MODULE, **dict.fromkeys(SCRAM, _SCRAM_MODULE)}
+_USER: Final = "user_"
+_CLASSES: Final = (
+    "sasl.server.callback.handler.class",
+    "sasl.login.class",
+    "sasl.login.callback.handler.class",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SaslLogin:
+    """How this node logs in to another one; the password is never shown."""
+
+    mechanism: str
+    username: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SaslListener:
+    """What a listener accepts. ``users``: names and passwords for PLAIN."""
+
+    mechanisms: tuple[str, ...]
+    users: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SaslSettings:
+    """The listeners that need a login, by name, and the limits of a login."""
+
+    listeners: Mapping[str, SaslListener] = field(default_factory=dict)
+    receive_bytes_max: int = 524_288
+    """Of one request before the login is complete."""
+    failure_delay_ms: int = 100
+    """A login that failed is answered, and its connection closed, after this time."""
+
+    @classmethod
+    def read(cls, r: PropertyReader, listeners: Iterable[Listener], idle_ms: int) -> SaslSettings:
+        """Read the properties of our listeners; problems are collected in the reader.
+
+        Args:
+            r: the properties.
+            listeners: ours; those without SASL are left out.
+            idle_ms: how long a connection may be idle; negative: no limit.
+        """
+        plain = cls()
+        delay_ms = r.take(FAILURE_DELAY, integer(0), plain.failure_delay_ms)
+        if 0 <= idle_ms <= delay_ms and FAILURE_DELAY in r.raw:
+            r.problems.append(
+                f"{FAILURE_DELAY}={delay_ms}: must be less than connections.max.idle.ms={idle_ms}"
+            )
+        return cls(
+            {x.name: _listener(r, x) for x in listeners if x.security_protocol in SASL_PROTOCOLS},
+            r.take("sasl.server.max.receive.size", integer(1), plain.receive_bytes_max),
+            delay_ms,
+        )
+
+
+def login_of(
+    r: PropertyReader, listener: str, protocol: str, mechanism_key: str
+) -> SaslLogin | None:
+    """Our login on connections to a listener of other nodes; problems are collected.
+
+    Args:
+        r: the properties.
+        listener: name of the listener.
+        protocol: its security protocol.
+        mechanism_key: the property that names the mechanism.
+
+    Returns:
+        None if the listener has no SASL, or after a problem.
+    """
+    mechanism = r.take(mechanism_key, str, _DEFAULT)
+    if protocol not in SASL_PROTOCOLS:
+        return None
+    if mechanism not in MECHANISMS:
+        r.problems.append(
+            f"{mechanism_key}={mechanism}: not supported for the login to listener {listener}; "
+            f"{', '.join(MECHANISMS)} are"
+        )
+        return None
+    module = _module(r, listener, mechanism)
+    if module is None:
+        return None
+    missing = [name for name in ("username", "password") if not module.options.get(name)]
+    if missing:
+        r.problems.append(
+            f"{jaas_key(listener, mechanism)}: the login to listener {listener} needs "
+            + " and ".join(missing)
+        )
+        return None
+    return SaslLogin(mechanism, module.options["username"], module.options["password"])
+
+
+def jaas_key(listener: str, mechanism: str) -> str:
+    """The property with the login module of a listener.
+
+    >>> jaas_key("CONTROLLER", "PLAIN")
+    'listener.name.controller.plain.sasl.jaas.config'
+    """
+    return f"{prefix_of(listener)}{mechanism.lower()}.sasl.jaas.config"
+
+
+def prefix_of(listener: str) -> str:
+    """What a property of one listener begins with."""
+    return f"listener.name.{listener.lower()}."
+
+
+def _listener(r: PropertyReader, listener: Listener) -> SaslListener:
+    prefix = prefix_of(listener.name)
+    r.used |= {ENABLED, prefix + ENABLED}
+    key = prefix + ENABLED if prefix + ENABLED in r.raw else ENABLED
+    mechanisms = tuple(dict.fromkeys(name_list(r.raw.get(key, _DEFAULT))))
+    wrong = [one for one in mechanisms if one not in MECHANISMS]
+    if wrong or not mechanisms:
+        r.problems.append(
+            f"{key}={','.join(mechanisms)}: not supported on listener {listener.name}; "
+            f"{', '.join(MECHANISMS)} are"
+        )
+    users: dict[str, str] = {}
+    for mechanism in mechanisms:
+        if mechanism in MECHANISMS:
+            module = _module(r, listener.name, mechanism)
+            if module is not None and mechanism == PLAIN:
+                users = _users(r, listener.name, module)
+        _refuse_unsupported(r, prefix, mechanism)
+    return SaslListener(mechanisms, users)
+
+
+def _users(r: PropertyReader, listener: str, module: jaas.LoginModule) -> dict[str, str]:
+    found = {
+        name.removeprefix(_USER): password
+        for name, password in module.options.items()
+        if name.startswith(_USER)
+    }
+    if "" in found or "" in found.values():
+        r.problems.append(f"{jaas_key(listener, PLAIN)}: a user without a name or a password")
+    return found
+
+
+def _module(r: PropertyReader, listener: str, mechanism: str) -> jaas.LoginModule | None:
+    """The one login module of a mechanism; None after a problem."""
+    key = jaas_key(listener, mechanism)
+    r.used.add(key)
+    text, wanted = r.raw.get(key, "").strip(), _MODULES[mechanism]
+    example = f'{wanted} required username="..." password="...";'
+    if not text:
+        why = f"{key} is required, such as {example}; a JAAS file of the JVM is not read"
+        if why not in r.problems:
+            r.problems.append(why)
+        return None
+    try:
+        ((module,),) = jaas.parse(f"KafkaServer {{ {text} }};").values()
+    except ValueError:
+        # What the parser says may be a part of a password that is not in quotation marks.
+        r.problems.append(f"{key}: not one login module, such as {example}")
+        return None
+    if module.name != wanted:
+        r.problems.append(f"{key}: the module of {mechanism} must be {wanted}")
+        return None
+    return module
+
+
+def _refuse_unsupported(r: PropertyReader, prefix: str, mechanism: str) -> None:
+    of_mechanism = f"{prefix}{mechanism.lower()}."
+    for name in _CLASSES:
+        value = r.raw.get(of_mechanism + name, "").strip()
+        if value:
+            r.problems.append(f"{of_mechanism}{name}={value}: Java classes are not run")
+    for key in (REAUTHENTICATION, prefix + REAUTHENTICATION, of_mechanism + REAUTHENTICATION):
+        if key not in r.raw:
+            continue
+        r.used.add(key)
+        try:
+            repeated = whole_number(r.raw[key].strip()) > 0
+        except ValueError:
+            repeated = True
+        text = f"{key}={r.raw[key]}: logging in again (KIP-368) is not supported; it must be 0"
+        if repeated and text not in r.problems:
+            r.problems.append(text)

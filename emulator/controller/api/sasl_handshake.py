@@ -1,0 +1,29 @@
+"""SaslHandshake (17): ILLEGAL_SASL_STATE to a client that has logged in, or need not. KIP-43.
+
+The login itself is part of the connection (``emulator.net.authentication``).
+Kafka: ControllerApis.handleSaslHandshakeRequest (3.9).
+"""
+
+from __future__ import annotations
+
+from emulator.controller.context import Context
+from emulator.controller.registry import handles
+from emulator.controller.result import Result
+from emulator.metadata.image import Image
+from wire import messages as m
+from wire.errors import ErrorCode
+
+
+def refused(
+    _request: m.SaslHandshakeRequest, code: ErrorCode, _text: str | None
+) -> m.SaslHandshakeResponse:
+    """The response with the error; it has no field for a text."""
+    return m.SaslHandshakeResponse(error_code=code)
+
+
+@handles(m.SaslHandshakeRequest, refused=refused, pre_migration=True, read=True)
+def sasl_handshake(
+    _image: Image, request: m.SaslHandshakeRequest, _ctx: Context
+) -> Result[m.SaslHandshakeResponse]:
+    """Refuse."""
+    return Result(refused(request, ErrorCode.ILLEGAL_SASL_STATE, None))

@@ -1,0 +1,52 @@
+"""Credentials of those who log in to our listeners, from the metadata.
+
+Source: CredentialProvider, ScramPublisher, DelegationTokenCache, Kafka 3.9; KIP-48, KIP-900.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Final
+
+from emulator.controller.delegation_tokens import expired, token_hmac
+from emulator.metadata.image import Image
+from emulator.metadata.scram import Credential, Mechanism
+from emulator.net.scram import DerivedKeys, KnownToken, derived
+
+_NUMBERS: Final = MappingProxyType({one.mechanism_name: int(one) for one in Mechanism})
+_TOKENS_KEPT: Final = 4_096
+
+
+class ImageCredentials:
+    """A ``CredentialStore``: users and tokens of the image.
+
+    Args:
+        image: the metadata now.
+        token_secret: ``delegation.token.secret.key``; None: there are no tokens.
+    """
+
+    def __init__(self, image: Callable[[], Image], token_secret: str | None) -> None:
+        self._image = image
+        self._token_secret = token_secret
+
+    def scram(self, mechanism: str, user: str) -> Credential | None:
+        """See CredentialStore."""
+        return self._image().scram_credentials.get((user, _NUMBERS[mechanism]))
+
+    def token(self, mechanism: str, token_id: str, now_ms: int) -> KnownToken | None:
+        """See CredentialStore."""
+        if self._token_secret is None:
+            return None
+        token = self._image().delegation_tokens.get(token_id)
+        if token is None or expired(token, now_ms):
+            return None
+        return KnownToken(token.owner, _token_keys(mechanism, self._token_secret, token_id))
+
+
+@lru_cache(maxsize=_TOKENS_KEPT)
+def _token_keys(mechanism: str, secret: str, token_id: str) -> DerivedKeys:
+    """What a server keeps of a token's password, which is its HMAC in base64."""
+    return derived(mechanism, base64.b64encode(token_hmac(secret, token_id)).decode())

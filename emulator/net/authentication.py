@@ -1,0 +1,246 @@
+"""The login of a client on one of our SASL listeners: which request may come when.
+
+Pure. The states and what follows from them are the tables below. An ApiVersions request is answered
+by the owner of the connection, everything else here::
+
+    turn = login.take(version, message, now_ms)      # or login.take_token(frame, now_ms)
+
+Source: SaslServerAuthenticator, PlainSaslServer, Kafka 3.9; KIP-43, KIP-152. A token before any
+request (GSSAPI of Kafka 0.9) is not understood.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, Final
+
+from emulator.config.sasl import PLAIN, SaslListener
+from emulator.net.principal import PeerPrincipal
+from emulator.net.scram import OTHER_ID, CredentialsRefusedError, CredentialStore, ScramServer
+from emulator.net.versions import API_VERSIONS, software_is_named
+from wire import messages as m
+from wire.errors import ErrorCode
+from wire.frame import RequestHeader
+
+SASL_HANDSHAKE: Final = 17
+SASL_AUTHENTICATE: Final = 36
+_HEADERS_SINCE: Final = 1
+"""First version of SaslHandshake after which tokens come in SaslAuthenticate requests."""
+_WRONG_PASSWORD: Final = "Authentication failed: Invalid username or password"  # noqa: S105 - a text
+
+
+class LoginState(Enum):
+    """State of a login."""
+
+    GREETING = "greeting"
+    """Nothing was understood yet."""
+    HANDSHAKE = "handshake"
+    """ApiVersions was answered."""
+    TOKENS = "tokens"
+    """The mechanism is chosen; tokens come in SaslAuthenticate requests."""
+    BARE_TOKENS = "bare tokens"
+    """The mechanism is chosen by SaslHandshake v0; tokens come without a header."""
+    COMPLETE = "complete"
+    FAILED = "failed"
+
+
+_S = LoginState
+NEXT: Final[Mapping[LoginState, AbstractSet[LoginState]]] = MappingProxyType(
+    {
+        _S.GREETING: frozenset({_S.HANDSHAKE, _S.TOKENS, _S.BARE_TOKENS, _S.FAILED}),
+        _S.HANDSHAKE: frozenset({_S.TOKENS, _S.BARE_TOKENS, _S.FAILED}),
+        _S.TOKENS: frozenset({_S.COMPLETE, _S.FAILED}),
+        _S.BARE_TOKENS: frozenset({_S.COMPLETE, _S.FAILED}),
+        _S.COMPLETE: frozenset(),
+        _S.FAILED: frozenset(),
+    }
+)
+"""State -> the states that may follow it."""
+EXPECTED: Final[Mapping[LoginState, AbstractSet[int]]] = MappingProxyType(
+    {
+        _S.GREETING: frozenset({API_VERSIONS, SASL_HANDSHAKE}),
+        _S.HANDSHAKE: frozenset({SASL_HANDSHAKE}),
+        _S.TOKENS: frozenset({SASL_AUTHENTICATE}),
+    }
+)
+"""State -> keys of the requests that may come; any other ends the login."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoginTurn:
+    """What follows from one message of the client.
+
+    ``answer``: a response message; ``token``: an answer without header; neither: the owner answers,
+    or after a failure nobody does. ``failure``: why the login failed, in words that quote nothing
+    secret; empty: it did not.
+    """
+
+    answer: Any = None
+    token: bytes | None = None
+    failure: str = ""
+
+
+OWNER_ANSWERS: Final = LoginTurn()
+"""The request goes to the owner of the connection."""
+BARE_HEADER: Final = RequestHeader(
+    api_key=SASL_AUTHENTICATE, api_version=0, correlation_id=0, client_id=None
+)
+"""In place of a header, for a token without one."""
+
+
+class PlainServer:
+    """The server's side of PLAIN; ``principal`` is None until it is complete."""
+
+    def __init__(self, users: Mapping[str, str]) -> None:
+        self.principal: PeerPrincipal | None = None
+        self._users = users
+
+    def answer(self, token: bytes, _now_ms: int) -> bytes:
+        """The answer to the only message, which is empty.
+
+        Raises:
+            CredentialsRefusedError: the login failed.
+        """
+        try:
+            parts = token.decode().split("\0", 3)
+        except UnicodeDecodeError:
+            raise CredentialsRefusedError("the token is not UTF-8") from None
+        if len(parts) != 3:
+            raise CredentialsRefusedError("the token does not have three parts")
+        asked, user, password = parts
+        if not user or not password:
+            raise CredentialsRefusedError("no user or no password")
+        expected = self._users.get(user)
+        # The time it takes does not say whether the user exists.
+        right = hmac.compare_digest((expected or "").encode(), password.encode())
+        if expected is None or not right:
+            raise CredentialsRefusedError("user or password is wrong", _WRONG_PASSWORD)
+        if asked and asked != user:
+            raise CredentialsRefusedError("another authorization id", OTHER_ID)
+        self.principal = PeerPrincipal(f"User:{user}")
+        return b""
+
+
+class Authentication:
+    """One login; ``principal`` is who it is, once the state is COMPLETE.
+
+    Args:
+        listener: what is accepted.
+        store: looks up users and tokens.
+        api_versions_max: newest version of ApiVersions that is answered here.
+    """
+
+    def __init__(
+        self, listener: SaslListener, store: CredentialStore, api_versions_max: int
+    ) -> None:
+        self.state = LoginState.GREETING
+        self.mechanism = ""
+        self._listener = listener
+        self._store = store
+        self._api_versions_max = api_versions_max
+        self._server: PlainServer | ScramServer | None = None
+
+    @property
+    def principal(self) -> PeerPrincipal | None:
+        """Who logged in; None while nobody has."""
+        return None if self._server is None else self._server.principal
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more is taken."""
+        return not NEXT[self.state]
+
+    @property
+    def bare(self) -> bool:
+        """Whether the next frame is a token without a header."""
+        return self.state is LoginState.BARE_TOKENS
+
+    def refusal(self, key: int) -> LoginTurn | None:
+        """The end of the login if a request with this key may not come now, else None.
+
+        To be asked before the body is decoded: nobody has said who sends it.
+        """
+        if key in EXPECTED[self.state]:
+            return None
+        answer: Any = None
+        if self.state is LoginState.TOKENS and key == SASL_HANDSHAKE:
+            answer = m.SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+        elif self.state is LoginState.TOKENS and key == API_VERSIONS:
+            answer = m.ApiVersionsResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+        return self._failed(
+            f"a request with API key {key} came in state {self.state.value}", answer
+        )
+
+    def take(self, version: int, message: Any, now_ms: int) -> LoginTurn:
+        """Take a request whose key is expected."""
+        match message:
+            case m.ApiVersionsRequest():
+                return self._versions(version, message)
+            case m.SaslHandshakeRequest():
+                return self._handshake(version, message.mechanism)
+            case m.SaslAuthenticateRequest():
+                return self._authenticate(message.auth_bytes, now_ms)
+            case _:
+                raise AssertionError(f"not expected: {type(message).__name__}")
+
+    def take_token(self, token: bytes, now_ms: int) -> LoginTurn:
+        """Take a token without header (after SaslHandshake v0)."""
+        try:
+            return LoginTurn(token=self._evaluated(token, now_ms))
+        except CredentialsRefusedError as error:
+            return self._failed(str(error), None)
+
+    def _versions(self, version: int, message: m.ApiVersionsRequest) -> LoginTurn:
+        known = 0 <= version <= self._api_versions_max
+        if known and software_is_named(message, version):
+            self._enter(LoginState.HANDSHAKE)
+        return OWNER_ANSWERS
+
+    def _handshake(self, version: int, mechanism: str) -> LoginTurn:
+        offered = self._listener.mechanisms
+        if mechanism not in offered:
+            answer = m.SaslHandshakeResponse(
+                error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=offered
+            )
+            return self._failed("the client asked for a mechanism that is not enabled", answer)
+        self.mechanism = mechanism
+        if mechanism == PLAIN:
+            self._server = PlainServer(self._listener.users)
+        else:
+            self._server = ScramServer(mechanism, self._store)
+        bare = version < _HEADERS_SINCE
+        self._enter(LoginState.BARE_TOKENS if bare else LoginState.TOKENS)
+        return LoginTurn(m.SaslHandshakeResponse(mechanisms=offered))
+
+    def _authenticate(self, token: bytes, now_ms: int) -> LoginTurn:
+        try:
+            return LoginTurn(m.SaslAuthenticateResponse(auth_bytes=self._evaluated(token, now_ms)))
+        except CredentialsRefusedError as error:
+            text = error.told or (
+                "Authentication failed during authentication due to invalid credentials with SASL "
+                f"mechanism {self.mechanism}"
+            )
+            answer = m.SaslAuthenticateResponse(
+                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=text
+            )
+            return self._failed(str(error), answer)
+
+    def _evaluated(self, token: bytes, now_ms: int) -> bytes:
+        assert self._server is not None, "made with the handshake"
+        answer = self._server.answer(token, now_ms)
+        if self._server.principal is not None:
+            self._enter(LoginState.COMPLETE)
+        return answer
+
+    def _failed(self, why: str, answer: Any) -> LoginTurn:
+        self._enter(LoginState.FAILED)
+        return LoginTurn(answer, failure=why)
+
+    def _enter(self, state: LoginState) -> None:
+        assert state in NEXT[self.state], f"{self.state} to {state}"
+        self.state = state
