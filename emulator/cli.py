@@ -1,7 +1,6 @@
 """``kraft-bridge <verb>``: lists the verbs; each is a file or a folder in ``emulator.commands``.
 
-Data goes to stdout, progress and errors to stderr. Exit codes: 0 success, 1 a check or the work
-failed, 2 the command line or the configuration is wrong, or the input cannot be read.
+Data goes to stdout, progress and errors to stderr. Exit codes: ``emulator/commands/exits.py``.
 """
 
 from __future__ import annotations
@@ -17,21 +16,21 @@ from types import MappingProxyType
 from typing import Any, Final
 from warnings import filterwarnings
 
-from emulator.commands import plain
+from emulator.commands import boundary, plain
 
 VERBS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "format": "emulator.commands.format:format_command",
-        "controller": "emulator.commands.controller:controller",
-        "broker": "emulator.commands.broker:broker",
-        "fleet": "emulator.commands.fleet:fleet",
-        "load": "emulator.commands.load:load",
-        "status": "emulator.commands.status:status",
         "preflight": "emulator.commands.preflight.command:preflight",
         "plan": "emulator.commands.plan.command:plan",
+        "format": "emulator.commands.format:format_command",
+        "controller": "emulator.commands.controller:controller",
+        "status": "emulator.commands.status:status",
         "elect-leaders": "emulator.commands.elect_leaders.command:elect_leaders",
-        "demo": "emulator.commands.demo:demo",
+        "load": "emulator.commands.load:load",
         "analyze": "emulator.commands.analyze:analyze",
+        "demo": "emulator.commands.demo:demo",
+        "broker": "emulator.commands.broker:broker",
+        "fleet": "emulator.commands.fleet:fleet",
         "simulate": "emulator.commands.simulate:simulate",
         "bench run": "emulator.commands.bench.run:run",
         "bench compare": "emulator.commands.bench.compare:compare",
@@ -43,7 +42,10 @@ VERBS: Final[Mapping[str, str]] = MappingProxyType(
         "wire record": "emulator.commands.wire_record:record",
     }
 )
-"""Each verb and where its function is; imported only when it is asked for, as some import much."""
+"""Each verb and where its function is, in the order of the help: that of a migration, then tools.
+
+Imported only when it is asked for, as some import much.
+"""
 COLLECT_AFTER: Final = 50_000
 """New objects between two collections: what is imported stays, and was looked through often."""
 
@@ -74,6 +76,11 @@ def main() -> None:
     logging.getLogger("kazoo").addHandler(logging.NullHandler())
     filterwarnings("ignore", "No chroot path exists", UserWarning)
     threading.excepthook = _thread_died
+    boundary.encode_anything()
+    sys.exit(boundary.run(_asked))
+
+
+def _asked() -> None:
     code = plain.run(sys.argv[1:])
     if code is not None:
         sys.exit(code)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from emulator.commands.common import fail
+from emulator.commands.exits import ExitCode
 from emulator.config import properties
 from emulator.io.fleet.settings import SET_BY_THE_FLEET
 from emulator.io.fleet.waves import Wave, WaveKind, parse_wave
@@ -212,15 +213,22 @@ def cluster_of(controllers: str) -> str:
         typer.Exit: none does, or it does not tell.
     """
     from emulator.commands.admin_client import TooOldError
+    from emulator.config.listeners import host_port
     from emulator.config.reading import name_list
 
+    try:
+        for one in name_list(controllers) or ("",):
+            host_port(one)
+    except ValueError as error:
+        raise fail(f"--controller {controllers}: {error}", ExitCode.WRONG) from error
     problems: list[str] = []
     for controller in name_list(controllers) or ("",):
         try:
             return _told_cluster(controller)
         except (OSError, TooOldError, ValueError) as error:
             problems.append(str(error))
-    raise fail(f"--controller {controllers}: {'; '.join(dict.fromkeys(problems))}", 2)
+    why = "; ".join(dict.fromkeys(problems))
+    raise fail(f"--controller {controllers}: {why}", ExitCode.UNREACHABLE)
 
 
 def _told_cluster(controller: str) -> str:
@@ -253,7 +261,7 @@ def as_after_a_controller(zookeeper: str, extra: Mapping[str, str]) -> None:
     from kazoo.exceptions import KazooException, NodeExistsError
     from kazoo.handlers.threading import KazooTimeoutError
 
-    from emulator.commands.zk.client import client, why
+    from emulator.commands.zk.client import check_reachable, client, why
     from emulator.config import zookeeper as config_zookeeper
 
     security, problems = config_zookeeper.read(extra)
@@ -261,6 +269,7 @@ def as_after_a_controller(zookeeper: str, extra: Mapping[str, str]) -> None:
         raise fail("; ".join(problems), 2)
     found = None
     try:
+        check_reachable(zookeeper)
         found = client(zookeeper, security)
         try:
             found.start(timeout=REACH_S)
@@ -273,6 +282,6 @@ def as_after_a_controller(zookeeper: str, extra: Mapping[str, str]) -> None:
             found.close()
     except (KazooException, KazooTimeoutError, OSError, ValueError) as error:
         of_tls = "" if found is None else why(found)
-        raise fail(
-            f"--zookeeper {zookeeper}: {of_tls or error or type(error).__name__}", 2
-        ) from error
+        code = ExitCode.WRONG if isinstance(error, ValueError) else ExitCode.UNREACHABLE
+        because = of_tls or error or type(error).__name__
+        raise fail(f"--zookeeper {zookeeper}: {because}", code) from error

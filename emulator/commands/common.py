@@ -10,6 +10,7 @@ from typing import Annotated, Final, TypeVar
 import typer
 
 from emulator.commands import configuration
+from emulator.commands.exits import ExitCode
 from emulator.config import load as config_module
 
 T = TypeVar("T")
@@ -18,7 +19,10 @@ _MASTER: Final = re.compile(
 )
 
 ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="A Kafka server.properties.")]
-Override = Annotated[list[str] | None, typer.Option("-X", help="key=value; overrides the file.")]
+Override = Annotated[
+    list[str] | None,
+    typer.Option("-X", metavar="KEY=VALUE", help="Overrides the file; may be given several times."),
+]
 SparkMaster = Annotated[
     str | None,
     typer.Option(
@@ -32,7 +36,7 @@ SparkTasks = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
-def fail(problem: str, code: int = 1) -> typer.Exit:
+def fail(problem: str, code: int = ExitCode.FOUND) -> typer.Exit:
     """Print an error to stderr; the caller raises the result."""
     typer.echo(f"kraft-bridge: {problem}", err=True)
     return typer.Exit(code)

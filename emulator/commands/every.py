@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from importlib import metadata
 from types import MappingProxyType
-from typing import Final
+from typing import Annotated, Final
 
 import typer
+
+from emulator.commands.exits import epilog
+from wire.releases import RELEASES
 
 _GROUPS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -28,16 +32,16 @@ def app_of(asked: str, verbs: Mapping[str, str]) -> typer.Typer:
     """
     app = typer.Typer(
         name="kraft-bridge",
-        help="Rehearse a Kafka migration from ZooKeeper to KRaft with your real brokers.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
+        epilog=epilog(),
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
+    # Also because typer would take the name of a verb that is alone for an argument.
+    app.callback()(_program)
     if asked not in {verb.split()[0] for verb in verbs}:
         asked = ""
-    else:
-        # With one verb alone, typer would take its name for an argument.
-        app.callback()(lambda: None)
     groups: dict[str, typer.Typer] = {}
     for verb, where in verbs.items():
         first, _, second = verb.partition(" ")
@@ -47,9 +51,30 @@ def app_of(asked: str, verbs: Mapping[str, str]) -> typer.Typer:
             if isinstance(found, typer.Typer):
                 groups[first] = found
             elif second:
-                groups.setdefault(first, typer.Typer()).command(name=second)(found)
+                group = groups.setdefault(first, typer.Typer(no_args_is_help=True))
+                group.command(name=second, epilog=epilog(verb))(found)
             else:
-                app.command(name=verb)(found)
+                app.command(name=verb, epilog=epilog(verb))(found)
     for name, group in groups.items():
-        app.add_typer(group, name=name, help=_GROUPS[name])
+        for command in group.registered_commands:
+            assert command.callback is not None, "every command has a function"
+            command.epilog = epilog(f"{name} {command.name or command.callback.__name__}")
+        app.add_typer(group, name=name, help=_GROUPS[name], epilog=epilog())
     return app
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        version = metadata.version("kraft-bridge")
+        typer.echo(f"kraft-bridge {version} (Kafka {RELEASES[0]} to {RELEASES[-1]})")
+        raise typer.Exit
+
+
+def _program(
+    *,
+    _asked: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Rehearse a Kafka migration from ZooKeeper to KRaft with your real brokers."""

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from emulator.commands.common import ConfigFile, Override, configured, fail
+from emulator.commands.exits import ExitCode
 from emulator.config.broker import BrokerConfig, load_broker
 from emulator.config.load import Config, ConfigError, load
 from emulator.io.clock import Clock
@@ -31,6 +32,10 @@ from wire.text import uuid_from_text, uuid_text
 
 class FormatError(Exception):
     """The folder cannot be formatted or used; the text says why and what to do."""
+
+
+class WrongFormatError(FormatError):
+    """What was asked for is wrong: a cluster id or a version."""
 
 
 def newest_of(release: str) -> MetadataVersion:
@@ -56,9 +61,9 @@ def format_folder(
     try:
         version = MetadataVersion.from_ibp(release_version or config.release)
     except ValueError as error:
-        raise FormatError(f"release version: {error}") from error
+        raise WrongFormatError(f"release version: {error}") from error
     if version.level > newest_of(config.release).level:
-        raise FormatError(
+        raise WrongFormatError(
             f"{version.name} is newer than release {config.release} knows; "
             "set kraftbridge.release or choose an older one"
         )
@@ -102,7 +107,7 @@ def _check(cluster_id: str) -> None:
     try:
         uuid_from_text(cluster_id)
     except ValueError as error:
-        raise FormatError(f"cluster id {cluster_id!r}: {error}") from error
+        raise WrongFormatError(f"cluster id {cluster_id!r}: {error}") from error
 
 
 def _formatted(root: Path, *, ignore_formatted: bool) -> bool:
@@ -164,7 +169,8 @@ def format_command(
                 settings, cluster_id, release_version, ignore_formatted=ignore_formatted
             )
     except FormatError as error:
-        raise fail(str(error)) from error
+        wrong = isinstance(error, WrongFormatError)
+        raise fail(str(error), ExitCode.WRONG if wrong else ExitCode.FOUND) from error
     typer.echo(text)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from emulator.commands.common import Json, SparkMaster, SparkTasks, checked_tasks, fail
+from emulator.commands.exits import ExitCode
 
 if TYPE_CHECKING:
     from bench.load.session import LoadOutcome, LoadPlan
@@ -57,7 +58,7 @@ def load(  # noqa: PLR0917  # one option each
     """Create, alter, grow and delete topics on any cluster, at times fixed beforehand.
 
     A change that is slow does not delay those after it, and its wait counts from when it was due.
-    Exit code 1: a change failed. 2: no broker can be reached, or an option is wrong.
+    Exit code 1: a change failed.
     """
     try:
         from bench.load.session import LoadPlan
@@ -96,7 +97,8 @@ def _play(plan: LoadPlan, trace: str | None, run_id: str) -> list[LoadOutcome]:
     try:
         return [play(plan, trace, run_id, _say)]
     except UnreachableError as error:
-        raise fail(f"--bootstrap-server {plan.bootstrap}: {error}", 2) from error
+        problem = f"--bootstrap-server {plan.bootstrap}: {error}"
+        raise fail(problem, ExitCode.UNREACHABLE) from error
     except (TraceUnavailableError, TraceFailedError) as error:
         raise fail(f"--trace {trace}: {error}") from error
     except OSError as error:
@@ -116,7 +118,8 @@ def _play_in_tasks(
     try:
         return run_together(master, tasks, Work(functools.partial(reach, plan), run), _say)
     except TasksFailedError as error:
-        raise fail(str(error), 2 if error.kind == UnreachableError.__name__ else 1) from error
+        unreachable = error.kind == UnreachableError.__name__
+        raise fail(str(error), ExitCode.UNREACHABLE if unreachable else 1) from error
     except JavaNotFoundError as error:
         raise fail(str(error)) from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import urllib.error
+import urllib.parse
 import urllib.request
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from emulator.commands.common import Json, fail
+from emulator.commands.exits import ExitCode
 
 TIMEOUT_S = 5.0
 NOT_OURS = "this is not the kraftbridge.metrics.port of a controller or broker"
@@ -28,8 +30,10 @@ def status(
     """Show the phase of the migration, missing brokers, the lag, if a rollback is possible."""
     try:
         body = fetch(url)
+    except AddressError as error:
+        raise fail(f"--url {error}", ExitCode.WRONG) from error
     except (OSError, ValueError) as error:
-        raise fail(f"{url}/status: {error}") from error
+        raise fail(f"{url}/status: {error}", ExitCode.UNREACHABLE) from error
     if as_json:
         typer.echo(body, nl=False)
     else:
@@ -37,15 +41,19 @@ def status(
         show(body, Console(markup=False, emoji=False))
 
 
+class AddressError(ValueError):
+    """The text is not the address of an HTTP server."""
+
+
 def fetch(url: str) -> str:
     """The JSON text of ``/status``.
 
     Raises:
+        AddressError: not an http address.
         OSError: nothing answers there.
-        ValueError: not an http address, or the answer is not from a kraft-bridge controller.
+        ValueError: the answer is not from a kraft-bridge controller or broker.
     """
-    if not url.startswith(("http://", "https://")):
-        raise ValueError(f"{url!r} is not an http address")
+    _check_address(url)
     try:
         with urllib.request.urlopen(f"{url.rstrip('/')}/status", timeout=TIMEOUT_S) as answer:  # noqa: S310 - http only, see above
             text = answer.read().decode()
@@ -54,8 +62,6 @@ def fetch(url: str) -> str:
         raise ValueError(f"{NOT_OURS}: {error.code} {error.reason}") from error
     except urllib.error.URLError as error:
         raise OSError(str(error.reason)) from error
-    except http.client.InvalidURL as error:
-        raise ValueError(f"{url!r} is not an http address: {error}") from error
     except http.client.HTTPException as error:
         raise ValueError(f"{NOT_OURS}: no HTTP") from error
     try:
@@ -65,6 +71,16 @@ def fetch(url: str) -> str:
     if not isinstance(document, dict) or "schema" not in document:
         raise ValueError(NOT_OURS)
     return str(text)
+
+
+def _check_address(url: str) -> None:
+    try:
+        parts = urllib.parse.urlsplit(url)
+        good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good or any(one.isspace() or not one.isprintable() for one in url):
+        raise AddressError(f"{url!r} is not an http address")
 
 
 def show(text: str, console: Console) -> None:

@@ -80,6 +80,8 @@ def voters_of(text: str) -> dict[int, HostPort]:
         if int(node) in voters:
             raise ValueError(f"voter {node} is listed twice")
         voters[int(node)] = host_port(address)
+        if not voters[int(node)].host:
+            raise ValueError(f"{part!r} names no host")
     return voters
 
 

@@ -14,7 +14,8 @@ def inlined(raw: Mapping[str, str]) -> dict[str, str]:
     A value with marks of a login, such as a brace, is no path.
 
     Raises:
-        ValueError: the file cannot be read, or is not text; the error shows the value only if it is a path.
+        ValueError: the file cannot be read, or is not text; a value that may be a password is not
+            in the error.
     """
     said = raw.get(JAAS, "").strip()
     if not said or set(said) & set('{};="\n'):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from emulator.commands.common import fail
+from emulator.commands.exits import ExitCode
 
 if TYPE_CHECKING:
     from bench.runs.scenario import Planned, Scenario
@@ -128,14 +129,20 @@ def _check_borrowed(zookeeper: str | None, scenario: Scenario) -> None:
 
 
 def _reach(zookeeper: str) -> None:
+    from kazoo.handlers.threading import KazooTimeoutError
+
     from bench.runs.borrowed import ZooKeeperUnreachableError, check
+    from emulator.commands.zk.client import check_reachable
 
     if "/" in zookeeper:
         raise fail("--zookeeper: HOST:PORT,... without a chroot; each row makes its own", 2)
     try:
+        check_reachable(zookeeper)
         check(zookeeper, typer.echo)
-    except ZooKeeperUnreachableError as error:
+    except ValueError as error:
         raise fail(f"--zookeeper {zookeeper}: {error}", 2) from error
+    except (ZooKeeperUnreachableError, KazooTimeoutError) as error:
+        raise fail(f"--zookeeper {zookeeper}: {error}", ExitCode.UNREACHABLE) from error
 
 
 def _run(plans: list[tuple[Scenario, list[str], list[Planned], Store]], patience: float) -> int:

@@ -21,7 +21,9 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
+from emulator.commands.admin_client import UnreachableError
 from emulator.commands.elect_leaders.by_brokers import ElectionError, Outcome, TopicPartition
+from emulator.commands.zk.client import check_reachable
 
 ELECTION: Final = "/admin/preferred_replica_election"
 CONNECT_TIMEOUT_S: Final = 10.0
@@ -40,6 +42,7 @@ def elect_by_zookeeper(
 
     Raises:
         ValueError: ``zookeeper`` is no connect string.
+        UnreachableError: nobody accepts connections there.
         ElectionError: ZooKeeper cannot be read; no controller leads, or one in KRaft mode does; an
             election is under way; no controller deleted the znode in time (it stays then).
     """
@@ -70,9 +73,12 @@ def elect_by_zookeeper(
 @contextmanager
 def _connected(zookeeper: str) -> Iterator[KazooClient]:
     try:
+        check_reachable(zookeeper)
         client = KazooClient(zookeeper, timeout=CONNECT_TIMEOUT_S)
     except ValueError as error:
         raise ValueError(f"{zookeeper} is not host:port[,…][/chroot]: {error}") from error
+    except KazooTimeoutError as error:
+        raise UnreachableError(str(error)) from error
     try:
         client.start(CONNECT_TIMEOUT_S)
         yield client

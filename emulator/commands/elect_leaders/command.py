@@ -5,6 +5,7 @@ Source: KIP-183 "Proposed Changes", KIP-460 "Command-line"; LeaderElectionComman
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -13,6 +14,8 @@ import typer
 from emulator.commands.admin_client import UnreachableError
 from emulator.commands.elect_leaders import by_brokers as work
 from emulator.commands.elect_leaders.by_zookeeper import elect_by_zookeeper
+from emulator.commands.exits import ExitCode
+from emulator.commands.reach import nobody_at
 from emulator.config import properties
 from emulator.config.listeners import host_port
 from emulator.net.login import Login, login_of
@@ -61,7 +64,9 @@ def elect_leaders(
     timeout: Annotated[float, typer.Option("--timeout", help="Seconds.", min=0.1)] = 30.0,
     all_topic_partitions: Annotated[
         bool,
-        typer.Option("--all-topic-partitions", help="Every partition; the default."),
+        typer.Option(
+            "--all-topic-partitions", help="Every partition; the default, but asked for if unclean."
+        ),
     ] = False,
 ) -> None:
     """Elect preferred replicas as leaders, or elect leaders for partitions that have none.
@@ -73,18 +78,21 @@ def elect_leaders(
     needed.
 
     An unclean election may lose records: it elects a replica that is not in sync.
-
-    Exit codes: 0 elected, or led already; 1 some were not; 2 the command line is wrong.
+    Without a list every partition of the cluster is meant. An unclean election then asks first,
+    unless --all-topic-partitions is given.
     """
     if (bootstrap_server is None) == (zookeeper is None):
         raise _usage(
             "--bootstrap-server and --zookeeper exclude each other" if zookeeper else _NOWHERE
         )
+    election_type = election_type.lower()
     if election_type not in {"preferred", "unclean"}:
         raise _usage(f"--election-type {election_type}: preferred or unclean")
     if zookeeper is not None and election_type != "preferred":
         raise _usage("--zookeeper elects preferred leaders only")
     partitions = _partitions(path_to_json_file, topic, partition, everything=all_topic_partitions)
+    if election_type == "unclean" and partitions is None and not all_topic_partitions:
+        _confirm_everywhere()
     outcome = _by_zookeeper(zookeeper, partitions, timeout) if zookeeper is not None else None
     if outcome is None:
         login = _login(admin_config)
@@ -93,6 +101,18 @@ def elect_leaders(
 
 
 _NOWHERE: Final = "--bootstrap-server is missing"
+
+
+def _confirm_everywhere() -> None:
+    """Ask whether records of every partition may be lost; without a terminal the answer is no."""
+    if not sys.stdin.isatty():
+        raise _usage(
+            "an unclean election may lose records: name the partitions, or say "
+            "--all-topic-partitions"
+        )
+    question = "An unclean election of every partition without a leader may lose records. Go on?"
+    if not typer.confirm(question, err=True):
+        raise typer.Exit(ExitCode.FOUND)
 
 
 def _usage(problem: str) -> typer.Exit:
@@ -134,7 +154,7 @@ def _by_zookeeper(
         return elect_by_zookeeper(zookeeper, partitions, timeout)
     except ValueError as error:
         raise _usage(f"--zookeeper: {error}") from error
-    except work.ElectionError as error:
+    except (work.ElectionError, UnreachableError) as error:
         raise _failed(error) from error
 
 
@@ -149,6 +169,8 @@ def _by_brokers(
         brokers = [host_port(one.strip()) for one in bootstrap_server.split(",")]
     except ValueError as error:
         raise _usage(f"--bootstrap-server: {error}") from error
+    if problem := nobody_at(brokers):
+        raise _failed(UnreachableError(f"--bootstrap-server: {problem}"))
     addresses = [(one.host, one.port) for one in brokers]
     try:
         return work.elect_by_brokers(addresses, partitions, election_type, timeout, login)
@@ -158,7 +180,8 @@ def _by_brokers(
 
 def _failed(error: Exception) -> typer.Exit:
     typer.echo(f"kraft-bridge: {error}", err=True)
-    return typer.Exit(1)
+    unreachable = isinstance(error, UnreachableError)
+    return typer.Exit(ExitCode.UNREACHABLE if unreachable else ExitCode.FOUND)
 
 
 def _tell(outcome: work.Outcome, name: str) -> None:

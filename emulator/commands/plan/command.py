@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from emulator.commands.common import Json, Override, fail, load_config
+from emulator.commands.exits import ExitCode
 
 
 def plan(
@@ -38,3 +39,4 @@ def plan(
         typer.echo(msgspec.json.encode(dumped.as_json(found)).decode())
     else:
         dumped.show(found, Console())
+    raise typer.Exit(ExitCode.FOUND if found.refusals else ExitCode.DONE)

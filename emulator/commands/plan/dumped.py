@@ -91,7 +91,12 @@ def as_json(found: DryRun) -> dict[str, Any]:
 def show(found: DryRun, console: Console) -> None:
     """Print the same as text."""
     version = found.metadata_version
-    console.print(f"Copied at metadata.version {version.name}:")
+    name = version.name
+    console.print(
+        f"Nothing would be copied at metadata.version {name}: znodes are refused. Without them:"
+        if found.refusals
+        else f"Would be copied at metadata.version {name}:"
+    )
     table = Table()
     table.add_column("record")
     table.add_column("count", justify="right")
@@ -100,7 +105,7 @@ def show(found: DryRun, console: Console) -> None:
     table.add_row("total", str(sum(found.records.values())), style="bold")
     console.print(table)
     if found.refusals:
-        console.print(f"Refused, nothing is copied: {_znodes(len(found.refusals))}")
+        console.print(f"Refused: {_znodes(len(found.refusals))}")
         for refusal in found.refusals:
             _line(console, refusal.znode, f"{refusal.reason} ({refusal.code})")
     _notes(console, "Left as it is", found.left)

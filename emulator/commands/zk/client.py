@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.handlers.utils import create_tcp_connection
 
+from emulator.commands.reach import nobody_at
 from emulator.config import properties
 from emulator.config import zookeeper as config_zookeeper
 from emulator.config.tls import ZooKeeperTls
@@ -65,6 +66,18 @@ def client(
     return KazooClient(hosts=hosts, timeout=timeout_s, read_only=read_only, **more)
 
 
+def check_reachable(hosts: str) -> None:
+    """Ask whether any server accepts connections: kazoo would try for long, and not say why.
+
+    Raises:
+        KazooTimeoutError: none does; the text says why not, for each.
+        ValueError: ``hosts`` is no connect string.
+    """
+    servers, _ = config_zookeeper.connect_string(hosts)
+    if problem := nobody_at(servers):
+        raise KazooTimeoutError(problem)
+
+
 def why(found: KazooClient) -> str:
     """The error of the newest TLS connection of a client; empty if there was none."""
     handler = found.handler
@@ -79,7 +92,13 @@ class Connector:
         self._last: KazooClient | None = None
 
     def __call__(self, hosts: str) -> KazooClient:
-        """A client that is not started yet."""
+        """A client that is not started yet.
+
+        Raises:
+            KazooTimeoutError: nobody accepts connections there; the text says why.
+            ValueError: ``hosts`` is no connect string.
+        """
+        check_reachable(hosts)
         self._last = client(hosts, self._security)
         return self._last
 

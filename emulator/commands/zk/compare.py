@@ -38,9 +38,12 @@ def read_tree(hosts: str, security: ZooKeeperSecurity = OPEN) -> Tree:
         ZooKeeperUnreadableError: ZooKeeper does not answer, or not to us.
     """
     try:
+        zk_client.check_reachable(hosts)
         client = zk_client.client(hosts, security, timeout_s=CONNECT_TIMEOUT_S, read_only=True)
     except TlsError as error:
         raise ZooKeeperUnreadableError(str(error)) from error
+    except KazooTimeoutError as error:
+        raise ZooKeeperUnreadableError(f"ZooKeeper at {hosts}: {error}") from error
     except ValueError as error:
         raise ZooKeeperUnreadableError(f"{hosts} is not host:port[,…][/chroot]: {error}") from error
     try:

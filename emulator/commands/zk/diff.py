@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from emulator.commands.common import Json, Override, fail
+from emulator.commands.exits import ExitCode
 from emulator.commands.zk.ensemble import Ensemble, SecuredBy, ensemble
 
 
@@ -22,7 +23,7 @@ def diff(
         bool, typer.Option("--with-secrets", help="Show SCRAM keys, passwords and tokens too.")
     ] = False,
 ) -> None:
-    """Compare ZooKeeper's tree with a controller's metadata; exit 1 names every differing znode."""
+    """Compare ZooKeeper's tree with a controller's metadata, and name every znode that differs."""
     import msgspec
 
     from bench.rig.zk_dump import redact
@@ -32,8 +33,10 @@ def diff(
     try:
         hosts, security = ensemble(zookeeper, config, overrides)
         found, note = compare.compare(hosts, log_dir, security)
-    except (FolderUnreadableError, compare.ZooKeeperUnreadableError) as error:
-        raise fail(str(error), 2) from error
+    except FolderUnreadableError as error:
+        raise fail(str(error), ExitCode.WRONG) from error
+    except compare.ZooKeeperUnreadableError as error:
+        raise fail(str(error), ExitCode.UNREACHABLE) from error
     typer.echo(note, err=True)
     for difference in found:
         if as_json:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from emulator.commands.common import Override, fail
+from emulator.commands.exits import ExitCode
 from emulator.commands.zk.ensemble import Ensemble, SecuredBy, ensemble
 
 
@@ -32,5 +33,5 @@ def dump(
         tree = zk_dump.dump(hosts, with_secrets=with_secrets, connect=connect)
     except (zk_dump.UnreadableError, TlsError) as error:
         because = f"ZooKeeper at {hosts}: {connect.why}" if connect.why else str(error)
-        raise fail(because) from error
+        raise fail(because, ExitCode.UNREACHABLE) from error
     typer.echo(msgspec.json.format(msgspec.json.encode(tree), indent=1))

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from emulator.commands.common import fail
-from emulator.config.zookeeper import ZooKeeperSecurity
+from emulator.config.zookeeper import ZooKeeperSecurity, connect_string
 
 Ensemble = Annotated[
     str,
@@ -32,6 +32,11 @@ def ensemble(
         configured, security = client.settings(config, overrides or ())
     except (OSError, ValueError) as error:
         raise fail(f"{config or '-X'}: {error}", 2) from error
-    if not (zookeeper or configured):
+    hosts = zookeeper or configured
+    if not hosts:
         raise fail("give --zookeeper host:port, or --config with zookeeper.connect", 2)
-    return zookeeper or configured, security
+    try:
+        connect_string(hosts)
+    except ValueError as error:
+        raise fail(f"{hosts} is not host:port[,…][/chroot]: {error}", 2) from error
+    return hosts, security

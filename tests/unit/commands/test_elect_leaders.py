@@ -222,10 +222,10 @@ def test_an_old_broker_is_asked_for_what_it_understands() -> None:
 def test_nobody_answers() -> None:
     with serving(Broker(lambda _: told(), controller=-1)) as broker:
         code, _, err = run("--bootstrap-server", broker.address, "--timeout", 0.3)
-    assert code == 1
+    assert code == 3
     assert "knows no controller" in err
     code, _, err = run("--bootstrap-server", broker.address, "--timeout", 0.3)
-    assert code == 1
+    assert code == 3
     assert broker.address in err
 
 

@@ -28,9 +28,9 @@ def test_format_then_the_log_of_a_fresh_folder(properties: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "code", "word"),
     [
-        (("-t", "nonsense"), 1, "cluster id"),
-        (("-t", CLUSTER, "-r", "2.8"), 1, "release version"),
-        (("-t", CLUSTER, "-r", "3.9-IV0", "-X", "kraftbridge.release=3.4"), 1, "newer than"),
+        (("-t", "nonsense"), 2, "cluster id"),
+        (("-t", CLUSTER, "-r", "2.8"), 2, "release version"),
+        (("-t", CLUSTER, "-r", "3.9-IV0", "-X", "kraftbridge.release=3.4"), 2, "newer than"),
         (("-t", CLUSTER, "-X", "node.id=1"), 2, "not in controller.quorum.voters"),
         (("-t", CLUSTER, "-X", "nonsense"), 2, "not key=value"),
     ],

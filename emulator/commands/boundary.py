@@ -1,0 +1,99 @@
+"""The end of every verb: what an operator can repair is one sentence and an exit code.
+
+Other exceptions are faults of this program; their traceback is shown, for a report.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+from collections.abc import Callable
+from typing import Final, TextIO
+
+from emulator.commands.exits import ExitCode
+
+_EXTRAS: Final = {
+    "cryptography": "tls,passwords",
+    "matplotlib": "spark",
+    "jinja2": "spark",
+    "pandas": "spark",
+    "pyarrow": "spark",
+    "pyspark": "spark",
+}
+"""Package -> the extras that install it."""
+
+
+def run(program: Callable[[], object]) -> int:
+    """Run a verb; returns its exit code. Nothing is left in the buffers of the two streams.
+
+    Args:
+        program: the parser and the verb; may end with SystemExit.
+    """
+    try:
+        code = _code_of(program)
+    except KeyboardInterrupt:
+        code = ExitCode.INTERRUPTED
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        code = _told(f"the package {error.name} is missing: pip install 'kraft-bridge[{extra}]'")
+    except OSError as error:
+        code = ExitCode.FOUND if error.errno == errno.EPIPE else _told(sentence(error))
+    for stream, name in ((sys.stdout, "standard output"), (sys.stderr, "standard error")):
+        code = _flushed(stream, name) or code
+    return int(code)
+
+
+def sentence(error: OSError) -> str:
+    """The file and the reason, without Python's number.
+
+    >>> sentence(FileNotFoundError(2, "No such file or directory", "x"))
+    'x: No such file or directory'
+    """
+    why = error.strerror or str(error) or type(error).__name__
+    names = [os.fsdecode(one) for one in (error.filename, error.filename2) if one is not None]
+    return f"{' and '.join(names)}: {why}" if names else why
+
+
+def encode_anything() -> None:
+    """Let names of files that are no text be shown: a message must not fail on what it names."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def _code_of(program: Callable[[], object]) -> int:
+    try:
+        program()
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        return _told(str(end.code))
+    return 0
+
+
+def _told(problem: str) -> int:
+    # A closed or full standard error changes nothing about the exit code.
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"kraft-bridge: {problem}\n")
+    return ExitCode.FOUND
+
+
+def _flushed(stream: TextIO | None, name: str) -> int:
+    """Write what is left; 0, or the code if that fails. The interpreter does not try it again."""
+    if stream is None or stream.closed:
+        return 0
+    try:
+        stream.flush()
+    except OSError as error:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
+        if error.errno != errno.EPIPE and stream is sys.stdout:
+            _told(f"{name}: {error.strerror}")
+        return ExitCode.FOUND
+    return 0

@@ -1,0 +1,86 @@
+"""The exit codes of all verbs, and the text that each help ends with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Final
+
+
+class ExitCode(IntEnum):
+    """What a verb ended with."""
+
+    DONE = 0
+    FOUND = 1
+    WRONG = 2
+    UNREACHABLE = 3
+    WARNED = 4
+    NOT_YET = 5
+    INTERRUPTED = 130
+
+
+MEANINGS: Final[Mapping[ExitCode, str]] = MappingProxyType(
+    {
+        ExitCode.DONE: "done; a check found nothing",
+        ExitCode.FOUND: "a check found something, or the work failed",
+        ExitCode.WRONG: "the command line, the configuration or an input file is wrong",
+        ExitCode.UNREACHABLE: "what is asked cannot be reached or read, so nothing is known",
+        ExitCode.WARNED: "with --strict: warnings, and nothing worse",
+        ExitCode.NOT_YET: "with --wait: the time is over",
+        ExitCode.INTERRUPTED: "interrupted by Ctrl-C",
+    }
+)
+EXAMPLES: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
+    {
+        "format": ("format -c server.properties -t MkU3OEVBNTcwNTJENDM2Qg -r 3.9-IV0",),
+        "controller": (
+            "controller -c server.properties",
+            "controller -c server.properties -X kraftbridge.metrics.port=9404 --log-json",
+        ),
+        "broker": ("broker -c server.properties",),
+        "status": (
+            "status",
+            "status --url http://10.0.0.5:9404 --json",
+        ),
+        "preflight": (
+            "preflight --zookeeper zk1:2181,zk2:2181/kafka -c broker.properties -c new.properties",
+            "preflight --dump tree.json --strict --json",
+        ),
+        "plan": ("plan --dump tree.json -c server.properties",),
+        "elect-leaders": (
+            "elect-leaders --bootstrap-server b1:9092 --topic orders --partition 0",
+            "elect-leaders --bootstrap-server b1:9092 --path-to-json-file partitions.json",
+        ),
+        "load": ("load --bootstrap-server b1:9092 --rate 25 --duration 60 --trace trace",),
+        "analyze": ("analyze trace --out report", "analyze trace --out report --follow"),
+        "demo": ("demo --out out",),
+        "fleet": ("fleet --brokers 100 --controller 127.0.0.1:9093 --topics 10 --seconds 30",),
+        "simulate": ("simulate --kind swarm --count 100 --jobs 2",),
+        "bench run": ("bench run knee --quick --out out/bench",),
+        "bench compare": ("bench compare out/before/knee out/after/knee --tolerance 0.2",),
+        "zk start": ("zk start --port 2181 --data zk-data",),
+        "zk dump": ("zk dump --zookeeper zk1:2181/kafka > tree.json",),
+        "zk diff": ("zk diff --zookeeper zk1:2181/kafka --log-dir /var/lib/kraft-bridge --json",),
+        "log dump": ("log dump --log-dir /var/lib/kraft-bridge",),
+        "wire show": ("wire show FetchRequest --version 12", "wire show --follow recording"),
+        "wire check": ("wire check recording/wire.jsonl",),
+        "wire record": ("wire record --listen 127.0.0.1:9192 --to b1:9092 --out recording",),
+    }
+)
+"""Verb -> lines that can be typed after ``kraft-bridge``."""
+
+
+def epilog(verb: str = "") -> str:
+    """The end of the help of a verb, or of the program: examples and exit codes.
+
+    A line with a backspace alone keeps the lines of its paragraph as they are.
+    """
+    lines: list[str] = []
+    if examples := EXAMPLES.get(verb):
+        lines += ["\b", "Examples:" if len(examples) > 1 else "Example:"]
+        lines += [f"  kraft-bridge {one}" for one in examples]
+        lines.append("")
+    lines += ["\b", "Exit codes:"]
+    lines += [f"  {code.value:<4}{text}" for code, text in MEANINGS.items()]
+    return "\n".join(lines)

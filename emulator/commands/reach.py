@@ -1,0 +1,57 @@
+"""Whether anybody listens at an address: told at once, before a client that tries for long."""
+
+from __future__ import annotations
+
+import queue
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from emulator.config.listeners import HostPort
+
+PATIENCE_S: Final = 5.0
+"""How long all addresses together are tried."""
+
+
+def nobody_at(addresses: Sequence[HostPort], patience_s: float = PATIENCE_S) -> str:
+    """Why no connection can be opened to any of the addresses; empty if one was.
+
+    All are tried at once. A name that is not answered for in time is one that cannot be reached.
+
+    >>> nobody_at([HostPort("127.0.0.1", 1)])
+    '127.0.0.1:1: Connection refused'
+    """
+    answers: queue.SimpleQueue[tuple[HostPort, str]] = queue.SimpleQueue()
+    deadline = time.monotonic() + patience_s
+    for one in addresses:
+        # Not a pool: nobody waits for a thread that still asks for a name.
+        arguments = (one, patience_s, answers)
+        threading.Thread(target=_try, args=arguments, name="reach", daemon=True).start()
+    whys = dict.fromkeys(addresses, f"no answer within {patience_s:g} s")
+    for _ in whys:
+        try:
+            one, why = answers.get(timeout=max(deadline - time.monotonic(), 0.001))
+        except queue.Empty:
+            break
+        if not why:
+            return ""
+        whys[one] = why
+    return "; ".join(f"{one}: {why}" for one, why in whys.items())
+
+
+def _try(
+    one: HostPort, patience_s: float, answers: queue.SimpleQueue[tuple[HostPort, str]]
+) -> None:
+    try:
+        with socket.create_connection((one.host, one.port), patience_s):
+            answers.put((one, ""))
+    except TimeoutError:
+        answers.put((one, f"no answer within {patience_s:g} s"))
+    except socket.gaierror as error:
+        answers.put((one, f"the name {one.host} does not resolve: {error.strerror}"))
+    except OSError as error:
+        answers.put((one, error.strerror or str(error)))
+    except (UnicodeError, OverflowError, ValueError):
+        answers.put((one, f"{one.host!r} is no name of a host"))

@@ -1,0 +1,183 @@
+"""What all verbs share: exit codes, examples, the version, the end of a closed or full output."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from emulator import cli
+from emulator.commands import reach
+from emulator.commands.elect_leaders import command as elect
+from emulator.commands.exits import EXAMPLES, MEANINGS, ExitCode
+from emulator.config.listeners import HostPort
+from emulator.raft import layout
+from tests.unit.commands.running import CLUSTER, run
+from wire import records as r
+from wire.batch import Batch, encode_batch
+from wire.record_serde import encode_record
+
+LEAVES = sorted({*cli.VERBS, "wire show", "wire check"} - {"wire"})
+GROUPS = ["", "bench", "zk", "log", "wire"]
+PROGRAM = [sys.executable, "-c", "from emulator.cli import main; main()"]
+
+
+@pytest.mark.parametrize("verb", [*GROUPS, *LEAVES])
+def test_every_help_has_the_same_table_of_exit_codes(verb: str) -> None:
+    code, out, _ = run(*verb.split(), "--help")
+    assert code == 0
+    table = out.partition("Exit codes:\n")[2].splitlines()
+    assert [line.split(maxsplit=1) for line in table] == [
+        [str(int(one)), text] for one, text in MEANINGS.items()
+    ]
+    assert run(*verb.split(), "-h") == (code, out, "")
+    told = re.findall(r"[Ee]xit(?: code)? (\d)", out.partition("Exit codes:")[0])
+    if verb not in {"", "preflight"}:
+        assert {*told} <= {"1"}, "only what code 1 means for this verb"
+
+
+@pytest.mark.parametrize("verb", LEAVES)
+def test_every_verb_has_examples_with_options_that_it_has(verb: str) -> None:
+    _, out, _ = run(*verb.split(), "--help")
+    assert EXAMPLES[verb]
+    options, _, examples = out.partition("Example")
+    for line in EXAMPLES[verb]:
+        assert f"  kraft-bridge {line}\n" in examples
+        words = shlex.split(line.partition(" >")[0])
+        assert words[: len(verb.split())] == verb.split()
+        for word in words:
+            if word.startswith("-"):
+                assert re.search(rf"(^|[\s,]){re.escape(word)}[\s,]", options), word
+    assert {*EXAMPLES} == {*LEAVES}
+
+
+def test_the_page_has_the_same_table() -> None:
+    page = (Path(__file__).parents[3] / "docs/command-line.md").read_text()
+    rows = [f"| {int(one)} | {text} |" for one, text in MEANINGS.items()]
+    assert "\n".join(("| code | meaning |", "|---|---|", *rows)) in page
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    code, out, _ = run("--version")
+    assert (code, out.split()[:2]) == (0, ["kraft-bridge", metadata.version("kraft-bridge")])
+
+
+def test_a_usage_errors_code_never_means_a_finding() -> None:
+    assert ExitCode.WRONG == 2, "what the parser of options ends with"
+    assert len({*ExitCode}) == len(MEANINGS)
+
+
+@pytest.mark.parametrize(("answer", "code"), [("n\n", 1), ("y\n", 3)])
+def test_an_unclean_election_everywhere_asks_first(
+    answer: str, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    class Terminal:
+        def isatty(self) -> bool:
+            return True
+
+    def confirm(question: str, *, err: bool) -> bool:
+        asked.append(question)
+        assert err
+        return answer == "y\n"
+
+    monkeypatch.setattr(elect.sys, "stdin", Terminal())
+    monkeypatch.setattr(elect.typer, "confirm", confirm)
+    line = ("--bootstrap-server", "127.0.0.1:1", "--election-type", "UNCLEAN")
+    with pytest.raises(elect.typer.Exit) as ended:
+        elect.elect_leaders(bootstrap_server=line[1], election_type=line[3])
+    assert ended.value.exit_code == code
+    assert "may lose records" in asked[0]
+    with pytest.raises(elect.typer.Exit):
+        elect.elect_leaders(
+            bootstrap_server=line[1], election_type=line[3], all_topic_partitions=True
+        )
+    assert len(asked) == 1
+
+
+def test_one_of_several_servers_is_enough() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        there = HostPort("127.0.0.1", server.getsockname()[1])
+        assert reach.nobody_at([HostPort("127.0.0.1", 1), there]) == ""
+    why = reach.nobody_at([HostPort("127.0.0.1", 1), HostPort("x\0y", 1), HostPort("a" * 70, 1)])
+    assert why.count(";") == 2
+    assert why.startswith("127.0.0.1:1: Connection refused; ")
+
+
+def test_who_never_answers_is_told_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = threading.Event()
+    monkeypatch.setattr(reach, "_try", lambda *_: release.wait(10))
+    assert reach.nobody_at([HostPort("h", 1)], 0.1) == "h:1: no answer within 0.1 s"
+    release.set()
+
+
+def long_log(properties: Path, folder: Path) -> Path:
+    """A folder with so many records that their dump fills a pipe."""
+    run("format", "-c", properties, "-t", CLUSTER)
+    records = [(None, encode_record(r.NoOpRecord(), 0))] * 5_000
+    log = folder / layout.segment_path(0)
+    log.parent.mkdir(exist_ok=True)
+    log.write_bytes(encode_batch(Batch(0, 1, 0, 1_000, records)))
+    return folder
+
+
+@pytest.mark.parametrize("output", ["/dev/full", "closed pipe"])
+def test_an_output_that_takes_nothing_is_no_traceback(
+    output: str, properties: Path, tmp_path: Path
+) -> None:
+    folder = long_log(properties, tmp_path / "data")
+    if output == "/dev/full":
+        to = os.open(output, os.O_WRONLY)
+    else:
+        closed, to = os.pipe()
+        os.close(closed)
+    try:
+        lines = (["log", "dump", "--log-dir", str(folder)], ["--help"], ["--version"])
+        for line in lines:
+            ended = subprocess.run(
+                [*PROGRAM, *line],
+                check=False,
+                stdout=to,
+                stderr=subprocess.PIPE,
+                text=True,
+                timeout=30,
+            )
+            assert ended.returncode == 1, ended.stderr
+            if output == "/dev/full":
+                assert re.fullmatch(r"kraft-bridge: .*No space left on device\n", ended.stderr)
+            else:
+                assert ended.stderr == ""
+        both = subprocess.run(
+            [*PROGRAM, "status", "--url", "x"], check=False, stdout=to, stderr=to, timeout=30
+        )
+        assert both.returncode in {1, 2}
+    finally:
+        os.close(to)
+
+
+def test_a_name_that_is_no_text_and_ctrl_c() -> None:
+    command = [*map(os.fsencode, PROGRAM), b"controller", b"-c", b"\xff\xfe"]
+    ended = subprocess.run(command, check=False, capture_output=True, timeout=30)
+    assert ended.returncode == 2
+    assert b"Traceback" not in ended.stderr
+    assert b"No such file" in ended.stderr
+    waiting = "import time; from emulator import cli; cli._asked = lambda: time.sleep(60); "
+    program = [sys.executable, "-c", f"{waiting}print(1, flush=True); cli.main()"]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (130, b"")

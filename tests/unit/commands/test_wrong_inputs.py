@@ -1,0 +1,316 @@
+"""Whatever a user can do wrong is a sentence and an exit code, soon, and never a traceback."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from emulator.cli import app
+from emulator.commands import boundary
+from emulator.commands.exits import ExitCode
+from tests.unit.commands.running import CLUSTER, PROPERTIES
+
+SOON_S: Final = 30.0
+WRONG, FOUND, UNREACHABLE = ExitCode.WRONG, ExitCode.FOUND, ExitCode.UNREACHABLE
+CLOSED = "127.0.0.1:1"
+NOWHERE = "no-such-host.invalid:2181"
+
+Place = Callable[[Path], str]
+"""Makes what is wrong in a folder; returns its path."""
+
+
+def missing(folder: Path) -> str:
+    return str(folder / "missing")
+
+
+def a_folder(folder: Path) -> str:
+    (folder / "folder").mkdir()
+    return str(folder / "folder")
+
+
+def holding(data: bytes) -> Place:
+    def made(folder: Path) -> str:
+        (folder / "file").write_bytes(data)
+        return str(folder / "file")
+
+    return made
+
+
+def loop(folder: Path) -> str:
+    (folder / "loop").symlink_to(folder / "loop")
+    return str(folder / "loop")
+
+
+def below_a_file(folder: Path) -> str:
+    (folder / "file").write_text("x")
+    return str(folder / "file" / "below")
+
+
+def folder_with(**files: bytes) -> Place:
+    def made(folder: Path) -> str:
+        for name, data in files.items():
+            (folder / name.replace("_", ".")).write_bytes(data)
+        return str(folder)
+
+    return made
+
+
+def call(*arguments: str) -> tuple[int, str, str]:
+    """As the shell would: exit code, standard output, standard error."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = boundary.run(lambda: app([*arguments], prog_name="kraft-bridge"))
+    return code, out.getvalue(), err.getvalue()
+
+
+FILES: Final[dict[str, tuple[Place, str]]] = {
+    "missing": (missing, "No such file or directory"),
+    "folder": (a_folder, "Is a directory"),
+    "loop": (loop, "Too many levels of symbolic links"),
+    "below a file": (below_a_file, "Not a directory"),
+    "binary": (holding(b"\xff\xfe\x00"), "decode"),
+    "bad escape": (holding(b"a=\\uZZZZ"), "\\uZZZZ"),
+}
+"""What is named where a properties file is expected, and what is said."""
+READERS: Final[dict[str, tuple[str, ...]]] = {
+    "controller": ("controller", "-c"),
+    "broker": ("broker", "-c"),
+    "format": ("format", "-t", CLUSTER, "-c"),
+    "zk dump": ("zk", "dump", "-c"),
+    "zk diff": ("zk", "diff", "--log-dir", "x", "-c"),
+    "elect-leaders": ("elect-leaders", "--bootstrap-server", CLOSED, "--admin.config"),
+}
+
+
+def judge(arguments: tuple[str, ...], code: int, said: str) -> None:
+    began = time.monotonic()
+    found, out, err = call(*arguments)
+    assert time.monotonic() - began < SOON_S
+    assert "Traceback" not in out + err
+    assert said in err, (out, err)
+    assert found == code, err
+    assert out == "", "standard output is for data"
+
+
+@pytest.mark.parametrize("verb", READERS)
+@pytest.mark.parametrize("kind", FILES)
+def test_a_properties_file_that_cannot_be_read(verb: str, kind: str, tmp_path: Path) -> None:
+    make, said = FILES[kind]
+    judge((*READERS[verb], make(tmp_path)), WRONG, said)
+
+
+VALUES: Final = {
+    "node.id": ("x", "-1", "99999999999", "1.5", "", "\u0663"),
+    "process.roles": ("", "broker", "controller,broker", "king"),
+    "controller.quorum.voters": ("", "3000", "3000@h", "3000@h:99999", "x@h:1", "1@h:1", "3000@:1"),
+    "listeners": ("", "CONTROLLER", "CONTROLLER://:x", "A://h:1,A://h:1", "CONTROLLER://h:-1"),
+    "controller.listener.names": ("", "OTHER"),
+    "listener.security.protocol.map": ("CONTROLLER", "CONTROLLER:NONSENSE", "CONTROLLER:SSL"),
+    "zookeeper.connect": ("", "h:x", "h:99999", ",", "/chroot"),
+    "zookeeper.metadata.migration.enable": ("yes", "1"),
+    "zookeeper.session.timeout.ms": ("0", "x"),
+    "zookeeper.ssl.client.enable": ("true",),
+    "zookeeper.set.acl": ("true",),
+    "kraftbridge.metrics.port": ("65536", "-2", "http"),
+    "kraftbridge.release": ("2.8", "4.0", "3.9.2"),
+    "kraftbridge.zk.write.behind.poison": ("ask",),
+    "kraftbridge.zk.write.behind.hard.max.records": ("1",),
+    "kraftbridge.faults.enable": ("true",),
+    "kraftbridge.no.such": ("1",),
+    "kraftbridge.zookeeper.digest": ("x",),
+    "kraftbridge.zookeeper.jaas.config": ("/no/such", "Client {"),
+    "max.connections.per.ip": ("0", "x"),
+    "max.connections.per.ip.overrides": ("host:1", "1.2.3.4"),
+    "password.encoder.iterations": ("1",),
+    "password.encoder.cipher.algorithm": ("ROT13",),
+    "authorizer.class.name": ("com.me.Mine",),
+    "metadata.log.segment.bytes": ("1",),
+}
+
+
+@pytest.mark.parametrize(("key", "value"), [(k, v) for k, vs in VALUES.items() for v in vs])
+def test_a_wrong_value_of_a_controllers_property(key: str, value: str, tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    migrating = "zookeeper.connect=127.0.0.1:1\nzookeeper.metadata.migration.enable=true\n"
+    file.write_text(f"{PROPERTIES}{migrating}log.dirs={tmp_path}/data\n{key}={value}\n")
+    judge(("controller", "-c", str(file)), WRONG, key)
+
+
+FOLDERS: Final[dict[str, tuple[Place, str]]] = {
+    "missing": (missing, "missing"),
+    "a file": (holding(b"x"), "file"),
+    "empty": (a_folder, "not a formatted controller's folder"),
+    "no text": (folder_with(meta_properties=b"\xff\xff"), "meta.properties"),
+    "no node": (folder_with(meta_properties=b"version=1\n"), "meta.properties"),
+    "old": (folder_with(meta_properties=b"version=0\nbroker.id=1\n"), "meta.properties"),
+    "below a file": (below_a_file, "below"),
+    "loop": (loop, "loop"),
+}
+
+
+@pytest.mark.parametrize("verb", ["log dump", "zk diff --zookeeper 127.0.0.1:1"])
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_a_folder_that_is_no_controllers(verb: str, kind: str, tmp_path: Path) -> None:
+    make, said = FOLDERS[kind]
+    judge((*verb.split(), "--log-dir", make(tmp_path)), WRONG, said)
+
+
+DUMPS: Final[dict[str, tuple[Place, str]]] = {
+    "missing": (missing, "No such file or directory"),
+    "folder": (a_folder, "Is a directory"),
+    "loop": (loop, "Too many levels"),
+    "empty": (holding(b""), "not a dump"),
+    "no JSON": (holding(b"{"), "not a dump"),
+    "no UTF-8": (holding(b'{"nodes":{"/a":{"text":"\xff"}}}'), "not a dump"),
+    "a list": (holding(b"[]"), "not a dump"),
+    "no nodes": (holding(b"{}"), "not a dump"),
+    "no path": (holding(b'{"nodes":{"a":{"text":""}}}'), "no path of a znode"),
+    "an empty name": (holding(b'{"nodes":{"/a//b":{"text":""}}}'), "no path of a znode"),
+    "no data": (holding(b'{"nodes":{"/a":{}}}'), "neither text nor b64 nor null"),
+    "no base64": (holding(b'{"nodes":{"/a":{"b64":"!"}}}'), "/a"),
+    "a number": (holding(b'{"nodes":{"/a":{"text":1}}}'), "not a dump"),
+    "deep": (holding(b"[" * 100_000), "not a dump"),
+}
+
+
+@pytest.mark.parametrize("kind", DUMPS)
+def test_a_dump_that_is_none(kind: str, tmp_path: Path) -> None:
+    make, said = DUMPS[kind]
+    judge(("plan", "--dump", make(tmp_path)), WRONG, said)
+
+
+OPTIONS: Final[list[tuple[str, int, str]]] = [
+    ("nonsense", WRONG, "No such command 'nonsense'"),
+    ("--nonsense", WRONG, "No such option: --nonsense"),
+    ("status now", WRONG, "unexpected extra argument"),
+    ("controller", WRONG, "Missing option '--config'"),
+    ("controller -c", WRONG, "requires an argument"),
+    ("controller -c x -X", WRONG, "requires an argument"),
+    ("controller -c /dev/null", WRONG, "node.id is required"),
+    ("controller -c /dev/null -X nonsense", WRONG, "not key=value"),
+    ("controller -c /dev/null -X =x", WRONG, "not key=value"),
+    ("broker -c /dev/null", WRONG, "node.id is required"),
+    ("format -c /dev/null", WRONG, "Missing option '--cluster-id'"),
+    ("format -c /dev/null -t x", WRONG, "node.id is required"),
+    ("plan", WRONG, "Missing option '--dump'"),
+    ("plan --dump /dev/null -r 9.9", WRONG, "not a dump"),
+    ("status --url x", WRONG, "'x' is not an http address"),
+    ("status --url file:///etc/hostname", WRONG, "is not an http address"),
+    ("status --url http://", WRONG, "is not an http address"),
+    ("status --url http://127.0.0.1:x", WRONG, "is not an http address"),
+    ("status --url http://127.0.0.1:99999", WRONG, "is not an http address"),
+    ("status --url http://[::1", WRONG, "is not an http address"),
+    (f"status --url http://{CLOSED}", UNREACHABLE, "Connection refused"),
+    (f"status --url http://{NOWHERE}", UNREACHABLE, "no-such-host.invalid"),
+    ("status --url http://[::1]:1", UNREACHABLE, "[::1]:1/status"),
+    ("zk", WRONG, "Usage: kraft-bridge zk"),
+    ("zk nonsense", WRONG, "No such command 'nonsense'"),
+    ("zk dump", WRONG, "give --zookeeper host:port"),
+    ("zk dump --zookeeper a:b", WRONG, "is not host:port"),
+    ("zk dump --zookeeper h:99999", WRONG, "is not host:port"),
+    ("zk dump --zookeeper /x", WRONG, "is not host:port"),
+    ("zk dump --zookeeper ,", WRONG, "is not host:port"),
+    (f"zk dump --zookeeper {CLOSED}", UNREACHABLE, f"{CLOSED}: Connection refused"),
+    (f"zk dump --zookeeper {NOWHERE}", UNREACHABLE, "no-such-host.invalid does not resolve"),
+    (f"zk dump --zookeeper {CLOSED},{NOWHERE}", UNREACHABLE, "does not resolve"),
+    ("zk dump --zookeeper a..b:1", UNREACHABLE, "no name of a host"),
+    ("zk dump -X zookeeper.connect=h:x", WRONG, "is not host:port"),
+    ("zk diff", WRONG, "Missing option '--log-dir'"),
+    ("zk start --port 65536", WRONG, "less than or equal to 65535"),
+    ("zk start --port x", WRONG, "'--port': Input should be a valid integer"),
+    ("zk start --data /dev/null", FOUND, "/dev/null"),
+    ("zk start --data /proc/x", FOUND, "/proc/x"),
+    ("log", WRONG, "Usage: kraft-bridge log"),
+    ("log dump", WRONG, "Missing option '--log-dir'"),
+    ("elect-leaders", WRONG, "--bootstrap-server is missing"),
+    (f"elect-leaders --bootstrap-server {CLOSED}", UNREACHABLE, "Connection refused"),
+    (f"elect-leaders --bootstrap-server {NOWHERE}", UNREACHABLE, "does not resolve"),
+    ("elect-leaders --bootstrap-server h", WRONG, "'h' is not host:port"),
+    ("elect-leaders --bootstrap-server h:1 --timeout 0", WRONG, "0"),
+    ("elect-leaders --bootstrap-server h:1 --timeout x", WRONG, "'--timeout'"),
+    ("elect-leaders --bootstrap-server h:1 --topic t", WRONG, "must be given together"),
+    ("elect-leaders --bootstrap-server h:1 --partition x", WRONG, "'--partition'"),
+    ("elect-leaders --bootstrap-server h:1 --election-type UNCLEAN", WRONG, "may lose records"),
+    ("elect-leaders --bootstrap-server h:1 --election-type fair", WRONG, "preferred or unclean"),
+    ("elect-leaders --bootstrap-server h:1 --zookeeper h:1", WRONG, "exclude each other"),
+    (f"elect-leaders --zookeeper {CLOSED}", UNREACHABLE, "Connection refused"),
+    (f"elect-leaders --zookeeper {NOWHERE}", UNREACHABLE, "does not resolve"),
+    ("elect-leaders --zookeeper h:x", WRONG, "is not host:port"),
+    ("elect-leaders --bootstrap-server h:1 --path-to-json-file /dev/null", WRONG, "/dev/null"),
+    ("elect-leaders --bootstrap-server h:1 --path-to-json-file /tmp", WRONG, "/tmp"),
+    ("load", WRONG, "Missing option '--bootstrap-server'"),
+    ("load --bootstrap-server h --rate 1", WRONG, "is not host:port"),
+    ("load --bootstrap-server h:1 --rate 0", WRONG, "0"),
+    ("load --bootstrap-server h:1 --rate nan", WRONG, "--rate"),
+    ("load --bootstrap-server h:1 --rate 1 --duration -1", WRONG, "'--duration'"),
+    ("load --bootstrap-server h:1 --rate 1 --prefix a/b", WRONG, "--prefix 'a/b'"),
+    ("load --bootstrap-server h:1 --rate 1 --client-id ../x", WRONG, "--client-id '../x'"),
+    ("load --bootstrap-server h:1 --rate 1 --tasks 2", WRONG, "--tasks needs --spark-master"),
+    ("load --bootstrap-server h:1 --rate 1 --spark-master moon", WRONG, "--spark-master 'moon'"),
+    (f"load --bootstrap-server {CLOSED} --rate 1", UNREACHABLE, CLOSED),
+    (f"load --bootstrap-server {NOWHERE} --rate 1", UNREACHABLE, "no-such-host.invalid"),
+    ("fleet --brokers 1", WRONG, "--controller"),
+    ("fleet --brokers 0 --controller h:1", WRONG, "greater than or equal to 1"),
+    ("fleet --brokers 1 --controller h:1 --release 2.8", WRONG, "--release"),
+    ("fleet --brokers 1 --controller h:1 --wave noon", WRONG, "--wave"),
+    (f"fleet --brokers 1 --controller {CLOSED}", UNREACHABLE, "--controller"),
+    (f"fleet --brokers 1 --controller {NOWHERE}", UNREACHABLE, "--controller"),
+    (f"fleet --brokers 1 --controller {CLOSED} --zookeeper {CLOSED}", UNREACHABLE, "refused"),
+    ("simulate --kind slow", WRONG, "--kind is one of"),
+    ("simulate --seed x", WRONG, "'--seed'"),
+    ("simulate --count 0", WRONG, "'--count'"),
+    ("simulate --record /dev/null/x", WRONG, "cannot be written"),
+    ("bench", WRONG, "Usage: kraft-bridge bench"),
+    ("bench run", WRONG, "Missing argument"),
+    ("bench run no-such", WRONG, "no-such"),
+    ("bench run /dev/null", WRONG, "/dev/null"),
+    ("bench run knee knee", WRONG, "named twice"),
+    ("bench run knee --targets moon", WRONG, "'moon'"),
+    ("bench run knee --repeat 0", WRONG, "'--repeat'"),
+    (f"bench run create-storm --quick --zookeeper {CLOSED}", UNREACHABLE, "Connection refused"),
+    (f"bench run create-storm --quick --zookeeper {NOWHERE}", UNREACHABLE, "does not resolve"),
+    ("bench compare /dev/null /dev/null", WRONG, "/dev/null"),
+    ("bench compare /no/such /no/such", WRONG, "/no/such"),
+    ("analyze", WRONG, "Missing argument"),
+    ("analyze x", WRONG, "Missing option '--out'"),
+    ("analyze x --out y --master moon", WRONG, "--master 'moon'"),
+    ("analyze x --out y --remote moon", WRONG, "--remote 'moon'"),
+    ("analyze x y --out z --follow", WRONG, "--follow"),
+    ("demo --rate x", WRONG, "'--rate': Input should be a valid number"),
+    ("demo --seconds 1", WRONG, "greater than or equal to 30"),
+    ("demo --out /dev/null", FOUND, "/dev/null"),
+    ("wire", WRONG, "Usage: kraft-bridge wire"),
+    ("wire show Nonsense", WRONG, "Nonsense"),
+    ("wire show FetchRequest --version 99", WRONG, "99"),
+    ("wire show FetchRequest --version x", WRONG, "'--version'"),
+    ("wire show FetchRequest --hex zz", WRONG, "hex"),
+    ("wire show FetchRequest --hex 00", FOUND, "FetchRequest"),
+    ("wire show --follow /dev/null --source", WRONG, "--follow"),
+    ("wire check", WRONG, "Missing argument"),
+    ("wire check /no/such", WRONG, "/no/such"),
+    ("wire check /tmp", WRONG, "/tmp"),
+    ("wire record --listen h:1 --out /tmp/x", WRONG, "Missing option '--to'"),
+    ("wire record --listen h --to h:1 --out x", WRONG, "'h' is not host:port"),
+    ("wire record --listen h:1 --to h:1 --out x", WRONG, "for ever"),
+    ("wire record --listen 127.0.0.1:0 --to h:1 --out /dev/null", WRONG, "/dev/null"),
+]
+
+
+@pytest.mark.parametrize(("line", "code", "said"), OPTIONS, ids=[one for one, _, _ in OPTIONS])
+def test_a_line_that_is_mistyped(
+    line: str, code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    judge(tuple(line.split()), code, said)
+
+
+def test_there_are_enough_of_them() -> None:
+    values = sum(len(one) for one in VALUES.values())
+    others = len(FILES) * len(READERS) + 2 * len(FOLDERS) + len(DUMPS)
+    assert len(OPTIONS) + values + others >= 150
