@@ -4,8 +4,12 @@ One carries elections, one Fetch and FetchSnapshot, one calls of the controller:
 leader must not delay a Vote. Each request has exactly one outcome: its answer, or that there is
 none.
 
-Source: KafkaNetworkChannel, Kafka 3.9 (one connection there: a voter that leads has no Fetch that
-waits for it).
+A connection is made when there is something to send. After each one that failed the pause before
+the next grows; a request that would wait longer than the shortest pause is given up at once, so
+that its sender can turn to another voter.
+
+Source: KafkaNetworkChannel and KafkaRaftManager, Kafka 3.9 (one connection there: a voter that
+leads has no Fetch that waits for it).
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from itertools import count
 from typing import Any, Final, Generic, TypeVar
 
 from emulator.config.sasl import SaslLogin
-from emulator.net.channel import ChannelConfig, OutboundChannel
+from emulator.net.channel import ChannelConfig, ChannelState, OutboundChannel
 from emulator.net.greeting import Greeting
 from emulator.net.login import Login
 from emulator.net.outcomes import Answered, Broken, Opened, Turn, Unanswered
@@ -24,15 +28,19 @@ from emulator.seam import Effect, Event
 from wire import messages as m
 
 T = TypeVar("T")
+_CALL: Final = "call"
 _LANES: Final[Mapping[type, str]] = {
     m.FetchRequest: "follow",
     m.FetchSnapshotRequest: "follow",
-    m.ControllerRegistrationRequest: "call",
+    m.ControllerRegistrationRequest: _CALL,
 }
 _ELECT: Final = "elect"
 CONNECT_MS_MAX: Final = 1_000
 RECONNECT_MS: Final = 50
-"""Pause before a lost connection is made again (reconnect.backoff.ms)."""
+"""Pause before a lost connection is made again."""
+RECONNECT_MS_MAX: Final = 500
+"""It doubles with each connection that brought no answer, up to this one, as Kafka's does."""
+_DOUBLINGS_MAX: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +52,58 @@ class VoterOutcome(Generic[T]):
     why: str = ""
 
 
+class _Lane(Generic[T]):
+    """The connections to one voter for one purpose, one after the other.
+
+    Args:
+        dial: makes a channel that is not connected.
+    """
+
+    def __init__(self, dial: Callable[[], OutboundChannel[T]]) -> None:
+        self.channel = dial()
+        self._dial = dial
+        self._failures = 0
+        self._from_ms = 0
+        """No connection is made before."""
+        self._effects: list[Effect] = []
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When ``tick`` is due."""
+        if self.channel.state is ChannelState.IDLE:
+            return self._from_ms if self.channel.outstanding else None
+        return self.channel.deadline_ms
+
+    def answered(self) -> None:
+        """The voter is there."""
+        self._failures = 0
+
+    def lost(self, now_ms: int) -> None:
+        """The connection is lost; the next is made when there is something to send."""
+        self._effects += self.channel.effects(None)
+        self.channel = self._dial()
+        pause_ms = RECONNECT_MS << min(self._failures, _DOUBLINGS_MAX)
+        self._from_ms = now_ms + min(pause_ms, RECONNECT_MS_MAX)
+        self._failures += 1
+
+    def is_given_up(self, now_ms: int) -> bool:
+        """Whether what waits here would wait for long."""
+        idle = self.channel.state is ChannelState.IDLE
+        return idle and self.channel.outstanding > 0 and self._from_ms - now_ms > RECONNECT_MS
+
+    def effects(self, now_ms: int) -> list[Effect]:
+        """Connections to open and close, bytes to send."""
+        effects, self._effects = self._effects, []
+        rests = self.channel.state is ChannelState.IDLE and now_ms < self._from_ms
+        return effects + self.channel.effects(None if rests else now_ms)
+
+
 class VoterChannels(Generic[T]):
     """See the module's docstring.
 
     Args:
         addresses: node id -> host and port of the other voters.
-        client_id: how this node names itself.
+        node_id: of this voter.
         request_ms: how long an answer is waited for.
         new_conn: allocates connection ids.
         login: to the other voters; None: they need none.
@@ -58,7 +112,7 @@ class VoterChannels(Generic[T]):
     def __init__(
         self,
         addresses: Mapping[int, tuple[str, int]],
-        client_id: str,
+        node_id: int,
         request_ms: int,
         new_conn: Callable[[], int],
         login: SaslLogin | None = None,
@@ -67,14 +121,20 @@ class VoterChannels(Generic[T]):
             client_software_name="kraft-bridge", client_software_version="1"
         )
         greeting = Greeting(software, login=Login.of(login))
-        config = ChannelConfig(
-            client_id, CONNECT_MS_MAX, request_ms, RECONNECT_MS, greeting=greeting
-        )
         ids = count(1)
-        self._channels: dict[tuple[int, str], OutboundChannel[T]] = {
-            (node_id, lane): OutboundChannel(address, config, new_conn, ids)
-            for node_id, address in addresses.items()
-            for lane in sorted({_ELECT, *_LANES.values()})
+
+        def lane(address: tuple[str, int], name: str) -> _Lane[T]:
+            # Kafka's Raft client and its registration are two clients.
+            client_id = str(node_id) if name == _CALL else f"raft-client-{node_id}"
+            config = ChannelConfig(
+                client_id, CONNECT_MS_MAX, request_ms, retry_ms=None, greeting=greeting
+            )
+            return _Lane(lambda: OutboundChannel(address, config, new_conn, ids))
+
+        self._lanes = {
+            (each, name): lane(address, name)
+            for each, address in addresses.items()
+            for name in sorted({_ELECT, *_LANES.values()})
         }
         self._outcomes: list[VoterOutcome[T]] = []
 
@@ -83,28 +143,28 @@ class VoterChannels(Generic[T]):
         """When ``tick`` is due."""
         if self._outcomes:
             return 0
-        times = (channel.deadline_ms for channel in self._channels.values())
+        times = (lane.deadline_ms for lane in self._lanes.values())
         return min((one for one in times if one is not None), default=None)
 
     def owns(self, conn: int) -> bool:
         """Whether a connection is one of these."""
-        return any(channel.conn == conn for channel in self._channels.values())
+        return any(lane.channel.conn == conn for lane in self._lanes.values())
 
     def put(self, node_id: int, message: object, ticket: T) -> None:
         """Send a request as soon as its connection allows; one that waits there is given up."""
-        channel = self._channels[node_id, _LANES.get(type(message), _ELECT)]
-        self._give_up(channel, "a later request took its place")
-        channel.put(message, ticket)
+        lane = self._lanes[node_id, _LANES.get(type(message), _ELECT)]
+        self._give_up(lane, "a later request took its place")
+        lane.channel.put(message, ticket)
 
     def handle(self, event: Event, now_ms: int) -> None:
         """Take an event of a connection."""
-        for channel in self._channels.values():
-            self._turns(channel, channel.handle(event, now_ms))
+        for lane in self._lanes.values():
+            self._turns(lane, lane.channel.handle(event, now_ms), now_ms)
 
     def tick(self, now_ms: int) -> None:
-        """Connect, and give up what takes too long."""
-        for channel in self._channels.values():
-            self._turns(channel, channel.tick(now_ms))
+        """Give up what takes too long."""
+        for lane in self._lanes.values():
+            self._turns(lane, lane.channel.tick(now_ms), now_ms)
 
     def take_outcomes(self) -> list[VoterOutcome[T]]:
         """What came of requests since the last call."""
@@ -113,21 +173,28 @@ class VoterChannels(Generic[T]):
 
     def effects(self, now_ms: int) -> list[Effect]:
         """Connections to open and close, bytes to send."""
-        return [effect for channel in self._channels.values() for effect in channel.effects(now_ms)]
+        effects: list[Effect] = []
+        for lane in self._lanes.values():
+            if lane.is_given_up(now_ms):
+                self._give_up(lane, "the voter could not be reached a moment ago")
+            effects += lane.effects(now_ms)
+        return effects
 
-    def _turns(self, channel: OutboundChannel[T], turns: list[Turn[T]]) -> None:
+    def _turns(self, lane: _Lane[T], turns: list[Turn[T]], now_ms: int) -> None:
         for turn in turns:
             match turn:
                 case Answered(ticket=ticket, message=message):
+                    lane.answered()
                     self._outcomes.append(VoterOutcome(ticket, message))
                 case Unanswered(ticket=ticket, by=by):
                     self._outcomes.append(VoterOutcome(ticket, None, by.value))
                 case Broken(why=why):
-                    self._give_up(channel, why)
+                    self._give_up(lane, why)
+                    lane.lost(now_ms)
                 case Opened():
                     pass
 
-    def _give_up(self, channel: OutboundChannel[T], why: str) -> None:
+    def _give_up(self, lane: _Lane[T], why: str) -> None:
         """What was not sent is asked again, perhaps somebody else."""
-        gone = channel.withdraw(lambda _: False)
+        gone = lane.channel.withdraw(lambda _: False)
         self._outcomes += [VoterOutcome(ticket, None, why) for ticket in gone]

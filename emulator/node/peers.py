@@ -29,7 +29,7 @@ class Peers:
         self._raft = raft
         self.registration = SelfRegistration(raft, controller)
         self._channels: VoterChannels[Ask] = VoterChannels(
-            others, f"raft-client-{config.node_id}", config.times.request_ms, new_conn, login
+            others, config.node_id, config.times.request_ms, new_conn, login
         )
 
     @property
