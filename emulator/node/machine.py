@@ -48,7 +48,6 @@ from emulator.node.tracing import (
 )
 from emulator.raft.format import MetaProperties
 from emulator.raft.machine import Raft
-from emulator.raft.requests import RAFT_REQUESTS
 from emulator.seam import (
     Accepted,
     Close,
@@ -277,11 +276,8 @@ class Node:
         )
         self.controller.request(call, now_ms)
         for one in self.controller.answers.take_forwarded():
-            header = one.header
             with self.controller.answers.to(one):
-                RAFT_REQUESTS[header.api_key].answer(
-                    self.raft, one.message, header.api_version, now_ms, one.ticket
-                )
+                self.raft.request(one.message, one.header.api_version, now_ms, one.ticket)
             # A Vote may end our leadership before the next request is looked at.
             self.leadership.follow(now_ms)
 

@@ -16,12 +16,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from emulator.net.reply import Reply, Ticket
-from emulator.raft import describe_quorum, fetch_snapshot, layout, voting
+from emulator.raft import layout
+from emulator.raft.answering import Answering
 from emulator.raft.appending import LeaderAppender
 from emulator.raft.asking import Ask
 from emulator.raft.config import RaftConfig
 from emulator.raft.contradicted import refuse_contradicted
-from emulator.raft.fetch import Fetches
 from emulator.raft.layout import SnapshotId
 from emulator.raft.member import Member
 from emulator.raft.quorum_state import NONE, ElectionState, QuorumState, parse
@@ -33,7 +33,6 @@ from emulator.raft.snapshotting import Snapshotting
 from emulator.raft.verify import CheckedRecords, checked
 from emulator.seam import Effect, Log, ReplaceFile
 from emulator.slices import Slices, whole
-from wire import messages as m
 from wire.batch import Batch, decode_batches
 
 
@@ -70,10 +69,7 @@ class Raft:
         self._replica = Replica(config, quorum, log, snapshots, recovery_point)
         self._appender = LeaderAppender(self._replica, now_ms)
         self._member = Member(self._replica, rng, files.get(layout.JOINING))
-        self._fetches = Fetches(self._replica, self._voter_fetched)
-        self._replies: list[Reply] = []
-        self._moved = False
-        """Whether a Fetch moved the high watermark, and parked ones are to be answered."""
+        self._answering = Answering(self._member)
         self._snapshotting = Snapshotting(self._replica)
         self._effects: list[Effect] = []
         self._opening: list[Effect] = [*leftovers(files), *repairs]
@@ -126,7 +122,7 @@ class Raft:
         """Decide what followers may be told; parked fetches are answered by it from now on."""
         if serving is not self._replica.serving:
             self._replica.serving = serving
-            self._replies += self._fetches.wake(now_ms)
+            self._answering.wake(now_ms)
 
     @property
     def high_watermark(self) -> int:
@@ -182,7 +178,7 @@ class Raft:
         """When ``tick`` is due; 0 means at once: a snapshot or woken fetches continue in slices."""
         if self._snapshotting.busy or self._effects:
             return 0
-        times = (self._fetches.deadline_ms, self._member.deadline_ms)
+        times = (self._answering.deadline_ms, self._member.deadline_ms)
         return min((one for one in times if one is not None), default=None)
 
     def take_asks(self) -> list[Ask]:
@@ -196,8 +192,7 @@ class Raft:
 
     def take_replies(self) -> list[Reply]:
         """Answers that became ready since the last call, in order."""
-        replies, self._replies = self._replies, []
-        return replies
+        return self._answering.take()
 
     def read(self, first: int, last: int) -> Iterator[Batch]:
         """Decoded batches that hold offsets ``first`` to ``last``, both included.
@@ -228,9 +223,9 @@ class Raft:
         replica = self._replica
         if replica.quorum.is_leader and replica.epoch_start_offset == UNKNOWN:
             effects += self._open_epoch(now_ms)
-        if changed or self._moved:
-            self._moved = False
-            self._replies += self._fetches.wake(now_ms)
+        if changed:
+            self._answering.wake(now_ms)
+        self._answering.news(now_ms)
         return effects
 
     def _open_epoch(self, now_ms: int) -> list[Effect]:
@@ -241,11 +236,6 @@ class Raft:
         fields = {"epoch_start_offset": start, "log_start_offset": log_start}
         log = Log("info", "leader of the metadata log", {"epoch": self.leader_epoch, **fields})
         return [replica.epochs_file(), *replica.log.flush(), log]
-
-    def _voter_fetched(self, voter_id: int, offset: int, now_ms: int) -> bool:
-        moved = self._member.voter_fetched(voter_id, offset, now_ms)
-        self._moved = self._moved or moved
-        return moved
 
     def prepared(self, values: Sequence[bytes]) -> Slices[CheckedRecords]:
         """Make of encoded records what :meth:`append` takes; the log stays as it is.
@@ -286,12 +276,12 @@ class Raft:
         """A group is durable: move the high watermark, answer parked fetches, write the next."""
         self._replica.log.synced(token)
         # With other voters what is durable is served before it is committed.
-        self._moved = self._member.advance() or not self._member.alone
+        self._answering.moved = self._member.advance() or not self._member.alone
         return [*self._settle(now_ms), *self.flush(now_ms), *self._durable(now_ms)]
 
     def tick(self, now_ms: int) -> list[Effect]:
         """Answer fetches whose time is up; elections; write the next slice of a snapshot."""
-        self._replies += self._fetches.tick(now_ms)
+        self._answering.tick(now_ms)
         self._member.election.tick(now_ms)
         return [*self.take_effects(), *self._settle(now_ms), *self._snapshotting.go_on()]
 
@@ -301,7 +291,7 @@ class Raft:
         If records that are committed would have to be dropped, ``Halt`` is among the effects.
         """
         effects = self._member.answered(ask, message, now_ms)
-        self._moved = self._member.advance() or self._moved
+        self._answering.moved |= self._member.advance()
         return effects + self._settle(now_ms)
 
     def unanswered(self, ask: Ask, now_ms: int) -> list[Effect]:
@@ -318,52 +308,13 @@ class Raft:
         self._replica.shutting_down = True
         if not self._member.alone:
             self._member.election.leave(now_ms)
-        self._replies += self._fetches.wake(now_ms)
+        self._answering.wake(now_ms)
         return [*self._settle(now_ms), *self.flush(now_ms), *self._durable(now_ms)]
 
-    # Requests
-
-    def fetch(self, request: m.FetchRequest, version: int, now_ms: int, ticket: Ticket) -> None:
-        """Fetch (1): the reply is ready at once, or when something new is durable, or in 500 ms."""
-        reply = self._fetches.handle(ticket, request, version, now_ms)
-        if reply is not None:
-            self._replies.append(reply)
-        if self._moved:
+    def request(self, message: object, version: int, now_ms: int, ticket: Ticket) -> None:
+        """Answer a request of another node, one of :mod:`emulator.raft.requests`, now or later."""
+        if self._answering.handle(message, version, now_ms, ticket):
             self._effects += self._settle(now_ms)
-
-    def fetch_snapshot(self, request: m.FetchSnapshotRequest, version: int, ticket: Ticket) -> None:
-        """FetchSnapshot (59)."""
-        response = fetch_snapshot.fetch_snapshot(self._replica, request, version)
-        self._replies.append(Reply(ticket, response))
-
-    def vote(self, request: m.VoteRequest, version: int, now_ms: int, ticket: Ticket) -> None:
-        """Vote (52)."""
-        response = voting.vote(self._member, request, version, now_ms)
-        self._replies.append(Reply(ticket, response))
-        self._effects += self._settle(now_ms)
-
-    def begin_quorum_epoch(
-        self, request: m.BeginQuorumEpochRequest, version: int, now_ms: int, ticket: Ticket
-    ) -> None:
-        """BeginQuorumEpoch (53)."""
-        response = voting.begin_quorum_epoch(self._member, request, version, now_ms)
-        self._replies.append(Reply(ticket, response))
-        self._effects += self._settle(now_ms)
-
-    def end_quorum_epoch(
-        self, request: m.EndQuorumEpochRequest, version: int, now_ms: int, ticket: Ticket
-    ) -> None:
-        """EndQuorumEpoch (54)."""
-        response = voting.end_quorum_epoch(self._member, request, version, now_ms)
-        self._replies.append(Reply(ticket, response))
-        self._effects += self._settle(now_ms)
-
-    def describe_quorum(
-        self, request: m.DescribeQuorumRequest, version: int, now_ms: int, ticket: Ticket
-    ) -> None:
-        """DescribeQuorum (55)."""
-        response = describe_quorum.describe_quorum(self._member, request, version, now_ms)
-        self._replies.append(Reply(ticket, response))
 
     # Snapshots
 

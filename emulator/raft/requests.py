@@ -1,4 +1,4 @@
-"""The APIs that the Raft machine answers: function, permission, error response.
+"""The APIs that the Raft machine answers (``Raft.request``): permission, error response.
 
 The only place that lists them. Source: RaftManager.handleRequest and ControllerApis, Kafka 3.9.
 """
@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from emulator.net.reply import Ticket
-from emulator.raft.machine import Raft
 from wire import messages as m
 from wire.errors import UNEXPECTED, ErrorCode
 from wire.schema import spec
@@ -25,13 +23,11 @@ CLUSTER_ACTION: Final = 9
 class RaftRequest:
     """One API.
 
-    ``answer(raft, request, version, now_ms, ticket)`` lets the Raft machine reply, now or later.
     ``refused(request, code)`` builds the response with one error and nothing else. ``needs``:
     number of the ACL operation on the cluster that the caller needs.
     """
 
     request: type
-    answer: Callable[[Raft, Any, int, int, Ticket], None]
     refused: Callable[[Any, ErrorCode], object]
     needs: int = CLUSTER_ACTION
 
@@ -76,45 +72,14 @@ def _describe_refused(_request: object, code: ErrorCode) -> m.DescribeQuorumResp
 
 
 _ALL: Final = (
+    RaftRequest(m.FetchRequest, _fetch_refused),
+    RaftRequest(m.VoteRequest, lambda _, code: m.VoteResponse(error_code=code)),
     RaftRequest(
-        m.FetchRequest,
-        lambda raft, request, version, now_ms, ticket: raft.fetch(request, version, now_ms, ticket),
-        _fetch_refused,
+        m.BeginQuorumEpochRequest, lambda _, code: m.BeginQuorumEpochResponse(error_code=code)
     ),
-    RaftRequest(
-        m.VoteRequest,
-        lambda raft, request, version, now_ms, ticket: raft.vote(request, version, now_ms, ticket),
-        lambda _, code: m.VoteResponse(error_code=code),
-    ),
-    RaftRequest(
-        m.BeginQuorumEpochRequest,
-        lambda raft, request, version, now_ms, ticket: raft.begin_quorum_epoch(
-            request, version, now_ms, ticket
-        ),
-        lambda _, code: m.BeginQuorumEpochResponse(error_code=code),
-    ),
-    RaftRequest(
-        m.EndQuorumEpochRequest,
-        lambda raft, request, version, now_ms, ticket: raft.end_quorum_epoch(
-            request, version, now_ms, ticket
-        ),
-        lambda _, code: m.EndQuorumEpochResponse(error_code=code),
-    ),
-    RaftRequest(
-        m.DescribeQuorumRequest,
-        lambda raft, request, version, now_ms, ticket: raft.describe_quorum(
-            request, version, now_ms, ticket
-        ),
-        _describe_refused,
-        needs=DESCRIBE,
-    ),
-    RaftRequest(
-        m.FetchSnapshotRequest,
-        lambda raft, request, version, _now_ms, ticket: raft.fetch_snapshot(
-            request, version, ticket
-        ),
-        lambda _, code: m.FetchSnapshotResponse(error_code=code),
-    ),
+    RaftRequest(m.EndQuorumEpochRequest, lambda _, code: m.EndQuorumEpochResponse(error_code=code)),
+    RaftRequest(m.DescribeQuorumRequest, _describe_refused, needs=DESCRIBE),
+    RaftRequest(m.FetchSnapshotRequest, lambda _, code: m.FetchSnapshotResponse(error_code=code)),
 )
 RAFT_REQUESTS: Final[Mapping[int, RaftRequest]] = MappingProxyType({one.key: one for one in _ALL})
 """By API key."""

@@ -71,7 +71,7 @@ def test_no_request_ends_a_voter(requests, leads):
         lead(one)
     for name, request in requests:
         ticket: Any = "t"
-        getattr(one.raft, name)(request, 1 if name != "fetch" else 17, one.now, ticket)
+        one.raft.request(request, 1 if name != "fetch" else 17, one.now, ticket)
         one.disk.apply(one.raft.take_effects())
         for reply in one.raft.take_replies():
             version = 17 if isinstance(reply.message, m.FetchResponse) else 1

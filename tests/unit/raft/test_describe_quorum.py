@@ -13,7 +13,7 @@ from wire.frame import encode_response
 def describe(raft: Raft, now: int, version: int = 2, name: str = "__cluster_metadata"):
     partitions = [m.DescribeQuorumRequest.PartitionData()]
     topics = [m.DescribeQuorumRequest.TopicData(topic_name=name, partitions=partitions)]
-    raft.describe_quorum(m.DescribeQuorumRequest(topics=topics), version, now, "t")
+    raft.request(m.DescribeQuorumRequest(topics=topics), version, now, "t")
     response = raft.take_replies()[-1].message
     assert encode_response(55, version, 1, response)
     return response
@@ -47,7 +47,7 @@ def observe(world: World, replica_id: int, offset: int, at: int) -> None:
         offset, 1, last=min(offset, 1), replica_state=state, max_wait_ms=0,
         replica_directory_id=bytes([max(replica_id, 0)]) * 16,
     )  # fmt: skip
-    world.raft.fetch(request, 17, at, "f")
+    world.raft.request(request, 17, at, "f")
     world.raft.take_replies()
 
 
@@ -88,6 +88,6 @@ def test_another_topic_is_unknown_and_a_node_before_its_start_does_not_lead():
     waiting = Raft(config(), {}, Random(1), NOW)
     (partition,) = describe(waiting, NOW).topics[0].partitions
     assert partition.error_code == 6
-    waiting.fetch(fetch(0, 0, 0), 17, NOW, "f")
+    waiting.request(fetch(0, 0, 0), 17, NOW, "f")
     found = waiting.take_replies()[0].message.responses[0].partitions[0]
     assert (found.error_code, found.current_leader.leader_id) == (6, -1)

@@ -25,7 +25,7 @@ def offsets(records: bytes) -> list[int]:
 
 def test_an_observer_that_knows_no_epoch_is_told_the_leader_as_kafka_tells_it():
     world = World().start()
-    world.raft.fetch(fetch(0, 0, 0), 17, NOW, "ticket")
+    world.raft.request(fetch(0, 0, 0), 17, NOW, "ticket")
     (reply,) = world.raft.take_replies()
     assert reply.ticket == "ticket"
     assert encode_response(1, 17, 0, reply.message) == DISCOVERY
@@ -34,7 +34,7 @@ def test_an_observer_that_knows_no_epoch_is_told_the_leader_as_kafka_tells_it():
 @pytest.mark.parametrize("version", range(13, 18))
 def test_every_version_in_use_gets_records_and_the_leader(version):
     world = World().start()
-    world.raft.fetch(fetch(0, 1, 0), version, NOW, "t")
+    world.raft.request(fetch(0, 1, 0), version, NOW, "t")
     (response,) = world.replies()
     assert encode_response(1, version, 7, response)
     (found,) = response.responses
@@ -51,8 +51,8 @@ def test_every_version_in_use_gets_records_and_the_leader(version):
 
 def test_version_12_names_the_topic_and_earlier_ones_are_refused():
     world = World().start()
-    world.raft.fetch(fetch(0, 1, 0), 12, NOW, "t")
-    world.raft.fetch(fetch(0, 1, -1), 11, NOW, "t")
+    world.raft.request(fetch(0, 1, 0), 12, NOW, "t")
+    world.raft.request(fetch(0, 1, -1), 11, NOW, "t")
     new, old = world.replies()
     assert (new.responses[0].topic, new.responses[0].topic_id) == (TOPIC, bytes(16))
     assert offsets(new.responses[0].partitions[0].records) == [0]
@@ -80,7 +80,7 @@ def test_version_12_names_the_topic_and_earlier_ones_are_refused():
 def test_checks_in_order_of_precedence(changes, top, partition):
     world = World().start().restarted().start()
     epoch, offset = changes.pop("epoch", 2), changes.pop("offset", 0)
-    world.raft.fetch(fetch(offset, epoch, **{"last": 1, **changes}), 17, NOW, "t")
+    world.raft.request(fetch(offset, epoch, **{"last": 1, **changes}), 17, NOW, "t")
     (response,) = world.replies()
     assert response.error_code == top
     if partition is None:
@@ -131,7 +131,7 @@ def test_no_fetch_waits_longer_than_half_a_second_and_none_that_will_not():
 def test_many_waiting_fetches_are_answered_in_order():
     world = World().start()
     for ticket in range(5):
-        world.raft.fetch(fetch(1, 1), 17, NOW + ticket, ticket)
+        world.raft.request(fetch(1, 1), 17, NOW + ticket, ticket)
     world.tick(502)
     assert [reply.ticket for reply in world.raft.take_replies()] == [0, 1, 2]
     world.append(no_op())
@@ -141,7 +141,7 @@ def test_many_waiting_fetches_are_answered_in_order():
 def test_a_fleet_is_woken_some_per_step_and_loses_nobody():
     world = World().start()
     for ticket in range(250):
-        world.raft.fetch(fetch(1, 1), 17, NOW, ticket)
+        world.raft.request(fetch(1, 1), 17, NOW, ticket)
     world.raft.append([no_op()], NOW)
     world.flush()
     world.sync()

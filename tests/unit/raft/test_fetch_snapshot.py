@@ -75,7 +75,7 @@ def test_the_pieces_put_together_are_the_file(version):
     world = world_with_snapshots()
     whole = b""
     while True:
-        world.raft.fetch_snapshot(request(position=len(whole)), version, "t")
+        world.raft.request(request(position=len(whole)), version, NOW, "t")
         (response,) = world.replies()
         assert encode_response(59, version, 1, response)
         assert [e.port for e in response.node_endpoints] == ([23000] if version else [])
@@ -93,7 +93,7 @@ def test_the_pieces_put_together_are_the_file(version):
 
 def test_max_bytes_is_kept():
     world = world_with_snapshots()
-    world.raft.fetch_snapshot(request(max_bytes=7), 1, "t")
+    world.raft.request(request(max_bytes=7), 1, NOW, "t")
     (response,) = world.replies()
     assert len(response.topics[0].partitions[0].unaligned_records) == 7
 
@@ -117,7 +117,7 @@ def test_max_bytes_is_kept():
 )
 def test_checks_in_order_of_precedence(changes, top, partition):
     world = world_with_snapshots()
-    world.raft.fetch_snapshot(request(**changes), 1, "t")
+    world.raft.request(request(**changes), 1, NOW, "t")
     (response,) = world.replies()
     assert response.error_code == top
     found = [p.error_code for t in response.topics for p in t.partitions]
@@ -127,5 +127,5 @@ def test_checks_in_order_of_precedence(changes, top, partition):
 def test_a_node_that_shuts_down_serves_no_snapshot():
     world = world_with_snapshots()
     world.raft.shutdown(NOW)
-    world.raft.fetch_snapshot(request(), 1, "t")
+    world.raft.request(request(), 1, NOW, "t")
     assert world.replies()[-1].topics[0].partitions[0].error_code == 8

@@ -172,7 +172,7 @@ def test_what_an_older_epoch_answers_is_dropped():
     partition = kind.PartitionData(leader_id=3, leader_epoch=4)
     request = kind(topics=[kind.TopicData(topic_name="__cluster_metadata", partitions=[partition])])
     ticket: Any = "t"
-    one.raft.begin_quorum_epoch(request, 1, one.now, ticket)
+    one.raft.request(request, 1, one.now, ticket)
     one.disk.apply(one.raft.take_effects())
     one.answer(ask, records=batch(0, 1), high_watermark=1)
     assert one.raft.log_end_offset == 0

@@ -33,11 +33,7 @@ def ask(kind: str, version: int = 1, **changes: object):
         topic_name=str(outer.pop("topic_name", TOPIC)), partitions=[partition]
     )
     request = request_type(**{"cluster_id": CLUSTER, "topics": [topic], **outer})
-    {
-        "vote": world.raft.vote,
-        "begin": world.raft.begin_quorum_epoch,
-        "end": world.raft.end_quorum_epoch,
-    }[kind](request, version, world.now, "t")
+    world.raft.request(request, version, world.now, "t")
     (response,) = world.replies()
     assert encode_response(key, version, 1, response)
     assert world.raft.leader_epoch == 2
@@ -106,7 +102,7 @@ def test_no_request_can_say_to_one_of_three_that_it_leads(kind, ahead):
     for node in trio.up():
         asked = request_type.PartitionData(leader_id=node.id, leader_epoch=epoch_of(node) + ahead)
         topic = request_type.TopicData(topic_name=TOPIC, partitions=[asked])
-        getattr(node.raft, kind)(request_type(topics=[topic]), 1, trio.now, (node, -1, None))
+        node.raft.request(request_type(topics=[topic]), 1, trio.now, (node, -1, None))
         (reply,) = node.raft.take_replies()
         (partition,) = reply.message.topics[0].partitions
         assert partition.error_code in ({42} if ahead else {0, 42})

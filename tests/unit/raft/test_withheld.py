@@ -39,7 +39,7 @@ def world(serving: Serving) -> World:
 @pytest.mark.parametrize("follower", FOLLOWERS)
 def test_who_may_be_told_nothing_keeps_epoch_and_records(follower, version):
     made, asked = world(Serving.NOTHING), FOLLOWERS[follower]
-    made.raft.fetch(fetch(**asked), version, made.now, "t")
+    made.raft.request(fetch(**asked), version, made.now, "t")
     assert made.replies() == [], "it waits, as for new records"
     made.tick(500)
     (response,) = made.replies()
@@ -57,7 +57,7 @@ def test_who_may_be_told_nothing_keeps_epoch_and_records(follower, version):
 
 def test_it_is_served_at_once_when_it_may_be():
     made = world(Serving.NOTHING)
-    made.raft.fetch(fetch(1, 2, 1), 17, made.now, "t")
+    made.raft.request(fetch(1, 2, 1), 17, made.now, "t")
     made.raft.serve(Serving.ALL, made.now)
     partition = made.partition()
     assert (partition.error_code, partition.high_watermark) == (0, 3)
@@ -78,7 +78,7 @@ def test_no_snapshot_is_read_from_who_may_tell_nothing():
     made.snapshot(4, [topic("a")])
     made.raft.serve(Serving.NOTHING, made.now)
     for version in (0, 1):
-        made.raft.fetch_snapshot(request(4, 2, leader_epoch=5), version, "t")
+        made.raft.request(request(4, 2, leader_epoch=5), version, NOW, "t")
         (response,) = made.replies()
         assert encode_response(59, version, 0, response)
         (partition,) = response.topics[0].partitions

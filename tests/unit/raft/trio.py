@@ -13,7 +13,6 @@ from typing import Any
 from emulator.raft import Raft, RaftConfig
 from emulator.raft.asking import Ask
 from emulator.raft.log import LogBatch
-from emulator.raft.requests import RAFT_REQUESTS
 from emulator.seam import Effect, Log
 from tests.unit.raft.world import CLUSTER, Disk
 from wire.schema import spec
@@ -188,7 +187,7 @@ class Trio:
         _, key = type(ask.message), spec(type(ask.message)).key
         assert key is not None
         ticket: Any = (sender, life, ask)
-        RAFT_REQUESTS[key].answer(node.raft, ask.message, VERSION[key], self.now, ticket)
+        node.raft.request(ask.message, VERSION[key], self.now, ticket)
         self.perform(node, [])
 
     def send_answer(self, node: Node, ticket: Any, message: Any) -> None:

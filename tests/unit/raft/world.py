@@ -129,7 +129,7 @@ class World:
     # requests
 
     def fetch(self, offset: int, epoch: int | None = None, last: int = 1, **changes: Any) -> None:
-        self.raft.fetch(
+        self.raft.request(
             fetch(offset, epoch or self.raft.leader_epoch, last, **changes), 17, self.now, "f"
         )
 
