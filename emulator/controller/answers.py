@@ -26,6 +26,9 @@ from emulator.net.reply import API_VERSIONS, Reply, Ticket, encoded
 from wire.errors import UNEXPECTED, ErrorCode
 from wire.frame import RequestHeader
 
+_FETCH: Final = 1
+_ALIKE: Final = (API_VERSIONS, _FETCH)
+"""APIs whose answer many get alike: the same message, except for the correlation id."""
 BLOCKED: Final = (
     "The request waited for ZooKeeper until its timeout. Nothing was changed; send it again later."
 )
@@ -56,8 +59,10 @@ class Answers:
 
     def __init__(self, release: str) -> None:
         self.failures = RequestFailures()
-        self._api_versions_max = advertised(release)[API_VERSIONS][1]
-        self._offers: dict[int, tuple[object, bytes]] = {}
+        self._versions_max = {key: advertised(release)[key][1] for key in _ALIKE}
+        self._api_versions_max = self._versions_max[API_VERSIONS]
+        self._alike: dict[tuple[int, int], tuple[object, bytes]] = {}
+        """The last message of an API that many get alike, and its bytes, by API key and version."""
         self._ready: list[EncodedReply] = []
         self._forwarded: list[Call] = []
         self._at_raft: dict[Ticket, Call] = {}
@@ -157,15 +162,17 @@ class Answers:
             self.give(self.made(call, reply.message))
 
     def _encoded(self, header: RequestHeader, message: object) -> bytes:
-        if header.api_key != API_VERSIONS:
+        key = (header.api_key, header.api_version)
+        if header.api_key not in _ALIKE:
             return encoded(header, message, self._api_versions_max)
-        # The same answer until a feature changes: only the correlation id before it differs.
-        known = self._offers.get(header.api_version)
+        # The offer is the same until a feature changes, and observers that stand at one offset are
+        # given one message: only the correlation id before it differs.
+        known = self._alike.get(key)
         if known is None or known[0] is not message:
             known = (message, encoded(header, message, self._api_versions_max))
-            if 0 <= header.api_version <= self._api_versions_max:
-                self._offers[header.api_version] = known
-        return header.correlation_id.to_bytes(4, "big", signed=True) + known[1][4:]
+            if 0 <= header.api_version <= self._versions_max[header.api_key]:
+                self._alike[key] = known
+        return b"".join((header.correlation_id.to_bytes(4, "big", signed=True), known[1][4:]))
 
 
 class AnswersWhatFails:

@@ -78,7 +78,7 @@ class Answering:
         """Wake those for whom there is something new, if ``moved``."""
         if self.moved:
             self.moved = False
-            self._ready += self._fetches.wake(now_ms)
+            self._ready += self._fetches.news(now_ms)
 
     def tick(self, now_ms: int) -> None:
         """Answer fetches whose time is up."""

@@ -17,21 +17,22 @@ is served as soon as it may be. Not in Kafka, where the quorum alone decides.
 
 The sizes that a consumer sets (MinBytes 0, PartitionMaxBytes 0) are ignored; the answer is
 whole batches within MaxBytes, and at least one.
+
+A Fetch that waits is woken as :mod:`emulator.raft.waiting` says, and then answered with the state
+of that moment. Woken ones that get the same are given the same object, so that it is encoded once.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from emulator.net.reply import Reply, Ticket
-from emulator.raft.config import PARK_MS_MAX, WOKEN_PER_STEP_MAX
+from emulator.raft.config import PARK_MS_MAX
 from emulator.raft.layout import TOPIC, TOPIC_ID, SnapshotId
 from emulator.raft.quorum_state import NONE
 from emulator.raft.replica import UNKNOWN, Replica, Serving
+from emulator.raft.waiting import Parked, WaitingFetches
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -45,97 +46,121 @@ VoterFetched: TypeAlias = Callable[[int, int, int], bool]
 """(voter, offset, time): it has everything below; whether the high watermark moved."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parked:
-    """A fetch that waits for new records."""
-
-    ticket: Ticket
-    request: m.FetchRequest
-    version: int
-
-
 class Fetches:
-    """Answers fetches at once or later: parked ones after ``wake`` or when they time out.
+    """Answers fetches at once or later: parked ones when they are woken or their time is up.
 
-    Woken ones are answered a few per step, oldest first, each with the state at that step.
+    Args:
+        replica: what is served.
+        voter_fetched: told of each valid Fetch of another voter.
     """
 
     def __init__(self, replica: Replica, voter_fetched: VoterFetched) -> None:
         self._replica = replica
         self._voter_fetched = voter_fetched
-        self._parked: list[tuple[int, int, Parked]] = []
-        self._woken: deque[Parked] = deque()
-        self._count = 0
+        self._waiting = WaitingFetches()
+        self._alike: dict[tuple[int, int, int], m.FetchResponse] = {}
+        """Answers of this call by version, high watermark and ``id`` of the records in them."""
 
     @property
     def deadline_ms(self) -> int | None:
-        """When the next parked fetch must be answered; 0 (at once) while woken ones are left."""
-        if self._woken:
-            return 0
-        return self._parked[0][0] if self._parked else None
+        """When a parked fetch must be answered; 0 (at once) while woken ones are left."""
+        return self._waiting.deadline_ms
 
     def handle(
         self, ticket: Ticket, request: m.FetchRequest, version: int, now_ms: int
     ) -> Reply | None:
         """Answer one fetch, or park it and return None."""
-        response, wait = self._answer(request, version, now_ms)
-        if not wait or request.max_wait_ms == 0:
+        self._alike.clear()
+        response = self._answer(request, version, now_ms, may_wait=request.max_wait_ms > 0)
+        if response is not None:
             return Reply(ticket, response)
+        asked = request.topics[0].partitions[0]
+        observer = self._replica.observers.of(_key(request, asked))
+        known = None if observer is None else observer.told_high_watermark
+        if known is None:
+            known = self._replica.high_watermark
+        parked = Parked(ticket, request, version, asked.fetch_offset, known)
         deadline_ms = now_ms + min(request.max_wait_ms, PARK_MS_MAX)
-        self._count += 1
-        entry = (deadline_ms, self._count, Parked(ticket, request, version))
-        heapq.heappush(self._parked, entry)
+        self._waiting.add(parked, deadline_ms, voter=self._is_voter(request))
         return None
 
     def wake(self, now_ms: int) -> list[Reply]:
-        """Wake every parked fetch: the high watermark moved, or who may be told what has."""
-        self._woken.extend(parked for _, _, parked in sorted(self._parked))
-        self._parked.clear()
+        """Wake every parked fetch: the epoch, the leader, or who may be told what has changed."""
+        self._waiting.wake()
+        return self._woken_replies(now_ms)
+
+    def news(self, now_ms: int) -> list[Reply]:
+        """More is durable or committed: wake voters, and observers if they are not at rest."""
+        log = self._replica.log
+        self._waiting.news(log.durable_end, self._replica.high_watermark, now_ms)
         return self._woken_replies(now_ms)
 
     def tick(self, now_ms: int) -> list[Reply]:
         """Answer woken fetches, and those that timed out, usually without records."""
-        while self._parked and self._parked[0][0] <= now_ms:
-            self._woken.append(heapq.heappop(self._parked)[2])
+        log = self._replica.log
+        self._waiting.tick(log.durable_end, self._replica.high_watermark, now_ms)
         return self._woken_replies(now_ms)
 
     def _woken_replies(self, now_ms: int) -> list[Reply]:
+        self._alike.clear()
         replies: list[Reply] = []
-        while self._woken and len(replies) < WOKEN_PER_STEP_MAX:
-            parked = self._woken.popleft()
-            response, _ = self._answer(parked.request, parked.version, now_ms)
+        for parked in self._waiting.take():
+            response = self._answer(parked.request, parked.version, now_ms, may_wait=False)
+            assert response is not None, "it waited"
             replies.append(Reply(parked.ticket, response))
         return replies
 
+    def _is_voter(self, request: m.FetchRequest) -> bool:
+        config = self._replica.config
+        replica_id = request.replica_state.replica_id
+        return replica_id in config.voters and replica_id != config.node_id
+
     def _answer(
-        self, request: m.FetchRequest, version: int, now_ms: int
-    ) -> tuple[m.FetchResponse, bool]:
-        """The response now, and whether the fetch should wait if it may."""
+        self, request: m.FetchRequest, version: int, now_ms: int, *, may_wait: bool
+    ) -> m.FetchResponse | None:
+        """The response now; None if the fetch may wait, and should."""
         replica = self._replica
         if replica.wrong_cluster(request.cluster_id):
-            return m.FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID), False
+            return m.FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
         asked = _partition(request, version)
         if asked is None:
-            return m.FetchResponse(error_code=ErrorCode.INVALID_REQUEST), False
+            return m.FetchResponse(error_code=ErrorCode.INVALID_REQUEST)
         if replica.serving is Serving.NOTHING:
-            return self._withheld(asked, version), not replica.shutting_down
+            waits = may_wait and not replica.shutting_down
+            return None if waits else self._withheld(asked, version)
         error = self._refusal(request, asked)
         if error is not ErrorCode.NONE:
-            return self._response(version, error), False
-        offset = asked.fetch_offset
+            return self._response(version, error)
+        offset, durable_end = asked.fetch_offset, replica.log.durable_end
         where = replica.divergence(offset, asked.last_fetched_epoch)
         if where is not None:
-            return self._response(version, where=where), False
-        replica_id, moved = request.replica_state.replica_id, False
-        if replica_id in replica.config.voters and replica_id != replica.config.node_id:
-            moved = self._voter_fetched(replica_id, offset, now_ms)
-        elif replica_id >= 0:
-            key = (replica_id, asked.replica_directory_id)
-            replica.observers.fetched(key, offset, replica.log.durable_end, now_ms)
+            return self._response(version, where=where)
+        key, has_all = _key(request, asked), offset >= durable_end
+        if self._is_voter(request):
+            # One that commits something is told so at once, not after the wait.
+            moved = self._voter_fetched(key[0], offset, now_ms)
+            waits = may_wait and has_all and not moved
+            return None if waits else self._served(request, offset, version)
+        observer = None
+        if key[0] >= 0:
+            observer = replica.observers.fetched(key, offset, durable_end, now_ms)
+            # With several voters more may have been committed since the last answer to it.
+            has_all &= observer.told_high_watermark in {None, replica.high_watermark}
+        if may_wait and (has_all or self._waiting.rests(offset, now_ms)):
+            return None
+        if observer is not None:
+            observer.told_high_watermark = replica.high_watermark
+        return self._served(request, offset, version)
+
+    def _served(self, request: m.FetchRequest, offset: int, version: int) -> m.FetchResponse:
+        replica = self._replica
         bytes_max = min(request.max_bytes, replica.config.fetch_bytes_max)
         records = replica.log.read(offset, bytes_max)
-        # One that commits something is told so at once, not after the wait.
-        return self._response(version, records=records), not records and not moved
+        key = (version, replica.high_watermark, id(records))
+        found = self._alike.get(key)
+        if found is None:
+            found = self._alike[key] = self._response(version, records=records)
+        return found
 
     def _refusal(self, request: m.FetchRequest, asked: m.FetchRequest.FetchPartition) -> ErrorCode:
         lowest = min(
@@ -198,6 +223,10 @@ class Fetches:
                 m.FetchResponse.NodeEndpoint(node_id=node_id, host=host, port=port)
             ]
         return response
+
+
+def _key(request: m.FetchRequest, asked: m.FetchRequest.FetchPartition) -> tuple[int, bytes]:
+    return request.replica_state.replica_id, asked.replica_directory_id
 
 
 def _partition(request: m.FetchRequest, version: int) -> m.FetchRequest.FetchPartition | None:

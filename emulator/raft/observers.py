@@ -13,6 +13,7 @@ class Observer:
     """One replica that is not a voter. Timestamps are milliseconds since the Unix epoch.
 
     ``last_caught_up_ms`` is when its log last reached the end of ours, -1 if never.
+    ``told_high_watermark`` is that of the last answer to it, None before the first.
     """
 
     replica_id: int
@@ -21,6 +22,7 @@ class Observer:
     last_fetch_ms: int
     last_caught_up_ms: int = -1
     leader_end_at_fetch: int = -1
+    told_high_watermark: int | None = None
 
 
 class Observers:
@@ -32,9 +34,13 @@ class Observers:
     def __init__(self) -> None:
         self._observers: dict[tuple[int, bytes], Observer] = {}
 
+    def of(self, key: tuple[int, bytes]) -> Observer | None:
+        """The observer with that id and directory, if it has fetched."""
+        return self._observers.get(key)
+
     def fetched(
         self, key: tuple[int, bytes], offset: int, leader_end_offset: int, now_ms: int
-    ) -> None:
+    ) -> Observer:
         """Record a valid fetch: the replica has everything below ``offset``."""
         observer = self._observers.get(key)
         if observer is None:
@@ -47,6 +53,7 @@ class Observers:
         observer.leader_end_at_fetch = leader_end_offset
         observer.log_end_offset = offset
         observer.last_fetch_ms = now_ms
+        return observer
 
     def alive(self, now_ms: int) -> Iterator[Observer]:
         """The observers that fetched in the last 300 s, by id; the others are dropped."""

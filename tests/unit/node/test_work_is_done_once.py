@@ -21,10 +21,11 @@ from emulator.seam import Accepted, Event, Received, Send, Synced, SyncFile
 from emulator.slices import RECORDS_PER_SLICE
 from tests.unit.controller.envelopes import enveloped
 from tests.unit.controller.world import create
-from tests.unit.node.test_no_request_ends_the_node import ENVELOPE, Peers, header
+from tests.unit.node.test_no_request_ends_the_node import ENVELOPE, IDENTITY, Peers, header
+from tests.unit.raft.world import fetch
 from wire import codec
 from wire import messages as m
-from wire.frame import encode_request, framed
+from wire.frame import RequestHeader, decode_response, encode_request, framed
 
 
 @pytest.fixture
@@ -102,6 +103,42 @@ def test_api_versions_is_encoded_until_a_feature_changes(
     assert later.finalized_features[0].max_version_level == 20
     assert later.finalized_features_epoch > first.finalized_features_epoch
     assert peers.ask(m.ApiVersionsRequest(), 18, 0) == peers.ask(m.ApiVersionsRequest(), 18, 0)
+
+
+def test_observers_that_stand_at_one_offset_are_given_one_encoded_answer(
+    peers: Peers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of the two versions in which they ask is encoded once."""
+    end, epoch = peers.node.raft.log_end_offset, peers.node.raft.leader_epoch
+    conns = range(100, 120)
+    events: list[Event] = []
+    for conn in conns:
+        request = fetch(end, epoch, epoch, cluster_id=IDENTITY.cluster_id)
+        request.replica_state.replica_id = conn
+        version = 16 if conn == 100 else 17
+        head = RequestHeader(1, version, correlation_id=conn, client_id="broker")
+        opened = Accepted(conn, "CONTROLLER", b"\x7f\0\0\1")
+        events += [opened, Received(conn, framed(encode_request(head, request)))]
+    peers.perform(peers.node.step(events, peers.now_ms))
+    assert not peers.sent.keys() & set(conns)
+    encoded: list[object] = []
+    real = codec.encode
+
+    def encode(message: object, version: int) -> bytes:
+        encoded.append(message)
+        return real(message, version)
+
+    monkeypatch.setattr(codec, "encode", encode)
+    data = encode_request(header(19, 7), create("wakes", 1, 1))
+    events = [Accepted(99, "CONTROLLER", b"\x7f\0\0\1"), Received(99, framed(data))]
+    peers.perform(peers.node.step(events, peers.now_ms))
+    assert sum(isinstance(one, m.FetchResponse) for one in encoded) == 2
+    for conn in conns:
+        (sent,) = peers.sent[conn]
+        assert isinstance(sent, Send)
+        found, message = decode_response(1, 16 if conn == 100 else 17, sent.data[4:])
+        assert found == conn, "each has its own correlation id"
+        assert message.responses[0].partitions[0].high_watermark > end
 
 
 def test_turns_of_a_request(peers: Peers) -> None:

@@ -206,6 +206,24 @@ def test_equal_answers_are_built_once_and_few_are_kept():
     assert offsets(world.partition().records) == [20, 21]
 
 
+def test_woken_observers_that_stand_at_one_offset_are_given_one_answer():
+    world = World().start()
+    world.append(no_op())
+    for version in (16, 17, 17):
+        world.raft.request(fetch(2, 1), version, NOW, f"{version}")
+    world.append(topic("a"))
+    old, first, second = world.replies()
+    assert first is second
+    assert first is not old, "its version has no endpoints"
+    assert offsets(first.responses[0].partitions[0].records) == [2]
+    for offset in (2, 3):
+        world.fetch(offset)
+    world.append(topic("b"))
+    behind, told = world.replies()
+    assert offsets(behind.responses[0].partitions[0].records) == [2]
+    assert offsets(told.responses[0].partitions[0].records) == [3]
+
+
 def encoded(world: World, offset: int) -> list[bytes]:
     return [b.data for b in world.raft._replica.log.batches(offset, offset)]
 

@@ -1,0 +1,126 @@
+"""The Fetches that wait: for something new, or until their time is up.
+
+Voters are woken by whatever is new, observers at their pace (:mod:`emulator.raft.pace`); all are
+woken when the epoch, the leader or the right to speak changes. Woken ones are taken a few per step,
+oldest first.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from emulator.net.reply import Ticket
+from emulator.raft.config import WOKEN_PER_STEP_MAX
+from emulator.raft.pace import ObserverPace
+from wire import messages as m
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """A Fetch that waits.
+
+    ``offset`` and ``high_watermark``: what its sender knows, so that it is woken only by more.
+    """
+
+    ticket: Ticket
+    request: m.FetchRequest
+    version: int
+    offset: int
+    high_watermark: int
+
+
+class _FetchLine:
+    """Parked Fetches by the time at which they are answered at the latest."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Parked]] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    @property
+    def deadline_ms(self) -> int | None:
+        return self._heap[0][0] if self._heap else None
+
+    def add(self, parked: Parked, deadline_ms: int) -> None:
+        self._count += 1
+        heapq.heappush(self._heap, (deadline_ms, self._count, parked))
+
+    def take_late(self, now_ms: int) -> list[Parked]:
+        """Those whose time is up."""
+        taken: list[Parked] = []
+        while self._heap and self._heap[0][0] <= now_ms:
+            taken.append(heapq.heappop(self._heap)[2])
+        return taken
+
+    def take(self, wanted: Callable[[Parked], bool]) -> list[Parked]:
+        """Those who are wanted, oldest first."""
+        taken: list[Parked] = []
+        left: list[tuple[int, int, Parked]] = []
+        for entry in sorted(self._heap):
+            if wanted(entry[2]):
+                taken.append(entry[2])
+            else:
+                left.append(entry)
+        # Sorted, so it is a heap.
+        self._heap = left
+        return taken
+
+
+class WaitingFetches:
+    """See the module's docstring."""
+
+    def __init__(self) -> None:
+        self._voters = _FetchLine()
+        self._observers = _FetchLine()
+        self._pace = ObserverPace()
+        self._woken: deque[Parked] = deque()
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When ``tick`` is due: at once (0) while woken ones are left; None if nobody waits."""
+        if self._woken:
+            return 0
+        times = [self._voters.deadline_ms, self._observers.deadline_ms]
+        if len(self._observers):
+            times.append(self._pace.due_ms)
+        return min((one for one in times if one is not None), default=None)
+
+    def add(self, parked: Parked, deadline_ms: int, *, voter: bool) -> None:
+        """Let a Fetch wait until ``deadline_ms`` at most."""
+        (self._voters if voter else self._observers).add(parked, deadline_ms)
+
+    def rests(self, offset: int, now_ms: int) -> bool:
+        """Whether an observer's Fetch must wait although there may be something new for it."""
+        return self._pace.rests(offset, now_ms)
+
+    def wake(self) -> None:
+        """Wake all: what they were waiting for may never come."""
+        for line in (self._voters, self._observers):
+            self._woken.extend(line.take(lambda _: True))
+
+    def news(self, end_offset: int, high_watermark: int, now_ms: int) -> None:
+        """More is durable, below ``end_offset``, or committed, below ``high_watermark``."""
+        self._pace.news()
+        self._woken.extend(self._voters.take(lambda _: True))
+        self.tick(end_offset, high_watermark, now_ms)
+
+    def tick(self, end_offset: int, high_watermark: int, now_ms: int) -> None:
+        """Wake those whose time is up, and observers if they may be told what is new."""
+        for line in (self._voters, self._observers):
+            self._woken.extend(line.take_late(now_ms))
+        if self._pace.is_due(now_ms):
+            behind = self._observers.take(
+                lambda one: one.offset < end_offset or one.high_watermark != high_watermark
+            )
+            self._pace.told(len(behind), end_offset, now_ms)
+            self._woken.extend(behind)
+
+    def take(self) -> list[Parked]:
+        """Some of those who are woken; the rest is for the next call."""
+        count = min(len(self._woken), WOKEN_PER_STEP_MAX)
+        return [self._woken.popleft() for _ in range(count)]
