@@ -55,7 +55,9 @@ class Answering:
                 self._ready += [] if reply is None else [reply]
                 return self.moved
             case m.FetchSnapshotRequest():
-                response = fetch_snapshot.fetch_snapshot(member.replica, request, version)
+                response = piece = fetch_snapshot.fetch_snapshot(member.replica, request, version)
+                if fetch_snapshot.is_served(piece):
+                    member.election.progress.heard(request.replica_id, now_ms)
             case m.DescribeQuorumRequest():
                 response = describe_quorum.describe_quorum(member, request, version, now_ms)
             case m.VoteRequest():

@@ -54,6 +54,13 @@ def fetch_snapshot(
     return response
 
 
+def is_served(response: m.FetchSnapshotResponse) -> bool:
+    """Whether an answer holds a piece of a snapshot."""
+    return any(
+        each.error_code == ErrorCode.NONE for one in response.topics for each in one.partitions
+    )
+
+
 def _fill(
     replica: Replica,
     bytes_max: int,

@@ -25,13 +25,13 @@ from emulator.raft.quorum_state import NONE, VoterState
 from emulator.raft.replica import Replica
 from emulator.seam import Effect, Log, ReplaceFile
 from wire import messages as m
-from wire.batch import batch_crc_holds, batch_header
+from wire.batch import HEADER_BYTES, batch_crc_holds, batch_header
 from wire.errors import DecodeError, ErrorCode, named
 
 LOOKING_MS: Final = 100
 """Pause between questions who leads."""
 REFUSED_MS: Final = 1_000
-"""Pause after an answer that no repetition changes soon."""
+"""Pause after an answer that no repetition changes soon; at most half of the fetch timeout."""
 SNAPSHOT_BYTES_MAX: Final = 1024 * 1024 * 1024
 """A leader that names a larger snapshot is not believed."""
 _LATER: Final = frozenset(
@@ -47,8 +47,18 @@ _LATER: Final = frozenset(
 
 @dataclass(slots=True)
 class _Loading:
+    """A snapshot of one node, as far as it is here.
+
+    A snapshot of one id differs from node to node, but never changes on one. ``size`` is what the
+    node said with the first piece, 0 before. ``offered``: the leader of this epoch named it; an
+    epoch that ends takes this back, and keeps the pieces.
+    """
+
     snapshot: SnapshotId
+    node_id: int
+    size: int = 0
     data: bytearray = field(default_factory=bytearray)
+    offered: bool = True
 
 
 class Following:
@@ -69,6 +79,7 @@ class Following:
         self._election = election
         self._rng = rng
         self._asked: Ask | None = None
+        self._asked_ms = 0
         self._due_ms = 0
         self._loading: _Loading | None = None
         self._others = sorted(set(replica.config.voters) - {replica.config.node_id})
@@ -89,8 +100,11 @@ class Following:
     def changed(self, now_ms: int) -> None:
         """The epoch or the leader is another one: what was asked before does not count."""
         self._asked = None
-        self._loading = None
         self._due_ms = now_ms
+        if self._replica.quorum.is_leader:
+            self._loading = None
+        elif self._loading is not None:
+            self._loading.offered = False
 
     def poll(self, now_ms: int) -> Ask | None:
         """The next request, if one is due."""
@@ -101,13 +115,14 @@ class Following:
         quorum, config = replica.quorum, replica.config
         leader_id = quorum.leader_id
         node_id = self._rng.choice(self._others) if leader_id == NONE else leader_id
-        if self._loading is not None:
-            loading = self._loading
+        loading = self._loading
+        if loading is not None and loading.offered:
             self._asked = asking.fetch_snapshot(
                 config, node_id, quorum.epoch, loading.snapshot, len(loading.data)
             )
         else:
             self._asked = asking.fetch(config, node_id, quorum.epoch, replica.log_end)
+        self._asked_ms = now_ms
         return self._asked
 
     def unanswered(self, ask: Ask, now_ms: int) -> None:
@@ -145,9 +160,17 @@ class Following:
                     raise AssertionError(f"no request has this answer: {message!r}")
         except (DecodeError, RecoveryError) as error:
             self._loading = None
-            self._due_ms = now_ms + REFUSED_MS
-            return [Log("warning", "the leader sent an invalid answer", {"why": str(error)})]
+            return self._useless(str(error), now_ms)
         return []
+
+    def _useless(self, why: str, now_ms: int) -> list[Effect]:
+        """An answer that brings nothing; the same question would bring the same one."""
+        self._pause(now_ms)
+        return [Log("warning", "the leader sent an invalid answer", {"why": why})]
+
+    def _pause(self, now_ms: int) -> None:
+        # A leader that answers is not silent, so the next answer must come within the timeout.
+        self._due_ms = now_ms + min(REFUSED_MS, self._replica.config.times.fetch_ms // 2)
 
     def _refused(self, code: int, now_ms: int, *, leads: bool) -> bool:
         """Whether the answer holds nothing to take; sets the pause before the next request."""
@@ -158,7 +181,9 @@ class Following:
         elif code in _LATER:
             self._due_ms = now_ms + self._replica.config.times.retry_ms
         else:
-            self._due_ms = now_ms + REFUSED_MS
+            # What is here of a snapshot may be why: it is begun anew.
+            self._loading = None
+            self._pause(now_ms)
             why: dict[str, object] = {"why": named(code)}
             self._election.log.append(Log("warning", "the leader refuses our requests", why))
         return True
@@ -168,42 +193,54 @@ class Following:
         self._election.fetched(now_ms)
         diverging, snapshot = found.diverging_epoch, found.snapshot_id
         if diverging.epoch >= 0 and diverging.end_offset >= 0:
-            return self._truncate(LogEnd(diverging.epoch, diverging.end_offset))
+            return self._truncate(LogEnd(diverging.epoch, diverging.end_offset), now_ms)
         if snapshot.end_offset >= 0 and snapshot.epoch >= 0:
-            return self._load(SnapshotId(snapshot.end_offset, snapshot.epoch))
-        replica = self._replica
+            return self._load(SnapshotId(snapshot.end_offset, snapshot.epoch), now_ms)
+        self._loading = None
+        replica, committed = self._replica, self._replica.high_watermark
+        batches = self._batches(found.records or b"")
         effects: list[Effect] = []
-        if self._append(found.records or b""):
+        opened = [replica.log.append(batch) for batch in batches]
+        if any(opened):
             effects.append(replica.epochs_file())
+        replica.appended_bytes += sum(len(batch.data) for batch in batches)
         replica.told(found.high_watermark)
+        if not batches and replica.high_watermark == committed:
+            # A leader with nothing to tell waits before it says so; one that does not is not asked
+            # in a loop.
+            self._due_ms = max(now_ms, self._asked_ms + replica.config.times.retry_ms)
         return [*effects, *replica.log.flush()]
 
-    def _append(self, data: bytes) -> bool:
-        """Append whole batches; True if one of them opens an epoch."""
-        log, opened, position = self._replica.log, False, 0
-        while position < len(data):
+    def _batches(self, data: bytes) -> list[LogBatch]:
+        """The whole batches of an answer; a part of one at its end is dropped, however short.
+
+        Raises:
+            DecodeError: one of them is damaged, or does not follow what is here.
+        """
+        log, position = self._replica.log, 0
+        batches: list[LogBatch] = []
+        end_offset, epoch = log.end_offset, log.last_epoch
+        while len(data) - position >= HEADER_BYTES:
             header = batch_header(data, position)
             if position + header.size > len(data):
                 break
-            if header.base_offset != log.end_offset:
-                raise _nonsense(f"a batch at {header.base_offset} instead of {log.end_offset}")
+            if header.base_offset != end_offset:
+                raise _nonsense(f"a batch at {header.base_offset} instead of {end_offset}")
             if header.count != header.last_offset - header.base_offset + 1:
                 raise _nonsense(f"{header.count} records in a batch at {header.base_offset}")
-            if not log.last_epoch <= header.leader_epoch <= self._replica.quorum.epoch:
+            if not epoch <= header.leader_epoch <= self._replica.quorum.epoch:
                 raise _nonsense(f"epoch {header.leader_epoch} in a batch at {header.base_offset}")
             if not batch_crc_holds(data, position):
                 raise _nonsense(f"a wrong checksum in the batch at {header.base_offset}")
-            end = position + header.size
-            batch = LogBatch(
-                header.base_offset, header.last_offset, header.leader_epoch, data[position:end]
-            )
-            opened = log.append(batch) or opened
-            self._replica.appended_bytes += header.size
-            position = end
-        return opened
+            end_offset, epoch = header.last_offset + 1, header.leader_epoch
+            whole = data[position : position + header.size]
+            batches.append(LogBatch(header.base_offset, header.last_offset, epoch, whole))
+            position += header.size
+        return batches
 
-    def _truncate(self, leader: LogEnd) -> list[Effect]:
+    def _truncate(self, leader: LogEnd, now_ms: int) -> list[Effect]:
         """Drop the end of the log that the leader does not have."""
+        self._loading = None
         replica = self._replica
         log = replica.log
         epoch, own_end = replica.end_offset(leader.epoch)
@@ -211,6 +248,11 @@ class Following:
         cut = log.boundary_below(min(cut, log.end_offset))
         if cut < replica.committed_end:
             return self._stop(f"with a log that differs from offset {cut} on")
+        if cut == log.end_offset:
+            why = (
+                f"a log that ends at {leader.offset} in epoch {leader.epoch}: ours does not differ"
+            )
+            return self._useless(why, now_ms)
         self.rewritten += 1
         fields: dict[str, object] = {"from": log.end_offset, "to": cut}
         return [
@@ -224,12 +266,23 @@ class Following:
         return contradicted(self._replica, lacks)
 
     # ---------------------------------------------------------------- FetchSnapshot
-    def _load(self, snapshot: SnapshotId) -> list[Effect]:
-        replica = self._replica
-        if snapshot.end_offset < replica.committed_end or snapshot == layout.BOOTSTRAP_SNAPSHOT_ID:
-            return self._stop(f"and wants us to load a snapshot up to {snapshot.end_offset}")
-        self._loading = _Loading(snapshot)
+    def _load(self, snapshot: SnapshotId, now_ms: int) -> list[Effect]:
+        replica, loading = self._replica, self._loading
+        leader_id, known = replica.quorum.leader_id, replica.snapshots.latest
+        if known == snapshot and snapshot.end_offset == replica.committed_end:
+            self._loading = None
+            return self._useless(f"to be loaded is {snapshot}, which is here", now_ms)
+        other = known is not None and snapshot.end_offset == known.end_offset
+        below = snapshot.end_offset < replica.committed_end
+        if below or other or snapshot == layout.BOOTSTRAP_SNAPSHOT_ID:
+            which = f" of epoch {snapshot.epoch}" if other else ""
+            return self._stop(f"and wants us to load a snapshot up to {snapshot.end_offset}{which}")
         fields: dict[str, object] = {"end_offset": snapshot.end_offset, "epoch": snapshot.epoch}
+        if loading is not None and (loading.snapshot, loading.node_id) == (snapshot, leader_id):
+            loading.offered = True
+            fields["bytes"] = len(loading.data)
+            return [Log("info", "loading a snapshot from the leader goes on", fields)]
+        self._loading = _Loading(snapshot, leader_id)
         return [Log("info", "loading a snapshot from the leader", fields)]
 
     def _downloaded(
@@ -243,6 +296,9 @@ class Following:
             raise _nonsense(f"another snapshot than {snapshot}")
         if piece.position != len(data) or not 0 < piece.size <= SNAPSHOT_BYTES_MAX:
             raise _nonsense(f"position {piece.position} of {piece.size}, {len(data)} are here")
+        if loading.size not in {0, piece.size}:
+            raise _nonsense(f"{snapshot} has {piece.size} bytes, and had {loading.size}")
+        loading.size = piece.size
         more = piece.unaligned_records or b""
         data += more
         if len(data) > piece.size or (not more and len(data) < piece.size):

@@ -50,8 +50,9 @@ class Progress:
         self.heard(voter_id, now_ms)
 
     def heard(self, voter_id: int, now_ms: int) -> None:
-        """Note that a voter follows: it fetches records, or a snapshot."""
-        self._contact_ms[voter_id] = now_ms
+        """Note that a replica fetches records, or a snapshot; observers do not count."""
+        if voter_id in self._contact_ms:
+            self._contact_ms[voter_id] = now_ms
 
     def silent_since_ms(self, voter_id: int) -> int:
         """When the voter fetched last, or when the epoch began."""

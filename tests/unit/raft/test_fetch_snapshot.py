@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from emulator.raft.layout import SnapshotId, snapshot_path
+from emulator.raft.progress import Progress
 from tests.unit.raft.world import CLUSTER, NOW, World, no_op, topic
 from wire import messages as m
 from wire.frame import encode_response
@@ -129,3 +130,14 @@ def test_a_node_that_shuts_down_serves_no_snapshot():
     world.raft.shutdown(NOW)
     world.raft.request(request(), 1, NOW, "t")
     assert world.replies()[-1].topics[0].partitions[0].error_code == 8
+
+
+def test_only_a_voter_that_is_given_a_piece_is_heard():
+    """Whoever asks for a snapshot that is not here brings nobody on."""
+    world = world_with_snapshots()
+    progress = Progress([7], NOW)
+    world.raft._member.election.progress = progress
+    for position, code, heard_ms in ((9_999, 99, NOW), (0, 0, NOW + 5)):
+        world.raft.request(request(position=position, replica_id=7), 1, NOW + 5, "t")
+        assert world.replies()[0].topics[0].partitions[0].error_code == code
+        assert progress.silent_since_ms(7) == heard_ms

@@ -9,6 +9,7 @@ import pytest
 
 from emulator.raft import Raft, RecoveryError
 from emulator.raft.asking import Ask
+from emulator.raft.follower import REFUSED_MS
 from emulator.raft.layout import (
     CONTRADICTED,
     EPOCHS,
@@ -50,17 +51,17 @@ class Follower:
     def asks(self) -> list[Ask]:
         return self.raft.take_asks()
 
-    def fetch(self) -> Ask:
-        """What it asks now; the time goes on to when it does."""
-        deadline_ms = self.raft.deadline_ms
-        assert deadline_ms is not None
-        self.now = max(self.now, deadline_ms)
+    def fetch(self, leader: int = 2) -> Ask:
+        """What it asks next; the time goes on to when it does."""
         found = self.raft.take_asks()
         if not found:
+            deadline_ms = self.raft.deadline_ms
+            assert deadline_ms is not None
+            self.now = max(self.now, deadline_ms)
             self.disk.apply(self.raft.tick(self.now))
             found = self.raft.take_asks()
         (ask,) = found
-        assert ask.node_id == 2
+        assert ask.node_id == leader
         return ask
 
     def answer(self, ask: Ask, **fields: Any) -> None:
@@ -273,3 +274,216 @@ def test_a_torn_end_of_a_follower_is_no_damage():
     with pytest.raises(RecoveryError, match="acknowledged records are damaged"):
         World({SEGMENT: torn})
     assert CONTROL == 0x20
+
+
+def offer(one: Follower, end_offset: int, epoch: int, leader: int = 2) -> None:
+    """The leader names a snapshot to be loaded."""
+    told = m.FetchResponse.SnapshotId(end_offset=end_offset, epoch=epoch)
+    ask = one.fetch(leader)
+    current = m.FetchResponse.LeaderIdAndEpoch(leader_id=leader, leader_epoch=ask.epoch)
+    one.answer(ask, snapshot_id=told, current_leader=current)
+
+
+def piece(one: Follower, ask: Ask, data: bytes, size: int, **fields: Any) -> None:
+    """Answer a FetchSnapshot."""
+    kind, asked = m.FetchSnapshotResponse, ask.message.topics[0].partitions[0]
+    leader = kind.LeaderIdAndEpoch(leader_id=ask.node_id, leader_epoch=ask.epoch)
+    given = kind.PartitionSnapshot(
+        **{
+            "snapshot_id": kind.SnapshotId(
+                end_offset=asked.snapshot_id.end_offset, epoch=asked.snapshot_id.epoch
+            ),
+            "current_leader": leader,
+            "position": asked.position,
+            "size": size,
+            "unaligned_records": data,
+            **fields,
+        }
+    )
+    answer = kind(topics=[kind.TopicSnapshot(name=TOPIC, partitions=[given])])
+    one.disk.apply(one.raft.answered(ask, answer, one.now))
+
+
+def begin(one: Follower, epoch: int, leader_id: int = 2) -> None:
+    """A voter leads a new epoch; what was asked before gets no answer."""
+    one.asks()
+    kind = m.BeginQuorumEpochRequest
+    partition = kind.PartitionData(leader_id=leader_id, leader_epoch=epoch)
+    request = kind(topics=[kind.TopicData(topic_name=TOPIC, partitions=[partition])])
+    ticket: Any = "t"
+    one.raft.request(request, 1, one.now, ticket)
+    one.disk.apply(one.raft.take_effects())
+
+
+def position(ask: Ask) -> int | None:
+    """Where a FetchSnapshot reads; None for a Fetch."""
+    message: Any = ask.message
+    found = message.topics[0].partitions[0]
+    return found.position if isinstance(message, m.FetchSnapshotRequest) else None
+
+
+SNAPSHOT = render_snapshot(SnapshotId(10, 2), [topic("all")], NOW, read_back)
+
+
+def half_loaded() -> Follower:
+    one = Follower()
+    offer(one, 10, 2)
+    piece(one, one.fetch(), SNAPSHOT[:50], len(SNAPSHOT))
+    return one
+
+
+def test_a_download_goes_on_when_the_same_leader_offers_the_same_snapshot_again():
+    one = half_loaded()
+    begin(one, 4)
+    ask = one.fetch()
+    assert position(ask) is None, "first it says where its log ends"
+    one.answer(
+        ask,
+        snapshot_id=m.FetchResponse.SnapshotId(end_offset=10, epoch=2),
+        current_leader=m.FetchResponse.LeaderIdAndEpoch(leader_id=2, leader_epoch=4),
+    )
+    ask = one.fetch()
+    assert position(ask) == 50
+    piece(one, ask, SNAPSHOT[50:], len(SNAPSHOT))
+    assert (one.raft.log_end_offset, one.raft.latest_snapshot) == (10, SnapshotId(10, 2))
+
+
+@pytest.mark.parametrize("change", ["leader", "id", "size", "no snapshot between"])
+def test_it_begins_anew_when_it_may_be_another_file(change):
+    one = half_loaded()
+    begin(one, 4, 3 if change == "leader" else 2)
+    leader = 3 if change == "leader" else 2
+    if change == "no snapshot between":
+        current = m.FetchResponse.LeaderIdAndEpoch(leader_id=2, leader_epoch=4)
+        one.answer(one.fetch(), current_leader=current)
+    end_offset = 11 if change == "id" else 10
+    offer(one, end_offset, 2, leader)
+    ask = one.fetch(leader)
+    assert position(ask) == (50 if change == "size" else 0)
+    if change == "size":
+        piece(one, ask, SNAPSHOT[50:], len(SNAPSHOT) + 1)
+        offer(one, 10, 2)
+        assert position(one.fetch()) == 0
+
+
+@pytest.mark.parametrize("code", [99, 42, 31, -1])
+def test_a_download_that_the_leader_refuses_begins_anew(code):
+    one = half_loaded()
+    before = one.now
+    piece(one, one.fetch(), b"", 0, error_code=code)
+    assert position(one.fetch()) is None
+    assert one.now == before + REFUSED_MS
+
+
+@pytest.mark.parametrize("code", [6, 8, 74, 75])
+def test_one_that_is_refused_for_a_while_goes_on(code):
+    one = half_loaded()
+    piece(one, one.fetch(), b"", 0, error_code=code)
+    assert position(one.fetch()) == 50
+
+
+def test_a_snapshot_that_is_here_is_not_loaded_again():
+    one = half_loaded()
+    piece(one, one.fetch(), SNAPSHOT[50:], len(SNAPSHOT))
+    before, at = one.raft.rewritten, one.now
+    offer(one, 10, 2)
+    assert position(one.fetch()) is None
+    assert (one.raft.rewritten, one.now) == (before, at + REFUSED_MS)
+    assert "which is here" in str(one.disk.log[-1].fields)
+
+
+def test_a_snapshot_of_another_epoch_where_ours_ends_is_a_contradiction():
+    one = half_loaded()
+    piece(one, one.fetch(), SNAPSHOT[50:], len(SNAPSHOT))
+    offer(one, 10, 3)
+    assert one.disk.halt is not None
+    assert "wants us to load a snapshot up to 10 of epoch 3" in one.disk.halt.why
+
+
+def test_an_answer_that_names_no_difference_is_not_asked_for_in_a_loop():
+    one = with_log(batch(0, 1, "ab"), batch(2, 2, "cd"))
+    before = (dict(one.disk.files), one.raft.rewritten)
+    for _ in range(5):
+        at = one.now
+        one.answer(
+            one.fetch(), diverging_epoch=m.FetchResponse.EpochEndOffset(epoch=2, end_offset=9)
+        )
+        ask = one.fetch()
+        assert asked_at(ask) == (3, 2, 4)
+        assert one.now == at + REFUSED_MS
+        one.raft.unanswered(ask, one.now)
+        one.now += 20
+    assert (dict(one.disk.files), one.raft.rewritten) == before
+    assert one.raft.leader_epoch == 3, "a leader that answers is not silent"
+
+
+def test_a_leader_that_has_nothing_to_tell_and_does_not_wait_is_not_asked_in_a_loop():
+    one, begun = with_log(batch(0, 1)), 0
+    begun = one.now
+    for _ in range(10):
+        one.answer(one.fetch())
+    assert one.now - begun >= 9 * 20
+    at = one.now
+    one.answer(one.fetch(), records=batch(1, 3), high_watermark=1)
+    one.sync()
+    one.fetch()
+    assert one.now <= at + 20, "news is followed by the next question at once"
+
+
+@pytest.mark.parametrize("kept", range(len(batch(2, 3, "c"))))
+def test_an_answer_that_is_cut_anywhere_brings_its_whole_batches(kept):
+    """A leader of Kafka's cuts at the bytes that were asked for, also within a header."""
+    one = Follower()
+    one.answer(one.fetch(), records=batch(0, 1, "ab") + batch(2, 3, "c")[:kept], high_watermark=2)
+    one.sync()
+    assert asked_at(one.fetch()) == (3, 1, 2)
+    assert not [line for line in one.disk.log if "invalid" in line.event]
+
+
+def test_of_an_answer_with_an_invalid_batch_nothing_is_taken():
+    """Else a batch that opens an epoch would be in the log, and the epoch in no file."""
+    one = with_log(batch(0, 1))
+    before = dict(one.disk.files)
+    one.answer(one.fetch(), records=batch(1, 2) + batch(2, 3) + batch(9, 3), high_watermark=3)
+    assert one.raft.log_end_offset == 1
+    assert not one.raft.dirty
+    assert one.disk.files == before
+    one.answer(one.fetch(), records=batch(1, 2), high_watermark=2)
+    assert one.disk.files[EPOCHS] == b"0\n2\n1 0\n2 1\n"
+
+
+def test_a_voter_that_loads_a_snapshot_keeps_the_leader_while_the_third_is_down():
+    trio = Trio(5, segment_bytes=300, snapshots_retained=1, fetch_bytes_max=60)
+    trio.start()
+    trio.run(6_000)
+    leader = trio.leader
+    behind, third = (each for each in trio.nodes if each != leader.id)
+    trio.crash(behind)
+    for each in range(100):
+        trio.append(leader, topic(f"topic-{each}"))
+        trio.run(20)
+    raft = leader.raft
+    assert raft is not None
+    end = raft.high_watermark
+    epoch = raft.epoch_at(end - 1)
+    assert epoch == raft.leader_epoch
+    names = [topic(f"topic-{each}") for each in range(100)]
+    trio.perform(leader, raft.snapshot(end, epoch, names, 0))
+    while raft.snapshotting:
+        trio.perform(leader, raft.tick(trio.now))
+    assert raft.log_start_offset == end
+    trio.crash(third)
+    trio.delay_ms = 120
+    trio.start(behind)
+    began = trio.now
+    loader = trio.nodes[behind].raft
+    assert loader is not None
+    while loader.latest_snapshot is None:
+        trio.run(100)
+        assert raft.is_leader, f"given up after {trio.now - began} ms"
+        assert trio.now < began + 60_000
+    assert trio.now > began + 2 * raft.config.times.check_quorum_ms
+    assert raft.leader_epoch == loader.leader_epoch == epoch
+    offset = trio.append(leader, topic("after"))
+    trio.run(1_000)
+    assert loader.high_watermark > offset

@@ -49,3 +49,10 @@ def test_successors_are_those_with_the_longest_logs_first():
     assert progress.successors() == [4, 3, 2]
     assert progress.voters[4].last_caught_up_ms == 1
     assert progress.voters[3].last_caught_up_ms == -1
+
+
+def test_observers_are_no_contact():
+    progress = Progress([2, 3], 100)
+    progress.heard(7, 150)
+    assert progress.majority_contact_ms() == 100
+    assert 7 not in progress.successors()
