@@ -1,0 +1,78 @@
+"""Which server is struck when, and how: drawn from a seed, one strike at a time."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+
+class Fault(Enum):
+    """What happens to a server; each ends after the strike's time."""
+
+    KILL = "SIGKILL, started again"
+    PAUSE = "SIGSTOP, then SIGCONT"
+    CUT = "every connection to it is reset, once"
+    UNREACHABLE = "connections to it are reset and refused"
+    HOLD = "its connections stay open, no byte passes in either direction"
+
+
+CONTROLLER, BROKER, ZOOKEEPER = "controller", "broker", "zookeeper"
+FAULTS: Final[dict[str, tuple[Fault, ...]]] = {
+    CONTROLLER: (Fault.KILL, Fault.KILL, Fault.PAUSE, Fault.CUT, Fault.UNREACHABLE, Fault.HOLD),
+    BROKER: (Fault.KILL, Fault.PAUSE),
+    ZOOKEEPER: (Fault.PAUSE, Fault.KILL),
+}
+WEIGHTS: Final = {CONTROLLER: 6, BROKER: 2, ZOOKEEPER: 2}
+EVERY_S: Final = 15.0
+LASTS_S: Final = (1.0, 9.0)
+"""A strike has ended before the next one: a majority, and two of three replicas, are well."""
+SOFTER_S: Final = 4.0
+"""Strikes come up to this much later than every 15 s."""
+CALM_S: Final = 10.0
+"""Before the end nothing is struck."""
+LEADER: Final = -1
+"""As a target: the controller that leads when the strike comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """One fault."""
+
+    at_s: float
+    """After the begin."""
+    lasts_s: float
+    kind: str
+    """Of server: controller, broker or zookeeper."""
+    which: int
+    """Its place among servers of its kind; ``LEADER``."""
+    fault: Fault
+
+
+def strikes(seed: int, seconds: float, sizes: dict[str, int]) -> Sequence[Strike]:
+    """The strikes of a run.
+
+    Args:
+        seed: decides all of them.
+        seconds: length of the run.
+        sizes: kind of server -> how many there are; kinds of which there are none are left out.
+
+    >>> [s.at_s < t.at_s for s, t in zip(*2 * [strikes(1, 60, {"controller": 3})])]
+    [False, False, False]
+    """
+    draw = random.Random(f"chaos {seed}")
+    kinds = [kind for kind, count in sizes.items() if count]
+    found: list[Strike] = []
+    due = EVERY_S / 2
+    while due < seconds - CALM_S - LASTS_S[1] - SOFTER_S:
+        kind = draw.choices(kinds, [WEIGHTS[kind] for kind in kinds])[0]
+        which = draw.randrange(sizes[kind])
+        if kind == CONTROLLER and draw.random() < 2 / 3:
+            which = LEADER
+        fault = draw.choice(FAULTS[kind])
+        at_s = due + draw.uniform(0, SOFTER_S)
+        found.append(Strike(at_s, draw.uniform(*LASTS_S), kind, which, fault))
+        due += EVERY_S
+    return found

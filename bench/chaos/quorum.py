@@ -1,0 +1,46 @@
+"""Who leads the quorum of controllers, as the controllers themselves say."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bench.chaos.stage import IDS, Stage
+from bench.rig.ports import HOST
+from emulator.commands.admin_client import Connection
+from wire import messages as m
+
+TOPIC: Final = "__cluster_metadata"
+_ASK_S: Final = 1.0
+
+
+def described(port: int) -> Any:
+    """What the controller at a port says about the quorum; None if it does not lead."""
+    kind = m.DescribeQuorumRequest
+    topic = kind.TopicData(topic_name=TOPIC, partitions=[kind.PartitionData()])
+    with contextlib.suppress(OSError), contextlib.closing(Connection(HOST, port, _ASK_S)) as made:
+        answer = made.call(kind(topics=[topic]))
+        found = answer.topics[0].partitions[0]
+        return found if found.error_code == 0 and found.high_watermark > 0 else None
+    return None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Leader:
+    """A controller that says that it leads."""
+
+    epoch: int
+    node_id: int
+    high_watermark: int
+
+
+def leaders(stage: Stage) -> Sequence[Leader]:
+    """All that say so, by epoch; there may be two while one does not know yet that it is deposed."""
+    found = []
+    for node_id, server in zip(IDS, stage.controllers, strict=True):
+        said = described(server.port) if server.alive else None
+        if said is not None and said.leader_id == node_id:
+            found.append(Leader(said.leader_epoch, node_id, said.high_watermark))
+    return sorted(found)

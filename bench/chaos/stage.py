@@ -1,0 +1,151 @@
+"""The servers of a run: three controllers behind proxies, three brokers, perhaps ZooKeeper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from bench.chaos.plan import BROKER, CONTROLLER, ZOOKEEPER, Fault
+from bench.rig.bridge import Bridge
+from bench.rig.ensemble import ensemble
+from bench.rig.fault_proxy import FaultProxy, FrameProtocol
+from bench.rig.kafka import Broker, KraftController
+from bench.rig.ports import HOST, free_ports
+from bench.rig.process import Process, kill_all
+from bench.rig.zookeeper import ZooKeeper
+
+RELEASE: Final = "3.9.2"
+CLUSTER: Final = "5L6g3nShT-eMCtK--X86sw"
+IDS: Final = (3000, 3001, 3002)
+BROKERS: Final = 3
+_SAFE: Final = {
+    "min.insync.replicas": 2,
+    "default.replication.factor": 3,
+    "unclean.leader.election.enable": "false",
+}
+Controller = Bridge | KraftController
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line may change."""
+
+    out: Path
+    """Folder of this run; made new."""
+    seconds: float = 600.0
+    seed: int = 0
+    kafkas: int = 0
+    """So many of the three controllers are Kafka's."""
+    servers: int = 0
+    """Of ZooKeeper, 1 or 3, in a migration; 0: brokers in KRaft mode, no ZooKeeper."""
+    rate: float = 8.0
+    """Administrative changes per second."""
+
+
+class Stage:
+    """Every server; as a context manager all gone at its end. ``start`` is the caller's."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        out = options.out
+        self.zookeepers = _zookeepers(out / "zookeeper", options.servers)
+        self.zk = ",".join(each.hosts for each in self.zookeepers) or None
+        ports = free_ports(len(IDS))
+        self.proxies = [FaultProxy(port, FrameProtocol.KAFKA).start() for port in ports]
+        self.voters = ",".join(
+            f"{each}@{HOST}:{proxy.port}" for each, proxy in zip(IDS, self.proxies, strict=True)
+        )
+        self.controllers: list[Controller] = [
+            self._controller(index, port) for index, port in enumerate(ports)
+        ]
+        self.brokers = [self._broker(number) for number in range(BROKERS)]
+
+    def _controller(self, index: int, port: int) -> Controller:
+        more = {"node.id": IDS[index], "controller.quorum.voters": self.voters}
+        home = self.options.out / f"controller-{IDS[index]}"
+        if index >= len(IDS) - self.options.kafkas:
+            return KraftController(RELEASE, home, self.zk, CLUSTER, port=port, properties=more)
+        return Bridge(home, self.zk, port=port, properties=more)
+
+    def _broker(self, number: int) -> Broker:
+        home = self.options.out / "brokers"
+        made = Broker(RELEASE, number, home, self.zk, properties=_SAFE, broker_count=BROKERS)
+        if self.zk is None:
+            made.controller_port = self.proxies[0].port
+            made.extra |= {"controller.quorum.voters": self.voters}
+            made.identify(CLUSTER)
+        return made
+
+    @property
+    def bootstrap(self) -> str:
+        """CLIENT listeners of all brokers."""
+        return ",".join(broker.bootstrap for broker in self.brokers)
+
+    def servers(self, kind: str) -> list[Process]:
+        """The servers of a kind."""
+        found: dict[str, list[Process]] = {
+            CONTROLLER: [*self.controllers],
+            BROKER: [*self.brokers],
+            ZOOKEEPER: [*self.zookeepers],
+        }
+        return found[kind]
+
+    def begin(self, kind: str, which: int, fault: Fault) -> None:
+        """Let a fault begin."""
+        server = self.servers(kind)[which]
+        proxy = self.proxies[which] if kind == CONTROLLER else None
+        match fault:
+            case Fault.KILL:
+                server.kill()
+            case Fault.PAUSE:
+                server.pause()
+            case Fault.CUT if proxy is not None:
+                proxy.cut()
+            case Fault.UNREACHABLE if proxy is not None:
+                proxy.refuse()
+            case Fault.HOLD if proxy is not None:
+                proxy.freeze()
+            case _:
+                raise ValueError(f"{fault.name} of a {kind}")
+
+    def end(self, kind: str, which: int, fault: Fault) -> None:
+        """Let it end; does not wait until the server serves again."""
+        server = self.servers(kind)[which]
+        match fault:
+            case Fault.KILL:
+                restart(server)
+            case Fault.PAUSE:
+                server.resume()
+            case Fault.UNREACHABLE:
+                self.proxies[which].refuse(on=False)
+            case Fault.HOLD:
+                self.proxies[which].thaw()
+            case Fault.CUT:
+                pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        kill_all()
+        for proxy in self.proxies:
+            proxy.close()
+
+
+def restart(server: Process) -> None:
+    """Start a server that was killed, with its folder as it is."""
+    assert isinstance(server, Bridge | KraftController | Broker | ZooKeeper)
+    server.start()
+
+
+def _zookeepers(folder: Path, servers: int) -> list[ZooKeeper]:
+    if servers <= 1:
+        return [ZooKeeper(folder)] * servers
+    return ensemble(folder, servers)
