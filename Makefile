@@ -17,7 +17,7 @@ NO_JAVA := not jars and not jvm and not spark and not slow
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test forget quick fmt lint type laws sim mutants bench matrix requirements docs jars clean
+.PHONY: help demo test forget quick fmt lint type laws sim chaos mutants bench matrix requirements docs jars clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r t d; \
@@ -53,6 +53,10 @@ laws: $(ENV) ## the algebraic laws, with more examples than in a test run
 
 sim: $(ENV) ## SEEDS fresh simulated clusters (1000), on both cores; exit 1 names the seed that failed
 	$(PY) -m tools.recorded sim $(PY) -m emulator.cli simulate --count $(SEEDS) --jobs $(JOBS)
+
+chaos: $(ENV) $(JARS) ## ten minutes: three controllers of ours, and ours among Kafka's, under kill -9, SIGSTOP, TCP faults
+	code=0; for kafkas in 0 1 2; do \
+	  $(PY) -m bench.chaos --seconds 170 --kafkas $$kafkas || code=1; done; exit $$code
 
 mutants: $(ENV) $(JARS) ## plant known faults; every one must turn its test red (goes on where it ended)
 	$(PY) -m tools.mutants

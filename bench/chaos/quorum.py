@@ -37,7 +37,7 @@ class Leader:
 
 
 def leaders(stage: Stage) -> Sequence[Leader]:
-    """All that say so, by epoch; there may be two while one does not know yet that it is deposed."""
+    """All that say so, by epoch: two, while one does not know yet that it is deposed."""
     found = []
     for node_id, server in zip(IDS, stage.controllers, strict=True):
         said = described(server.port) if server.alive else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -81,7 +82,7 @@ def run(options: Options) -> int:
         line = {"at_s": round(time.monotonic() - begin, 2), "what": what, **values}
         log.write(json.dumps(line) + "\n")
         log.flush()
-        print(json.dumps(line), flush=True)  # noqa: T201 - the output of the command
+        _print(json.dumps(line))
 
     say("begin", {**asdict(options), "out": str(options.out)})
     with log, Stage(options) as stage:
@@ -94,9 +95,14 @@ def run(options: Options) -> int:
     if left:
         wrong.append(f"processes left behind: {left}")
     for line in wrong:
-        print(f"WRONG: {line}", flush=True)  # noqa: T201
-    print(f"chaos {'FAILED' if wrong else 'OK'}: seed {options.seed}", flush=True)  # noqa: T201
+        _print(f"WRONG: {line}")
+    _print(f"chaos {'FAILED' if wrong else 'OK'}: seed {options.seed}")
     return int(bool(wrong))
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 def _story(stage: Stage, clients: Clients, say: Say) -> list[str]:

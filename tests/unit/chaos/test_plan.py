@@ -1,0 +1,52 @@
+"""Strikes are drawn from the seed, one at a time, and leave a majority alone."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from bench.chaos.plan import (
+    BROKER,
+    CALM_S,
+    CONTROLLER,
+    FAULTS,
+    LEADER,
+    ZOOKEEPER,
+    Strike,
+    strikes,
+)
+
+SIZES = {CONTROLLER: 3, BROKER: 3, ZOOKEEPER: 1}
+SEEDS = range(40)
+
+
+def overlapping(plan: list[Strike]) -> list[tuple[Strike, Strike]]:
+    return [
+        (one, other)
+        for one, other in itertools.pairwise(plan)
+        if one.at_s + one.lasts_s >= other.at_s
+    ]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_one_strike_has_ended_before_the_next_begins_and_the_end_is_calm(seed: int) -> None:
+    plan = list(strikes(seed, 600, SIZES))
+    assert 30 <= len(plan) <= 40
+    assert not overlapping(plan)
+    assert all(strike.at_s + strike.lasts_s <= 600 - CALM_S for strike in plan)
+    assert all(strike.fault in FAULTS[strike.kind] for strike in plan)
+    assert all(strike.which == LEADER or strike.which < SIZES[strike.kind] for strike in plan)
+
+
+def test_every_fault_of_every_kind_is_drawn_and_a_seed_draws_the_same_again() -> None:
+    plans = [list(strikes(seed, 600, SIZES)) for seed in SEEDS]
+    assert plans == [list(strikes(seed, 600, SIZES)) for seed in SEEDS]
+    assert len({tuple(plan) for plan in plans}) == len(plans)
+    drawn = {(strike.kind, strike.fault) for plan in plans for strike in plan}
+    assert drawn == {(kind, fault) for kind, faults in FAULTS.items() for fault in faults}
+
+
+def test_without_zookeeper_it_is_never_struck() -> None:
+    plan = strikes(3, 600, SIZES | {ZOOKEEPER: 0})
+    assert {strike.kind for strike in plan} == {CONTROLLER, BROKER}

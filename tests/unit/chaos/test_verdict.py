@@ -1,0 +1,131 @@
+"""The verdict of a chaos run finds each planted loss, and nothing in a run without one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.chaos import verdict
+from bench.judge.stores import from_log
+from bench.load.admin import AdminResult
+from bench.load.changes import TopicState
+from bench.load.records import Acknowledged, ConsumeResult, ProduceResult, judge
+from bench.rig.process import Process
+
+ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+SENT = [Acknowledged("r", 0, offset, offset) for offset in range(3)]
+
+
+def log() -> list[dict[str, Any]]:
+    """A topic of one partition with a config, as Kafka's tool prints it."""
+    partition = {
+        "topicId": ID, "partitionId": 0, "replicas": [1], "addingReplicas": [],
+        "removingReplicas": [], "isr": [1], "leader": 1, "leaderEpoch": 0,
+    }  # fmt: skip
+    config = {"resourceType": 2, "resourceName": "load-1", "name": "k", "value": "v"}
+    records = [
+        ("TOPIC_RECORD", {"name": "load-1", "topicId": ID}),
+        ("PARTITION_RECORD", partition),
+        ("CONFIG_RECORD", config),
+    ]
+    return [
+        {"type": kind, "data": data, "offset": offset}
+        for offset, (kind, data) in enumerate(records)
+    ]
+
+
+def told(**changes: Any) -> AdminResult:
+    found = AdminResult(prefix="load-", topics={"load-1": TopicState(1, {"k": "v"})})
+    found.done["CreateTopics"] = 1
+    for name, value in changes.items():
+        setattr(found, name, value)
+    return found
+
+
+def of_clients(admin: AdminResult, read: list[tuple[int, int]], **failed: Any) -> list[str]:
+    produced = ProduceResult(SENT, failed.get("produced", Counter()))
+    consumed = ConsumeResult(failed=failed.get("consumed", Counter()))
+    judged = judge(SENT, {("r", 0): read})
+    return verdict.clients(verdict.Found(admin, produced, consumed, judged, {}, 3))
+
+
+WHOLE = [(0, 0), (1, 1), (2, 2)]
+
+
+def test_a_run_without_a_loss_has_nothing_wrong() -> None:
+    assert verdict.agreement({1: log(), 2: log(), 3: log()[:2]}, 2) == []
+    assert verdict.stores(told(), {1: from_log(log())}) == []
+    assert verdict.leading({1: {3000}, 2: {3001}}) == []
+    assert of_clients(told(), WHOLE) == []
+
+
+@pytest.mark.parametrize("gone", [0, 1, 2])
+def test_a_lost_record_is_found(gone: int) -> None:
+    [line] = of_clients(told(), WHOLE[:gone] + WHOLE[gone + 1 :])
+    assert "missing" in line
+    assert f"offset={gone}" in line
+
+
+@pytest.mark.parametrize("read", [[*WHOLE, (3, 1)], [(0, 0), (1, 1), (2, 2), (3, 2)]])
+def test_a_record_that_is_there_twice_is_found(read: list[tuple[int, int]]) -> None:
+    assert len(of_clients(told(), read)) == 1
+
+
+@pytest.mark.parametrize("node", [3000, 3001, 3002])
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_a_log_with_another_record_is_found(node: int, at: int) -> None:
+    records = {each: log() for each in (3000, 3001, 3002)}
+    records[node][at] = {**records[node][at], "type": "NO_OP_RECORD"}
+    assert any(line.startswith(f"offset {at}: ") for line in verdict.agreement(records, 3))
+
+
+def test_a_log_that_lacks_a_committed_record_is_found() -> None:
+    assert verdict.agreement({1: log(), 2: log()[:1]}, 2) == [
+        "controller 2: ends at 0, committed is 1"
+    ]
+
+
+def test_two_leaders_of_one_epoch_are_found() -> None:
+    assert verdict.leading({7: {3000, 3002}}) == ["epoch 7: led by [3000, 3002]"]
+
+
+@pytest.mark.parametrize(
+    ("admin", "told_of"),
+    [
+        (told(topics={"load-2": TopicState(1)}, doubtful={"load-1"}), "load-2 is missing"),
+        (told(topics={"load-1": TopicState(2, {"k": "v"})}), "has 1 partitions"),
+        (told(topics={"load-1": TopicState(1, {"k": "w"})}), "has configs"),
+        (told(topics={}), "though its deletion was answered"),
+    ],
+    ids=["creation", "partitions", "config", "deletion"],
+)
+def test_an_acknowledged_change_that_is_not_in_a_log_is_found(
+    admin: AdminResult, told_of: str
+) -> None:
+    [line] = verdict.stores(admin, {3001: from_log(log())})
+    assert line.startswith("controller 3001: ")
+    assert told_of in line
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        of_clients(told(failed=Counter({("CreateTopics", "X"): 1})), WHOLE),
+        of_clients(told(), WHOLE, produced=Counter(E=1)),
+        of_clients(told(), WHOLE, consumed=Counter(E=1)),
+        of_clients(told(done=Counter()), WHOLE),
+    ],
+    ids=["change", "record", "consumer", "nothing was done"],
+)
+def test_what_clients_were_refused_is_told(lines: list[str]) -> None:
+    assert len(lines) == 1
+
+
+def test_a_server_that_ended_by_itself_is_told(tmp_path: Path) -> None:
+    ended = Process("one", tmp_path).launch(["/bin/false"])
+    ended.wait()
+    assert verdict.dead([ended]) == [f"{tmp_path.name}/one ended with 1"]
+    ended.kill()
