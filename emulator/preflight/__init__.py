@@ -2,7 +2,9 @@
 
 Pure and read-only.
 
-``survey.py`` holds the input: a tree, its ACLs, properties files, measured round trips. A rule
-reads it and yields findings; rules are in ``cluster.py``, ``topics.py``, ``contents.py``,
-``settings.py`` and ``counts.py`` and register themselves under their code. ``report.py`` runs them.
+``survey.py`` holds the input: a tree with its ACLs, the nodes' files as they are and as they will
+be (``node_file.py``), the controllers' folders (``controller_folder.py``), measured round trips. A
+rule reads it and yields findings. Rules register themselves under their code, with the incident
+that they prevent; ``report.py`` names their modules and runs them. ``stage.py`` says where a
+migration stands already.
 """

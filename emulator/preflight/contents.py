@@ -7,10 +7,10 @@ from typing import Final
 
 import msgspec
 
-from emulator.metadata.acls import Operation, ResourceType
 from emulator.migration.taking_over.preconditions import Why
 from emulator.migration.zk_tree import migration
-from emulator.preflight.engine import Finding, NotRun, Outcome, Severity, finding, rule
+from emulator.preflight.engine import Finding, NotRun, Outcome, finding, rule
+from emulator.preflight.node_file import number
 from emulator.preflight.survey import REDACTED, WRITE, DumpedZnode, Survey
 from emulator.preflight.topics import topic_ids
 
@@ -43,15 +43,12 @@ WRITTEN: Final = (
 )
 """Trees that a migration writes to."""
 JUTE_MAX_BYTES: Final = 1_048_575
+NOBODY: Final = "nobody"
 ZNODES_MANY: Final = 800_000
-ACL_BACKLOG_MANY: Final = 1_000
-ACL_RELEASES: Final = ("3.5", "3.6")
-"""Kafka releases that CVE-2024-27309 affects."""
 _UNCOPIED: Final = frozenset(
     one.value for one in (Why.MALFORMED_ZNODE, Why.MIGRATION_ZNODE, Why.NO_CONTROLLER_EPOCH)
 )
 """Refusals of the copy that no other rule reports."""
-DEFAULT_ENTITY: Final = "<default>"
 
 
 def _migrated(survey: Survey) -> Iterator[tuple[str, DumpedZnode]]:
@@ -186,7 +183,15 @@ def writable(survey: Survey) -> Iterator[Outcome]:
         if any(_lets_write(entry, survey.identities) for entry in node.acl):
             continue
         owners = sorted({f"{scheme}:{name}" for _, scheme, name in node.acl if scheme != "world"})
-        shut.setdefault(", ".join(owners) or "nobody", []).append(path)
+        shut.setdefault(", ".join(owners) or NOBODY, []).append(path)
+    if _login_elsewhere(survey) and len(shut) == 1 and NOBODY not in shut:
+        (owner,) = shut
+        yield NotRun(
+            "B09",
+            f"the tree belongs to {owner}, and the login is in no file given: say it with "
+            "--identity",
+        )
+        return
     for owner, paths in sorted(shut.items()):
         given = ", ".join(sorted(survey.identities)) or "no credentials"
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
@@ -200,151 +205,23 @@ def writable(survey: Survey) -> Iterator[Outcome]:
         )
 
 
+def _login_elsewhere(survey: Survey) -> bool:
+    """Whether the controllers log in to ZooKeeper, by a JAAS file or certificate that is not given.
+
+    Without a controller's file nothing is known of its login.
+    """
+    if survey.identities:
+        return False
+    keys = ("zookeeper.set.acl", "zookeeper.ssl.client.enable")
+    return all(any(one.flag(key) for key in keys) for one in survey.controllers)
+
+
 def _lets_write(entry: tuple[int, str, str], identities: frozenset[str]) -> bool:
     permissions, scheme, name = entry
     if permissions & WRITE != WRITE:
         return False
     # A dump shows the user of a digest, not its hash.
     return scheme == "world" or f"{scheme}:{name.partition(':')[0]}" in identities
-
-
-@rule(
-    "W05",
-    "ACLs have the same effect in the target release",
-    "Kafka 3.5 and 3.6 lost access rules when one rule of a resource was removed during the "
-    "migration: principals that had been denied were let in (CVE-2024-27309).",
-)
-def acls(survey: Survey) -> Iterator[Outcome]:
-    """Entries unknown to the target, and those that some releases handle wrongly."""
-    told = [one.get("kraftbridge.release") for one in survey.controllers]
-    told += [one.get("inter.broker.protocol.version") for one in survey.brokers]
-    told = [one for one in told if one.startswith(ACL_RELEASES)]
-    # The protocol is lower than the release while brokers are being upgraded.
-    affected = Severity.WARNING if told else None
-    if told and not any(one.get("kraftbridge.release") in told for one in survey.controllers):
-        affected = Severity.INFO
-    prefixed = 0
-    for root in ("/kafka-acl", "/kafka-acl-extended"):
-        for path, node in survey.below(root):
-            if not node.data:
-                continue
-            prefixed += root == "/kafka-acl-extended"
-            yield from _acl_entries(path, survey.entries(path), affected)
-    if prefixed:
-        yield finding(
-            "W05",
-            "/kafka-acl-extended",
-            f"{prefixed} resources with prefixed ACLs",
-            "copied; brokers older than 2.0 do not look at them",
-            "none",
-            "KIP-290",
-            Severity.INFO,
-        )
-    for root in ("/kafka-acl-changes", "/kafka-acl-extended-changes"):
-        count = len(survey.children(root))
-        if count >= ACL_BACKLOG_MANY:
-            yield finding(
-                "W05",
-                root,
-                f"{count} notifications",
-                "brokers read them all when they start; they should be deleted after 15 minutes",
-                "find out why no broker removes them",
-                "ZkNodeChangeNotificationListener",
-            )
-
-
-def _acl_entries(
-    path: str, entries: list[dict[str, object]], affected: Severity | None
-) -> Iterator[Outcome]:
-    kind = path.split("/")[-2]
-    if kind.upper() not in {one.name.replace("_", "") for one in ResourceType}:
-        yield finding(
-            "W05",
-            path,
-            f"resource type {kind} is unknown",
-            "not copied",
-            "delete the znode",
-            "AclAuthorizer",
-        )
-    operations = {one.name.replace("_", "") for one in Operation}
-    for entry in entries:
-        operation, principal = str(entry.get("operation")), str(entry.get("principal"))
-        if operation.upper() not in operations or ":" not in principal:
-            yield finding(
-                "W05",
-                path,
-                f"entry of {principal} for {operation}: unknown to Kafka 3.9",
-                "refused by the copy",
-                "remove the entry",
-                "AclAuthorizer",
-            )
-    denies = any(entry.get("permissionType") == "Deny" for entry in entries)
-    if affected is not None and (denies or len(entries) > 2):
-        yield finding(
-            "W05",
-            path,
-            f"{len(entries)} entries{', some of them Deny' if denies else ''}",
-            "after one is removed during the migration, Kafka up to 3.6.1 may ignore the others",
-            "run controllers and brokers of 3.6.2 or later",
-            "CVE-2024-27309",
-            affected,
-        )
-
-
-@rule(
-    "W06",
-    "users, clients and addresses are distinct",
-    "Quotas and credentials of one user stand in one znode. Kafka releases before 3.5 lost "
-    "one kind when the other was written during the migration.",
-)
-def entities(survey: Survey) -> Iterator[Outcome]:
-    """Quotas and credentials on one user, defaults, quotas of addresses."""
-    for name in survey.children("/config/users"):
-        path = f"/config/users/{name}"
-        keys = survey.config(path)
-        scram = sorted(key for key in keys if key.startswith("SCRAM-"))
-        if scram and len(keys) > len(scram):
-            yield finding(
-                "W06",
-                path,
-                f"holds {', '.join(scram)} beside quotas",
-                "one znode, two kinds of records: both are copied",
-                "none",
-                "KAFKA-14970",
-                Severity.INFO,
-            )
-        if scram and name == DEFAULT_ENTITY:
-            yield finding(
-                "W06",
-                path,
-                f"{', '.join(scram)} of the default user",
-                "nobody can log in as the default user; Kafka would make a user of that name",
-                "remove the credential",
-                "ZkConfigMigrationClient",
-            )
-    for root in ("/config/users", "/config/clients", "/config/ips"):
-        for path, node in survey.below(root):
-            if node.data and path.endswith(DEFAULT_ENTITY) and survey.config(path):
-                yield finding(
-                    "W06",
-                    path,
-                    "a default",
-                    "copied; it limits everybody who has no quota of his own",
-                    "none",
-                    "KIP-546",
-                    Severity.INFO,
-                )
-    for name in survey.children("/config/ips"):
-        if survey.config(f"/config/ips/{name}"):
-            yield finding(
-                "W06",
-                f"/config/ips/{name}",
-                "a quota of an address",
-                "in Kafka's dual write its removal does not reach ZooKeeper",
-                "none with kraft-bridge",
-                "KIP-612",
-                Severity.INFO,
-            )
 
 
 @rule(
@@ -355,8 +232,8 @@ def entities(survey: Survey) -> Iterator[Outcome]:
 )
 def sizes(survey: Survey) -> Iterator[Outcome]:
     """Half of ``jute.maxbuffer`` for one znode; near a million znodes in all."""
-    told = [one.get("jute.maxbuffer") for one in survey.properties]
-    limit = min([int(one) for one in told if one.isascii() and one.isdigit()] or [JUTE_MAX_BYTES])
+    told = (number(one.get("jute.maxbuffer")) for one in survey.properties)
+    limit = min((one for one in told if one is not None), default=JUTE_MAX_BYTES)
     for path, node in survey.nodes.items():
         size = len(node.data or b"")
         if size > limit // 2:

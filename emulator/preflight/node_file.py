@@ -128,7 +128,7 @@ class Properties:
         effectiveListenerSecurityProtocolMap).
         """
         written = {
-            name.strip(): protocol.strip()
+            name.strip(): protocol.strip().upper()
             for name, _, protocol in (one.partition(":") for one in self.names(PROTOCOL_MAP))
         }
         if written:

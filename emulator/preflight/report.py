@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from emulator.preflight import (
+    callers,
     cluster,
     contents,
     counts,
@@ -26,6 +27,7 @@ MODULES = (
     cluster,
     topics,
     contents,
+    callers,
     settings,
     quorum,
     identities,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from emulator.config.listeners import SECURITY_PROTOCOLS
+from emulator.config.load import ConfigError, load
 from emulator.preflight.engine import NotRun, Outcome, Severity, finding, rule
 from emulator.preflight.node_file import BOOTSTRAP, ENABLE, IBP, NAMES, VOTERS, Properties
 from emulator.preflight.survey import Survey
@@ -139,16 +140,7 @@ def controller_settings(survey: Survey) -> Iterator[Outcome]:
                 yield _setting(
                     "B12", one, key, "missing", "the controller does not start", f"set {key}"
                 )
-        if one.get(BOOTSTRAP) and not one.get(VOTERS):
-            yield _setting(
-                "B12",
-                one,
-                BOOTSTRAP,
-                f"{one.get(BOOTSTRAP)}: a dynamic quorum",
-                "Kafka's controllers start with it; kraft-bridge controller does not yet",
-                f"for kraft-bridge: {VOTERS}={one.node_id}@{one.get(BOOTSTRAP).split(',')[0]}",
-                Severity.INFO,
-            )
+        yield from _ours(one)
         if not one.flag(ENABLE):
             yield _setting(
                 "B12",
@@ -167,6 +159,22 @@ def controller_settings(survey: Survey) -> Iterator[Outcome]:
                 "the controller does not start",
                 "add it",
             )
+
+
+def _ours(one: Properties) -> Iterator[Outcome]:
+    """What kraft-bridge controller refuses: some that Kafka's controllers take."""
+    try:
+        load(one.values)
+    except ConfigError as error:
+        yield _setting(
+            "B12",
+            one,
+            "kraft-bridge controller",
+            "; ".join(error.problems),
+            "Kafka's controllers may start with this file; kraft-bridge controller does not",
+            "none for Kafka's controllers; else change what it names",
+            Severity.INFO,
+        )
 
 
 @rule(

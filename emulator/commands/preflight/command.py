@@ -47,11 +47,20 @@ Identities = Annotated[
 ]
 
 
+Files = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        help="More files for -c or --target, as in -c *.properties.", show_default=False
+    ),
+]
+
+
 def preflight(
+    files: Files = None,
+    *,
     zookeeper: ZooKeeperHosts = None,
     dump: Dump = None,
     configs: Configs = None,
-    *,
     targets: Targets = None,
     controller_dirs: ControllerDirs = None,
     target_release: TargetRelease = "",
@@ -80,11 +89,12 @@ def preflight(
     if target_release and release4.parsed(target_release) is None:
         releases = ", ".join(release4.RELEASES)
         raise _cannot(f"--target-release {target_release}: one of {releases}, or 4.x")
-    survey = _tree(zookeeper, dump, configs or [])
+    present, future = _given(configs or [], targets or [], files or [])
+    survey = _tree(zookeeper, dump, present)
     try:
         survey = replace(
             survey,
-            targets=[inputs.read_properties(one) for one in targets or ()],
+            targets=[inputs.read_properties(one) for one in future],
             folders=[inputs.read_folder(one) for one in controller_dirs or ()],
             target_release=target_release,
             identities=survey.identities | set(identities or ()),
@@ -101,6 +111,26 @@ def preflight(
     else:
         show.show(report, Console())
     raise typer.Exit(report.exit_code(strict=strict))
+
+
+def _given(
+    configs: list[Path], targets: list[Path], more: list[Path]
+) -> tuple[list[Path], list[Path]]:
+    """Present and target files. A shell's ``*.properties`` after an option gives more of its kind.
+
+    Given to both options, which kind a file is of follows from its content.
+    """
+    from emulator.commands.preflight import inputs
+
+    if more and not configs and not targets:
+        raise _cannot(f"{more[0]}: say -c for a node's file as it is, --target for one to come")
+    if more and configs and targets:
+        try:
+            kraft = [one for one in more if inputs.read_properties(one).is_kraft_broker]
+        except inputs.PreflightError as error:
+            raise _cannot(str(error)) from error
+        return configs + [one for one in more if one not in kraft], targets + kraft
+    return (configs + more, targets) if configs else (configs, targets + more)
 
 
 def _tree(zookeeper: str | None, dump: Path | None, files: list[Path]) -> Survey:

@@ -37,7 +37,9 @@ def read_properties(path: Path) -> Properties:
         PreflightError: the file cannot be read, or is malformed.
     """
     try:
+        # A lone surrogate, which Java's escapes can write, could not be printed.
         values = properties_text.parse(_text(path))
+        values = {_encodable(key): _encodable(value) for key, value in values.items()}
     except (OSError, ValueError) as error:
         raise PreflightError(f"{path}: {error}") from error
     told = (values.get(key, "") for key in ("metadata.log.dir", "log.dirs", "log.dir"))
@@ -66,6 +68,10 @@ def read_folder(path: Path) -> ControllerFolder:
     except OSError as error:
         raise PreflightError(f"{error.filename or path}: {error.strerror or error}") from error
     return controller_folder.read(str(path), files, _meta(path))
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
 
 
 def _inner(path: Path) -> Iterable[Path]:

@@ -30,7 +30,10 @@ def show(report: PreflightReport, console: Console) -> None:
     """Print where the migration stands, findings by severity, and rules that could not run."""
     now = report.standing
     console.print(
-        f"migration: {now.stage.value}: {now.text}", markup=False, highlight=False, soft_wrap=True
+        _printable(f"migration: {now.stage.value}: {now.text}"),
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
     )
     for one in report.findings:
         console.print(
@@ -38,7 +41,7 @@ def show(report: PreflightReport, console: Console) -> None:
             end="",
             highlight=False,
         )
-        console.print(f"{one.znode}", markup=False, highlight=False, soft_wrap=True)
+        console.print(_printable(one.znode), markup=False, highlight=False, soft_wrap=True)
         _lines(
             console,
             ("", one.fact),
@@ -56,8 +59,15 @@ def show(report: PreflightReport, console: Console) -> None:
 
 def _lines(console: Console, *lines: tuple[str, str]) -> None:
     for label, text in _told(lines):
-        console.print(f"    {label}{text}", markup=False, highlight=False, soft_wrap=True)
+        console.print(
+            f"    {label}{_printable(text)}", markup=False, highlight=False, soft_wrap=True
+        )
 
 
 def _told(lines: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:
     return ((label, text) for label, text in lines if text)
+
+
+def _printable(text: str) -> str:
+    """The text without what would command a terminal: names of znodes may hold any character."""
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)

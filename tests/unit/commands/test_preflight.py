@@ -131,3 +131,43 @@ def test_a_latin_1_comment_does_not_make_a_file_unreadable(tmp_path: Path) -> No
     file = tmp_path / "b.properties"
     file.write_bytes("# Größe\nbroker.id=0\n".encode("latin-1"))
     assert run("preflight", "--dump", dump, "-c", file)[0] == 0
+
+
+def test_the_shells_stars_give_more_files(tmp_path: Path) -> None:
+    dump = data.extract("3.9.2-full/tree-0-before.json", tmp_path)
+    texts = {
+        "now-0": "broker.id=0\n",
+        "now-1": "broker.id=1\n",
+        "kraft-0": "node.id=0\nprocess.roles=broker\n",
+        "kraft-1": "node.id=1\nprocess.roles=broker\n",
+    }
+    now0, now1, kraft0, kraft1 = (tmp_path / f"{name}.properties" for name in texts)
+    for name, text in texts.items():
+        (tmp_path / f"{name}.properties").write_text(text)
+
+    def named(*arguments: str | Path) -> set[tuple[str, str]]:
+        _, out, _ = run("preflight", "--dump", dump, "--json", *arguments)
+        found = ((one["code"], one["znode"]) for one in json.loads(out)["findings"])
+        return {(code, Path(where).name) for code, where in found if code in {"B11", "B17"}}
+
+    want = named("-c", now0, "-c", now1, "--target", kraft0, "--target", kraft1)
+    assert {where.partition(".")[0] for _, where in want} == {"kraft-0", "kraft-1"}
+    assert named("-c", now0, now1, "--target", kraft0, kraft1) == want
+    only = {where.partition(".")[0] for _, where in named("--target", kraft0, kraft1)}
+    assert only == {"kraft-0", "kraft-1"}
+    code, _, err = run("preflight", "--dump", dump, now0)
+    assert code == 3
+    assert "say -c" in err
+
+
+def test_no_name_in_a_tree_commands_the_terminal(tmp_path: Path) -> None:
+    path = "/config/topics/\x1b[2Jx"
+    tree = {"nodes": {path: {"null": True}, "/cluster/id": {"text": "{"}}, "time": 1}
+    dump = tmp_path / "tree.json"
+    dump.write_text(json.dumps(tree))
+    file = tmp_path / "b.properties"
+    file.write_text("broker.id=0\nauthorizer.class.name=\\ud800\n")
+    for form in ((), ("--json",), ("--sarif",)):
+        code, out, err = run("preflight", "--dump", dump, "-c", file, *form)
+        assert code == 2, err
+        assert "\x1b" not in out

@@ -522,3 +522,13 @@ def test_without_the_extra_for_passwords_they_are_not_looked_at() -> None:
     report = run(replace(encoded, decodes=False))
     assert not found(report, "B08")
     assert any("kraft-bridge[passwords]" in one.why for one in report.not_run)
+
+
+def test_a_tree_of_one_owner_needs_the_login_only_where_a_login_is_configured() -> None:
+    logs_in = (changed("c", CONTROLLER, {"zookeeper.set.acl": "true"}),)
+    secured = replace(locked(), properties=logs_in)
+    report = run(secured)
+    assert not found(report, "B09")
+    assert "sasl:kafka" in next(one.why for one in report.not_run if one.code == "B09")
+    nodes = {**secured.nodes, "/config/ips": DumpedZnode(None, acl=((31, "sasl", "other"),))}
+    assert len(found(run(replace(secured, nodes=nodes)), "B09")) == 2

@@ -1,0 +1,154 @@
+"""Rules on what concerns callers: their access control entries, quotas and credentials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from emulator.metadata.acls import Operation, ResourceType
+from emulator.preflight.engine import Outcome, Severity, finding, rule
+from emulator.preflight.survey import Survey
+
+ACL_BACKLOG_MANY: Final = 1_000
+ACL_RELEASES: Final = ("3.5", "3.6")
+"""Kafka releases that CVE-2024-27309 affects."""
+DEFAULT_ENTITY: Final = "<default>"
+
+
+@rule(
+    "W05",
+    "ACLs have the same effect in the target release",
+    "Kafka 3.5 and 3.6 lost access rules when one rule of a resource was removed during the "
+    "migration: principals that had been denied were let in (CVE-2024-27309).",
+)
+def acls(survey: Survey) -> Iterator[Outcome]:
+    """Entries unknown to the target, and those that some releases handle wrongly."""
+    told = [one.get("kraftbridge.release") for one in survey.controllers]
+    told += [one.get("inter.broker.protocol.version") for one in survey.brokers]
+    told = [one for one in told if one.startswith(ACL_RELEASES)]
+    # The protocol is lower than the release while brokers are being upgraded.
+    affected = Severity.WARNING if told else None
+    if told and not any(one.get("kraftbridge.release") in told for one in survey.controllers):
+        affected = Severity.INFO
+    prefixed = 0
+    for root in ("/kafka-acl", "/kafka-acl-extended"):
+        for path, node in survey.below(root):
+            if not node.data:
+                continue
+            prefixed += root == "/kafka-acl-extended"
+            yield from _acl_entries(path, survey.entries(path), affected)
+    if prefixed:
+        yield finding(
+            "W05",
+            "/kafka-acl-extended",
+            f"{prefixed} resources with prefixed ACLs",
+            "copied; brokers older than 2.0 do not look at them",
+            "none",
+            "KIP-290",
+            Severity.INFO,
+        )
+    for root in ("/kafka-acl-changes", "/kafka-acl-extended-changes"):
+        count = len(survey.children(root))
+        if count >= ACL_BACKLOG_MANY:
+            yield finding(
+                "W05",
+                root,
+                f"{count} notifications",
+                "brokers read them all when they start; they should be deleted after 15 minutes",
+                "find out why no broker removes them",
+                "ZkNodeChangeNotificationListener",
+            )
+
+
+def _acl_entries(
+    path: str, entries: list[dict[str, object]], affected: Severity | None
+) -> Iterator[Outcome]:
+    kind = path.split("/")[-2]
+    if kind.upper() not in {one.name.replace("_", "") for one in ResourceType}:
+        yield finding(
+            "W05",
+            path,
+            f"resource type {kind} is unknown",
+            "not copied",
+            "delete the znode",
+            "AclAuthorizer",
+        )
+    operations = {one.name.replace("_", "") for one in Operation}
+    for entry in entries:
+        operation, principal = str(entry.get("operation")), str(entry.get("principal"))
+        if operation.upper() not in operations or ":" not in principal:
+            yield finding(
+                "W05",
+                path,
+                f"entry of {principal} for {operation}: unknown to Kafka 3.9",
+                "refused by the copy",
+                "remove the entry",
+                "AclAuthorizer",
+            )
+    denies = any(entry.get("permissionType") == "Deny" for entry in entries)
+    if affected is not None and (denies or len(entries) > 2):
+        yield finding(
+            "W05",
+            path,
+            f"{len(entries)} entries{', some of them Deny' if denies else ''}",
+            "after one is removed during the migration, Kafka up to 3.6.1 may ignore the others",
+            "run controllers and brokers of 3.6.2 or later",
+            "CVE-2024-27309",
+            affected,
+        )
+
+
+@rule(
+    "W06",
+    "users, clients and addresses are distinct",
+    "Quotas and credentials of one user stand in one znode. Kafka releases before 3.5 lost "
+    "one kind when the other was written during the migration.",
+)
+def entities(survey: Survey) -> Iterator[Outcome]:
+    """Quotas and credentials on one user, defaults, quotas of addresses."""
+    for name in survey.children("/config/users"):
+        path = f"/config/users/{name}"
+        keys = survey.config(path)
+        scram = sorted(key for key in keys if key.startswith("SCRAM-"))
+        if scram and len(keys) > len(scram):
+            yield finding(
+                "W06",
+                path,
+                f"holds {', '.join(scram)} beside quotas",
+                "one znode, two kinds of records: both are copied",
+                "none",
+                "KAFKA-14970",
+                Severity.INFO,
+            )
+        if scram and name == DEFAULT_ENTITY:
+            yield finding(
+                "W06",
+                path,
+                f"{', '.join(scram)} of the default user",
+                "nobody can log in as the default user; Kafka would make a user of that name",
+                "remove the credential",
+                "ZkConfigMigrationClient",
+            )
+    for root in ("/config/users", "/config/clients", "/config/ips"):
+        for path, node in survey.below(root):
+            if node.data and path.endswith(DEFAULT_ENTITY) and survey.config(path):
+                yield finding(
+                    "W06",
+                    path,
+                    "a default",
+                    "copied; it limits every client without a quota of its own",
+                    "none",
+                    "KIP-546",
+                    Severity.INFO,
+                )
+    for name in survey.children("/config/ips"):
+        if survey.config(f"/config/ips/{name}"):
+            yield finding(
+                "W06",
+                f"/config/ips/{name}",
+                "a quota of an address",
+                "in Kafka's dual write its removal does not reach ZooKeeper",
+                "none with kraft-bridge",
+                "KIP-612",
+                Severity.INFO,
+            )
