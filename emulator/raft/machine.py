@@ -277,7 +277,7 @@ class Raft:
         self._replica.log.synced(token)
         # With other voters what is durable is served before it is committed.
         self._answering.moved = self._member.advance() or not self._member.alone
-        return [*self._settle(now_ms), *self.flush(now_ms), *self._durable(now_ms)]
+        return [*self._settle(now_ms), *self.flush(now_ms), *self._replica.grown(now_ms)]
 
     def tick(self, now_ms: int) -> list[Effect]:
         """Answer fetches whose time is up; elections; write the next slice of a snapshot."""
@@ -309,7 +309,7 @@ class Raft:
         if not self._member.alone:
             self._member.election.leave(now_ms)
         self._answering.wake(now_ms)
-        return [*self._settle(now_ms), *self.flush(now_ms), *self._durable(now_ms)]
+        return [*self._settle(now_ms), *self.flush(now_ms), *self._replica.grown(now_ms)]
 
     def request(self, message: object, version: int, now_ms: int, ticket: Ticket) -> None:
         """Answer a request of another node, one of :mod:`emulator.raft.requests`, now or later."""
@@ -334,12 +334,6 @@ class Raft:
         """
         snapshot = SnapshotId(end_offset, epoch)
         return self._snapshotting.begin(snapshot, records, last_timestamp_ms)
-
-    def _durable(self, now_ms: int) -> list[Effect]:
-        """Keep ``recovery-point`` up to date with what is durable."""
-        replica = self._replica
-        closing, committed_end = replica.shutting_down, replica.committed_end
-        return replica.recovery_point.grown(committed_end, now_ms, closing=closing)
 
 
 def _election(config: RaftConfig, files: Mapping[str, bytes], log_epoch: int) -> ElectionState:

@@ -11,6 +11,7 @@ is written before the log is cut, and after it has grown.
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from emulator.raft import layout
@@ -37,21 +38,12 @@ class RecoveryPointFile:
         self._log = log
         self._alone = alone
         self._says = found
-        self._due_ms = 0
+        self.due_ms: float = math.inf if alone else 0
+        """When the file is old; never with one voter."""
 
-    def grown(self, committed_end: int, now_ms: int, *, closing: bool) -> list[Effect]:
-        """More may be durable: write it down if the file is old, or if this is the last time.
-
-        Args:
-            committed_end: everything below is known to be committed.
-            now_ms: the time.
-            closing: whether an orderly stop has begun; then it waits for the last sync.
-        """
-        if closing:
-            return [] if self._log.dirty else self.write(committed_end)
-        if self._alone or now_ms < self._due_ms:
-            return []
-        self._due_ms = now_ms + RECOVERY_POINT_MS
+    def renew(self, committed_end: int, now_ms: int) -> list[Effect]:
+        """The file is old: write down what is durable, and note when it is old again."""
+        self.due_ms = now_ms + RECOVERY_POINT_MS
         return self.write(committed_end)
 
     def write(self, committed_end: int) -> list[Effect]:

@@ -184,6 +184,13 @@ class Replica:
         batch = next(self.log.batches(offset, offset), None)
         return "" if batch is None else batch_digest(batch.data)
 
+    def grown(self, now_ms: int) -> list[Effect]:
+        """More may be durable: write ``recovery-point`` if it is old, or if this is the end."""
+        point = self.recovery_point
+        if self.shutting_down:
+            return [] if self.log.dirty else point.write(self.committed_end)
+        return [] if now_ms < point.due_ms else point.renew(self.committed_end, now_ms)
+
     def epochs_file(self) -> ReplaceFile:
         """Write the file with the start offset of each leader epoch."""
         return self.log.epochs_file()
