@@ -15,6 +15,7 @@ from emulator.raft.config import RaftConfig
 from emulator.raft.errors import RecoveryError
 from emulator.raft.format import MetaProperties, parse_meta_properties
 from emulator.raft.machine import Raft
+from emulator.raft.quorum_state import voters_in
 
 
 class FolderUnreadableError(Exception):
@@ -22,16 +23,20 @@ class FolderUnreadableError(Exception):
 
 
 def open_log(folder: Path) -> tuple[MetaProperties, Raft]:
-    """Read a controller's folder without taking its lock.
+    """Read a controller's folder without taking its lock; one that must not start too.
 
     Raises:
         FolderUnreadableError: not a formatted folder, or damaged.
     """
-    files = {
-        path.relative_to(folder).as_posix(): path.read_bytes()
+    paths = [
+        path
         for path in sorted(folder.rglob("*"))
         if path.is_file() and not path.name.endswith((".lock", ".part"))
-    }
+    ]
+    # A controller that is running may renew this file: it must not be newer than the log.
+    paths.sort(key=lambda path: path != folder / layout.RECOVERY_POINT)
+    files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+    files.pop(layout.CONTRADICTED, None)
     data = files.get(layout.META_PROPERTIES)
     if data is None:
         raise FolderUnreadableError(
@@ -39,7 +44,8 @@ def open_log(folder: Path) -> tuple[MetaProperties, Raft]:
         )
     try:
         meta = parse_meta_properties(data)
-        config = RaftConfig(meta.node_id, meta.cluster_id, {meta.node_id: ("", 0)})
+        voters = {meta.node_id} | voters_in(files.get(layout.QUORUM_STATE, b""))
+        config = RaftConfig(meta.node_id, meta.cluster_id, dict.fromkeys(voters, ("", 0)))
         return meta, Raft(config, files, random.Random(0), 0)  # noqa: S311 - it draws nothing
     except RecoveryError as error:
         raise FolderUnreadableError(f"{folder}: {error}") from error

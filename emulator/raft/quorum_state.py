@@ -131,6 +131,15 @@ def parse(data: bytes, voters: AbstractSet[int]) -> ElectionState:
     return ElectionState(file.leader_epoch, file.leader_id, file.voted_id)
 
 
+def voters_in(data: bytes) -> AbstractSet[int]:
+    """Ids of the voters that a ``quorum-state`` was written for; none if it cannot be read."""
+    try:
+        file = msgspec.json.decode(data, type=_QuorumStateFile)
+    except msgspec.DecodeError:
+        return frozenset()
+    return frozenset(voter.voter_id for voter in file.current_voters)
+
+
 class QuorumState:
     """The current state, its epoch, leader and vote.
 
