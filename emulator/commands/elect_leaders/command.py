@@ -85,11 +85,7 @@ def elect_leaders(
         raise _usage(
             "--bootstrap-server and --zookeeper exclude each other" if zookeeper else _NOWHERE
         )
-    election_type = election_type.lower()
-    if election_type not in {"preferred", "unclean"}:
-        raise _usage(f"--election-type {election_type}: preferred or unclean")
-    if zookeeper is not None and election_type != "preferred":
-        raise _usage("--zookeeper elects preferred leaders only")
+    election_type = _known(election_type, by_zookeeper=zookeeper is not None)
     partitions = _partitions(path_to_json_file, topic, partition, everything=all_topic_partitions)
     if election_type == "unclean" and partitions is None and not all_topic_partitions:
         _confirm_everywhere()
@@ -101,6 +97,16 @@ def elect_leaders(
 
 
 _NOWHERE: Final = "--bootstrap-server is missing"
+
+
+def _known(election_type: str, *, by_zookeeper: bool) -> str:
+    """The kind of election in small letters."""
+    kind = election_type.lower()
+    if kind not in {"preferred", "unclean"}:
+        raise _usage(f"--election-type {election_type}: preferred or unclean")
+    if by_zookeeper and kind != "preferred":
+        raise _usage("--zookeeper elects preferred leaders only")
+    return kind
 
 
 def _confirm_everywhere() -> None:
