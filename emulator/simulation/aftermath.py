@@ -19,8 +19,9 @@ What: TypeAlias = Literal["lost", "refused", "repeated"]
 """Lost: bytes, pages, events or effects that never came to be. Refused: an error of ZooKeeper or of
 the disk, or damage with which a process does not begin. Repeated: a write or a control request that
 had been received already came again."""
-Where: TypeAlias = Literal["process", "zookeeper", "broker", "disk"]
-"""Inside the controller's process, on the way to ZooKeeper or a broker and there, on the disk."""
+Where: TypeAlias = Literal["process", "zookeeper", "broker", "disk", "voter"]
+"""Inside the controller's process, on the way to ZooKeeper, a broker or another voter and there, on
+the disk."""
 
 AFTER_US: Final = 2_000 * MS
 
@@ -129,7 +130,10 @@ class Aftermath:
         brokers = [one.startswith("broker") for one in (opener, acceptor)]
         if opener.startswith("client") or (brokers[0] and acceptor == "zookeeper"):
             return
-        self.happened("lost", "broker" if any(brokers) else "zookeeper")
+        if any(brokers):
+            self.happened("lost", "broker")
+        else:
+            self.happened("lost", "zookeeper" if acceptor == "zookeeper" else "voter")
 
 
 def _lasts(one: _Open, place: tuple[str, str], now_us: int) -> bool:

@@ -38,9 +38,9 @@ from emulator.simulation.broker_modes import (
 from emulator.simulation.broker_settings import REQUEST_MS, address_of, host_of
 from emulator.simulation.caller import Caller, OnAnswer
 from emulator.simulation.fetch_tap import FetchTap
+from emulator.simulation.leader_caller import LeaderCaller
 from emulator.simulation.network import Network
 from emulator.simulation.scheduler import Scheduler
-from emulator.simulation.settings import CONTROLLER
 from emulator.simulation.violation import Violated
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -66,6 +66,9 @@ class BrokerEyes(Protocol):
 
     def fetched(self, offset: int, leader_epoch: int, value: bytes) -> None:
         """It was served a record of the metadata log."""
+
+    def marked(self, high_watermark: int, leader_id: int, leader_epoch: int) -> None:
+        """It was told what is committed, and who leads."""
 
     def refused(self, broker: SimulatedBroker, opener: str) -> None:
         """It has closed a connection because of what came on it; ``opener`` had opened it."""
@@ -134,7 +137,7 @@ class SimulatedBroker:
         self._network = network
         self._eyes = eyes
         self._turn_ms: int | None = None
-        self._tap = FetchTap(eyes.fetched)
+        self._tap = FetchTap(eyes.fetched, eyes.marked)
         self._dials = 0
         """Connections to a controller so far."""
         self._arrived_ms: dict[int, int] = {}
@@ -156,7 +159,14 @@ class SimulatedBroker:
         """What it knows, by its mode."""
         around = BrokerSurroundings(network.new_conn, rng, lambda: scheduler.now_ns)
         self._node = BrokerNode(config, self.known.side, around)
-        self._direct = Caller(f"{self.name}/direct", CONTROLLER, REQUEST_MS, scheduler, network)
+        self._controllers = frozenset((one.host, one.port) for one in config.bootstrap)
+        self._direct = LeaderCaller(
+            f"{self.name}/direct",
+            sorted(self._controllers),
+            lambda: self.known.leader,
+            scheduler,
+            network,
+        )
         self._client = Caller(
             f"client of {self.name}", address_of(broker_id), CLIENT_MS, scheduler, network
         )
@@ -282,7 +292,7 @@ class SimulatedBroker:
                     self._waited_ms[conn] = self._scheduler.now_ms - came_ms
                 self._network.send(self, conn, data)
             case Connect(conn, host, port):
-                self._dials += (host, port) == CONTROLLER
+                self._dials += (host, port) in self._controllers
                 self._network.connect(self, conn, (host, port))
             case Close(conn):
                 self._forget(conn)

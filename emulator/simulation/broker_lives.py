@@ -42,7 +42,8 @@ class BrokerLives:
         self._scheduler = world.scheduler
         self._rng = Random(f"broker lives {world.seed}")
         self._count: dict[int, int] = {}
-        self._kraft: set[int] = set()
+        scenario = world.scenario
+        self._kraft = set[int]() if scenario.migration else set(range(scenario.brokers))
         """Brokers whose next life is in KRaft mode."""
         self._images = LogImages()
         self._last_told: dict[tuple[int, str], tuple[ControlRequest, int]] = {}
@@ -115,7 +116,22 @@ class BrokerLives:
 
     def fetched(self, offset: int, leader_epoch: int, value: bytes) -> None:
         """See BrokerEyes."""
-        self._world.ledger.fetched(offset, leader_epoch, value)
+        committed = self._world.committed
+        if self._world.voters is None:
+            early = offset >= committed.end_offset
+            what = f"offset {offset} of {committed.end_offset} left"
+            ensure(not early, "served-is-committed", what)
+        committed.served(offset, leader_epoch, value)
+
+    def marked(self, high_watermark: int, leader_id: int, leader_epoch: int) -> None:
+        """See BrokerEyes: observers of several voters get more, and show it below the mark only."""
+        voters, end_offset = self._world.voters, self._world.committed.end_offset
+        if voters is None:
+            return
+        what = f"{high_watermark} of {end_offset} was told to be committed"
+        ensure(high_watermark <= end_offset, "served-is-committed", what)
+        if leader_id >= 0:
+            voters.leads(leader_id, leader_epoch)
 
     def refused(self, broker: SimulatedBroker, opener: str) -> None:
         """See BrokerEyes.
@@ -144,7 +160,7 @@ class BrokerLives:
 
     def forgotten(self, broker: SimulatedBroker) -> None:
         """See BrokerEyes: right if it was unregistered; then it is started again."""
-        known = self._world.ledger.facts.brokers.get(broker.id)
+        known = self._world.facts.brokers.get(broker.id)
         gone = known is None or known.epoch != broker.epoch
         what = f"the registration of {broker.name} with epoch {broker.epoch} was forgotten"
         ensure(gone and broker.id in self.unregistered, "answered-is-committed", what)

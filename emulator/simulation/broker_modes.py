@@ -15,7 +15,7 @@ from emulator.broker.zookeeper_side import ZooKeeperSide
 from emulator.config.broker import BrokerConfig
 from emulator.net.control import ControlRequest, ControlResponse
 from emulator.simulation import broker_settings
-from emulator.simulation.network import Network
+from emulator.simulation.network import Address, Network
 
 
 class KnownByBroker(Protocol):
@@ -28,6 +28,10 @@ class KnownByBroker(Protocol):
     @property
     def epoch(self) -> int:
         """Of its registration with the quorum; -1 before it has one."""
+
+    @property
+    def leader(self) -> Address | None:
+        """Where the quorum's leader is, as far as it knows."""
 
     @property
     def topics(self) -> Iterable[Any]:
@@ -76,6 +80,11 @@ class KnownInZooKeeperMode:
         return -1 if registration is None else registration.epoch
 
     @property
+    def leader(self) -> Address | None:
+        """See KnownByBroker: it has no need to know, as its controllers connect to it."""
+        raise NotImplementedError("a quorum of several does not migrate yet")
+
+    @property
     def topics(self) -> Iterable[Any]:
         """See KnownByBroker: what UpdateMetadata has told it."""
         return self.side.cache.topics()
@@ -114,6 +123,12 @@ class KnownInKRaftMode:
     def epoch(self) -> int:
         """See KnownByBroker."""
         return self.side.broker_epoch
+
+    @property
+    def leader(self) -> Address | None:
+        """See KnownByBroker."""
+        found = self.side.quorum.leader
+        return None if found is None else (found.host, found.port)
 
     @property
     def topics(self) -> Iterable[Any]:

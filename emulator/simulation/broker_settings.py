@@ -34,11 +34,10 @@ def address_of(broker_id: int) -> Address:
 
 def configured(scenario: Scenario, broker_id: int, *, kraft: bool) -> BrokerConfig:
     """A broker in KRaft mode, or in ZooKeeper mode with migration."""
-    host, port = settings.CONTROLLER
     common = {
         "listeners": f"PLAINTEXT://{host_of(broker_id)}:{PORT}",
         "log.dirs": "/data",
-        "controller.quorum.voters": f"{settings.NODE_ID}@{host}:{port}",
+        "controller.quorum.voters": settings.voters_text(scenario),
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "broker.heartbeat.interval.ms": str(HEARTBEAT_MS),

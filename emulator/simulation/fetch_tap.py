@@ -1,4 +1,4 @@
-"""Reads the frames between a broker and its controller: the records that it was served."""
+"""Reads the frames between a broker and its controllers: the records that it was served."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ EMPTY_MAX: Final = 120
 
 OnRecord = Callable[[int, int, bytes], None]
 """Takes offset, leader epoch and value."""
+OnMark = Callable[[int, int, int], None]
+"""Takes the high watermark that came with records, and the leader and its epoch that did."""
 
 
 class FetchTap:
@@ -26,10 +28,12 @@ class FetchTap:
 
     Args:
         fetched: is told every record that a Fetch was answered with.
+        marked: is told first what is said to be committed.
     """
 
-    def __init__(self, fetched: OnRecord) -> None:
+    def __init__(self, fetched: OnRecord, marked: OnMark) -> None:
         self._fetched = fetched
+        self._marked = marked
         self._asked: dict[int, tuple[int, int]] = {}
         """Connection -> version and correlation id of its last Fetch."""
         self._readers: dict[int, FrameReader] = {}
@@ -61,6 +65,8 @@ class FetchTap:
     def _look(self, answer: m.FetchResponse) -> None:
         for topic in answer.responses:
             for partition in topic.partitions:
+                leader = partition.current_leader
+                self._marked(partition.high_watermark, leader.leader_id, leader.leader_epoch)
                 for batch in decode_batches(partition.records or b"", whole_only=False):
                     for offset, (_, value) in enumerate(batch.records, batch.base_offset):
                         self._fetched(offset, batch.leader_epoch, value)

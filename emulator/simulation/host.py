@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from emulator.simulation import settings
+from emulator.simulation.committed import CommittedLog
 from emulator.simulation.disk import SimulatedDisk
-from emulator.simulation.ledger import Ledger, end_of_log
+from emulator.simulation.disk_ledger import DiskLedger, end_of_log
 from emulator.simulation.process import Process
+from emulator.simulation.scenario import Scenario
+from emulator.simulation.voters import Voters
 
 
 @dataclass(slots=True)
@@ -18,8 +22,9 @@ class Host:
     """
 
     name: str
+    node_id: int
     disk: SimulatedDisk
-    ledger: Ledger
+    ledger: DiskLedger
     listens: bool = True
     process: Process | None = None
     lives: int = 0
@@ -33,16 +38,39 @@ class Host:
     leads_alone: bool = True
     """No other host has a log that began as this one's and went its own way."""
 
+    @property
+    def committed(self) -> CommittedLog:
+        """The log of the quorum that this host is in."""
+        return self.ledger.committed
+
 
 @dataclass(frozen=True, slots=True)
 class Copy:
     """A folder as it was at some instant."""
 
+    node_id: int
     files: dict[str, bytes]
-    ledger: Ledger
+    ledger: DiskLedger
     written: int
 
     @property
     def end_offset(self) -> int:
         """First offset that the files do not hold, synced or not."""
         return end_of_log(self.files)
+
+
+def machines(scenario: Scenario) -> tuple[dict[int, Host], Voters | None]:
+    """A machine for each voter, by node id; and what their disks prove, if there are several."""
+    committed = CommittedLog(znodes=scenario.migration)
+    several = scenario.controllers > 1
+    voters = Voters(scenario.controllers, committed) if several else None
+    hosts = {
+        node_id: Host(
+            name,
+            node_id,
+            SimulatedDisk(settings.formatted(scenario, node_id)),
+            DiskLedger(committed, voters, node_id),
+        )
+        for node_id, (name, _port) in settings.voters(scenario).items()
+    }
+    return hosts, voters

@@ -89,6 +89,8 @@ class Network:
         self.on_lost: Callable[[str, str], None] = lambda _opener, _acceptor: None
         """Called for each of them with the names of opener and acceptor."""
         self._cut: dict[int, Link] = {}
+        self._parted: set[tuple[str, str]] = set()
+        """Machines of which the first reaches the second no more."""
         self._listeners: dict[Address, Party] = {}
         self._links: dict[int, Link] = {}
         self._ids = count(1)
@@ -117,6 +119,10 @@ class Network:
         for one in (party, acceptor):
             link.directions[one.name] = _Direction(one, delay_us)
         self._links[conn] = link
+        if self._parted:
+            for one in (party, acceptor):
+                if (_machine(_other(link, one)), _machine(one)) in self._parted:
+                    self.hold(link, one)
 
         def stands() -> None:
             acceptor.accepted(conn)
@@ -196,8 +202,34 @@ class Network:
         for action in held:
             self._schedule(direction, action)
 
+    def part(self, source: str, target: str) -> None:
+        """Hold back all that one machine sends to another, on connections to come as well.
+
+        What is held arrives when the two are joined, as TCP sends again what was lost. Machines
+        are named without the number of the life on them.
+        """
+        self._parted.add((source, target))
+        for link, party in self._towards(source, target):
+            self.hold(link, party)
+
+    def join(self, source: str, target: str) -> None:
+        """End what ``part`` has begun."""
+        if (source, target) in self._parted:
+            self._parted.discard((source, target))
+            for link, party in self._towards(source, target):
+                self.release(link, party)
+
+    def _towards(self, source: str, target: str) -> list[tuple[Link, Party]]:
+        return [
+            (link, party)
+            for link in self._links.values()
+            for party in (link.opener, link.acceptor)
+            if _machine(party) == target and _machine(_other(link, party)) == source
+        ]
+
     def release_all(self) -> None:
-        """Let everything go that is held anywhere."""
+        """Let everything go that is held anywhere, and part nobody any more."""
+        self._parted.clear()
         for link in list(self._links.values()):
             for direction in link.directions.values():
                 if direction.held is not None:
@@ -254,6 +286,10 @@ class Network:
         link.open.discard(party.name)
         self._links.pop(link.conn, None)
         party.closed(link.conn, why)
+
+
+def _machine(party: Party) -> str:
+    return party.name.partition("#")[0]
 
 
 def _other(link: Link, party: Party) -> Party:

@@ -36,7 +36,7 @@ from emulator.seam import (
 )
 from emulator.simulation.aftermath import What, Where
 from emulator.simulation.disk import SimulatedDisk
-from emulator.simulation.ledger import Ledger
+from emulator.simulation.disk_ledger import DiskLedger
 from emulator.simulation.network import Network
 from emulator.simulation.scheduler import MS, Scheduler
 
@@ -63,7 +63,7 @@ class Process:
         config: Config,
         identity: MetaProperties,
         disk: SimulatedDisk,
-        ledger: Ledger,
+        ledger: DiskLedger,
         scheduler: Scheduler,
         network: Network,
         rng: Random,
@@ -156,6 +156,11 @@ class Process:
         status = driver.status(self._scheduler.now_ms)
         fatal = [one.reason.text for one in status.waiting if one.reason.fatal]
         return status.deposed_because or (fatal[0] if fatal else "")
+
+    @property
+    def active_epoch(self) -> int:
+        """The epoch in which its ``/status`` says that it is the active controller; -1: in none."""
+        return self.node.raft.leader_epoch if self.node.active else -1
 
     @property
     def migration_state(self) -> str:
@@ -262,13 +267,15 @@ class Process:
                 self.ledger.appended(path, data)
             case SyncFile(path, token):
                 self._sync(path, token)
-            case ReplaceFile():
+            case ReplaceFile(path, data):
                 self.disk.replace(effect)
+                self.ledger.replaced(path, data)
             case TruncateFile(path, size):
                 self.disk.truncate(effect)
                 self.ledger.truncated(path, size)
-            case DeleteFile():
+            case DeleteFile(path):
                 self.disk.delete(effect)
+                self.ledger.deleted(path)
             case Row():
                 pass
             case _:

@@ -10,31 +10,36 @@ from random import Random
 from typing import Final, TypeVar
 
 from emulator.migration.states import State
+from emulator.simulation import checkers
 from emulator.simulation import scenario as scenarios
 from emulator.simulation.aftermath import Struck
 from emulator.simulation.aimed import aimed
-from emulator.simulation.checkers import ALL
 from emulator.simulation.checkers.base import Checker
 from emulator.simulation.checkers.chain import EpochsGrow
 from emulator.simulation.checkers.lag import LagBounded, LagIsTrue
 from emulator.simulation.faults import RECIPES
 from emulator.simulation.faults.strike import Strike
+from emulator.simulation.faults.voters import VOTERS
+from emulator.simulation.quorum import quorum
 from emulator.simulation.scenario import Planned, Scenario, planned
 from emulator.simulation.scheduler import MS
 from emulator.simulation.swarm import swarm
 from emulator.simulation.violation import Violated
-from emulator.simulation.world import World
+from emulator.simulation.world import ELECTED, ELECTED_AGAIN, World
 
 KINDS: Final[dict[str, Callable[[int], Scenario]]] = {
     "quick": scenarios.quick,
     "long": scenarios.long,
     "swarm": swarm,
     "aimed": aimed,
+    "quorum": quorum,
 }
 STATES: Final = frozenset(state.value for state in State)
 LAST_LINES: Final = 40
 UNDER_FAULTS_MS_MAX: Final = 600_000
 """Time within which the migration must be done and every fault have ended."""
+UNDER_FAULTS_IN_KRAFT_MS_MAX: Final = 200_000
+"""The same without a migration."""
 QUIET_MS_MAX: Final = 120_000
 """Time after the last fault within which everything must have come to rest."""
 LOOK_US: Final = 20 * MS
@@ -49,7 +54,7 @@ class Run:
 
     def __init__(self, seed: int, scenario: Scenario) -> None:
         self.world = World(seed, scenario)
-        self.checkers = [checker(self.world) for checker in ALL]
+        self.checkers = [kind(self.world) for kind in checkers.of(scenario)]
         self.world.onlookers += self.checkers
         self.refusal = ""
         """Why the controller rightly goes no further, if it does not."""
@@ -60,7 +65,13 @@ class Run:
 
     def checker(self, kind: type[CheckerT]) -> CheckerT:
         """The checker of a kind."""
-        return next(one for one in self.checkers if isinstance(one, kind))
+        found = self.found(kind)
+        assert found is not None, f"this run has no {kind.__name__}"
+        return found
+
+    def found(self, kind: type[CheckerT]) -> CheckerT | None:
+        """The checker of a kind; None if this run has none."""
+        return next((one for one in self.checkers if isinstance(one, kind)), None)
 
     def run(self) -> None:
         """From the first connection to rest.
@@ -70,7 +81,9 @@ class Run:
         """
         world = self.world
         world.begin()
-        self._until(lambda: self._faults_over, UNDER_FAULTS_MS_MAX, "faults end")
+        in_kraft = UNDER_FAULTS_IN_KRAFT_MS_MAX
+        most_ms = UNDER_FAULTS_MS_MAX if world.scenario.migration else in_kraft
+        self._until(lambda: self._faults_over, most_ms, "faults end")
         world.scheduler.tell("run", "no more faults")
         world.calm()
         self._until(self._stays_at_rest, QUIET_MS_MAX, "rest")
@@ -81,9 +94,10 @@ class Run:
     # ---------------------------------------------------------------- faults
     def _plan(self, plan: Planned) -> None:
         world, scenario = self.world, self.world.scenario
-        if plan.state and plan.state not in STATES:
-            raise ValueError(f"{plan.state} is no state of the migration driver")
-        recipe = RECIPES[plan.name]
+        known = STATES if scenario.migration else {ELECTED, ELECTED_AGAIN}
+        if plan.state and plan.state not in known:
+            raise ValueError(f"{plan.state} is not one of {', '.join(sorted(known))}")
+        recipe = (RECIPES | VOTERS)[plan.name]
         strike = Strike(world, plan.name, Random(f"{world.seed} {plan.name} {plan.key}"))
         self._strikes.append(strike)
 
@@ -123,7 +137,7 @@ class Run:
             and world.rolls.over
             and all(strike.over for strike in self._strikes)
             and not world.zookeeper.frozen
-            and world.process.alive
+            and world.controllers_run
             and all(b.alive or b.id in world.departed for b in world.brokers.values())
         ) or bool(self._justified_refusal())
 
@@ -162,7 +176,7 @@ class Run:
         return False
 
     def _unrest(self) -> str:
-        if not self.world.process.alive:
+        if not self.world.controllers_run:
             return "no controller runs"
         return next((why for checker in self.checkers if (why := checker.unrest())), "")
 
@@ -177,7 +191,7 @@ class Run:
         rolled_back = world.epochs_raised > 0 and "/controller" not in world.tree.nodes
         right = (
             world.rolled_back
-            or not world.main.leads_alone
+            or not world.active.leads_alone
             or (rolled_back and "rolled back" in why)
         )
         return why if right else ""
@@ -253,7 +267,7 @@ def simulate(seed: int, scenario: Scenario | None = None, *, kind: str = "quick"
     Args:
         seed: decides everything that chance decides.
         scenario: the cluster and its faults; drawn from the seed when not given.
-        kind: how it is drawn: quick, long, swarm or aimed.
+        kind: how it is drawn: quick, long, swarm, aimed or quorum.
     """
     chosen = KINDS[kind](seed) if scenario is None else scenario
     run = Run(seed, chosen)
@@ -267,7 +281,8 @@ def simulate(seed: int, scenario: Scenario | None = None, *, kind: str = "quick"
     world = run.world
     if failure:
         world.scheduler.tell("run", failure)
-    traffic, lag = world.traffic, run.checker(LagIsTrue)
+    traffic, lag = world.traffic, run.found(LagIsTrue)
+    claimed, bounded = run.found(EpochsGrow), run.found(LagBounded)
     return Report(
         seed=seed,
         kind=kind,
@@ -276,17 +291,17 @@ def simulate(seed: int, scenario: Scenario | None = None, *, kind: str = "quick"
         digest=world.scheduler.digest,
         lines=tuple(world.scheduler.lines),
         virtual_ms=world.scheduler.now_us // 1_000,
-        claims=tuple(run.checker(EpochsGrow).claims),
+        claims=() if claimed is None else tuple(claimed.claims),
         acknowledged=traffic.load.acknowledged,
-        committed=world.ledger.end_offset,
-        blocked_steps=run.checker(LagBounded).blocked_steps,
+        committed=world.committed.end_offset,
+        blocked_steps=0 if bounded is None else bounded.blocked_steps,
         timed_out=traffic.load.timed_out,
         moves=(traffic.moves.elected, traffic.moves.moved, traffic.moves.timed_out),
         client_changes=(traffic.client_changes.set, traffic.client_changes.removed),
         acl_changes=(traffic.acl_changes.set, traffic.acl_changes.removed),
         token_changes=(traffic.token_changes.made, traffic.token_changes.ended),
-        lag_max=lag.records_max,
-        pending_max=lag.pending_max,
+        lag_max=0 if lag is None else lag.records_max,
+        pending_max=0 if lag is None else lag.pending_max,
         topics=tuple(sorted((t.name, len(t.partitions)) for t in world.facts.topics.values())),
         taken_over=bool(world.zombies) and all(z.refuses_because for z in world.zombies),
         refusal=run.refusal,

@@ -53,6 +53,10 @@ class Scenario:
 
     faults: tuple[str, ...] = ()
     skip: frozenset[str] = frozenset()
+    controllers: int = 1
+    """Voters of the quorum."""
+    migration: bool = True
+    """False: the cluster never had a ZooKeeper; its brokers begin in KRaft mode."""
     brokers: int = 3
     topics: int = 3
     partitions_max: int = 4

@@ -23,8 +23,9 @@ from wire import records as r
 from wire.record_serde import encode_record
 from wire.text import uuid_from_text
 
-NODE_ID: Final = 3000
-CONTROLLER: Final[Address] = ("controller", 9093)
+FIRST_ID: Final = 3000
+"""Of the controllers; the others follow without a gap."""
+PORT: Final = 9093
 SESSION_MS: Final = 6_000
 BROKER_SESSION_MS: Final = 3_000
 AUTHORIZER: Final = {
@@ -33,19 +34,37 @@ AUTHORIZER: Final = {
 }
 
 
-def identity() -> MetaProperties:
+def voters(scenario: Scenario) -> dict[int, Address]:
+    """The controllers of a run, and where they listen.
+
+    >>> voters(Scenario())
+    {3000: ('controller', 9093)}
+    """
+    if scenario.controllers == 1:
+        return {FIRST_ID: ("controller", PORT)}
+    ids = range(FIRST_ID, FIRST_ID + scenario.controllers)
+    return {node_id: (f"controller-{node_id}", PORT) for node_id in ids}
+
+
+def voters_text(scenario: Scenario) -> str:
+    """``controller.quorum.voters``, of controllers and brokers."""
+    known = voters(scenario).items()
+    return ",".join(f"{node_id}@{host}:{port}" for node_id, (host, port) in known)
+
+
+def identity(node_id: int = FIRST_ID) -> MetaProperties:
     """What ``meta.properties`` says."""
-    return MetaProperties(
-        zookeeper_mode.CLUSTER_ID, NODE_ID, uuid_from_text("AAAAAAAAAAAAAAAAAAAAfw")
-    )
+    first = int.from_bytes(uuid_from_text("AAAAAAAAAAAAAAAAAAAAfw"), "big")
+    directory = (first + node_id - FIRST_ID).to_bytes(16, "big")
+    return MetaProperties(zookeeper_mode.CLUSTER_ID, node_id, directory)
 
 
-def formatted(scenario: Scenario) -> dict[str, bytes]:
+def formatted(scenario: Scenario, node_id: int = FIRST_ID) -> dict[str, bytes]:
     """The folder of a controller that was never started."""
     level = MetadataVersion.from_ibp(scenario.metadata_version).level
     record = r.FeatureLevelRecord(name="metadata.version", feature_level=level)
     return {
-        layout.META_PROPERTIES: render_meta_properties(identity()),
+        layout.META_PROPERTIES: render_meta_properties(identity(node_id)),
         layout.BOOTSTRAP_CHECKPOINT: render_bootstrap_checkpoint(
             [encode_record(record, 0)], EPOCH_MS
         ),
@@ -69,28 +88,36 @@ def refusals(seed: int, scenario: Scenario) -> FaultScript | None:
     return script
 
 
-def configured(scenario: Scenario) -> Config:
-    """The configuration of the controllers of a run."""
+def configured(scenario: Scenario, node_id: int = FIRST_ID) -> Config:
+    """The configuration of one controller of a run."""
+    host, port = voters(scenario)[node_id]
     tokens = {"delegation.token.secret.key": "secret"} if scenario.token_changes_every_ms else {}
     config, _ = load_config(
         {
             "process.roles": "controller",
-            "node.id": str(NODE_ID),
-            "controller.quorum.voters": f"{NODE_ID}@{CONTROLLER[0]}:{CONTROLLER[1]}",
+            "node.id": str(node_id),
+            "controller.quorum.voters": voters_text(scenario),
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"CONTROLLER://{CONTROLLER[0]}:{CONTROLLER[1]}",
+            "listeners": f"CONTROLLER://{host}:{port}",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "log.dirs": "/data",
-            "zookeeper.metadata.migration.enable": "true",
-            "zookeeper.connect": "zookeeper:2181",
-            "zookeeper.session.timeout.ms": str(SESSION_MS),
-            "zookeeper.metadata.migration.min.batch.size": str(scenario.batch_size),
             "broker.session.timeout.ms": str(BROKER_SESSION_MS),
             "metadata.log.max.snapshot.interval.ms": str(scenario.snapshot_interval_ms),
-            "kraftbridge.zk.write.behind.max.records": str(scenario.bound),
-            "kraftbridge.zk.write.behind.multi.ops": str(scenario.multi_ops),
+            **(_zookeeper(scenario) if scenario.migration else {}),
             **(AUTHORIZER if scenario.acl_changes_every_ms else {}),
             **tokens,
         }
     )
     return config
+
+
+def _zookeeper(scenario: Scenario) -> dict[str, str]:
+    """What makes a controller the target of a migration."""
+    return {
+        "zookeeper.metadata.migration.enable": "true",
+        "zookeeper.connect": "zookeeper:2181",
+        "zookeeper.session.timeout.ms": str(SESSION_MS),
+        "zookeeper.metadata.migration.min.batch.size": str(scenario.batch_size),
+        "kraftbridge.zk.write.behind.max.records": str(scenario.bound),
+        "kraftbridge.zk.write.behind.multi.ops": str(scenario.multi_ops),
+    }

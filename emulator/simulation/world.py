@@ -19,10 +19,10 @@ from emulator.simulation import settings, tree_check, zookeeper_mode
 from emulator.simulation.aftermath import Aftermath
 from emulator.simulation.broker import BrokerAsked, SimulatedBroker
 from emulator.simulation.broker_lives import BrokerLives
+from emulator.simulation.committed import CommittedLog
 from emulator.simulation.disk import SimulatedDisk
 from emulator.simulation.facts import Facts
-from emulator.simulation.host import Copy, Host
-from emulator.simulation.ledger import Ledger
+from emulator.simulation.host import Copy, Host, machines
 from emulator.simulation.network import Network
 from emulator.simulation.process import Process
 from emulator.simulation.rolls import Rolls
@@ -40,6 +40,9 @@ SOMEBODY: Final = 1
 """Session of a client of ZooKeeper that is neither a controller nor a broker."""
 MIGRATION: Final = 1
 """The state of the migration in the log once the copy is in it."""
+ELECTED: Final = "ELECTED"
+ELECTED_AGAIN: Final = "ELECTED_AGAIN"
+"""The first leader of several voters has written its first record; another one has."""
 
 
 class Onlooker(Protocol):
@@ -118,21 +121,24 @@ class World:
         self.rolled_back = False
         """A ZooKeeper-mode controller rules, and has changed what our logs do not know."""
         self._lives = Random(f"lives {seed}")
-        self._config = settings.configured(scenario)
+        self._configs = {
+            node_id: settings.configured(scenario, node_id) for node_id in settings.voters(scenario)
+        }
         self._refusals = settings.refusals(self.seed, scenario)
-        self._state = ""
-        self.main = Host("controller", SimulatedDisk(settings.formatted(scenario)), Ledger())
-        """The host that brokers talk to."""
-        self.hosts = {"controller": self.main}
+        self._state, self._elections = "", 0
+        self.controllers, self.voters = machines(scenario)
+        """The voters of the quorum that brokers know, by node id."""
+        self._active = -1, self.controllers[settings.FIRST_ID]
+        """The epoch of the one that said last that it is active; -1: nobody has."""
+        if self.voters is not None:
+            self.voters.on_elected = self._elected
+        self.hosts = {host.name: host for host in self.controllers.values()}
+        """Those, and all others that a fault has made, by name."""
         self.zombies: list[Process] = []
         """Controllers that were paused and replaced, and may run again."""
         self.lives = BrokerLives(self)
         self.rolls = Rolls(self)
-        self.brokers = self.lives.now
-        self.departed = self.lives.departed
-        self.traffic = Traffic(
-            seed, scenario, lambda: self.ledger.facts, self.lives.able, self.scheduler
-        )
+        self.traffic = Traffic(seed, scenario, lambda: self.facts, self.lives.able, self.scheduler)
 
     def _fill_tree(self) -> None:
         scenario = self.scenario
@@ -148,8 +154,9 @@ class World:
             zookeeper_mode.fill_client_entities(self.tree, scram=scram)
 
     def begin(self) -> None:
-        """Start the controller and the brokers."""
-        self.start_process(self.main)
+        """Start the controllers and the brokers."""
+        for host in self.controllers.values():
+            self.start_process(host)
         for broker_id in range(self.scenario.brokers):
             self.lives.start(broker_id)
 
@@ -168,20 +175,41 @@ class World:
 
     # ---------------------------------------------------------------- what is asked from outside
     @property
-    def process(self) -> Process:
-        """The newest life on the main host."""
-        assert self.main.process is not None
-        return self.main.process
+    def active(self) -> Host:
+        """The host of the controller that said last that it is the active one."""
+        return self._active[1]
 
     @property
-    def ledger(self) -> Ledger:
-        """What the main host's log has made durable."""
-        return self.main.ledger
+    def process(self) -> Process:
+        """The newest life on that host."""
+        process = self.active.process
+        assert process is not None
+        return process
+
+    @property
+    def brokers(self) -> dict[int, SimulatedBroker]:
+        """The newest life of each broker."""
+        return self.lives.now
+
+    @property
+    def departed(self) -> set[int]:
+        """Brokers that will not come back."""
+        return self.lives.departed
+
+    @property
+    def controllers_run(self) -> bool:
+        """Whether every voter has a process."""
+        return all(host.process and host.process.alive for host in self.controllers.values())
+
+    @property
+    def committed(self) -> CommittedLog:
+        """The log of the quorum that brokers know."""
+        return self.active.committed
 
     @property
     def facts(self) -> Facts:
-        """The newest that the main host's log says."""
-        return self.main.ledger.facts
+        """The newest that it says."""
+        return self.active.committed.facts
 
     @property
     def kraft_offset(self) -> int:
@@ -225,8 +253,8 @@ class World:
         """A process that has read its files, and done nothing yet."""
         return Process(
             f"{host.name}#{host.lives}",
-            self._config,
-            settings.identity(),
+            self._configs[host.node_id],
+            settings.identity(host.node_id),
             host.disk,
             host.ledger,
             self.scheduler,
@@ -242,7 +270,7 @@ class World:
 
     def copy(self, host: Host) -> Copy:
         """The folder of a host as a copy finds it: what is written, synced or not."""
-        return Copy(host.disk.files, host.ledger.fork(), host.written)
+        return Copy(host.node_id, host.disk.files, host.ledger.fork(), host.written)
 
     def second_host(self, copy: Copy, name: str, *, listens: bool = False) -> Host:
         """Another machine with a copy of a folder and the same identity.
@@ -250,7 +278,7 @@ class World:
         ``listens``: at the address that brokers know, where nobody else may listen then.
         """
         disk = SimulatedDisk(copy.files)
-        host = Host(name, disk, copy.ledger, listens=listens, written=copy.written)
+        host = Host(name, copy.node_id, disk, copy.ledger, listens=listens, written=copy.written)
         host.leads_alone = False
         if (before := self.hosts.get(name)) is not None:
             # Names of processes are never given twice: checkers tell processes apart by them.
@@ -277,11 +305,12 @@ class World:
             *self.network.between(old.name, "broker"),
         ):
             self.network.cut(link)
-        self.main.ledger = old.ledger.fork()
-        self.main.disk = SimulatedDisk(self.main.disk.files)
-        self.main.disk.crash(rng)
+        host = self.active
+        host.ledger = old.ledger.fork()
+        host.disk = SimulatedDisk(host.disk.files)
+        host.disk.crash(rng)
         self.zombies.append(old)
-        self.start_process(self.main)
+        self.start_process(host)
         return old
 
     def _died(self, process: Process, exit_code: int | None) -> None:
@@ -298,8 +327,8 @@ class World:
             self.start_process(host)
 
     def _place(self) -> tuple[str, str]:
-        """The newest life on the main host, and the state of its driver."""
-        process = self.main.process
+        """The newest life of the active controller, and the state of its driver."""
+        process = self.active.process
         return ("", "") if process is None else (process.name, process.migration_state)
 
     def _stepped(self, process: Process, effects: Sequence[Effect]) -> None:
@@ -308,13 +337,22 @@ class World:
             return
         for one in self.onlookers:
             one.stepped(process, effects)
-        if host is not self.main:
+        if self.voters is not None and process.active_epoch > self._active[0]:
+            self._active = process.active_epoch, host
+        if host is not self.active:
             return
         self._reached(process.migration_state)
-        copied = self.facts.migration_state == MIGRATION and self.kraft_offset > 0
-        if copied and not self.traffic.begun:
+        if not self.traffic.begun and self._may_be_asked:
             self.traffic.begin()
             self.rolls.begin()
+
+    @property
+    def _may_be_asked(self) -> bool:
+        """Everything was copied; without a migration: all brokers are there."""
+        if self.scenario.migration:
+            return self.facts.migration_state == MIGRATION and self.kraft_offset > 0
+        there = [one for one in self.facts.brokers.values() if not one.fenced]
+        return len(there) == self.scenario.brokers
 
     def _reached(self, state: str) -> None:
         if state == self._state:
@@ -322,6 +360,12 @@ class World:
         self._state = state
         for action in self.awaited.pop(state, []):
             action()
+
+    def _elected(self) -> None:
+        """A leader writes its first record: what waits for it begins when the step is done."""
+        again, self._elections = self._elections > 0, self._elections + 1
+        for action in self.awaited.pop(ELECTED_AGAIN if again else ELECTED, []):
+            self.scheduler.after(0, action)
 
     # ---------------------------------------------------------------- ZooKeeper
     def _served(self, client: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from emulator.simulation.broker_settings import REQUEST_MS
 from emulator.simulation.scenario import Scenario
 from emulator.simulation.scheduler import MS
-from emulator.simulation.settings import CONTROLLER
+from emulator.simulation.settings import FIRST_ID, voters
 from emulator.simulation.world import World
 
 
@@ -37,7 +37,7 @@ def test_a_connection_that_is_cut_while_its_answer_is_given_up_is_lost_once(befo
     """The end of a cut connection arrived when the broker had already left it, and had no owner."""
     world = World(1, Scenario(brokers=1, delay_us=(3 * MS, 3 * MS)))
     controller = SilentController()
-    world.network.listen(CONTROLLER, controller)
+    world.network.listen(voters(world.scenario)[FIRST_ID], controller)
     world.lives.start(0)
     while not controller.conns:
         world.scheduler.step()

@@ -8,9 +8,10 @@ import pytest
 
 from emulator.raft import layout, recovery
 from emulator.seam import AppendFile
+from emulator.simulation.committed import CommittedLog
 from emulator.simulation.disk import DiskFaults, SimulatedDisk
+from emulator.simulation.disk_ledger import DiskLedger
 from emulator.simulation.faults.disks import proven
-from emulator.simulation.ledger import Ledger
 from emulator.simulation.run import Run
 from emulator.simulation.scenario import Scenario
 from emulator.simulation.violation import Violated
@@ -106,7 +107,7 @@ def test_every_byte_that_is_said_to_be_proven_is_noticed():
     run.run()
     world = run.world
     world.process.kill()
-    places = proven(world.main.disk.files)
+    places = proven(world.active.disk.files)
     segments = [path for path in places if layout.segment_base(path) is not None]
     assert segments
     assert places.keys() - set(segments), "a snapshot"
@@ -114,15 +115,15 @@ def test_every_byte_that_is_said_to_be_proven_is_noticed():
     for path, pieces in places.items():
         for begin, end in rng.sample(pieces, min(5, len(pieces))):
             at = rng.randrange(begin, end)
-            world.main.disk.flip(path, at, 0)
-            assert world.refusal(world.main).startswith(path)
-            world.main.disk.flip(path, at, 0)
-    assert world.refusal(world.main) == ""
-    files = world.main.disk.files
+            world.active.disk.flip(path, at, 0)
+            assert world.refusal(world.active).startswith(path)
+            world.active.disk.flip(path, at, 0)
+    assert world.refusal(world.active) == ""
+    files = world.active.disk.files
     last = max(path for path in files if layout.segment_base(path) is not None)
     proven_end = max((end for _, end in places.get(last, ())), default=0)
     assert proven_end < len(files[last])
-    files[layout.RECOVERY_POINT] = layout.render_recovery_point(world.ledger.end_offset)
+    files[layout.RECOVERY_POINT] = layout.render_recovery_point(world.committed.end_offset)
     assert max(end for _, end in proven(files)[last]) == len(files[last])
 
 
@@ -137,7 +138,7 @@ def test_a_batch_whose_offset_the_disk_has_lost_is_not_held_against_the_log():
     first, second, third = (
         encode_batch(Batch(base, 1, 0, 0, [(None, named(base))])) for base in range(3)
     )
-    ledger = Ledger()
+    ledger = DiskLedger(CommittedLog())
     ledger.begins({})
     ledger.appended(path, first + second)
     ledger.synced(path, len(first + second))

@@ -33,12 +33,12 @@ class Clients(Checker):
 
 def away(world, for_ms):
     """The controller goes down and is started again later."""
-    world.main.restarts = False
+    world.active.restarts = False
     world.process.crash()
 
     def again():
-        world.main.restarts = True
-        world.start_process(world.main)
+        world.active.restarts = True
+        world.start_process(world.active)
 
     world.after_ms(for_ms, again)
 

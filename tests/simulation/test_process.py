@@ -86,7 +86,7 @@ def test_the_effects_of_a_stop_come_behind_those_of_the_step_in_which_it_was_ask
 def test_a_process_that_ends_as_it_reaches_a_state_leaves_nothing_wrong(fault, state):
     run = Run(2, Scenario(faults=(f"{fault}@{state}",), changes=6))
     run.run()
-    assert run.world.main.lives == 2
+    assert run.world.active.lives == 2
 
 
 def test_no_two_processes_have_one_name():
@@ -95,7 +95,7 @@ def test_no_two_processes_have_one_name():
     world = run.world
     names = set()
     for _ in range(2):
-        backup = world.second_host(world.copy(world.main), "backup")
+        backup = world.second_host(world.copy(world.active), "backup")
         names |= {world.start_process(backup).name, world.start_process(backup).name}
         world.remove(backup)
     assert len(names) == 4

@@ -48,7 +48,7 @@ def test_a_broker_may_go_back_to_zookeeper_mode():
     for seed in range(4):
         run, _ = rolled(seed, ROLLED)
         modes = {}
-        for point in run.world.ledger.points:
+        for point in run.world.committed.points:
             for one in point.facts.brokers.values():
                 if modes.get(one.id) is False and one.is_migrating_zk_broker:
                     back.add((seed, one.id))

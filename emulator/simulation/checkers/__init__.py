@@ -22,8 +22,10 @@ from emulator.simulation.checkers.chain import ChainAgrees, EpochsGrow, OneWrite
 from emulator.simulation.checkers.claims import CopyIsClaimed, OldSessionEnded
 from emulator.simulation.checkers.lag import LagBounded, LagIsTrue
 from emulator.simulation.checkers.tree import ShowsCommitted, TreeIsLog
+from emulator.simulation.checkers.voters import MarkIsCommitted, OneActive, VotersAgree
+from emulator.simulation.scenario import Scenario
 
-ALL: Final[tuple[type[Checker], ...]] = (
+OF_MIGRATION: Final[tuple[type[Checker], ...]] = (
     ShowsCommitted,
     ChainAgrees,
     OneWriter,
@@ -35,10 +37,18 @@ ALL: Final[tuple[type[Checker], ...]] = (
     LagIsTrue,
     ToldOnlyRegistered,
     ToldCommitted,
+)
+OF_CLIENTS: Final[tuple[type[Checker], ...]] = (
     AnsweredIsCommitted,
     HandlersCope,
     PassedOnUntilTimeout,
     RefusedUnnamed,
     BrokersAgree,
 )
-"""In the order in which they are called."""
+OF_SEVERAL: Final[tuple[type[Checker], ...]] = (OneActive, MarkIsCommitted, VotersAgree)
+
+
+def of(scenario: Scenario) -> tuple[type[Checker], ...]:
+    """The checkers that a run has, in the order in which they are called."""
+    checkers = (OF_MIGRATION if scenario.migration else ()) + OF_CLIENTS
+    return checkers + (OF_SEVERAL if scenario.controllers > 1 else ())

@@ -26,9 +26,9 @@ class ToldOnlyRegistered(Checker):
 
     def told(self, broker: SimulatedBroker, request: ControlRequest) -> None:
         """Judge a request as it arrives."""
-        if not self.world.main.leads_alone:
+        if not self.world.active.leads_alone:
             return
-        points = self.world.ledger.points
+        points = self.world.committed.points
         known = next(
             (
                 one
@@ -110,7 +110,7 @@ class ToldCommitted(Checker):
 
     def told(self, broker: SimulatedBroker, request: ControlRequest) -> None:
         """Hold each partition's epochs against the log."""
-        if isinstance(request, m.StopReplicaRequest) or not self.world.main.leads_alone:
+        if isinstance(request, m.StopReplicaRequest) or not self.world.active.leads_alone:
             return
         facts = self.world.facts
         for topic in request.topic_states:

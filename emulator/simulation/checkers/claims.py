@@ -63,7 +63,7 @@ class CopyIsClaimed(Checker):
 
     def stepped(self, process: Process, effects: Sequence[Effect]) -> None:
         """Look for the record that ends the copy."""
-        if process.ledger.facts.migration_state != COPIED and _says_copied(effects):
+        if process.ledger.committed.facts.migration_state != COPIED and _says_copied(effects):
             right = process.name in self._stands
             ensure(right, self.name, f"{process.name} ends the copy and has not read its claim")
 

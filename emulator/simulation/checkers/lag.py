@@ -63,7 +63,7 @@ class LagBounded(Checker):
     def stepped(self, process: Process, effects: Sequence[Effect]) -> None:
         """Judge what is about to be appended."""
         bound, world = self.world.scenario.bound, self.world
-        if process is not world.main.process:
+        if process is not world.active.process:
             return
         if process.name != self._life:
             self._begin_life(process)
@@ -79,8 +79,8 @@ class LagBounded(Checker):
     def _begin_life(self, process: Process) -> None:
         self._binds = self.world.facts.migration_state == COPIED
         self._life, self._multis = process.name, 0
-        self._changes = [one for one in self._changes if one < self.world.ledger.end_offset]
-        self._known = self.world.ledger.end_offset - 1
+        self._changes = [one for one in self._changes if one < self.world.committed.end_offset]
+        self._known = self.world.committed.end_offset - 1
         snapshots = map(layout.snapshot_id, process.disk.files)
         self._snapshot_end = max((one.end_offset for one in snapshots if one), default=0)
 
@@ -156,12 +156,12 @@ class LagIsTrue(Checker):
         confirmed = status.confirmed_offset
         lag, pending = status.lag_records, status.lag_changed_records
         self._as_gauges_say(process, (process.name, applied, confirmed, lag, pending))
-        ledger = host.ledger
-        ensure(applied < ledger.end_offset, self.name, f"{applied} is said to be committed")
+        committed = host.committed
+        ensure(applied < committed.end_offset, self.name, f"{applied} is said to be committed")
         brought = confirmed <= host.written
         ensure(brought, self.name, f"{confirmed} is said to be in ZooKeeper, {host.written} is")
         ensure(lag == applied - confirmed, self.name, f"{lag} of {applied - confirmed} records")
-        changes = ledger.changed_records(confirmed, applied)
+        changes = committed.changed_records(confirmed, applied)
         ensure(pending == changes, self.name, f"{pending} records pending, {changes} are")
         self.records_max = max(self.records_max, lag)
         self.pending_max = max(self.pending_max, pending)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from emulator.simulation import tree_check
 from emulator.simulation.checkers.base import CONTROLLER, EPOCH, MIGRATION, OWN, Checker
-from emulator.simulation.ledger import Ledger
+from emulator.simulation.committed import CommittedLog
 from emulator.simulation.violation import ensure
 from emulator.simulation.world import World
 
@@ -29,20 +29,20 @@ class ShowsCommitted(Checker):
         if host is not None and (host.never_writes or self.world.rolled_back):
             ours = {path for path in changed if tree_check.covered(path) or path in CLAIMS}
             ensure(not ours, self.name, f"{client}, whose log lacks them, changes {sorted(ours)}")
-        ledger = self._ledger(client)
+        log = self._log(client)
         offset = self.world.kraft_offset if MIGRATION in changed else -1
-        ensure(offset < ledger.end_offset, self.name, f"{MIGRATION} covers {offset}")
+        ensure(offset < log.end_offset, self.name, f"{MIGRATION} covers {offset}")
         for path in changed:
             if tree_check.covered(path) and path not in self.world.foreign:
-                self._look(path, ledger)
+                self._look(path, log)
 
-    def _ledger(self, client: str) -> Ledger:
+    def _log(self, client: str) -> CommittedLog:
         host = self.world.host_of(client)
-        return self.world.ledger if host is None else host.ledger
+        return self.world.committed if host is None else host.committed
 
-    def _look(self, path: str, ledger: Ledger) -> None:
+    def _look(self, path: str, log: CommittedLog) -> None:
         node = self.world.tree.nodes.get(path)
-        allowed = ledger.legit.get(path, set())
+        allowed = log.legit.get(path, set())
         if node is None:
             was_there = path in self._present
             self._present.discard(path)
@@ -79,21 +79,21 @@ class TreeIsLog(Checker):
             self._closed = offset
             if self.world.covers_hole:
                 return
-            host = self.world.host_of(client) or self.world.main
-            found = self._difference(host.ledger, self._closed)
+            host = self.world.host_of(client) or self.world.active
+            found = self._difference(host.committed, self._closed)
             ensure(not found, self.name, f"offset {self._closed}: {found}")
 
     def unrest(self) -> str:
         """The tree is what the newest record says, and nothing is missing."""
-        state, ledger = self.world.numbers(OWN), self.world.ledger
+        state, log = self.world.numbers(OWN), self.world.committed
         if state.get("part"):
             return f"{OWN} tells of work in progress: {state}"
         offset = self.world.kraft_offset
-        if ledger.changed_records(offset, ledger.facts.offset):
+        if log.changed_records(offset, log.facts.offset):
             return f"{MIGRATION} covers {offset}, the log has changes after it"
-        return self._difference(ledger, ledger.facts.offset)
+        return self._difference(log, log.facts.offset)
 
-    def _difference(self, ledger: Ledger, offset: int) -> str:
+    def _difference(self, log: CommittedLog, offset: int) -> str:
         foreign = frozenset(self.world.foreign)
-        found = tree_check.differences(self.world.tree.nodes, ledger.at(offset), foreign)
+        found = tree_check.differences(self.world.tree.nodes, log.at(offset), foreign)
         return next(found, "")

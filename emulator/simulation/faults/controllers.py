@@ -37,7 +37,7 @@ def controller_pause(strike: Strike) -> None:
     from committing, and with one voter the two logs would part.
     """
     world = strike.world
-    if not world.process.alive or world.ledger.in_transaction:
+    if not world.process.alive or world.committed.in_transaction:
         return
     old = world.take_over(strike.rng)
     epoch = old.node.raft.leader_epoch
@@ -60,17 +60,17 @@ def disk_restored(strike: Strike) -> None:
     nothing back from brokers. Then the right disk is put back.
     """
     world = strike.world
-    if world.ledger.in_transaction:
+    if world.committed.in_transaction:
         strike.after_ms(20, lambda: disk_restored(strike))
         return
-    copy = world.copy(world.main)
+    copy = world.copy(world.active)
     strike.tell(f"a backup is made; the log ends at {copy.end_offset}")
 
     def outdated() -> bool:
         return world.kraft_offset >= copy.end_offset and world.process.alive
 
     def lead_astray() -> None:
-        main, right = world.main, (world.main.disk, world.main.ledger)
+        main, right = world.active, (world.active.disk, world.active.ledger)
         main.restarts = False
         world.process.crash()
         backup = world.second_host(copy, "backup", listens=True)
@@ -97,7 +97,7 @@ def controller_cloned(strike: Strike) -> None:
     Both have one id; brokers know only the first. In the end the second is switched off.
     """
     world = strike.world
-    if world.ledger.in_transaction or "clone" in world.hosts:
+    if world.committed.in_transaction or "clone" in world.hosts:
         return
     together = strike.rng.random() < 0.6
 
@@ -105,7 +105,7 @@ def controller_cloned(strike: Strike) -> None:
         if "clone" in world.hosts:
             return
         clone = world.second_host(copy, "clone")
-        world.main.leads_alone = False
+        world.active.leads_alone = False
         world.start_process(clone)
 
         def switch_off() -> None:
@@ -118,10 +118,10 @@ def controller_cloned(strike: Strike) -> None:
 
     if together and world.process.alive:
         world.process.crash()
-        copy = world.copy(world.main)
+        copy = world.copy(world.active)
         strike.when(lambda: world.process.alive, lambda: begin(copy))
     else:
-        begin(world.copy(world.main))
+        begin(world.copy(world.active))
 
 
 def rollback(strike: Strike) -> None:
@@ -137,7 +137,7 @@ def rollback(strike: Strike) -> None:
         return world.facts.migration_state == MIGRATION and world.kraft_offset > 0
 
     def stop() -> None:
-        world.main.restarts = False
+        world.active.restarts = False
         if strike.rng.random() < 0.6:
             _stop_in_order(strike, strike.rng.randint(2_000, PATIENCE_MS), change_hands)
         else:
@@ -153,8 +153,8 @@ def rollback(strike: Strike) -> None:
 
     def begin_again() -> None:
         if not world.process.alive:
-            world.main.restarts = True
-            world.start_process(world.main)
+            world.active.restarts = True
+            world.start_process(world.active)
 
     strike.when(copied, stop)
 
@@ -162,7 +162,7 @@ def rollback(strike: Strike) -> None:
 def _stop_in_order(strike: Strike, patience_ms: int, then: Callable[[], None]) -> None:
     """Ask the process to stop, crash it if that takes too long, and go on when it has ended."""
     process = strike.world.process
-    strike.world.main.may_halt = "it was asked to stop"
+    strike.world.active.may_halt = "it was asked to stop"
     process.shutdown()
 
     def look(left_ms: int) -> None:

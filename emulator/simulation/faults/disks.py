@@ -7,8 +7,8 @@ from typing import Final
 
 from emulator.raft import layout
 from emulator.simulation.disk import DiskFaults, Operation
+from emulator.simulation.disk_ledger import sound_batches
 from emulator.simulation.faults.strike import Strike
-from emulator.simulation.ledger import sound_batches
 from emulator.simulation.scheduler import MS
 from emulator.simulation.violation import ensure
 
@@ -35,7 +35,7 @@ def disk_error(strike: Strike) -> None:
     """EIO of one operation: the process must end, and its next life find all acknowledged."""
     world, process = strike.world, strike.world.process
     operation: Operation = strike.rng.choice(("append", "sync", "sync", "replace"))
-    world.main.disk.fail_next(operation, after=strike.rng.randint(0, 3))
+    world.active.disk.fail_next(operation, after=strike.rng.randint(0, 3))
     strike.tell(f"the disk will fail: {operation}")
     strike.when(lambda: not process.alive, lambda: None, within_ms=5_000)
 
@@ -46,14 +46,14 @@ def disk_forgets(strike: Strike) -> None:
     The process must end. The next one finds the pages in the cache, or what the medium has in
     their place. The machine goes down when that one has made more durable, or before it begins.
     """
-    world, disk = strike.world, strike.world.main.disk
+    world, disk = strike.world, strike.world.active.disk
     disk.faults = DiskFaults(strike.rng.getrandbits(32), dropped=0.5)
     disk.fail_next("sync", after=strike.rng.randint(0, 3))
     strike.tell("a sync will fail, and what it had to write is given up")
 
     def go_down() -> None:
         disk.faults = None
-        if world.main.disk is not disk:
+        if world.active.disk is not disk:
             return
         if world.process.alive:
             world.process.crash()
@@ -67,9 +67,9 @@ def disk_forgets(strike: Strike) -> None:
         if strike.rng.random() < 0.3:
             go_down()
             return
-        known, more_ms = world.ledger.end_offset, strike.rng.choice((0, 0, 100, 600))
+        known, more_ms = world.committed.end_offset, strike.rng.choice((0, 0, 100, 600))
         strike.when(
-            lambda: world.ledger.end_offset > known, lambda: strike.after_ms(more_ms, go_down)
+            lambda: world.committed.end_offset > known, lambda: strike.after_ms(more_ms, go_down)
         )
 
     strike.when(lambda: not disk.will_fail("sync"), failed, within_ms=5_000)
@@ -85,7 +85,7 @@ def disk_rots(strike: Strike) -> None:
     process = world.process
     ending = strike.rng.choice(("crash", "kill", "shutdown"))
     if ending == "shutdown" and process.alive:
-        world.main.may_halt = "it was asked to stop"
+        world.active.may_halt = "it was asked to stop"
         process.shutdown()
     elif ending == "kill":
         process.kill()
@@ -93,14 +93,14 @@ def disk_rots(strike: Strike) -> None:
         process.crash()
 
     def rot() -> None:
-        disk = world.main.disk
+        disk = world.active.disk
         sound = disk.files
         places = proven(sound)
         for path in strike.rng.sample(sorted(places), min(3, len(places))):
             begin, end = strike.rng.choice(places[path])
             at, bit = strike.rng.randrange(begin, end), strike.rng.randrange(8)
             disk.flip(path, at, bit)
-            why = world.refusal(world.main)
+            why = world.refusal(world.active)
             noticed = path in why
             ensure(noticed, "damage-is-refused", f"bit {bit} of byte {at} of {path}: {why or '-'}")
             world.aftermath.happened("refused", "disk")
@@ -142,12 +142,12 @@ def proven(files: Mapping[str, bytes]) -> dict[str, list[tuple[int, int]]]:
 
 def disk_full(strike: Strike) -> None:
     """ENOSPC: the process must end; there is space again before or after its next life begins."""
-    world, disk = strike.world, strike.world.main.disk
+    world, disk = strike.world, strike.world.active.disk
     disk.capacity = disk.used + strike.rng.choice((0, 50, 400, 3_000))
     strike.tell("the disk fills")
 
     def mend() -> None:
-        world.main.disk.capacity = None
+        world.active.disk.capacity = None
         disk.capacity = None
 
     strike.after_ms(strike.rng.choice((300, 2_000, 4_000)), mend)
@@ -157,6 +157,6 @@ def disk_reorders(strike: Strike) -> None:
     """The machine goes down with any of the pages written that were not synced."""
     world = strike.world
     seed = strike.rng.getrandbits(32)
-    world.main.disk.faults = DiskFaults(seed, reordered=1.0)
+    world.active.disk.faults = DiskFaults(seed, reordered=1.0)
     world.process.crash()
-    world.main.disk.faults = None
+    world.active.disk.faults = None
