@@ -10,10 +10,10 @@ exists: if a crash lost a record that an observer already has, a different recor
 that offset, and a real broker cannot take back what it published. This has no disadvantage:
 observers may publish only records below the high watermark, which is the same offset.
 
-While ZooKeeper has not confirmed that it follows this log, nothing is told (:class:`Serving`): the
-partition's answer is BROKER_NOT_AVAILABLE with the follower's own epoch and no leader, after which
-an observer of Kafka 3.4 to 3.9 waits and asks again. The fetch is parked first, so that a follower
-is served as soon as it may be. Not in Kafka, where the quorum alone decides.
+While ZooKeeper has not confirmed that it follows this log, observers are told nothing
+(:class:`Serving`): the partition's answer is BROKER_NOT_AVAILABLE with the observer's own epoch and
+no leader, after which one of Kafka 3.4 to 3.9 waits and asks again. The fetch is parked first, so
+that it is served as soon as it may be. Not in Kafka, where the quorum alone decides.
 
 The sizes that a consumer sets (MinBytes 0, PartitionMaxBytes 0) are ignored; the answer is
 whole batches within MaxBytes, and at least one.
@@ -31,7 +31,7 @@ from emulator.net.reply import Reply, Ticket
 from emulator.raft.config import PARK_MS_MAX
 from emulator.raft.layout import TOPIC, TOPIC_ID, SnapshotId
 from emulator.raft.quorum_state import NONE
-from emulator.raft.replica import UNKNOWN, Replica, Serving
+from emulator.raft.replica import UNKNOWN, Replica
 from emulator.raft.waiting import Parked, WaitingFetches
 from wire import messages as m
 from wire.errors import ErrorCode
@@ -111,9 +111,7 @@ class Fetches:
         return replies
 
     def _is_voter(self, request: m.FetchRequest) -> bool:
-        config = self._replica.config
-        replica_id = request.replica_state.replica_id
-        return replica_id in config.voters and replica_id != config.node_id
+        return self._replica.other_voter(request.replica_state.replica_id)
 
     def _answer(
         self, request: m.FetchRequest, version: int, now_ms: int, *, may_wait: bool
@@ -125,7 +123,7 @@ class Fetches:
         asked = _partition(request, version)
         if asked is None:
             return m.FetchResponse(error_code=ErrorCode.INVALID_REQUEST)
-        if replica.serving is Serving.NOTHING:
+        if replica.withholds(request.replica_state.replica_id):
             waits = may_wait and not replica.shutting_down
             return None if waits else self._withheld(asked, version)
         error = self._refusal(request, asked)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from emulator.raft.layout import BOOTSTRAP_SNAPSHOT_ID, TOPIC, SnapshotId
 from emulator.raft.quorum_state import NONE
-from emulator.raft.replica import Replica, Serving
+from emulator.raft.replica import Replica
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -27,7 +27,7 @@ def fetch_snapshot(
         return m.FetchSnapshotResponse(error_code=ErrorCode.INVALID_REQUEST)
     topic = request.topics[0]
     asked = topic.partitions[0]
-    withheld = replica.serving is Serving.NOTHING
+    withheld = replica.withholds(request.replica_id)
     leader_id = NONE if withheld else replica.quorum.leader_id
     epoch = asked.current_leader_epoch if withheld else replica.quorum.epoch
     answer = m.FetchSnapshotResponse.PartitionSnapshot(

@@ -119,7 +119,7 @@ class Raft:
         self._replica.keep_from = offset
 
     def serve(self, serving: Serving, now_ms: int) -> None:
-        """Decide what followers may be told; parked fetches are answered by it from now on."""
+        """Decide what observers may be told; parked fetches are answered by it from now on."""
         if serving is not self._replica.serving:
             self._replica.serving = serving
             self._answering.wake(now_ms)
@@ -297,6 +297,11 @@ class Raft:
     def unanswered(self, ask: Ask, now_ms: int) -> list[Effect]:
         """A request of ``take_asks`` gets no answer."""
         self._member.unanswered(ask, now_ms)
+        return self._settle(now_ms)
+
+    def resign(self, now_ms: int) -> list[Effect]:
+        """Give leadership up, if there are others who may lead; they are told."""
+        self._member.election.resign(now_ms)
         return self._settle(now_ms)
 
     def shutdown(self, now_ms: int) -> list[Effect]:

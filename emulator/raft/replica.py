@@ -22,7 +22,7 @@ UNKNOWN = -1
 
 
 class Serving(Enum):
-    """What those who follow this log may be told; decided outside Raft."""
+    """What observers, who follow this log and are no voters, may be told; decided outside Raft."""
 
     ALL = "all"
     NOTHING = "nothing"
@@ -120,6 +120,14 @@ class Replica:
             return None
         host, port = self.config.voters[leader_id]
         return leader_id, host, port
+
+    def other_voter(self, replica_id: int) -> bool:
+        """Whether a replica is one of the other voters."""
+        return replica_id != self.config.node_id and replica_id in self.config.voters
+
+    def withholds(self, replica_id: int) -> bool:
+        """Whether a replica is told nothing. Voters are: without them nothing is committed."""
+        return self.serving is Serving.NOTHING and not self.other_voter(replica_id)
 
     def wrong_cluster(self, cluster_id: str | None) -> bool:
         """Whether a request names another cluster; a request without a cluster id is accepted."""

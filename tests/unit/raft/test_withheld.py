@@ -10,6 +10,7 @@ import pytest
 
 from emulator.raft.replica import Serving
 from tests.unit.raft.test_fetch_snapshot import request
+from tests.unit.raft.trio import Trio
 from tests.unit.raft.world import NOW, World, fetch, no_op, topic
 from wire.errors import ErrorCode
 from wire.frame import encode_response
@@ -99,3 +100,44 @@ def test_a_stop_does_not_wait_for_those_who_may_be_told_nothing():
     assert made.partition().error_code == ErrorCode.BROKER_NOT_AVAILABLE
     made.fetch(3, last=2)
     assert made.partition().error_code == ErrorCode.BROKER_NOT_AVAILABLE
+
+
+def test_the_other_voters_are_told_everything_all_the_same():
+    """Without them nothing could be committed, not even what ZooKeeper is to confirm."""
+    trio = Trio().start()
+    trio.run(5_000)
+    leader = trio.leader
+    assert leader.raft is not None
+    leader.raft.serve(Serving.NOTHING, trio.now)
+    end = trio.append(leader, topic("a")) + 1
+    trio.run(100)
+    assert leader.raft.high_watermark == end
+    for each in trio.up():
+        assert each.raft is not None
+        assert each.raft.log_end_offset == end
+    observer = fetch(0, leader.raft.leader_epoch, 0)
+    leader.raft.request(observer, 17, trio.now, "t")
+    assert leader.raft.take_replies() == []
+
+
+def test_a_voter_loads_a_snapshot_from_a_leader_who_may_tell_observers_nothing():
+    trio = Trio().start()
+    trio.run(5_000)
+    leader = trio.leader
+    assert leader.raft is not None
+    trio.append(leader, topic("a"))
+    trio.run(100)
+    other = next(each.id for each in trio.up() if each is not leader)
+    trio.crash(other)
+    end, epoch = leader.raft.high_watermark, leader.raft.leader_epoch
+    leader.raft.serve(Serving.NOTHING, trio.now)
+    trio.perform(leader, leader.raft.snapshot(end, epoch, [topic("a")], trio.now))
+    while leader.raft.snapshotting:
+        trio.perform(leader, leader.raft.tick(trio.now))
+    trio.empty(other)
+    trio.start(other)
+    trio.run(3_000)
+    loaded = trio.nodes[other].raft
+    assert loaded is not None
+    assert loaded.latest_snapshot is not None
+    assert loaded.log_end_offset >= end
