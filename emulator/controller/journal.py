@@ -103,6 +103,7 @@ class Journal:
         self._appended: list[Appended] = []
         self._features: Features | None = None
         self._knows_no_op = False
+        self._loaded = False
 
     @property
     def tip(self) -> Image:
@@ -145,8 +146,11 @@ class Journal:
 
     @property
     def loaded(self) -> bool:
-        """Whether the high watermark is known; from then on ``stable`` shows what is committed."""
-        return self._log.high_watermark >= 0
+        """Whether ``stable`` shows what is committed: the high watermark was known once.
+
+        A new leader does not know it before its first record is committed; what is stable stays so.
+        """
+        return self._loaded or self._log.high_watermark >= 0
 
     @property
     def stable_offset(self) -> int:
@@ -245,11 +249,17 @@ class Journal:
 
     def advance(self) -> list[Delta]:
         """Take over the high watermark; returns what became stable."""
+        self._loaded = self.loaded
         deltas = self._history.advance(self._log.high_watermark)
         for delta in deltas:
             if delta.touched.features:
                 self.features_epoch = delta.last_offset
         return deltas
+
+    def begin_anew(self, image: Image) -> None:
+        """A snapshot replaced the log: everything through its offset is committed."""
+        self._history.begin_anew(image)
+        self.features_epoch = image.offset
 
     def reindex(self) -> None:
         """Rebuild the index: records may have been replayed without it."""

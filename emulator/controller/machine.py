@@ -155,6 +155,10 @@ class Controller:
         self.suspend(now_ms, leader_id)
         self._journal.rewind()
 
+    def begin_anew(self, image: Image) -> None:
+        """A snapshot has replaced the log of this node, which follows."""
+        self._journal.begin_anew(image)
+
     def end(self) -> None:
         """Begin to shut down: finish accepted calls, refuse new ones, stop broker timers."""
         self._ending = True

@@ -220,10 +220,14 @@ class History:
         self._idle.rewind(self._tip.offset)
         self._begin = self._open[-1].begin if self._open else None
 
-    def restart(self, image: Image) -> None:
+    def begin_anew(self, image: Image) -> None:
         """Go on from a snapshot of everything through its offset, which is committed."""
         assert image.offset > self._stable.offset, "a snapshot goes further than what is shown"
-        self.__init__(image)  # type: ignore[misc]  # the same object: others hold it
+        self._stable = self._tip = image
+        self._begin = None
+        self._open.clear()
+        self._appended.clear()
+        self._idle = IdleOffsets(image.offset)
 
     def _close(self) -> Delta:
         first, last = self._open[0], self._open[-1]

@@ -1,18 +1,7 @@
 """The migration driver: leads a controller through the migration states up to dual write.
 
-The states and the allowed changes are in ``states.py``. What the driver does in each state:
-
-* UNINITIALIZED: make ZooKeeper's top-level znodes and ``/migration`` (all -1) if they are missing.
-* WAIT_FOR_CONTROLLER_QUORUM: until the image holds this term's first records and every controller
-  is ready.
-* WAIT_FOR_BROKERS: read the tree, check ``preconditions`` and the guards of ``claim``; nothing is
-  written (T07).
-* BECOME_CONTROLLER: claim, then take over the chain of multis.
-* ZK_MIGRATION: read the whole tree (no other client writes now), append it to the log.
-* SYNC_KRAFT_TO_ZK: compare ZooKeeper with the image and write the differences, including pending
-  deletions.
-* KRAFT_CONTROLLER_TO_BROKER_COMM: full requests to every ZooKeeper-mode broker.
-* DUAL_WRITE: each change to ZooKeeper, then to them; old notifications are purged.
+The states, what is done in each, and the allowed changes are in ``states.py``. Of several voters
+each has a driver: only the leader's writes to ZooKeeper.
 
 Temporary ZooKeeper errors are retried with back-off in every state; errors that an operator must
 repair are shown in the status. Source: KIP-866; KRaftMigrationDriver, Kafka 3.9.
@@ -44,6 +33,7 @@ from emulator.migration.taking_over.purge import LOOK_MS_MIN, PurgeTask
 from emulator.migration.taking_over.tasks import (
     Claimed,
     Done,
+    GuardTask,
     Lost,
     Missing,
     RecoverTask,
@@ -114,7 +104,7 @@ class MigrationDriver:
         self._zk_epoch = self._epoch_version = -1
         self.teller = Teller(self.propagator)
         self.bound = Bound(controller, settings.bounds)
-        self._waits = Waits()
+        self.waits = Waits()
 
     @property
     def deadline_ms(self) -> int | None:
@@ -149,7 +139,7 @@ class MigrationDriver:
             state=self.state.value,
             phase=phase_of(image, self.state, self.authority),
             migration_state=MigrationState(image.migration_state).name,
-            waiting=self._waits.reasons,
+            waiting=self.waits.reasons,
             records_copied=self.records_copied,
             lag_known=self.write_behind.confirmations.reconciled,
             lag_records=lag.records,
@@ -181,6 +171,18 @@ class MigrationDriver:
         if self.state is State.INACTIVE:
             effects += self._enter(State.WAIT_FOR_CONTROLLER_QUORUM, now_ms)
         return self._proceed(effects, now_ms)
+
+    def resigned(self, now_ms: int) -> list[Effect]:
+        """We lead no more: nothing is written and nobody is told anything; the claim is forgotten.
+
+        What was sent may still be applied, before the next leader's claim alone.
+        """
+        self._epoch = self._needed_offset = self._zk_epoch = self._epoch_version = -1
+        if self.state is State.UNINITIALIZED:
+            self._task = None
+            self._retry.begin(now_ms)
+        self.waits.clear()
+        return self._proceed(self._deactivate(now_ms), now_ms)
 
     def metadata(self, deltas: Sequence[Delta], now_ms: int) -> list[Effect]:
         """Stable deltas, oldest first; to be called whenever the high watermark has moved."""
@@ -249,10 +251,10 @@ class MigrationDriver:
         if self.state is State.WAIT_FOR_CONTROLLER_QUORUM:
             effects += self._check_quorum(now_ms)
         if self._task is None and self._retry.due(now_ms) and self._zk.connected:
+            self._retry.due_ms = None
             self._task = self._conversations.next(
                 self.state, self._epoch, self._epoch_version, now_ms
             )
-            self._retry.due_ms = None
             if self._task is not None:
                 effects += self._task.begin(now_ms)
         started = self.write_behind.mode is Mode.CLAIMED
@@ -276,7 +278,7 @@ class MigrationDriver:
                 return self._wait_for(reasons, now_ms)
             case Claimed(term=term, counters=counters, position=position):
                 self._zk_epoch, self._epoch_version = term.zk_epoch, term.epoch_version
-                self._waits.clear()
+                self.waits.clear()
                 image = self._controller.stable
                 behind = self.bound.behind(position.offset, image)
                 return self.write_behind.begin(term, counters, position, image, now_ms, behind)
@@ -288,6 +290,10 @@ class MigrationDriver:
 
     def _after(self, task: Task, now_ms: int) -> list[Effect]:
         match task:
+            case RecoverTask() if self.state is not State.UNINITIALIZED:
+                return []
+            case GuardTask():
+                return []
             case RecoverTask():
                 effects = self._enter(State.INACTIVE, now_ms)
                 if self._epoch >= 0:
@@ -306,13 +312,17 @@ class MigrationDriver:
 
     def _check_quorum(self, now_ms: int) -> list[Effect]:
         image = self._controller.stable
+        if not self._conversations.recovered:
+            return []
         if image.offset < self._needed_offset:
+            self._retry.due_ms = None  # it is asked again when the commit is known
             return []
         state, missing = quorum.next_state(image, self._settings.voters)
         effects = [] if state is self.state else self._enter(state, now_ms)
-        if missing:
-            effects += self._wait_for(missing, now_ms)
-            self._retry.due_ms = None
+        if missing and self._guards_passed is not False:
+            effects += self.waits.stand(missing, now_ms)
+            asked = self._task is not None or self._guards_passed
+            self._retry.due_ms = None if asked else now_ms
         self.bound.bind(state is State.BECOME_CONTROLLER)
         return effects
 
@@ -356,7 +366,7 @@ class MigrationDriver:
         self._retry.begin(now_ms if poll else None)
         self._task = None
         self._conversations.entered()
-        self._waits.clear()
+        self.waits.clear()
         fields: dict[str, object] = {"from": before.value, "to": state.value}
         return [Log("info", "migration driver", fields)]
 
@@ -382,6 +392,6 @@ class MigrationDriver:
 
     def _wait_for(self, reasons: Sequence[Reason], now_ms: int) -> list[Effect]:
         """Record what is missing and since when; log new reasons."""
-        effects = self._waits.stand(reasons, now_ms)
+        effects = self.waits.stand(reasons, now_ms)
         self._retry.later(now_ms)
         return effects

@@ -12,6 +12,8 @@ class Claimer(msgspec.Struct, frozen=True):
     kraft_epoch: int
     incarnation: str
     """Random id of this process: no other process can have written it."""
+    witnessed: bool = False
+    """Whether a majority of several voters holds the log of this controller."""
 
 
 class Term(msgspec.Struct, frozen=True):

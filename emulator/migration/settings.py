@@ -63,7 +63,7 @@ class Settings:
 
     def claimer(self, kraft_epoch: int) -> Claimer:
         """The claimer for a leader epoch."""
-        return Claimer(self.node_id, kraft_epoch, self.incarnation)
+        return Claimer(self.node_id, kraft_epoch, self.incarnation, len(self.voters) > 1)
 
     @classmethod
     def of(cls, config: Config, cluster_id: str, incarnation_id: bytes) -> Settings:

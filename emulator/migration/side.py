@@ -31,6 +31,7 @@ class MigrationSide:
         self.zk = zk
         self.driver = driver
         self._seen_generation = 0
+        self._started = False
 
     @property
     def deadline_ms(self) -> int | None:
@@ -58,11 +59,21 @@ class MigrationSide:
         """Whether nothing committed is missing in ZooKeeper, or nothing is written there."""
         return self.driver.drained
 
-    def start(self, leader_epoch: int, now_ms: int) -> list[Effect]:
-        """Begin, as the leader of this epoch; its activation records are appended."""
-        effects = self.driver.start(now_ms)
-        effects += self.zk.start(now_ms)
+    def start(self, now_ms: int) -> list[Effect]:
+        """Connect to ZooKeeper; who follows only reads there. A second call changes nothing."""
+        if self._started:
+            return []
+        self._started = True
+        return [*self.driver.start(now_ms), *self.zk.start(now_ms)]
+
+    def lead(self, leader_epoch: int, now_ms: int) -> list[Effect]:
+        """Begin a term: this node leads in that epoch, and has appended its first records."""
+        effects = self.start(now_ms)
         return effects + self.driver.became_leader(leader_epoch, now_ms)
+
+    def resign(self, now_ms: int) -> list[Effect]:
+        """End the term: nothing more is written to ZooKeeper."""
+        return self.driver.resigned(now_ms)
 
     def handle(self, conn: int, event: Received | Closed | Connected, now_ms: int) -> list[Effect]:
         """Take an event of a connection; one that neither of the two has opened changes nothing."""
@@ -100,6 +111,11 @@ class MigrationSide:
             return 0  # a claim without an answer may have been applied: it names our newest batch
         return self.driver.write_behind.keep_from(stable)
 
+    @property
+    def unfit_because(self) -> str:
+        """Why this node must not lead, though another voter may; empty if nothing is known."""
+        return self.driver.waits.own_fault
+
     def drain(self, now_ms: int) -> list[Effect]:
         """Clean shutdown: write what is left at once."""
         return self.driver.drain(now_ms)
@@ -129,8 +145,9 @@ class NoMigration:
     authority = Authority.GRANTED
     connected = True
     drained = True
+    unfit_because = ""
 
-    def start(self, _leader_epoch: int, _now_ms: int) -> list[Effect]:
+    def lead(self, _leader_epoch: int, _now_ms: int) -> list[Effect]:
         """Nothing."""
         return []
 
@@ -144,7 +161,7 @@ class NoMigration:
         """Nothing."""
         return []
 
-    exchange = drain = tick
+    start = resign = exchange = drain = tick
 
     def metadata(self, _deltas: Sequence[Delta], _now_ms: int) -> list[Effect]:
         """Nothing."""

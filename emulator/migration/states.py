@@ -2,8 +2,8 @@
 
 Source: KIP-866 "Migration Overview" and "Controller Migration"; MigrationDriverState and
 KRaftMigrationDriver.isValidStateChange, Kafka 3.9, whose diagram (a comment) and guard (a switch)
-can drift apart. What each state waits for is in ``driver.py``; what the four *persisted* states
-mean is in ``emulator.metadata`` (ZkMigrationStateRecord).
+can drift apart. What the four *persisted* states mean is in ``emulator.metadata``
+(ZkMigrationStateRecord).
 """
 
 from __future__ import annotations
@@ -19,23 +19,28 @@ class State(Enum):
     """State of the migration driver; values are Kafka's MigrationDriverState names."""
 
     UNINITIALIZED = "UNINITIALIZED"
-    """Started; ``/migration`` has not been read or created yet."""
+    """Started: read ``/migration``. One voter alone makes it (all -1) and ZooKeeper's top-level
+    znodes if they are missing; of several voters only the leader does."""
     INACTIVE = "INACTIVE"
     """Not the active controller, or blocked by a reason that only an operator can remove."""
     WAIT_FOR_CONTROLLER_QUORUM = "WAIT_FOR_CONTROLLER_QUORUM"
-    """Active; waits for the image and for every controller of the quorum to be ready."""
+    """Leader: waits until the image holds this term's first records and every controller of the
+    quorum is ready. Meanwhile the guards of ``claim`` are asked: no other voter can register before
+    they have passed."""
     WAIT_FOR_BROKERS = "WAIT_FOR_BROKERS"
-    """Waits until all preconditions are met."""
+    """Reads the tree, checks ``preconditions`` and the guards of ``claim``; nothing is written
+    (T07)."""
     BECOME_CONTROLLER = "BECOME_CONTROLLER"
-    """Claims ``/controller`` and ``/controller_epoch``."""
+    """Claims ``/controller`` and ``/controller_epoch``, then takes over the chain of multis."""
     ZK_MIGRATION = "ZK_MIGRATION"
-    """Copies ZooKeeper into the metadata log."""
+    """Reads the whole tree (no other client writes now) and appends it to the metadata log."""
     SYNC_KRAFT_TO_ZK = "SYNC_KRAFT_TO_ZK"
-    """Compares ZooKeeper with the image and writes the differences."""
+    """Compares ZooKeeper with the image and writes the differences, pending deletions too."""
     KRAFT_CONTROLLER_TO_BROKER_COMM = "KRAFT_CONTROLLER_TO_BROKER_COMM"
     """Sends the full metadata to every ZooKeeper-mode broker."""
     DUAL_WRITE = "DUAL_WRITE"
-    """Every committed change goes to ZooKeeper, then to the ZooKeeper-mode brokers."""
+    """Every committed change goes to ZooKeeper, then to the ZooKeeper-mode brokers; old
+    notifications are purged."""
 
 
 NEXT: Final[Mapping[State, AbstractSet[State]]] = MappingProxyType(

@@ -12,7 +12,7 @@ from emulator.migration.authority import Authority
 from emulator.migration.dual_write.bound import Bounds, BoundStatus
 from emulator.migration.dual_write.poison import Poisoned
 from emulator.migration.states import State
-from emulator.migration.taking_over.preconditions import Reason, Why
+from emulator.migration.taking_over.preconditions import OWN_FAULTS, Reason, Why
 from emulator.seam import Effect, Log
 
 
@@ -34,6 +34,12 @@ class Waits:
     def reasons(self) -> tuple[Waiting, ...]:
         """The reasons in the order in which they were given."""
         return tuple(self._standing.values())
+
+    @property
+    def own_fault(self) -> str:
+        """The first one that is due to the configuration of this node alone; empty without one."""
+        own = (one.reason for one in self._standing.values() if one.reason.why in OWN_FAULTS)
+        return next((reason.text for reason in own), "")
 
     def clear(self) -> None:
         """Remove all reasons."""

@@ -33,11 +33,10 @@ from emulator.node.assembly import (
     raft_config,
     zk_client,
 )
-from emulator.node.leadership import Leadership
-from emulator.node.peers import Peers
+from emulator.node.office import NodeOffice
+from emulator.node.peers import peers_of
 from emulator.node.recovery import load_history
 from emulator.node.snapshots import SnapshotSchedule
-from emulator.node.speaking import Speaking
 from emulator.node.stopping import OrderlyStop
 from emulator.node.tracing import (
     Causes,
@@ -107,9 +106,8 @@ class Node:
         self.history = load_history(self.raft, supported_features(config.release))
         settings = controller_config(config, identity, files, rng)
         self.controller = Controller(settings, self.raft, self.history, rng)
-        self.peers = Peers(self.raft, self.controller, new_conn, config.quorum_login)
+        self.peers = peers_of(self.raft, self.controller, new_conn, config.quorum_login)
         self.counters = NodeCounters()
-        self.leadership = Leadership(self.raft, self.controller, self.history, self.counters)
         self.connections = accepted_connections(
             config, stamp, descriptors, faults, lambda: self.controller.stable
         )
@@ -121,7 +119,9 @@ class Node:
             driver = MigrationDriver(own, zk, self.controller, self.raft, channels, stamp)
             self.migration = MigrationSide(zk, driver)
         self.blocking_ms = Distribution()
-        self._speaking = Speaking(self.raft, self.controller)
+        self.office = NodeOffice(
+            self.raft, self.controller, self.history, self.migration, self.counters
+        )
         self._causes = Causes()
         self._unfinished = False
         self._left: set[int] = set()
@@ -132,7 +132,7 @@ class Node:
         self._seen_end = self.raft.log_end_offset
         self._seen_high_watermark = -1
         self._snapshots = SnapshotSchedule(config, self.raft, self.history, now_ms)
-        self._stop = OrderlyStop(self.raft, self.controller, self.migration)
+        self._stop = OrderlyStop(self.raft, self.controller, self.migration, self.peers)
         self._halted = False
 
     @property
@@ -148,8 +148,7 @@ class Node:
     @property
     def active(self) -> bool:
         """Whether this node is the active controller, and may speak for the cluster."""
-        leads = self.raft.is_leader and self.raft.high_watermark >= 0
-        return leads and not self._speaking.silent_because
+        return self.office.active
 
     @property
     def deadline_ms(self) -> int | None:
@@ -158,7 +157,7 @@ class Node:
             return 0
         machines = (self.raft, self.controller, self.connections, self.migration, self.peers)
         times = [machine.deadline_ms for machine in machines]
-        times.append(self._stop.deadline_ms)
+        times += [self._stop.deadline_ms, self.office.deadline_ms]
         return min((t for t in times if t is not None), default=None)
 
     def blocked_union_ms(self, now_ms: int) -> int:
@@ -175,14 +174,13 @@ class Node:
             return "no ZooKeeper session"
         if self.active:
             return ""
-        return self._speaking.silent_because or "not the active controller yet"
+        return self.office.silent_because or "not the active controller yet"
 
     def start(self, now_ms: int) -> list[Effect]:
-        """Take part in elections; a quorum of one leads at once, and connects to ZooKeeper."""
+        """Take part in elections, connect to ZooKeeper; a quorum of one leads at once."""
         effects = self.raft.start(now_ms)
-        effects += self.leadership.take_effects(now_ms)
-        if self.raft.is_leader:
-            effects += self.migration.start(self.raft.leader_epoch, now_ms)
+        effects += self.office.take_effects(now_ms)
+        effects += self.migration.start(now_ms)
         return effects + self._run_path(now_ms)
 
     def step(self, events: list[Event], now_ms: int) -> list[Effect]:
@@ -212,6 +210,7 @@ class Node:
         """
         if self._stop.begun:
             return self._halt("stopped at once; changes may be missing in ZooKeeper", 1)
+        self.office.leaving = True
         effects = self._stop.begin(now_ms)
         effects += self._run_path(now_ms)
         return effects + self._stop_if_drained(now_ms)
@@ -279,7 +278,7 @@ class Node:
             with self.controller.answers.to(one):
                 self.raft.request(one.message, one.header.api_version, now_ms, one.ticket)
             # A Vote may end our leadership before the next request is looked at.
-            self.leadership.follow(now_ms)
+            self.office.follow(now_ms)
 
     # ---------------------------------------------------------------- the path, in order
     def _timers(self, now_ms: int) -> list[Effect]:
@@ -289,7 +288,7 @@ class Node:
         self.controller.kept_from(kept_from)
         if _due(self.raft.deadline_ms, now_ms):
             effects += self.raft.tick(now_ms)
-            self.leadership.follow(now_ms)
+            self.office.follow(now_ms)
         if _due(self.peers.deadline_ms, now_ms):
             self.peers.tick(now_ms)
         if _due(self.controller.deadline_ms, now_ms):
@@ -306,10 +305,9 @@ class Node:
         self._causes.note(self.migration.mode, now_ms)
         for _round in range(ROUNDS_MAX):
             self._drop_left(now_ms)
-            moved = self.peers.exchange(now_ms)
-            moved += self.leadership.take_effects(now_ms)
-            moved += self.migration.exchange(now_ms)
-            moved += self._speaking.follow(self.migration.authority, now_ms)
+            moved = self.migration.exchange(now_ms)
+            moved += self.peers.exchange(now_ms)
+            moved += self.office.take_effects(now_ms)
             moved += self._appended(now_ms)
             moved += self._committed(now_ms)
             moved += self._answers(now_ms)
@@ -325,14 +323,14 @@ class Node:
             return []
         first, self._seen_end = self._seen_end, end
         effects = self.raft.flush(now_ms)
-        if self._tracing:
+        if self._tracing and first < end:
             effects.append(Row(RangeRow(Stage.APPENDED, first, end - 1, self._stamp())))
         return effects
 
     def _committed(self, now_ms: int) -> list[Effect]:
         high_watermark = self.raft.high_watermark
-        if high_watermark == self._seen_high_watermark:
-            return []
+        if high_watermark <= self._seen_high_watermark:
+            return []  # a new leader does not know it at first: what was committed is so once
         first = max(self._seen_high_watermark, 0)
         self._seen_high_watermark = high_watermark
         deltas = self.controller.committed(now_ms)
@@ -379,7 +377,11 @@ class Node:
     def _stop_if_drained(self, now_ms: int) -> list[Effect]:
         if self._halted:
             return []
+        handing_over = self._stop.hand_over(now_ms)
+        if handing_over:
+            handing_over += self._run_path(now_ms)
         effects, end = self._stop.go_on(now_ms)
+        effects = handing_over + effects
         return effects if end is None else effects + self._halt(end.why, end.exit_code)
 
     def _halt(self, why: str, exit_code: int) -> list[Effect]:

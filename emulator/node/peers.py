@@ -1,4 +1,7 @@
-"""The conversation with the other voters: of the Raft machine, and of the controller."""
+"""The conversation with the other voters: of the Raft machine, and of the controller.
+
+A quorum of one holds :class:`NoPeers` in its place, which answers the same calls.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,10 @@ class Peers:
         config = raft.config
         others = {each: at for each, at in config.voters.items() if each != config.node_id}
         self._raft = raft
+        self._ending: set[int] = set()
+        """Voters that were sent EndQuorumEpoch."""
+        self._ended: set[int] = set()
+        """Those of them of which an outcome is known."""
         self.registration = SelfRegistration(raft, controller)
         self._channels: VoterChannels[Ask] = VoterChannels(
             others, config.node_id, config.times.request_ms, new_conn, login
@@ -37,6 +44,11 @@ class Peers:
         """When ``tick`` is due."""
         times = (self._channels.deadline_ms, self.registration.deadline_ms)
         return min((one for one in times if one is not None), default=None)
+
+    @property
+    def ending(self) -> bool:
+        """Whether a voter that was sent EndQuorumEpoch may still answer the first one."""
+        return not self._ending <= self._ended
 
     def owns(self, conn: int) -> bool:
         """Whether a connection is one to another voter."""
@@ -54,6 +66,8 @@ class Peers:
         """Hand over answers, perform what the machine wants, then send what it asks."""
         effects = self._raft.take_effects()
         for one in self._channels.take_outcomes():
+            if isinstance(one.ticket.message, m.EndQuorumEpochRequest):
+                self._ended.add(one.ticket.node_id)
             if isinstance(one.ticket.message, m.ControllerRegistrationRequest):
                 self.registration.answered(one.message, now_ms)
             elif one.message is None:
@@ -62,5 +76,43 @@ class Peers:
                 effects += self._raft.answered(one.ticket, one.message, now_ms)
         asked = self.registration.poll(now_ms)
         for ask in self._raft.take_asks() + ([] if asked is None else [asked]):
+            if isinstance(ask.message, m.EndQuorumEpochRequest):
+                self._ending.add(ask.node_id)
             self._channels.put(ask.node_id, ask.message, ask)
         return effects + self._channels.effects(now_ms)
+
+
+class NoPeers:
+    """There is no other voter: nothing is ever due, nobody is asked."""
+
+    deadline_ms: None = None
+    ending = False
+
+    def __init__(self, raft: Raft) -> None:
+        self._raft = raft
+
+    def owns(self, _conn: int) -> bool:
+        """None is."""
+        return False
+
+    def handle(self, _event: Received | Closed | Connected, _now_ms: int) -> None:
+        """Nothing."""
+
+    def tick(self, _now_ms: int) -> None:
+        """Nothing."""
+
+    def exchange(self, _now_ms: int) -> list[Effect]:
+        """Only what requests of others have caused."""
+        return self._raft.take_effects()
+
+
+def peers_of(
+    raft: Raft,
+    controller: Controller,
+    new_conn: Callable[[], int],
+    login: SaslLogin | None,
+) -> Peers | NoPeers:
+    """The conversation that a node needs in its quorum."""
+    if len(raft.config.voters) == 1:
+        return NoPeers(raft)
+    return Peers(raft, controller, new_conn, login)

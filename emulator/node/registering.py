@@ -12,6 +12,7 @@ from typing import Final
 
 from emulator.controller.activation import registration
 from emulator.controller.machine import Controller
+from emulator.metadata.metadata_version import Feature
 from emulator.raft.asking import Ask
 from emulator.raft.machine import Raft
 from emulator.raft.quorum_state import NONE
@@ -90,10 +91,11 @@ class SelfRegistration:
     @property
     def _needed(self) -> bool:
         raft, controller = self._raft, self._controller
-        if raft.is_leader or raft.leader_id == NONE or raft.high_watermark < 0:
-            return False
         config, image = controller.config, controller.stable
-        if registration(image, config) is None:
+        # One that has resigned still names itself.
+        if raft.leader_id in {NONE, config.node_id} or raft.high_watermark < 0:
+            return False
+        if not image.metadata_version.supports(Feature.CONTROLLER_REGISTRATION):
             return False
         known = image.controllers.get(config.node_id)
         return known is None or known.incarnation_id != config.incarnation_id

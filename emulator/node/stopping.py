@@ -1,4 +1,8 @@
-"""The orderly stop of a node: new work is refused, what is committed goes to ZooKeeper first."""
+"""The orderly stop of a node: new work is refused, what is committed goes to ZooKeeper first.
+
+The leader of several voters does that for a short time only, as their leader, since two of them
+must not write to ZooKeeper at once: then it resigns, and the next one writes what is left.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,20 @@ from typing import Final, NamedTuple
 from emulator.controller.machine import Controller
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.side import MigrationSide, NoMigration
+from emulator.node.peers import NoPeers, Peers
 from emulator.raft.machine import Raft
 from emulator.seam import Effect, Log
 
 DRAIN_MS_MAX: Final = 60_000
 """How long an orderly stop waits for ZooKeeper before it ends with an error."""
+HANDING_OVER_MS_MAX: Final = 2_000
+"""How long the leader of several voters writes to ZooKeeper before it resigns."""
+TELLING_MS_MAX: Final = 1_000
+"""How long it waits until the others know that it has resigned."""
+LEAVING: Final = (
+    "stopping: remaining changes are written to ZooKeeper, for at most "
+    f"{HANDING_OVER_MS_MAX // 1000} s, then another voter leads; a second signal stops at once"
+)
 STOPPING: Final = (
     "stopping: remaining changes are written to ZooKeeper, for at most "
     f"{DRAIN_MS_MAX // 1000} s; a second signal stops at once"
@@ -29,12 +42,21 @@ class OrderlyStop:
     """The machines of a node on their way to its end."""
 
     def __init__(
-        self, raft: Raft, controller: Controller, migration: MigrationSide | NoMigration
+        self,
+        raft: Raft,
+        controller: Controller,
+        migration: MigrationSide | NoMigration,
+        peers: Peers | NoPeers,
     ) -> None:
         self._raft = raft
         self._controller = controller
         self._migration = migration
+        self._peers = peers
+        self._alone = len(raft.config.voters) == 1
         self._since_ms: int | None = None
+        self._leads = False
+        """Whether this node still leads several voters."""
+        self._resigned_ms: int | None = None
 
     @property
     def begun(self) -> bool:
@@ -43,25 +65,44 @@ class OrderlyStop:
 
     @property
     def deadline_ms(self) -> int | None:
-        """When it ends whatever ZooKeeper does; None before it has begun."""
-        return None if self._since_ms is None else self._since_ms + DRAIN_MS_MAX
+        """When it goes on whatever ZooKeeper does; None before it has begun."""
+        if self._since_ms is None:
+            return None
+        if self._leads:
+            return self._since_ms + HANDING_OVER_MS_MAX
+        if self._resigned_ms is not None:
+            return self._resigned_ms + TELLING_MS_MAX
+        return self._since_ms + DRAIN_MS_MAX
 
     def begin(self, now_ms: int) -> list[Effect]:
         """Refuse new work, write what is left."""
         self._since_ms = now_ms
-        effects: list[Effect] = [Log("info", STOPPING, {})]
-        effects += self._raft.shutdown(now_ms)
+        self._leads = not self._alone and self._raft.is_leader
+        effects: list[Effect] = [Log("info", LEAVING if self._leads else STOPPING, {})]
+        if not self._leads:
+            effects += self._raft.shutdown(now_ms)
         self._controller.end()
         return effects + self._migration.drain(now_ms)
+
+    def hand_over(self, now_ms: int) -> list[Effect]:
+        """Resign, as soon as nothing is left to write or too much; what follows is to be sent."""
+        if not self._leads or self._since_ms is None:
+            return []
+        late = now_ms >= self._since_ms + HANDING_OVER_MS_MAX
+        open_end = self._raft.high_watermark < self._raft.log_end_offset
+        if self._raft.is_leader and (self._behind or open_end) and not late:
+            return []
+        self._leads = False
+        self._resigned_ms = now_ms
+        return self._raft.shutdown(now_ms)
 
     def go_on(self, now_ms: int) -> tuple[list[Effect], End | None]:
         """What is to do now, and the end if it has come."""
         deadline_ms, migration = self.deadline_ms, self._migration
-        if deadline_ms is None:
+        if deadline_ms is None or self._leads:
             return [], None
         late = now_ms >= deadline_ms
-        behind = self._controller.busy or self._raft.dirty or not migration.drained
-        if not late and behind:
+        if not late and (self._behind or self._peers.ending):
             # Records that are not committed yet must still go to ZooKeeper.
             return [], None
         if not migration.drained:
@@ -70,6 +111,8 @@ class OrderlyStop:
         effects, closing = migration.close(now_ms)
         if closing and not late:
             return effects, None
+        if not self._alone:
+            return effects, End("stopped; the other voters go on", 0)
         dual_write = self._controller.stable.migration_state == MigrationState.MIGRATION
         if migration.driver is None or not dual_write:
             return effects, End("stopped", 0)
@@ -77,3 +120,9 @@ class OrderlyStop:
         if not why:
             return effects, End("everything committed is in ZooKeeper", 0)
         return effects, End(f"stopped; changes may be missing in ZooKeeper: {why}", 1)
+
+    @property
+    def _behind(self) -> bool:
+        """Whether something that was accepted is not where it has to be yet."""
+        busy = self._controller.busy or self._raft.dirty
+        return busy or not self._migration.drained

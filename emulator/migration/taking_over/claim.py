@@ -129,7 +129,8 @@ def guard(found: Found, image: Image, log: LogView, who: Claimer) -> list[Reason
     if not already_ours(found, who) and (held := _held(found, who)) is not None:
         return [held]
     if image.migration_state == MigrationState.MIGRATION:
-        return [*continuity.broken(found.migration, found.own, log), *_taken_over(found, who)]
+        broken = continuity.broken(found.migration, found.own, log, witnessed=who.witnessed)
+        return [*broken, *_taken_over(found, who)]
     offset = found.migration.kraft_metadata_offset
     if offset > 0:
         return [

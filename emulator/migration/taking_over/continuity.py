@@ -6,7 +6,9 @@ batch that ZooKeeper followed must be in our log, for all epochs, or a compariso
 changes that the other log has acknowledged.
 
 The controller's log is never trimmed beyond what ZooKeeper has confirmed (``Raft.keep_from``), so
-the batch to compare is in it. Not in Kafka, which compares nothing.
+the batch to compare is in it. Of several voters one may have loaded a snapshot of the leader, and
+begins after that batch: what the majority holds, which has just committed a record of this leader,
+then stands for it, and the whole tree is compared. Not in Kafka, which compares nothing.
 """
 
 from __future__ import annotations
@@ -50,7 +52,13 @@ def current(said: migration.MigrationZnode, mine: own.OwnZnode | None) -> bool:
     return (mine.offset, mine.metadata_epoch) == at
 
 
-def broken(said: migration.MigrationZnode, mine: own.OwnZnode | None, log: LogView) -> list[Reason]:
+def broken(
+    said: migration.MigrationZnode,
+    mine: own.OwnZnode | None,
+    log: LogView,
+    *,
+    witnessed: bool = False,
+) -> list[Reason]:
     """Why our log is not the one that ZooKeeper follows; empty if it is not excluded.
 
     Args:
@@ -58,11 +66,13 @@ def broken(said: migration.MigrationZnode, mine: own.OwnZnode | None, log: LogVi
         mine: our own znode. If another multi wrote it, it is compared as far back as the log goes:
             a Kafka controller may have written ``/migration`` since.
         log: our log.
+        witnessed: whether a majority of several voters holds it.
     """
     offset, epoch = said.kraft_metadata_offset, said.kraft_metadata_epoch
     if mine is None:
         return _compare(migration.PATH, offset, epoch, "", log)
-    kept, named = current(said, mine), own.log_at(mine)
+    named = own.log_at(mine)
+    kept = current(said, mine) and not (witnessed and named[0] < log.log_start_offset)
     if kept and named == (offset, epoch):
         return _compare(migration.PATH, offset, epoch, mine.digest, log, kept=True)
     return [

@@ -12,7 +12,14 @@ from emulator.migration.taking_over.claiming import ClaimTask
 from emulator.migration.taking_over.continuity import LogView
 from emulator.migration.taking_over.copying import Appender, CopyTask
 from emulator.migration.taking_over.purge import PurgeTask
-from emulator.migration.taking_over.tasks import Attempt, Lost, RecoverTask, Task
+from emulator.migration.taking_over.tasks import (
+    Attempt,
+    Done,
+    GuardTask,
+    Lost,
+    RecoverTask,
+    Task,
+)
 from emulator.migration.zk import Zk
 from emulator.migration.zk_tree.entity import Entities
 
@@ -48,13 +55,16 @@ class Conversations:
         """The last task, if it was one."""
         self._unfinished: Reading | None = None
         """A reading of this state that a lost connection has interrupted."""
+        self.recovered = False
+        """Whether what ZooKeeper needs at first is known to be there, since this node led."""
+        self._several = len(settings.voters) > 1
 
     def next(self, state: State, kraft_epoch: int, epoch_version: int, now_ms: int) -> Task | None:
         """The task of a state; None if it has none now.
 
         Args:
             state: the driver's.
-            kraft_epoch: our leader epoch.
+            kraft_epoch: our leader epoch; -1 while we do not lead: nothing is written then.
             epoch_version: of ``/controller_epoch`` since our claim.
             now_ms: the clock.
         """
@@ -65,7 +75,12 @@ class Conversations:
         unfinished, self._unfinished = self._unfinished, None
         match state:
             case State.UNINITIALIZED:
-                return RecoverTask(zk, cluster_id)
+                create = kraft_epoch >= 0 or not self._several
+                return RecoverTask(zk, cluster_id, look=self._several, create=create)
+            case State.WAIT_FOR_CONTROLLER_QUORUM if not self.recovered:
+                return RecoverTask(zk, cluster_id, look=True)
+            case State.WAIT_FOR_CONTROLLER_QUORUM if self._several:
+                return GuardTask(zk, attempt)
             case State.WAIT_FOR_BROKERS:
                 return CheckTask(zk, attempt, self._check, unfinished)
             case State.BECOME_CONTROLLER if self._write_behind.mode is Mode.STOPPED:
@@ -83,6 +98,8 @@ class Conversations:
 
     def ended(self, task: Task) -> None:
         """A task of this state has a result."""
+        if isinstance(task, RecoverTask) and task.create and isinstance(task.result, Done):
+            self.recovered = True
         self._unfinished = task.unfinished if isinstance(task.result, Lost) else None
         self._check = task.ended() if isinstance(task, CheckTask) else None
 

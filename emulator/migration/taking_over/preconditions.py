@@ -55,6 +55,10 @@ class Why(Enum):
     ENCODED = "encoded_value"
 
 
+OWN_FAULTS: Final = frozenset({Why.OTHER_CLUSTER})
+"""Reasons in the configuration of one node: another voter may not have them."""
+
+
 class Reason(msgspec.Struct, frozen=True):
     """One unmet precondition; ``why`` and ``subject`` (a broker id, a path) identify it."""
 

@@ -1,5 +1,7 @@
 """Creates ZooKeeper's top-level znodes and ``/migration``, before anything else.
 
+Of several voters only the leader creates them, those that it does not find: who follows reads.
+
 Source: ZkMigrationClient.getOrCreateMigrationRecoveryState, KafkaZkClient.createTopLevelPaths,
 Kafka 3.9: a controller with the migration flag writes these before any migration begins. Each may
 exist already. Beyond Kafka: nothing is written into the ZooKeeper of another cluster.
@@ -18,6 +20,7 @@ from emulator.zookeeper.errors import ZkCode, code_name
 from emulator.zookeeper.ops import (
     Create,
     GetData,
+    MultiRead,
     NodeData,
     Sync,
     ZkFailed,
@@ -28,15 +31,17 @@ from emulator.zookeeper.ops import (
 
 WHOSE: Final[Sequence[ZkRequest]] = (Sync("/"), GetData(cluster.PATH))
 """Which cluster's ZooKeeper this is; read before anything is written."""
-REQUESTS: Final[Sequence[ZkRequest]] = (
-    *(Create(path, None) for path in TOP_LEVEL),
-    Create(migration.PATH, migration.encode(migration.INITIAL)),
-    Sync("/"),
-    GetData(migration.PATH),
-)
-"""Creates of znodes that may be missing; the last request reads ``/migration``."""
-PATHS: Final = (*TOP_LEVEL, migration.PATH, "/", migration.PATH)
-"""The path of each request, for messages."""
+PATHS: Final = (*TOP_LEVEL, migration.PATH)
+"""What is needed, parents before children."""
+LOOK: Final[Sequence[ZkRequest]] = (Sync("/"), MultiRead(tuple(GetData(path) for path in PATHS)))
+"""Reads all of it."""
+
+
+def creation(paths: Sequence[str]) -> Sequence[ZkRequest]:
+    """Create some of :data:`PATHS`, if they are missing; the last request reads ``/migration``."""
+    initial = migration.encode(migration.INITIAL)
+    creates = (Create(path, initial if path == migration.PATH else None) for path in paths)
+    return (*creates, Sync("/"), GetData(migration.PATH))
 
 
 def other_cluster(answer: ZkOutcome, cluster_id: str) -> Reason | None:

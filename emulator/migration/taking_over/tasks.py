@@ -27,6 +27,7 @@ from emulator.seam import Effect
 from emulator.zookeeper.errors import ZkCode, code_name
 from emulator.zookeeper.ops import (
     NodeData,
+    ReadFailed,
     ReadValue,
     ZkFailed,
     ZkOutcome,
@@ -114,12 +115,22 @@ class Task:
 
 
 class RecoverTask(Task):
-    """Create the top-level znodes and ``/migration``, and check that ``/migration`` parses."""
+    """Create the top-level znodes and ``/migration``, and check that ``/migration`` parses.
 
-    def __init__(self, zk: Zk, cluster_id: str) -> None:
+    Args:
+        zk: the ZooKeeper client.
+        cluster_id: the id our folder was formatted with.
+        look: read first, and create only what is missing.
+        create: create at all; else ``look`` is all it does.
+    """
+
+    def __init__(self, zk: Zk, cluster_id: str, *, look: bool = False, create: bool = True) -> None:
         super().__init__(zk)
+        self.create = create
         self._cluster_id = cluster_id
+        self._look = look
         self._asked_whose = False
+        self._creating: Sequence[str] = recover.PATHS
 
     def begin(self, now_ms: int) -> list[Effect]:
         """Read the cluster id; nothing is written into another cluster's ZooKeeper."""
@@ -128,22 +139,43 @@ class RecoverTask(Task):
     def _answered(self, outcomes: Sequence[ZkOutcome], now_ms: int) -> list[Effect]:
         if not self._asked_whose:
             self._asked_whose = True
-            if (other := recover.other_cluster(outcomes[-1], self._cluster_id)) is None:
-                return self._ask(recover.REQUESTS, now_ms)
-            self.result = Missing((other,))
-            return []
+            if (other := recover.other_cluster(outcomes[-1], self._cluster_id)) is not None:
+                self.result = Missing((other,))
+                return []
+            return self._ask(
+                recover.LOOK if self._look else recover.creation(self._creating), now_ms
+            )
+        if self._look:
+            self._look = False
+            return self._looked(outcomes[-1], now_ms)
         failed = [
-            _unreadable(recover.PATHS[index], outcome.code)
-            for index, outcome in enumerate(outcomes)
+            _unreadable(path, outcome.code)
+            for path, outcome in zip((*self._creating, "/", migration.PATH), outcomes, strict=True)
             if isinstance(outcome, ZkFailed) and outcome.code != ZkCode.NODE_EXISTS
         ]
         last = outcomes[-1]
-        if isinstance(last, ZkResult) and isinstance(last.value, NodeData):
-            try:
-                migration.parse(last.value.data)
-            except ZnodeError as error:
-                failed.append(Reason(Why.MIGRATION_ZNODE, error.path, str(error), fatal=True))
+        if isinstance(last, ZkResult):
+            failed += _unparsable(last.value)
         self.result = Missing(tuple(failed)) if failed else Done()
+        return []
+
+    def _looked(self, read: ZkOutcome, now_ms: int) -> list[Effect]:
+        if isinstance(read, ZkFailed):
+            self.result = Missing((_unreadable(migration.PATH, read.code),))
+            return []
+        assert isinstance(read, ZkResult)
+        values = dict(zip(recover.PATHS, cast("list[ReadValue]", read.value), strict=True))
+        refused = {path: one.code for path, one in values.items() if isinstance(one, ReadFailed)}
+        absent = [path for path, code in refused.items() if code == ZkCode.NO_NODE]
+        failed = [_unreadable(path, refused[path]) for path in refused.keys() - set(absent)]
+        failed += _unparsable(values[migration.PATH])
+        if failed:
+            self.result = Missing(tuple(failed))
+        elif absent and self.create:
+            self._creating = absent
+            return self._ask(recover.creation(absent), now_ms)
+        else:
+            self.result = Done()
         return []
 
 
@@ -165,6 +197,45 @@ def found_of(outcomes: Sequence[ZkOutcome]) -> claim.Found | Reason:
     assert isinstance(read, ZkResult)
     assert isinstance(read.value, list)
     return claim.parse(cast("list[ReadValue]", read.value))
+
+
+class GuardTask(Task):
+    """Ask the guards of the claim alone: read the cluster id and the four znodes, write nothing.
+
+    Until they have passed the other voters are refused as all callers are, and cannot register as
+    ready; a claim waits for that.
+    """
+
+    def __init__(self, zk: Zk, attempt: Attempt) -> None:
+        super().__init__(zk)
+        self._attempt = attempt
+
+    def begin(self, now_ms: int) -> list[Effect]:
+        """Read."""
+        return self._ask((*recover.WHOSE, *claim.READ), now_ms)
+
+    def _answered(self, outcomes: Sequence[ZkOutcome], _now_ms: int) -> list[Effect]:
+        of, whose = self._attempt, outcomes[len(recover.WHOSE) - 1]
+        reasons: list[Reason] = []
+        if (other := recover.other_cluster(whose, of.cluster_id)) is not None:
+            reasons.append(other)
+        elif isinstance(found := found_of(outcomes), Reason):
+            reasons.append(found)
+        else:
+            reasons += claim.guard(found, of.image, of.log, of.who)
+        self.guards_passed = not reasons
+        self.result = Missing(tuple(reasons)) if reasons else Done()
+        return []
+
+
+def _unparsable(found: object) -> list[Reason]:
+    """Why ``/migration`` cannot be used, if it is there."""
+    if isinstance(found, NodeData):
+        try:
+            migration.parse(found.data)
+        except ZnodeError as error:
+            return [Reason(Why.MIGRATION_ZNODE, error.path, str(error), fatal=True)]
+    return []
 
 
 def _unreadable(path: str, code: int) -> Reason:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from itertools import count
+from itertools import count, pairwise
 from random import Random
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from emulator.config import load as config
+from emulator.config.load import Config
+from emulator.controller.heartbeats import Heartbeats
+from emulator.controller.journal import Journal
+from emulator.metadata.history import History
 from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.node.machine import Node
+from emulator.node.peers import NoPeers, Peers
 from emulator.raft.format import MetaProperties, render_bootstrap_checkpoint
 from emulator.raft.layout import BOOTSTRAP_CHECKPOINT
+from emulator.seam import Effect, Row
+from emulator.trace.rows import RangeRow, Stage
 from tests.kit.joined import Joined, Party
+from tests.unit.node.test_machine import World
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
@@ -26,8 +36,8 @@ VOTERS = ",".join(f"{each}@host-{each}:9093" for each in IDS)
 class Quorum:
     """Three nodes; ``parties`` holds those that are up."""
 
-    def __init__(self, **more: str) -> None:
-        self.joined = Joined()
+    def __init__(self, joined: Joined | None = None, **more: str) -> None:
+        self.joined = joined or Joined()
         self.parties: dict[int, Party] = {}
         level = r.FeatureLevelRecord(name=FEATURE_NAME, feature_level=21)
         formatted = {
@@ -51,7 +61,7 @@ class Quorum:
             **{name.replace("_", "."): value for name, value in self._more.items()},
         }
         node = Node(
-            config.load(raw)[0],
+            self.configured(raw),
             MetaProperties(CLUSTER, node_id, node_id.to_bytes(16, "big")),
             self.files[node_id],
             rng=Random(node_id * 100 + next(self._lives)),
@@ -63,6 +73,9 @@ class Quorum:
         party = self.joined.join(name, node, {(f"host-{node_id}", 9093): "CONTROLLER"})
         party.files = {**self.files[node_id], **party.files}
         self.parties[node_id] = party
+
+    def configured(self, raw: dict[str, str]) -> Config:
+        return config.load(raw)[0]
 
     def kill(self, node_id: int) -> None:
         party = self.parties.pop(node_id)
@@ -207,3 +220,60 @@ def test_a_node_that_is_stopped_hands_over_at_once():
     quorum.kill(leader)
     assert quorum.leader != leader
     assert quorum.joined.now_ms - begin < 1_000, "before a timeout"
+
+
+def test_rows_of_the_trace_go_on_where_they_ended_when_another_leads():
+    """The mark is unknown to a new leader at first; what a follower cut off is no row."""
+
+    class Rows(Joined):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rows: dict[tuple[str, int], list[RangeRow]] = {}
+
+        def perform(self, party: Party, effects: list[Effect]) -> None:
+            for effect in effects:
+                if isinstance(effect, Row) and isinstance(effect.row, RangeRow):
+                    key = party.name, effect.row.stage
+                    self.rows.setdefault(key, []).append(effect.row)
+            super().perform(party, effects)
+
+    joined = Rows()
+    quorum = Quorum(joined, kraftbridge_trace_dir="trace")
+    died = quorum.leader
+    assert quorum.change(died, "ann") == 0
+    quorum.wait_equal()
+    quorum.kill(died)
+    first = quorum.leader
+    assert quorum.change(first, "eve") == 0
+    (other,) = quorum.parties.keys() - {first}
+    quorum.kill(other)
+    assert quorum.change(first, "lost") == ErrorCode.NOT_CONTROLLER
+    quorum.start(died)
+    quorum.start(other)
+    quorum.wait_equal()
+    assert quorum.change(quorum.leader, "bob") == 0
+    quorum.wait_equal()
+    rows = joined.rows[str(first), Stage.COMMITTED]
+    assert rows[0].first_offset == 0
+    for before, after in pairwise(rows):
+        assert after.first_offset == before.last_offset + 1
+    for row in [*rows, *joined.rows[str(first), Stage.APPENDED]]:
+        assert row.first_offset <= row.last_offset
+
+
+def test_a_new_leader_authorises_by_the_acls_it_knows():
+    """Its own high watermark is unknown until a voter, perhaps one it authorises, has fetched."""
+    log: Any = SimpleNamespace(high_watermark=-1)
+    journal = Journal(log, History(), Heartbeats(9_000))
+    assert not journal.loaded
+    log.high_watermark = 0
+    journal.advance()
+    log.high_watermark = -1
+    assert journal.loaded
+
+
+def test_a_quorum_of_one_has_nobody_to_talk_to():
+    node = World().node
+    assert isinstance(node.peers, NoPeers)
+    assert node.peers.deadline_ms is None
+    assert isinstance(Quorum().node(IDS[0]).peers, Peers)

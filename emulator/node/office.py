@@ -1,0 +1,263 @@
+"""What this node is in its quorum, and what its machines do accordingly: one table, one owner.
+
+Raft says who leads, the log how far everything is committed, the migration whether ZooKeeper
+confirms this log (``authority``). :func:`office` makes one state of it; :data:`DUTIES` says what
+the machines do in each. Nobody else decides whether callers and brokers are answered.
+
+A follower replays each batch when it is appended, committed or not; a batch that cannot be replayed
+stops the node before it is written. A new leader activates its controller on top of all of it and
+begins the term of the migration. One that leads no more ends both, drops what is not committed, and
+replays it again from the log, as the next leader may commit it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from emulator.controller.activation import ActivationRefusedError
+from emulator.controller.machine import Controller
+from emulator.controller.supported import supported_features
+from emulator.metadata.history import History
+from emulator.migration.authority import SILENT, Authority
+from emulator.migration.side import MigrationSide, NoMigration
+from emulator.node.recovery import replay_log, snapshot_image
+from emulator.node.tracing import NodeCounters
+from emulator.raft.machine import Raft
+from emulator.raft.quorum_state import NONE
+from emulator.raft.replica import Serving
+from emulator.seam import Effect, Log
+
+GIVES_UP_MS_MIN: Final = 3_000
+"""Between two times that a node gives its leadership up for the same reason: if no voter may lead,
+there are no more elections than that."""
+
+
+class Office(Enum):
+    """What a node is."""
+
+    FOLLOWING = "following"
+    """Another voter leads, or none. Callers are refused; ZooKeeper is only read."""
+    WON = "won"
+    """The leader, whose first record no majority has yet. Callers' requests wait for that."""
+    SILENT = "silent"
+    """The leader; ZooKeeper has not confirmed this log, or refuses it. Brokers and callers are
+    refused; the other voters are served, as the quorum could not commit anything otherwise."""
+    ACTIVE = "active"
+    """The active controller."""
+    LEAVING = "leaving"
+    """The active controller, on its way to its end: what it has accepted is finished."""
+
+
+def office(*, leads: bool, committed: bool, authority: Authority, leaving: bool) -> Office:
+    """Judge what a node is.
+
+    Args:
+        leads: whether it is the leader, and its controller is activated on the end of the log.
+        committed: whether the first record of its term is committed.
+        authority: whether ZooKeeper confirms its log; of no importance for a follower.
+        leaving: whether an orderly stop has begun.
+
+    >>> office(leads=True, committed=True, authority=Authority.UNPROVEN, leaving=False)
+    <Office.SILENT: 'silent'>
+    """
+    if not leads:
+        return Office.FOLLOWING
+    if authority in SILENT:
+        return Office.SILENT
+    if not committed:
+        return Office.WON
+    return Office.LEAVING if leaving else Office.ACTIVE
+
+
+class Duty(NamedTuple):
+    """What the machines of a node do."""
+
+    callers: bool
+    """Whether the controller takes requests; answers wait for the commit in any case."""
+    observers: Serving
+    """What Raft tells those who are no voters."""
+
+
+DUTIES: Final[Mapping[Office, Duty]] = MappingProxyType(
+    {
+        # Raft itself refuses observers while another leads, and names the leader.
+        Office.FOLLOWING: Duty(callers=False, observers=Serving.ALL),
+        Office.WON: Duty(callers=True, observers=Serving.ALL),
+        Office.SILENT: Duty(callers=False, observers=Serving.NOTHING),
+        Office.ACTIVE: Duty(callers=True, observers=Serving.ALL),
+        # The controller refuses new requests itself, Raft refuses fetches once it has resigned.
+        Office.LEAVING: Duty(callers=True, observers=Serving.ALL),
+    }
+)
+
+
+class NodeOffice:
+    """Keeps metadata, controller and migration in step with the log and with who leads it.
+
+    Args:
+        raft, controller, migration: of the node.
+        history: the metadata that they use; holds the log up to its end.
+        counters: get the number of terms led.
+    """
+
+    def __init__(
+        self,
+        raft: Raft,
+        controller: Controller,
+        history: History,
+        migration: MigrationSide | NoMigration,
+        counters: NodeCounters,
+    ) -> None:
+        self.office = Office.FOLLOWING
+        self.leaving = False
+        """Whether an orderly stop has begun."""
+        self._led_epoch: int | None = None
+        """The epoch in which the controller was activated; None while it is not."""
+        self._authority = Authority.GRANTED
+        """What the office was judged by last."""
+        self._raft = raft
+        self._controller = controller
+        self._history = history
+        self._migration = migration
+        self._alone = len(raft.config.voters) == 1
+        self._supported = supported_features(controller.config.release)
+        self._counters = counters
+        self._effects: list[Effect] = []
+        self._unfit_epoch: int | None = None
+        """The epoch that this node has won and must not lead."""
+        self._gives_up_ms = 0
+        """When it gives its leadership up, if it must not lead."""
+        self._rewritten = raft.rewritten
+
+    @property
+    def active(self) -> bool:
+        """Whether this node is the active controller."""
+        return self.office is Office.ACTIVE or self.office is Office.LEAVING
+
+    @property
+    def silent_because(self) -> str:
+        """Why brokers and callers of this leader are refused; empty if they are not."""
+        return SILENT.get(self._authority, "")
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When ``follow`` has something to do; None while only an event can change anything."""
+        unfit = self._unfit_epoch is not None and self._raft.is_leader
+        return self._gives_up_ms if unfit else None
+
+    def take_effects(self, now_ms: int) -> list[Effect]:
+        """Follow, and return what changes since the last call of this have caused."""
+        self.follow(now_ms)
+        effects, self._effects = self._effects, []
+        return effects
+
+    def follow(self, now_ms: int) -> None:
+        """Take over what has changed: to be called after every event of Raft and of the migration.
+
+        Raises:
+            ActivationRefusedError: the only voter must not lead; the node must stop.
+            RecoveryError: a record that does not fit, or finalises an unsupported level; the node
+                must stop.
+        """
+        raft = self._raft
+        epoch = raft.leader_epoch if raft.is_leader else None
+        if self._led_epoch is not None and epoch != self._led_epoch:
+            self._end_term(now_ms)
+        if self._led_epoch is None:
+            self._controller.leader_id = self._other_leader
+            self._replay()
+            if epoch is not None and epoch != self._unfit_epoch:
+                self._begin_term(epoch, now_ms)
+        self._judge(now_ms)
+        if self.office is Office.SILENT and self._unfit_epoch is None and not self._alone:
+            self._judge_reason(raft.leader_epoch)
+        if self._unfit_epoch is not None:
+            self._give_up(epoch, now_ms)
+
+    def _begin_term(self, epoch: int, now_ms: int) -> None:
+        try:
+            note = self._controller.activate(now_ms)
+        except ActivationRefusedError as error:
+            if self._alone:
+                raise
+            self._unfit(epoch, str(error))
+            return
+        self._led_epoch, self.office = epoch, Office.WON
+        self._counters.elections += 1
+        self._effects.append(Log("info", "active controller", {"migration": note}))
+        self._effects += self._migration.lead(epoch, now_ms)
+
+    def _judge_reason(self, epoch: int) -> None:
+        """Why the migration waits may be this node's alone, as a wrong zookeeper.connect is."""
+        why = self._migration.unfit_because
+        if why:
+            self._unfit(epoch, why)
+
+    def _unfit(self, epoch: int, why: str) -> None:
+        """Another voter may lead, and this node must not."""
+        self._unfit_epoch = epoch
+        fields: dict[str, object] = {"epoch": epoch, "why": why}
+        self._effects.append(Log("error", "gives its leadership up", fields))
+
+    def _give_up(self, epoch: int | None, now_ms: int) -> None:
+        """Resign; if all have to, not again and again at once."""
+        if epoch != self._unfit_epoch:
+            self._unfit_epoch = None
+        elif now_ms >= self._gives_up_ms:
+            self._unfit_epoch = None
+            self._gives_up_ms = now_ms + GIVES_UP_MS_MIN
+            self._effects += self._raft.resign(now_ms)
+            self.follow(now_ms)
+
+    def _end_term(self, now_ms: int) -> None:
+        leader_id = self._other_leader
+        fields: dict[str, object] = {"epoch": self._led_epoch, "leader": leader_id}
+        self._effects.append(Log("info", "no longer the active controller", fields))
+        self._led_epoch = None
+        # Before the migration lifts its bounds: calls that wait for them must not be taken now.
+        self._controller.resign(now_ms, leader_id)
+        self._effects += self._migration.resign(now_ms)
+        self._judge(now_ms)
+
+    @property
+    def _other_leader(self) -> int:
+        """Who leads instead, -1 if that is not known."""
+        leader_id = self._raft.leader_id
+        return NONE if leader_id == self._raft.config.node_id else leader_id
+
+    def _judge(self, now_ms: int) -> None:
+        leads, before, was = self._led_epoch is not None, self._authority, self.office
+        self._authority = self._migration.authority if leads else Authority.GRANTED
+        self.office = office(
+            leads=leads,
+            committed=self._raft.high_watermark >= 0,
+            authority=self._authority,
+            leaving=self.leaving,
+        )
+        if self.office is was and self._authority is before:
+            return
+        duty, done = DUTIES[self.office], DUTIES[was]
+        if duty.observers is not done.observers:
+            self._raft.serve(duty.observers, now_ms)
+        if self.office is Office.SILENT:
+            self._controller.suspend(now_ms)
+            level = "info" if self._authority is Authority.UNPROVEN else "warning"
+            fields: dict[str, object] = {"why": self.silent_because}
+            self._effects.append(Log(level, "brokers and callers are refused", fields))
+        elif duty.callers and not done.callers:
+            self._controller.resume(now_ms)
+            self._effects.append(Log("info", "brokers and callers are served", {}))
+
+    def _replay(self) -> None:
+        raft, history = self._raft, self._history
+        if raft.rewritten != self._rewritten:
+            self._rewritten = raft.rewritten
+            latest = raft.latest_snapshot
+            history.rewind()
+            if latest is not None and latest.end_offset > history.tip.offset + 1:
+                self._controller.begin_anew(snapshot_image(raft, self._supported))
+        if history.tip.offset + 1 < raft.log_end_offset:
+            replay_log(raft, history, self._supported)
