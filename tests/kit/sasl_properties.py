@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from emulator.net.login import Login
 from tests.kit.joined import Asker
 
 SECURITY = "org.apache.kafka.common.security"
-USERS = {"node": "of-the-nodes", "admin": "of-admin", "alice": "of-alice"}
+PLAIN_USERS = {"node": "of-the-nodes", "admin": "of-admin", "alice": "of-alice"}
 """Names and passwords for PLAIN; the nodes are the first one."""
+USERS = PLAIN_USERS | {"scram": "of-scram", "stranger": "of-stranger"}
+"""And of others."""
 ACLS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:node;User:admin",
@@ -21,7 +24,7 @@ def module(mechanism: str = "PLAIN") -> str:
     own = f'username="node" password="{USERS["node"]}"'
     if mechanism != "PLAIN":
         return f"{SECURITY}.scram.ScramLoginModule required {own};"
-    users = " ".join(f'user_{name}="{password}"' for name, password in USERS.items())
+    users = " ".join(f'user_{name}="{password}"' for name, password in PLAIN_USERS.items())
     return f"{SECURITY}.plain.PlainLoginModule required {own} {users};"
 
 
@@ -54,3 +57,16 @@ def log_in(asker: Asker, user: str, mechanism: str = "PLAIN", password: str | No
             request = story.send(asker.ask(request, 1))
     except StopIteration:
         return asker
+
+
+def log_in_file(folder: Path, user: str, mechanism: str = "PLAIN") -> Path:
+    """The properties of a client of Kafka that logs in."""
+    kind = "plain.Plain" if mechanism == "PLAIN" else "scram.Scram"
+    path = folder / f"{user}.properties"
+    path.write_text(
+        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={mechanism}\n"
+        f"sasl.jaas.config={SECURITY}.{kind}LoginModule required "
+        f'username="{user}" password="{USERS[user]}";\n'
+        "request.timeout.ms=10000\ndefault.api.timeout.ms=20000\n"
+    )
+    return path

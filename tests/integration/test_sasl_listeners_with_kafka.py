@@ -1,0 +1,156 @@
+"""SASL_PLAINTEXT between Kafka 3.9.2 and us: who logs in where, and whose rights decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from bench.rig.bridge import Bridge
+from bench.rig.kafka import Broker, KraftController
+from bench.rig.ports import HOST
+from bench.rig.tool_host import ToolHost
+from bench.rig.zookeeper import ZooKeeper
+from tests.integration.broker_stage import FormattedBridgeBroker, FormattedBroker
+from tests.kit.sasl_properties import ACLS, USERS, log_in_file, sasl
+
+pytestmark = [pytest.mark.jvm, pytest.mark.slow]
+
+RELEASE = "3.9.2"
+CLUSTER = "5L6g3nShT-eMCtK--X86sw"
+PLAIN = {"listener.security.protocol.map": "CONTROLLER:SASL_PLAINTEXT,INTERNAL:PLAINTEXT"}
+OF_CONTROLLERS: dict[str, object] = {**sasl("CONTROLLER"), **PLAIN, **ACLS}
+OF_BROKERS: dict[str, object] = {
+    **sasl("CONTROLLER", "SASL", mechanisms="PLAIN,SCRAM-SHA-256"),
+    **ACLS,
+    "listener.security.protocol.map": (
+        "CONTROLLER:SASL_PLAINTEXT,SASL:SASL_PLAINTEXT,INTERNAL:PLAINTEXT,CLIENT:PLAINTEXT"
+    ),
+}
+TOPICS = "org.apache.kafka.tools.TopicCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
+ACL_COMMAND = "kafka.admin.AclCommand"
+
+
+@pytest.fixture(scope="module")
+def tools() -> Iterator[ToolHost]:
+    with ToolHost(RELEASE) as host:
+        yield host
+
+
+class Clients:
+    """Kafka's tools at the SASL listener of a broker, each logged in as somebody."""
+
+    def __init__(self, tools: ToolHost, broker: Broker) -> None:
+        self.tools = tools
+        self.broker = broker
+
+    def run(self, user: str, main: str, *arguments: str, mechanism: str = "PLAIN") -> str:
+        """What it printed, with its error if it failed."""
+        path = log_in_file(self.broker.folder, user, mechanism)
+        at = f"{HOST}:{self.broker.sasl_port}"
+        login = ("--command-config", str(path))
+        told = self.tools.run(main, "--bootstrap-server", at, *login, *arguments)
+        return f"{told.out}{told.err}"
+
+    def create(self, user: str, topic: str, mechanism: str = "PLAIN") -> str:
+        return self.run(user, TOPICS, "--create", "--topic", topic, mechanism=mechanism)
+
+    def judged_by_the_principal(self) -> None:
+        """Alice may what an ACL says, by PLAIN; a user of SCRAM logs in and may nothing."""
+        assert "Created topic admins" in self.create("admin", "admins")
+        assert "TopicAuthorizationException" in self.create("alice", "alices")
+        allow = ("--add", "--allow-principal", "User:alice", "--operation", "All")
+        told = self.run("admin", ACL_COMMAND, *allow, "--topic", "alices")
+        assert "Adding ACLs" in told
+        assert "Created topic alices" in self.create("alice", "alices")
+        assert "TopicAuthorizationException" in self.create("alice", "others")
+        change = ("--alter", "--entity-type", "topics", "--add-config", "retention.ms=1000")
+        told = self.run("alice", CONFIGS, *change, "--entity-name", "alices")
+        assert "Completed updating config for topic alices" in told
+        told = self.run("alice", CONFIGS, *change, "--entity-name", "admins")
+        assert "TopicAuthorizationException" in told
+        password = f"SCRAM-SHA-256=[password={USERS['scram']}]"
+        user = ("--entity-type", "users", "--entity-name", "scram")
+        told = self.run("admin", CONFIGS, "--alter", "--add-config", password, *user)
+        assert "Completed updating config for user scram" in told
+        assert "TopicAuthorizationException" in self.create("scram", "scrams", "SCRAM-SHA-256")
+        wrong = self.create("stranger", "strangers")
+        assert "SaslAuthenticationException" in wrong
+        assert "Invalid username or password" in wrong
+
+
+@pytest.mark.requirement("I09", "I10", "I11")
+def test_a_kafka_broker_and_its_clients_log_in_under_our_controller(
+    tmp_path: Path, tools: ToolHost
+) -> None:
+    with ExitStack() as stack:
+        ours = Bridge(tmp_path / "controller", None, properties=OF_CONTROLLERS)
+        stack.callback(ours.kill)
+        ours.format(CLUSTER).start().wait_started()
+        kafka = FormattedBroker(
+            RELEASE, 1, tmp_path, None, controller_port=ours.port, sasl=True, properties=OF_BROKERS
+        )
+        stack.callback(kafka.kill)
+        kafka.format(CLUSTER).start().wait_started()
+        Clients(tools, kafka).judged_by_the_principal()
+        assert USERS["node"] not in "".join(ours.lines())
+
+
+@pytest.mark.requirement("I09", "I10", "I11")
+def test_our_broker_and_its_clients_log_in_under_a_kafka_controller(
+    tmp_path: Path, tools: ToolHost
+) -> None:
+    with ExitStack() as stack:
+        kafka = KraftController(RELEASE, tmp_path, None, CLUSTER, properties=OF_CONTROLLERS)
+        stack.callback(kafka.kill)
+        kafka.start().wait_started()
+        ours = FormattedBridgeBroker(
+            RELEASE, 1, tmp_path, None, controller_port=kafka.port, sasl=True, properties=OF_BROKERS
+        )
+        stack.callback(ours.kill)
+        ours.format(CLUSTER).start().wait_line("state=running")
+        Clients(tools, ours).judged_by_the_principal()
+        shown = "".join(ours.lines())
+        assert "a login failed" in shown
+        assert not [password for password in USERS.values() if password in shown]
+
+
+@pytest.mark.requirement("I23")
+def test_a_migrating_kafka_broker_and_our_controller_log_in_to_each_other(
+    tmp_path: Path, tools: ToolHost, zookeeper: ZooKeeper
+) -> None:
+    both: dict[str, object] = {**sasl("CONTROLLER", "INTERNAL", "SASL")}
+    both["listener.security.protocol.map"] = (
+        f"{both['listener.security.protocol.map']},CLIENT:PLAINTEXT"
+    )
+    with ExitStack() as stack:
+        kafka = Broker(RELEASE, 1, tmp_path, zookeeper, sasl=True, properties=both)
+        stack.callback(kafka.kill)
+        kafka.start().wait_started()
+        clients = Clients(tools, kafka)
+        assert "Created topic before" in clients.create("admin", "before")
+        kafka.stop()
+        ours = Bridge(tmp_path / "controller", zookeeper.hosts, properties=both)
+        stack.callback(ours.kill)
+        ours.format(kafka_cluster_id(kafka)).start().wait_started()
+        kafka.migrate(ours.port).start().wait_started()
+        ours.wait_dual_write()
+        assert "Created topic after" in clients.create("admin", "after")
+        kafka.wait_until("both topics with a leader", lambda: told_of_both(clients), 30)
+
+
+def told_of_both(clients: Clients) -> bool:
+    """The broker learns the new topic from our requests, on its listener with a login."""
+    described = clients.run("admin", TOPICS, "--describe")
+    return all(
+        f"Topic: {name}\tPartition: 0\tLeader: 1" in described for name in ("before", "after")
+    )
+
+
+def kafka_cluster_id(broker: Broker) -> str:
+    """From its ``meta.properties``."""
+    lines = (broker.data / "meta.properties").read_text().splitlines()
+    return next(line.partition("=")[2] for line in lines if line.startswith("cluster.id="))
