@@ -52,10 +52,10 @@ class PreflightReport:
         return sum(one.severity is severity for one in self.findings)
 
     def exit_code(self, *, strict: bool) -> int:
-        """2 with a blocker; 1 with a warning, if those count; else 0."""
+        """1 with a blocker; 4 with a warning, if those count; else 0. As for all verbs."""
         if self.count(Severity.BLOCKER):
-            return 2
-        return 1 if strict and self.count(Severity.WARNING) else 0
+            return 1
+        return 4 if strict and self.count(Severity.WARNING) else 0
 
 
 def rules() -> list[Rule]:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from emulator.commands.exits import ExitCode
+
 if TYPE_CHECKING:
     from emulator.preflight.survey import Survey
-
-UNREADABLE = 3
-"""Exit code when nothing could be read; 2 means that there are blockers."""
 
 ZooKeeperHosts = Annotated[
     str | None,
@@ -65,13 +64,13 @@ def preflight(
     controller_dirs: ControllerDirs = None,
     target_release: TargetRelease = "",
     identities: Identities = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 if there are warnings.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 4 if there are warnings.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     as_sarif: Annotated[
         bool, typer.Option("--sarif", help="Print SARIF 2.1.0 instead of text.")
     ] = False,
 ) -> None:
-    """Check what would block a migration: exit 2 with a blocker, 3 if nothing was read."""
+    """Check what would block a migration; blockers are exit code 1."""
     from importlib.util import find_spec
 
     from rich.console import Console
@@ -151,12 +150,15 @@ def _tree(zookeeper: str | None, dump: Path | None, files: list[Path]) -> Survey
             survey = inputs.live(hosts, tree, files, connect)
         else:
             raise _cannot("needs --zookeeper, --dump, or a -c file that says zookeeper.connect")
-    except (inputs.PreflightError, zk_dump.UnreadableError, TlsError) as error:
-        raise _cannot(connect.why if connect and connect.why else str(error)) from error
+    except inputs.PreflightError as error:
+        raise _cannot(str(error)) from error
+    except (zk_dump.UnreadableError, TlsError) as error:
+        why = connect.why if connect and connect.why else str(error)
+        raise _cannot(why, ExitCode.UNREACHABLE) from error
     known = frozenset(one for one in security.identities if ":" in one)
     return replace(survey, identities=known)
 
 
-def _cannot(problem: str) -> typer.Exit:
+def _cannot(problem: str, code: ExitCode = ExitCode.WRONG) -> typer.Exit:
     typer.echo(f"kraft-bridge: preflight: {problem}", err=True)
-    return typer.Exit(UNREADABLE)
+    return typer.Exit(code)

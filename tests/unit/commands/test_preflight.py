@@ -18,10 +18,10 @@ def test_preflight_of_a_dump_says_what_it_found_by_exit_code(tmp_path: Path) -> 
     assert code == 0
     assert "W03 warning  /brokers/topics/moving" in out
     assert "B11: no server.properties given" in out
-    assert run("preflight", "--dump", before, "--strict")[0] == 1
+    assert run("preflight", "--dump", before, "--strict")[0] == 4
     rolled_back = data.extract(f"{folder}/tree-5-rolled-back.json", tmp_path)
     code, out, _ = run("preflight", "--dump", rolled_back, "--json")
-    assert code == 2
+    assert code == 1
     found = json.loads(out)
     assert found["counts"]["blocker"] == 1
     (blocker,) = (one for one in found["findings"] if one["severity"] == "blocker")
@@ -38,7 +38,7 @@ def test_preflight_reads_properties_and_the_folder_they_name(
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "meta.properties").write_text("cluster.id=another\n")
     code, out, _ = run("preflight", "--dump", dump, "-c", properties, "--json")
-    assert code == 2
+    assert code == 1
     codes = {one["code"] for one in json.loads(out)["findings"]}
     assert {"B04", "B12"} <= codes
 
@@ -57,10 +57,16 @@ def test_preflight_reads_properties_and_the_folder_they_name(
         (("--dump", "a", "--target-release", "4.1.x"), "one of 4.0, 4.1"),
     ],
 )
-def test_preflight_that_cannot_look_exits_with_3(arguments: tuple[str, ...], why: str) -> None:
+def test_preflight_that_is_asked_wrongly_exits_with_2(arguments: tuple[str, ...], why: str) -> None:
     code, out, err = run("preflight", *arguments)
-    assert (code, out) == (3, "")
+    assert (code, out) == (2, "")
     assert why in err
+
+
+def test_preflight_that_cannot_look_exits_with_3() -> None:
+    code, out, err = run("preflight", "--zookeeper", "127.0.0.1:1")
+    assert (code, out) == (3, "")
+    assert "127.0.0.1:1: Connection refused" in err
 
 
 def test_where_the_migration_stands_is_the_first_line(tmp_path: Path) -> None:
@@ -75,7 +81,7 @@ def test_where_the_migration_stands_is_the_first_line(tmp_path: Path) -> None:
         dump = data.extract(f"{folder}/tree-{step}.json", tmp_path)
         code, out, _ = run("preflight", "--dump", dump)
         assert out.startswith(f"migration: {stage}")
-        assert code == (0 if step == "0-before" else 2)
+        assert code == (0 if step == "0-before" else 1)
         told = json.loads(run("preflight", "--dump", dump, "--json")[1])["stage"]
         assert f"{told['name']}: " == stage
 
@@ -85,7 +91,7 @@ def test_sarif_has_rules_results_and_their_places(tmp_path: Path) -> None:
     file = tmp_path / "a b.properties"
     file.write_text("process.roles=broker\nnode.id=0\n")
     code, out, _ = run("preflight", "--dump", dump, "--target", file, "--sarif")
-    assert code == 2
+    assert code == 1
     document = json.loads(out)
     assert document["version"] == "2.1.0"
     (ran,) = document["runs"]
@@ -118,11 +124,11 @@ def test_a_formatted_folder_of_another_level_is_a_blocker(tmp_path: Path, proper
     broker.write_text("broker.id=0\ninter.broker.protocol.version=3.9\n")
     arguments = ("preflight", "--dump", dump, "-c", broker, "--controller-dir", made, "--json")
     code, out, _ = run(*arguments)
-    assert code == 2
+    assert code == 1
     facts = [one["fact"] for one in json.loads(out)["findings"] if one["code"] == "B15"]
     assert any(fact.startswith("metadata.version 14 (3.6-IV2)") for fact in facts)
     code, _, err = run("preflight", "--dump", dump, "--controller-dir", tmp_path / "none")
-    assert code == 3
+    assert code == 2
     assert "none: no such folder" in err
 
 
@@ -156,7 +162,7 @@ def test_the_shells_stars_give_more_files(tmp_path: Path) -> None:
     only = {where.partition(".")[0] for _, where in named("--target", kraft0, kraft1)}
     assert only == {"kraft-0", "kraft-1"}
     code, _, err = run("preflight", "--dump", dump, now0)
-    assert code == 3
+    assert code == 2
     assert "say -c" in err
 
 
@@ -169,5 +175,5 @@ def test_no_name_in_a_tree_commands_the_terminal(tmp_path: Path) -> None:
     file.write_text("broker.id=0\nauthorizer.class.name=\\ud800\n")
     for form in ((), ("--json",), ("--sarif",)):
         code, out, err = run("preflight", "--dump", dump, "-c", file, *form)
-        assert code == 2, err
+        assert code == 1, err
         assert "\x1b" not in out

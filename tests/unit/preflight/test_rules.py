@@ -400,8 +400,8 @@ def test_every_rule_has_a_bad_tree() -> None:
 @pytest.mark.parametrize(
     ("severity", "strict", "code"),
     [
-        (Severity.BLOCKER, False, 2),
-        (Severity.WARNING, True, 1),
+        (Severity.BLOCKER, False, 1),
+        (Severity.WARNING, True, 4),
         (Severity.WARNING, False, 0),
         (Severity.INFO, True, 0),
     ],
