@@ -106,7 +106,7 @@ def _print(line: str) -> None:
 
 
 def _story(stage: Stage, clients: Clients, say: Say) -> list[str]:
-    _start(stage)
+    start(stage)
     topics = [
         api.topic(name, count, 3, {"min.insync.replicas": "2"}) for name, count in RECORDS.items()
     ]
@@ -130,7 +130,13 @@ def _story(stage: Stage, clients: Clients, say: Say) -> list[str]:
     return verdict.wrong(stage, found)
 
 
-def _start(stage: Stage) -> None:
+def start(stage: Stage) -> None:
+    """Start every server; brokers know of each other, and a migration is in dual write.
+
+    Raises:
+        ProcessError: one of them ended, or the time is over.
+        TimeoutError: the cluster does not come up.
+    """
     for server in stage.zookeepers:
         server.start()
     for server in stage.zookeepers:

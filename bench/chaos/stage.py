@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -19,7 +20,6 @@ from bench.rig.zookeeper import ZooKeeper
 RELEASE: Final = "3.9.2"
 CLUSTER: Final = "5L6g3nShT-eMCtK--X86sw"
 IDS: Final = (3000, 3001, 3002)
-BROKERS: Final = 3
 _SAFE: Final = {
     "min.insync.replicas": 2,
     "default.replication.factor": 3,
@@ -42,6 +42,9 @@ class Options:
     """Of ZooKeeper, 1 or 3, in a migration; 0: brokers in KRaft mode, no ZooKeeper."""
     rate: float = 8.0
     """Administrative changes per second."""
+    properties: Mapping[str, object] = field(default_factory=dict)
+    """More of every controller."""
+    brokers: int = 3
 
 
 class Stage:
@@ -60,10 +63,11 @@ class Stage:
         self.controllers: list[Controller] = [
             self._controller(index, port) for index, port in enumerate(ports)
         ]
-        self.brokers = [self._broker(number) for number in range(BROKERS)]
+        self.brokers = [self._broker(number) for number in range(options.brokers)]
 
     def _controller(self, index: int, port: int) -> Controller:
-        more = {"node.id": IDS[index], "controller.quorum.voters": self.voters}
+        own = {"node.id": IDS[index], "controller.quorum.voters": self.voters}
+        more = {**own, **self.options.properties}
         home = self.options.out / f"controller-{IDS[index]}"
         if index >= len(IDS) - self.options.kafkas:
             return KraftController(RELEASE, home, self.zk, CLUSTER, port=port, properties=more)
@@ -71,7 +75,10 @@ class Stage:
 
     def _broker(self, number: int) -> Broker:
         home = self.options.out / "brokers"
-        made = Broker(RELEASE, number, home, self.zk, properties=_SAFE, broker_count=BROKERS)
+        safe = _SAFE if self.options.brokers > 1 else {}
+        made = Broker(
+            RELEASE, number, home, self.zk, properties=safe, broker_count=self.options.brokers
+        )
         if self.zk is None:
             made.controller_port = self.proxies[0].port
             made.extra |= {"controller.quorum.voters": self.voters}

@@ -1,0 +1,60 @@
+"""``python -m bench.failover``: three controllers of ours, then three of Kafka's, same timeouts.
+
+The leader is killed ``--kills`` times: from the kill until a change sent through a real broker is
+carried out; and the time of commits one after the other, with
+``controller.quorum.append.linger.ms`` 25 (Kafka's default) and 0. Plain KRaft mode. Exit code 1:
+ours needs longer after a kill (median).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bench.beside.machine import description
+from bench.failover.rows import STACKS, rows, summary
+from bench.rig.process import interrupt_on_terminate
+
+
+def main() -> int:
+    """Take the rows of both stacks and print a table."""
+    parser = argparse.ArgumentParser(prog="python -m bench.failover", description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("out"), help="folder of rows and logs")
+    parser.add_argument("--kills", type=int, default=7)
+    parser.add_argument("--patience", type=float, default=60, help="seconds for a quiet machine")
+    options = parser.parse_args()
+    interrupt_on_terminate()
+    folder = options.out.absolute() / time.strftime("failover-%Y%m%d-%H%M%S")
+    folder.mkdir(parents=True)
+    _print(json.dumps({"machine": description()}))
+    taken: list[dict[str, Any]] = []
+    for stack in STACKS:
+        for row in rows(folder, stack, options.kills, options.patience, _say):
+            taken.append(row)
+            (folder / "rows.json").write_text(json.dumps(taken, indent=1))
+    _print("\n" + "\n".join(summary(taken)))
+    kills = {
+        stack: median(
+            r["first_change_s"] for r in taken if (r["what"], r["stack"]) == ("kill", stack)
+        )
+        for stack in STACKS
+    }
+    return int(kills["ours"] > kills["kafka"])
+
+
+def _say(row: dict[str, Any]) -> None:
+    _print(json.dumps(row))
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
