@@ -149,7 +149,7 @@ def start(stage: Stage) -> None:
     cluster_id = CLUSTER if stage.zk is None else verdict.cluster_id(stage.zk)
     for controller in stage.controllers:
         if isinstance(controller, Bridge):
-            controller.format(cluster_id)
+            controller.format(cluster_id, new_quorum=True)
         else:
             controller.cluster_id = cluster_id
     for controller in stage.controllers:

@@ -73,14 +73,19 @@ class Bridge(Process):
             }
         return found | self.extra
 
-    def format(self, cluster_id: str, release_version: str | None = None) -> Self:
+    def format(
+        self, cluster_id: str, release_version: str | None = None, *, new_quorum: bool = False
+    ) -> Self:
         """Run ``kraft-bridge format``, at the newest metadata.version of the release unless told.
+
+        ``new_quorum``: none of its voters has ever run.
 
         Raises:
             ProcessError: it failed.
         """
         level = () if release_version is None else ("-r", release_version)
-        code = self._run("format", "-t", cluster_id, *level).wait()
+        more = ("--new-quorum",) if new_quorum else ()
+        code = self._run("format", "-t", cluster_id, *level, *more).wait()
         if code != 0:
             raise ProcessError(f"kraft-bridge format ended with {code}:\n{self.tail()}")
         return self

@@ -24,10 +24,16 @@ from emulator.raft.format import (
     render_meta_properties,
     usable_directory_id,
 )
+from emulator.raft.voter_state import NEW_QUORUM
 from emulator.seam import ReplaceFile
 from wire import records as r
 from wire.record_serde import encode_record
 from wire.text import uuid_from_text, uuid_text
+
+_NEW_VOTER = "; a voter of a new quorum"
+_OLD_VOTER = (
+    "; it has to follow a leader before it votes. In a new quorum every voter needs --new-quorum"
+)
 
 
 class FormatError(Exception):
@@ -44,7 +50,12 @@ def newest_of(release: str) -> MetadataVersion:
 
 
 def format_folder(
-    config: Config, cluster_id: str, release_version: str | None, *, ignore_formatted: bool
+    config: Config,
+    cluster_id: str,
+    release_version: str | None,
+    *,
+    ignore_formatted: bool,
+    new_quorum: bool = False,
 ) -> str:
     """Write ``meta.properties`` and ``bootstrap.checkpoint``; returns a sentence on what was done.
 
@@ -53,9 +64,12 @@ def format_folder(
         cluster_id: 22 characters as ZooKeeper's ``/cluster/id`` holds them.
         release_version: ``3.9-IV0`` or ``3.9``; None: the newest of ``kraftbridge.release``.
         ignore_formatted: a formatted folder is left as it is instead of being an error.
+        new_quorum: this voter, of several, never had a record; one in whose folder there are some
+            is refused. Of a folder that is formatted this is noted too.
 
     Raises:
-        FormatError: wrong id or version, a folder in use, or one already formatted.
+        FormatError: wrong id or version, a folder in use, one already formatted, or records in the
+            folder of a voter that is said to be new.
     """
     _check(cluster_id)
     try:
@@ -68,8 +82,15 @@ def format_folder(
             "set kraftbridge.release or choose an older one"
         )
     root = Path(config.log_dir)
+    several = len(config.voters) > 1
+    noted: list[ReplaceFile] = []
+    if new_quorum and several:
+        _check_empty(root)
+        noted.append(ReplaceFile(layout.VOTER_STATE, NEW_QUORUM))
     if _formatted(root, ignore_formatted=ignore_formatted):
-        return f"{root} is already formatted"
+        if noted:
+            _write(root, *noted)
+        return f"{root} is already formatted{_NEW_VOTER if noted else ''}"
     directory = _directory_id()
     record = encode_record(
         r.FeatureLevelRecord(name="metadata.version", feature_level=version.level), 0
@@ -79,10 +100,13 @@ def format_folder(
     _write(
         root,
         ReplaceFile(layout.BOOTSTRAP_CHECKPOINT, checkpoint),
+        *noted,
         ReplaceFile(layout.META_PROPERTIES, render_meta_properties(meta)),
     )
+    voter = _NEW_VOTER if noted else _OLD_VOTER if several else ""
     return (
-        f"Formatted {root} with metadata.version {version.name}, directory {uuid_text(directory)}"
+        f"Formatted {root} with metadata.version {version.name}, "
+        f"directory {uuid_text(directory)}{voter}"
     )
 
 
@@ -108,6 +132,17 @@ def _check(cluster_id: str) -> None:
         uuid_from_text(cluster_id)
     except ValueError as error:
         raise WrongFormatError(f"cluster id {cluster_id!r}: {error}") from error
+
+
+def _check_empty(root: Path) -> None:
+    """Refuse the folder of a voter that has records.
+
+    Raises:
+        FormatError: there are some.
+    """
+    for path in (root / layout.FOLDER).glob("*"):
+        if path.suffix in {".log", ".checkpoint"} and path.stat().st_size:
+            raise FormatError(f"{path} holds records, so this voter belongs to a quorum already")
 
 
 def _formatted(root: Path, *, ignore_formatted: bool) -> bool:
@@ -158,15 +193,28 @@ def format_command(
     ignore_formatted: Annotated[
         bool, typer.Option("--ignore-formatted", "-g", help="Do nothing if already formatted.")
     ] = False,
+    new_quorum: Annotated[
+        bool,
+        typer.Option(
+            "--new-quorum",
+            help="Of several controllers none has ever run. Not for one whose disk was replaced.",
+        ),
+    ] = False,
 ) -> None:
     """Prepare the log folders of a controller or a broker, as kafka-storage does."""
     settings = configured(config, overrides, _either)
+    if new_quorum and isinstance(settings, BrokerConfig):
+        raise fail("--new-quorum is for controllers, and this is a broker")
     try:
         if isinstance(settings, BrokerConfig):
             text = format_broker(settings, cluster_id, ignore_formatted=ignore_formatted)
         else:
             text = format_folder(
-                settings, cluster_id, release_version, ignore_formatted=ignore_formatted
+                settings,
+                cluster_id,
+                release_version,
+                ignore_formatted=ignore_formatted,
+                new_quorum=new_quorum,
             )
     except FormatError as error:
         wrong = isinstance(error, WrongFormatError)

@@ -4,10 +4,11 @@ The states and their changes are ``quorum_state``'s. This machine decides them: 
 come in as calls, requests to other voters go out as ``Ask``. ``changed`` says that the content of
 ``quorum-state`` must be durable before any of them, and before any answer, is sent.
 
-Differences from Kafka 3.9, which both only refuse more: requests that name a node outside the
-voters change nothing, and a voter that has lost its log (``joining``) votes for no candidate that
-has records, until it has everything that a leader knows to be committed, or has seen the log begin.
-And where records are known to exist, nobody without any is elected.
+Differences from Kafka 3.9, which all only refuse more: requests that name a node outside the voters
+change nothing; an epoch far above the own one is taken over from answers alone, since one request
+with the last epoch that there is would end all elections; a voter that may have lost what it
+acknowledged does not help to elect one without it (``voter_state``); and nobody leads or stands
+while a sync of its disk does not end.
 
 Source: KafkaRaftClient, QuorumState, LeaderState, CandidateState, Kafka 3.9; KIP-595.
 """
@@ -22,19 +23,29 @@ from emulator.config.quorum import QuorumTimes
 from emulator.raft import asking
 from emulator.raft.asking import Ask, LogEnd
 from emulator.raft.config import RaftConfig
-from emulator.raft.joining import Lack
 from emulator.raft.progress import Progress
 from emulator.raft.quorum_state import NONE, QuorumState, VoterState
+from emulator.raft.voter_state import Held, Holding
 from emulator.seam import Log
 
-EPOCH_MAX: Final = 2**30
-"""Higher ones are not taken over: an election each second would need 34 years to get there. After
-2**31 - 1 there is none, so one request could end all elections for ever."""
-WAITING: Final = (
-    "not a candidate: records that other voters have may have been lost here. Waiting for a "
-    "leader; if it is certain that nothing was lost, stop this node and remove the file joining "
-    "beside the log"
-)
+JUMP_MAX: Final = 2**16
+"""A request may name an epoch so far above the own one: an election each second for 18 hours. Who
+is further behind learns the epoch from the answers to its own requests."""
+ANSWERED_MAX: Final = 2**31 - 2**24
+"""The answer of a voter may name any epoch up to this one. Above it there is still one for an
+election each second for half a year."""
+EPOCH_LAST: Final = 2**31 - 1
+_WAITING: Final = {
+    Holding.UNKNOWN: (
+        "not a candidate: records that this voter acknowledged may be lost. The log is empty, but "
+        "was not formatted for a new quorum, or the file voter-state cannot be read. Waiting for a "
+        "leader. If the quorum is new, stop this node and run kraft-bridge format --new-quorum "
+        "--ignore-formatted"
+    ),
+    Holding.BEHIND: (
+        "not a candidate: records that were committed are missing here; waiting for a leader"
+    ),
+}
 _BACKOFF_BASE_MS = 100
 _DOUBLINGS_MAX = 10
 
@@ -47,8 +58,7 @@ class QuorumElection:
         quorum: the state; changed by nobody else.
         rng: source of the random times.
         log_end: the end of the own log, all of which is durable when it is used in a vote.
-        lack: what the voter may have lost.
-        busy: whether the own disk is behind; a follower asks for nothing meanwhile.
+        held: whether this voter still has all that it acknowledged.
     """
 
     def __init__(
@@ -57,13 +67,11 @@ class QuorumElection:
         quorum: QuorumState,
         rng: random.Random,
         log_end: Callable[[], LogEnd],
-        lack: Lack,
-        *,
-        busy: Callable[[], bool] = lambda: False,
+        held: Held,
     ) -> None:
         self.config = config
         self.quorum = quorum
-        self.lack = lack
+        self.held = held
         self.changed = False
         """Whether the election state changed; whoever writes it takes this back."""
         self.asks: list[Ask] = []
@@ -76,7 +84,6 @@ class QuorumElection:
         self._times: QuorumTimes = config.times
         self._rng = rng
         self._log_end = log_end
-        self._busy = busy
         self._refusing: set[int] = set()
         self._silent: set[int] = set()
         """Who did not answer a request in this epoch, though it may be asked again."""
@@ -88,6 +95,7 @@ class QuorumElection:
         self._again: dict[int, int] = {}
         """Voter -> when to repeat a request that got no answer."""
         self._leaving = False
+        self._syncing_since_ms: int | None = None
         self._waited_in = -1
         """The last epoch in which it was said why this node does not stand."""
 
@@ -98,10 +106,12 @@ class QuorumElection:
 
     @property
     def deadline_ms(self) -> int | None:
-        """When ``tick`` is due."""
+        """When ``tick`` is due; None in a quorum of one, which has nobody to wait for."""
+        if not self._others:
+            return None
         times = [self._timer_ms, *self._again.values()]
         if self.quorum.is_leader:
-            times.append(self._check_quorum_ms)
+            times.append(self._lost_ms)
         return min((one for one in times if one is not None), default=None)
 
     # Time.
@@ -120,9 +130,10 @@ class QuorumElection:
         for node_id in [each for each, due_ms in self._again.items() if due_ms <= now_ms]:
             del self._again[node_id]
             self._repeat(node_id)
-        lost_ms = self._check_quorum_ms
-        if self.quorum.is_leader and lost_ms is not None and lost_ms <= now_ms:
-            self._say("warning", "no majority of the voters has fetched: resigning")
+        if self.quorum.is_leader and self._others and self._lost_ms <= now_ms:
+            silent = self._lost_ms == self._check_quorum_ms
+            why = "no majority of the voters has fetched" if silent else "the disk does not answer"
+            self._say("warning", f"{why}: resigning")
             self.resign(now_ms)
         if self._timer_ms is None or self._timer_ms > now_ms:
             return
@@ -131,16 +142,24 @@ class QuorumElection:
                 self._begin_epoch(now_ms)
             case VoterState.CANDIDATE if not self._backing_off:
                 self._back_off(now_ms)
-            case VoterState.FOLLOWER if self._busy():
-                # It is not the leader who is silent.
+            case VoterState.FOLLOWER if self._syncing_since_ms is not None:
+                # This voter asks for nothing meanwhile, so the leader had nothing to answer.
                 self._timer_ms = now_ms + self._times.fetch_ms
             case _:
                 self._stand(now_ms)
 
     def fetched(self, now_ms: int) -> None:
-        """The leader answered a Fetch."""
+        """The leader answered a Fetch or a FetchSnapshot."""
         if self.quorum.state is VoterState.FOLLOWER:
             self._timer_ms = now_ms + self._times.fetch_ms
+
+    def leader_committed(self, high_watermark: int) -> None:
+        """The leader that is followed told what is committed; -1 if it does not know it."""
+        self.held = self.held.followed(self.quorum.epoch, high_watermark)
+
+    def disk_late(self, since_ms: int | None) -> None:
+        """Since when the sync of the log that is under way has not ended; None if there is none."""
+        self._syncing_since_ms = since_ms
 
     # Votes.
 
@@ -148,24 +167,21 @@ class QuorumElection:
         """Decide on a Vote request of an epoch that is not below ours."""
         if candidate_id not in self._others:
             return False
-        self.told(epoch, NONE, now_ms)
+        self.epoch_named(epoch, NONE, now_ms)
         if epoch != self.quorum.epoch:
             return False
-        if end.offset:
-            self._learn_of_records(end.epoch, candidate_id)
         quorum = self.quorum
         grants = (
             quorum.state is VoterState.UNATTACHED
             and quorum.leader_id == NONE
             and quorum.election.voted_id in {NONE, candidate_id}
             and end >= self._log_end()
-            and not (self._needs_more_than(candidate_id) if end.offset else self.lack.records)
+            # Of two voters the other one has all that is committed.
+            and (self._others == {candidate_id} or self.held.may_elect(end))
         )
         if grants and quorum.election.voted_id == NONE:
             quorum.to_voted(candidate_id)
             self._changed()
-            if end.offset == 0:
-                self.lack = self.lack.with_vote(epoch, candidate_id)
             self._timer_ms = self._election_timeout(now_ms)
         return grants
 
@@ -192,13 +208,18 @@ class QuorumElection:
 
     # What others say about epochs.
 
-    def told(self, epoch: int, leader_id: int, now_ms: int) -> None:
-        """Take over an epoch and its leader (-1: unknown) that a voter named."""
+    def epoch_named(
+        self, epoch: int, leader_id: int, now_ms: int, *, answered: bool = False
+    ) -> None:
+        """Take over an epoch and its leader (-1: unknown) that a voter named.
+
+        ``answered``: in the answer to a request of this node.
+        """
         quorum = self.quorum
         if epoch < quorum.epoch or (leader_id != NONE and leader_id not in self.config.voters):
             return
-        if epoch > EPOCH_MAX:
-            self._say("error", "an epoch that nobody can have reached is named", named=epoch)
+        if epoch - quorum.epoch > JUMP_MAX and not (answered and epoch <= ANSWERED_MAX):
+            self._say("warning", "an epoch far above the own one is not taken over", named=epoch)
             return
         if leader_id == self.config.node_id:
             if epoch > quorum.epoch:
@@ -208,10 +229,9 @@ class QuorumElection:
             self._leave_epoch(now_ms, lambda: quorum.to_follower(epoch, leader_id))
             self._timer_ms = now_ms + self._times.fetch_ms
             self._rounds = 0
-            self._learn_of_records(epoch, leader_id)
         elif epoch > quorum.epoch:
             # Who is about to stand goes on waiting: else one whose log is too short, and who stands
-            # ever again, would keep all others from it.
+            # again and again, would keep all others from it.
             waiting_ms = None if quorum.is_leader else self._timer_ms
             self._leave_epoch(now_ms, lambda: quorum.to_unattached(epoch))
             self._timer_ms = waiting_ms or self._timer_ms
@@ -220,7 +240,7 @@ class QuorumElection:
 
     def ended(self, leader_id: int, epoch: int, successors: Sequence[int], now_ms: int) -> None:
         """The leader resigned (EndQuorumEpoch): stand by one's place among the successors."""
-        self.told(epoch, leader_id, now_ms)
+        self.epoch_named(epoch, leader_id, now_ms)
         quorum = self.quorum
         following = quorum.state is VoterState.FOLLOWER and quorum.leader_id == leader_id
         if not following or epoch != quorum.epoch:
@@ -242,26 +262,6 @@ class QuorumElection:
             if self.quorum.state is VoterState.CANDIDATE:
                 self._give_up_if_lost(now_ms)
 
-    def joined(self) -> None:
-        """Everything is here that is committed."""
-        self.lack = Lack(joining=False, records=True)
-
-    def _needs_more_than(self, candidate_id: int) -> bool:
-        """Whether what was lost here may be on another voter than a candidate that has records.
-
-        Of two voters both have everything that is committed, so a candidate has it.
-        """
-        return self.lack.joining and self._others != {candidate_id}
-
-    def _learn_of_records(self, epoch: int, node_id: int) -> None:
-        """A voter has records, or will have; ``epoch``: of its last one.
-
-        If it has some of the epoch in which it got our vote while it had none, then it was elected,
-        and the log begins there: there is nothing that we could have lost.
-        """
-        joining = self.lack.joining and (epoch, node_id) not in self.lack.voted
-        self.lack = self.lack._replace(joining=joining, records=True)
-
     # Leadership.
 
     def resign(self, now_ms: int) -> None:
@@ -281,21 +281,33 @@ class QuorumElection:
     # Inside.
 
     @property
-    def _check_quorum_ms(self) -> int | None:
+    def _check_quorum_ms(self) -> int:
         contact_ms = self.progress.majority_contact_ms()
-        return None if contact_ms is None else contact_ms + self._times.check_quorum_ms
+        assert contact_ms is not None, "there are other voters"
+        return contact_ms + self._times.check_quorum_ms
+
+    @property
+    def _lost_ms(self) -> int:
+        """When a leader that nothing more is heard of, by others or its disk, has to resign."""
+        lost_ms = self._check_quorum_ms
+        if self._syncing_since_ms is not None:
+            lost_ms = min(lost_ms, self._syncing_since_ms + self._times.check_quorum_ms)
+        return lost_ms
 
     def _election_timeout(self, now_ms: int) -> int:
         return now_ms + self._times.election_ms + self._rng.randrange(self._times.election_ms)
 
     def _stand(self, now_ms: int) -> None:
-        empty = self._log_end().offset == 0
-        if self._leaving or (self.lack.records if empty else self.lack.joining):
-            # A voter that lost a part of its log must not lead those that lack the same part.
-            if not self._leaving and self._waited_in != self.quorum.epoch:
-                self._waited_in = self.quorum.epoch
-                self._say("warning", WAITING)
-            self._timer_ms = None if self._leaving else self._election_timeout(now_ms)
+        if self._leaving:
+            self._timer_ms = None
+            return
+        why = self._hindrance
+        if why is not None and self._waited_in != self.quorum.epoch:
+            self._waited_in = self.quorum.epoch
+            self._say("warning", why)
+        # The end of the log is told to others only when it is durable.
+        if why is not None or self._syncing_since_ms is not None:
+            self._timer_ms = self._election_timeout(now_ms)
             return
         self._leave_epoch(now_ms, self.quorum.to_candidate)
         self._rounds += 1
@@ -304,6 +316,13 @@ class QuorumElection:
             self._repeat(node_id)
         if len(self.granting) >= self.majority:
             self._win(now_ms)
+
+    @property
+    def _hindrance(self) -> str | None:
+        """Why this voter must not be elected; None if it may be."""
+        if self.quorum.epoch >= EPOCH_LAST:
+            return "not a candidate: there is no later epoch"
+        return _WAITING.get(self.held.holding)
 
     def _win(self, now_ms: int) -> None:
         self._leave_epoch(now_ms, self.quorum.to_leader)

@@ -195,6 +195,7 @@ class Following:
         if diverging.epoch >= 0 and diverging.end_offset >= 0:
             return self._truncate(LogEnd(diverging.epoch, diverging.end_offset), now_ms)
         if snapshot.end_offset >= 0 and snapshot.epoch >= 0:
+            self._election.leader_committed(found.high_watermark)
             return self._load(SnapshotId(snapshot.end_offset, snapshot.epoch), now_ms)
         self._loading = None
         replica, committed = self._replica, self._replica.high_watermark
@@ -205,6 +206,7 @@ class Following:
             effects.append(replica.epochs_file())
         replica.appended_bytes += sum(len(batch.data) for batch in batches)
         replica.told(found.high_watermark)
+        self._election.leader_committed(found.high_watermark)
         if not batches and replica.high_watermark == committed:
             # A leader with nothing to tell waits before it says so; one that does not is not asked
             # in a loop.

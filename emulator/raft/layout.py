@@ -18,8 +18,8 @@ FOLDER: Final = f"{TOPIC}-0"
 QUORUM_STATE: Final = f"{FOLDER}/quorum-state"
 EPOCHS: Final = f"{FOLDER}/leader-epoch-checkpoint"
 RECOVERY_POINT: Final = f"{FOLDER}/recovery-point"
-JOINING: Final = f"{FOLDER}/joining"
-"""Exists while this voter may lack records that it once had, or has none at all. Not in Kafka."""
+VOTER_STATE: Final = f"{FOLDER}/voter-state"
+"""Whether this voter, of several, still has all that it acknowledged. Not in Kafka."""
 CONTRADICTED: Final = f"{FOLDER}/contradicted"
 """Exists while a leader is known to lack what was committed here: no start. Not in Kafka."""
 PARTITION_METADATA: Final = f"{FOLDER}/partition.metadata"
@@ -33,7 +33,7 @@ _RECOVERY_POINT: Final = re.compile(
 )
 _WRITTEN: Final = (
     rf"({FOLDER}/(\d{{20}}\.log|\d{{20}}-\d{{10}}\.checkpoint|quorum-state"
-    r"|leader-epoch-checkpoint|partition\.metadata|recovery-point|joining|contradicted)"
+    r"|leader-epoch-checkpoint|partition\.metadata|recovery-point|voter-state|contradicted)"
     r"|meta\.properties|bootstrap\.checkpoint)"
 )
 _LEFTOVER: Final = re.compile(

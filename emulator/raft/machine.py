@@ -68,7 +68,7 @@ class Raft:
         recovery_point = RecoveryPointFile(log, point, alone=alone)
         self._replica = Replica(config, quorum, log, snapshots, recovery_point)
         self._appender = LeaderAppender(self._replica, now_ms)
-        self._member = Member(self._replica, rng, files.get(layout.JOINING))
+        self._member = Member(self._replica, rng, files.get(layout.VOTER_STATE))
         self._answering = Answering(self._member)
         self._snapshotting = Snapshotting(self._replica)
         self._effects: list[Effect] = []
@@ -282,7 +282,7 @@ class Raft:
     def tick(self, now_ms: int) -> list[Effect]:
         """Answer fetches whose time is up; elections; write the next slice of a snapshot."""
         self._answering.tick(now_ms)
-        self._member.election.tick(now_ms)
+        self._member.tick(now_ms)
         return [*self.take_effects(), *self._settle(now_ms), *self._snapshotting.go_on()]
 
     def answered(self, ask: Ask, message: object, now_ms: int) -> list[Effect]:

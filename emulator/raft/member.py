@@ -13,10 +13,10 @@ from emulator.raft import layout
 from emulator.raft.asking import Ask
 from emulator.raft.election import QuorumElection
 from emulator.raft.follower import Following
-from emulator.raft.joining import remembered, text
 from emulator.raft.quorum_state import NONE
 from emulator.raft.replica import UNKNOWN, Replica
-from emulator.seam import DeleteFile, Effect, ReplaceFile
+from emulator.raft.voter_state import Held, Holding, remembered
+from emulator.seam import Effect, ReplaceFile
 from wire import messages as m
 from wire.errors import ErrorCode
 
@@ -27,31 +27,39 @@ class Member:
     Args:
         replica: log, snapshots and quorum state of this voter.
         rng: source of random times, and of whom to ask.
-        joining: content of the file of that name; None if there is none.
+        voter_state: content of the file of that name; None if there is none.
     """
 
-    def __init__(self, replica: Replica, rng: random.Random, joining: bytes | None) -> None:
+    def __init__(self, replica: Replica, rng: random.Random, voter_state: bytes | None) -> None:
         self.replica = replica
         self.alone = len(replica.config.voters) == 1
-        empty = replica.log.end_offset == 0
+        held = remembered(voter_state, empty=replica.log.end_offset == 0)
         self.election = QuorumElection(
             replica.config,
             replica.quorum,
             rng,
             lambda: replica.log_end,
-            remembered(joining, empty=empty),
-            busy=lambda: replica.log.dirty,
+            Held(Holding.WHOLE) if self.alone else held,
         )
         self.following = Following(replica, self.election, rng)
         self._asks: list[Ask] = []
-        self._joining = joining
+        self._voter_state = voter_state
         """What the disk says."""
+        self._quorum_state = b""
+        """The same, of what this life has written."""
+        self._syncing: tuple[int, int] | None = None
+        """The durable end of the log while more is to become durable, and since when."""
 
     @property
     def deadline_ms(self) -> int | None:
         """When ``tick`` is due."""
         times = (self.election.deadline_ms, self.following.deadline_ms)
         return min((one for one in times if one is not None), default=None)
+
+    def tick(self, now_ms: int) -> None:
+        """Do what is due in the election."""
+        self.election.disk_late(self._syncing_since(now_ms))
+        self.election.tick(now_ms)
 
     def take_asks(self) -> list[Ask]:
         """Requests to other voters since the last call; sent after the effects returned so far."""
@@ -64,33 +72,52 @@ class Member:
         changed, election.changed = election.changed, False
         effects: list[Effect] = []
         if changed:
-            effects.append(ReplaceFile(layout.QUORUM_STATE, replica.quorum.render()))
+            effects += self._write_state()
             replica.begin_epoch()
             self.following.changed(now_ms)
-        if replica.quorum.is_leader or replica.caught_up:
-            election.joined()
-        effects += self._lacking()
+        effects += self._remember()
+        election.disk_late(self._syncing_since(now_ms))
         asked = self.following.poll(now_ms)
         if asked is not None:
             self._asks.append(asked)
         self._asks += election.asks
         election.asks.clear()
-        effects += [] if self.alone else election.log
+        effects += [line for line in election.log if not self.alone or line.level != "info"]
         election.log.clear()
         return changed, effects
 
-    def _lacking(self) -> list[Effect]:
-        """Remember what this voter lacks, or may lack, in a file."""
+    def _write_state(self) -> list[Effect]:
+        """Write ``quorum-state``; who resigns changes nothing in it, and its disk may hang."""
+        wanted = self.replica.quorum.render()
+        if wanted == self._quorum_state:
+            return []
+        self._quorum_state = wanted
+        return [ReplaceFile(layout.QUORUM_STATE, wanted)]
+
+    def _remember(self) -> list[Effect]:
+        """Write ``voter-state`` when it changes."""
         if self.alone:
             return []
+        replica, election = self.replica, self.election
         # What is not durable may be gone after a crash, and then it was never here.
-        empty = self.replica.log.durable_end == 0
-        wanted = text(self.election.lack, empty=empty)
-        if wanted == self._joining:
+        empty = replica.log.durable_end == 0
+        election.held = election.held.settled(empty=empty, caught_up=replica.caught_up)
+        wanted = election.held.render()
+        implied = self._voter_state is None and election.held.holding is Holding.WHOLE
+        if implied or wanted == self._voter_state:
             return []
-        self._joining = wanted
-        file = layout.JOINING
-        return [DeleteFile(file) if wanted is None else ReplaceFile(file, wanted)]
+        self._voter_state = wanted
+        return [ReplaceFile(layout.VOTER_STATE, wanted)]
+
+    def _syncing_since(self, now_ms: int) -> int | None:
+        """Since when the log waits for the sync that is under way; None if it does not."""
+        log = self.replica.log
+        if self.alone or not log.dirty:
+            self._syncing = None
+            return None
+        if self._syncing is None or self._syncing[0] != log.durable_end:
+            self._syncing = log.durable_end, now_ms
+        return self._syncing[1]
 
     def voter_fetched(self, voter_id: int, offset: int, now_ms: int) -> bool:
         """A follower has everything below ``offset``; True if the high watermark moved."""
@@ -117,21 +144,23 @@ class Member:
 
     def answered(self, ask: Ask, message: object, now_ms: int) -> list[Effect]:
         """Take the answer of another voter."""
-        told = _told(message)
-        if told is not None:
-            self.election.told(*told, now_ms)
+        named = _named(message)
+        if named is not None:
+            self.election.epoch_named(*named, now_ms, answered=True)
             if self.election.changed:
                 # What was asked in the epoch before does not count any more.
                 self.following.changed(now_ms)
         if isinstance(message, m.VoteResponse):
-            granted = told is not None and _partition(message).vote_granted
+            granted = named is not None and _partition(message).vote_granted
             self.election.vote_answered(ask, granted=granted, now_ms=now_ms)
         elif isinstance(message, (m.FetchResponse, m.FetchSnapshotResponse)):
-            return self.following.answered(ask, message, now_ms)
+            effects = self.following.answered(ask, message, now_ms)
+            # If all was truncated, this must be known to be right before it is done.
+            return [*self._remember(), *effects] if self.replica.log.end_offset == 0 else effects
         return []
 
 
-def _told(message: Any) -> tuple[int, int] | None:
+def _named(message: Any) -> tuple[int, int] | None:
     """Epoch and leader that an answer names; None if it names none."""
     if message.error_code != ErrorCode.NONE:
         return None

@@ -79,7 +79,7 @@ def begin_quorum_epoch(
     ):
         error = ErrorCode.INVALID_VOTER_KEY
     if error is ErrorCode.NONE:
-        member.election.told(asked.leader_epoch, asked.leader_id, now_ms)
+        member.election.epoch_named(asked.leader_epoch, asked.leader_id, now_ms)
     partition = m.BeginQuorumEpochResponse.PartitionData(
         error_code=error, leader_id=replica.quorum.leader_id, leader_epoch=replica.quorum.epoch
     )

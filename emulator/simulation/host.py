@@ -68,7 +68,7 @@ def machines(scenario: Scenario) -> tuple[dict[int, Host], Voters | None]:
         node_id: Host(
             name,
             node_id,
-            SimulatedDisk(settings.formatted(scenario, node_id)),
+            SimulatedDisk(settings.formatted(scenario, node_id, new_quorum=True)),
             DiskLedger(committed, voters, node_id),
         )
         for node_id, (name, _port) in settings.voters(scenario).items()

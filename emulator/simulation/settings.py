@@ -15,6 +15,7 @@ from emulator.raft.format import (
     render_bootstrap_checkpoint,
     render_meta_properties,
 )
+from emulator.raft.voter_state import NEW_QUORUM
 from emulator.simulation import zookeeper_mode
 from emulator.simulation.network import Address
 from emulator.simulation.scenario import Scenario
@@ -59,15 +60,19 @@ def identity(node_id: int = FIRST_ID) -> MetaProperties:
     return MetaProperties(zookeeper_mode.CLUSTER_ID, node_id, directory)
 
 
-def formatted(scenario: Scenario, node_id: int = FIRST_ID) -> dict[str, bytes]:
-    """The folder of a controller that was never started."""
+def formatted(
+    scenario: Scenario, node_id: int = FIRST_ID, *, new_quorum: bool = False
+) -> dict[str, bytes]:
+    """The folder of a controller that was formatted; ``new_quorum``: of which none ever ran."""
     level = MetadataVersion.from_ibp(scenario.metadata_version).level
     record = r.FeatureLevelRecord(name="metadata.version", feature_level=level)
+    new = {layout.VOTER_STATE: NEW_QUORUM} if new_quorum and scenario.controllers > 1 else {}
     return {
         layout.META_PROPERTIES: render_meta_properties(identity(node_id)),
         layout.BOOTSTRAP_CHECKPOINT: render_bootstrap_checkpoint(
             [encode_record(record, 0)], EPOCH_MS
         ),
+        **new,
     }
 
 

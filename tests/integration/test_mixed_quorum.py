@@ -94,7 +94,8 @@ def test_each_of_three_leads_twice_and_survives_kill_and_the_logs_are_equal(quor
     quorum.start(OURS)
     wait_for("Kafka's snapshot here", lambda: shared(quorum, leader, OURS), 60)
     quorum.wait_equal()
-    wait_for("a log that lacks nothing", lambda: not (quorum.folder(OURS) / "joining").exists())
+    state = quorum.folder(OURS) / "voter-state"
+    wait_for("a log that lacks nothing", lambda: state.read_bytes() == b"0\nwhole\n")
 
     assert max(quorum.batches(OURS)) >= 500
     dumps = [dumped(quorum, kafka_tool, each) for each in quorum.nodes]

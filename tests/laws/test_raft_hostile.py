@@ -7,8 +7,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from emulator.raft.asking import Ask
 from emulator.raft.layout import TOPIC, TOPIC_ID
 from tests.unit.raft.test_following import Follower, batch
+from tests.unit.raft.trio import Trio
+from tests.unit.raft.world import topic
 from wire import messages as m
 from wire.frame import RequestHeader, encode_request, encode_response
 
@@ -80,6 +83,24 @@ def test_no_request_ends_a_voter(requests, leads):
         go_on(one)
     assert one.raft.committed_end >= 2
     assert one.raft.leader_epoch < 2**31 - 10
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), REQUESTS, st.integers(0, 3_000)), max_size=12))
+def test_after_any_requests_three_voters_elect_and_commit(asked):
+    trio = Trio(3)
+    trio.delay_ms = trio.sync_ms = 2
+    trio.start()
+    trio.run(3_000)
+    for node_id, (_, request), pause_ms in asked:
+        trio.arrive(trio.nodes[node_id], -1, Ask(node_id, 0, request))
+        trio.run(pause_ms)
+    trio.run(10_000)
+    leader = trio.leader
+    assert leader.raft is not None
+    assert leader.raft.high_watermark > 0
+    offset = trio.append(leader, topic("a"))
+    trio.run(1_000)
+    assert [node.raft and node.raft.high_watermark > offset for node in trio.up()] == [True] * 3
 
 
 def lead(one: Follower) -> None:

@@ -1,7 +1,11 @@
-"""Laws of a quorum under loss, delay, repetition, crashes and one lost disk at a time."""
+"""Laws of a quorum under loss, delay, repetition, crashes, pauses, slow disks and power failures.
+
+And under one lost disk at a time, or an old copy of one.
+"""
 
 from __future__ import annotations
 
+import json
 from random import Random
 
 import pytest
@@ -9,13 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.raft import Raft
-from emulator.raft.layout import JOINING
+from emulator.raft.layout import QUORUM_STATE, VOTER_STATE
 from emulator.raft.log import LogBatch
+from emulator.raft.quorum_state import VoterState
+from emulator.raft.voter_state import remembered
 from emulator.seam import DeleteFile, Effect, TruncateFile
 from tests.unit.raft.trio import Node, Trio
 from tests.unit.raft.world import Disk, topic
 
 ROUNDS = 40
+SLOW_MS = 5_000
+"""Longer than a leader is waited for."""
+CALM_MS = 10_000
+"""So soon after the last fault somebody leads, and has committed a record of its epoch."""
 
 
 class Judge:
@@ -83,7 +93,11 @@ class Chaos:
 
     def __init__(self, seed: int, ids: tuple[int, ...] = (1, 2, 3)) -> None:
         self.random = Random(seed)
-        self.emptied = self.cuts = 0
+        self.emptied = self.restored = self.cuts = 0
+        self.copies: dict[int, dict[str, bytes]] = {}
+        """An old copy of the disk of a voter."""
+        self.lacking: dict[int, set[int]] = {}
+        """Of a restored voter the committed batches that its copy may not have."""
         self.known: dict[tuple[int, int], int] = {}
         """What each life of a voter knew to be committed before its last step."""
         changes = {"segment_bytes": self.random.choice([300, 1 << 20]), "snapshots_retained": 1}
@@ -127,23 +141,30 @@ class Chaos:
         trio.heal()
         trio.loss = trio.twice = 0.0
         trio.delay_ms = trio.sync_ms = 2
+        self.pass_ms(SLOW_MS)
         for each in [node.id for node in trio.nodes.values() if node.raft is None]:
             trio.start(each)
-        for _ in range(200):
-            trio.run(100)
-            self.judge.look()
-        if not any(node.batches for node in trio.nodes.values()):
-            # The first leader crashed before its first record was on a disk: nobody can know that.
-            assert not self.judge.committed
-            return
+        self.pass_ms(CALM_MS)
+        assert trio.leaders, "somebody leads"
+        assert trio.leader.raft is not None
+        assert trio.leader.raft.high_watermark > 0, "with a majority"
+        self.pass_ms(CALM_MS)
         self.append(trio.leader)
         trio.run(3_000)
         self.judge.look()
         assert not self.judge.waiting.get(trio.leader.raft.leader_epoch)
 
+    def pass_ms(self, ms: int) -> None:
+        for _ in range(ms // 100):
+            self.trio.run(100)
+            self.judge.look()
+
     def step(self) -> None:
-        kinds = [self.crash, self.restart, self.cut, self.heal, self.snapshot, self.empty]
-        for leader in self.trio.leaders:
+        kinds = [
+            *(self.crash, self.restart, self.cut, self.heal, self.snapshot, self.empty),
+            *(self.power, self.pause, self.slow, self.copy, self.restore),
+        ]
+        for leader in [each for each in self.trio.leaders if each.paused_ms <= self.trio.now]:
             for _ in range(self.random.randrange(4)):
                 self.append(leader)
         self.random.choice(kinds)()
@@ -158,6 +179,24 @@ class Chaos:
         up = [node.id for node in self.trio.up()]
         if up:
             self.trio.crash(self.random.choice(up), self.random.choice([0, 40, 10_000]))
+
+    def power(self) -> None:
+        """All are off at once, and on again."""
+        up = [node.id for node in self.trio.up()]
+        kept = self.random.choice([0, 40, 10_000])
+        for each in up:
+            self.trio.crash(each, kept)
+        if up:
+            self.trio.start(*up)
+
+    def pause(self) -> None:
+        up = [node.id for node in self.trio.up()]
+        if up:
+            self.trio.pause(self.random.choice(up), self.random.choice([300, 2_500, SLOW_MS]))
+
+    def slow(self) -> None:
+        """All disks are slow from now on, or none."""
+        self.trio.sync_ms = self.random.choice([1, 100, SLOW_MS])
 
     def restart(self) -> None:
         down = [each for each, node in self.trio.nodes.items() if node.raft is None]
@@ -191,19 +230,84 @@ class Chaos:
 
     def empty(self) -> None:
         """The disk of one voter is lost, if all others hold what they ever had."""
-        nodes = list(self.trio.nodes.values())
-        victim = self.random.choice(nodes)
-        whole = all(self.complete(node) for node in nodes if node is not victim)
-        if self.judge.acknowledged and whole:
+        victim = self.random.choice(list(self.trio.nodes.values()))
+        if self.may_forget(victim):
             self.emptied += 1
-            if victim.raft is not None:
-                self.trio.crash(victim.id)
+            self.stop(victim)
             self.trio.empty(victim.id)
 
-    @staticmethod
-    def complete(node: Node) -> bool:
-        files = node.disk.files
-        return bool(files) and b"joining=true" not in files.get(JOINING, b"")
+    def copy(self) -> None:
+        """Keep what is durable on the disk of a voter."""
+        node = self.random.choice(list(self.trio.nodes.values()))
+        if complete(node):
+            self.copies[node.id] = node.disk.crashed(0)
+
+    def restore(self) -> None:
+        """An old copy of a disk comes back: nobody can know, if not all others have everything."""
+        victims = [each for each in self.trio.nodes.values() if each.id in self.copies]
+        if not victims:
+            return
+        victim = self.random.choice(victims)
+        ends = max(self.judge.committed.values(), key=lambda one: one.last_offset, default=None)
+        others = [each for each in self.trio.nodes.values() if each is not victim]
+        have_all = all(
+            each.raft is not None
+            and each.raft.leader_epoch >= epoch_on_disk(victim)
+            and (ends is None or each.raft._replica.log.durable_end > ends.last_offset)
+            for each in others
+        )
+        if have_all and self.may_forget(victim):
+            self.restored += 1
+            self.stop(victim)
+            victim.disk = Disk(self.copies[victim.id])
+            self.lacking[victim.id] = set(self.judge.committed)
+
+    def may_forget(self, victim: Node) -> bool:
+        """Whether all others hold what they had, and no election needs what the victim knows.
+
+        Its vote is lost with its disk. Nobody can know of one for an epoch in which a candidate
+        stands, or that an outdated leader has not heard of (docs/divergence.md).
+        """
+        for node in self.trio.nodes.values():
+            if node is victim:
+                continue
+            if not complete(node) or not self.has_caught_up(node):
+                return False
+            if node.raft is not None:
+                quorum = node.raft._replica.quorum
+                outdated = quorum.is_leader and quorum.epoch < epoch_on_disk(victim)
+                if outdated or quorum.state is VoterState.CANDIDATE:
+                    return False
+        return True
+
+    def has_caught_up(self, node: Node) -> bool:
+        """Whether a voter has what was committed when an old copy of its disk came back."""
+        if node.id in self.lacking and node.raft is not None:
+            found = {one.base_offset: one for one in node.batches}
+            start = node.raft._replica.log.start_offset
+            lacking = [each for each in self.lacking[node.id] if each >= start]
+            if all(found.get(each) == self.judge.committed[each] for each in lacking):
+                del self.lacking[node.id]
+        return node.id not in self.lacking
+
+    def stop(self, node: Node) -> None:
+        """Crash it, and let arrive what it sent."""
+        if node.raft is not None:
+            self.trio.crash(node.id)
+        self.trio.run(self.trio.delay_ms + 1)
+        self.judge.look()
+
+
+def complete(node: Node) -> bool:
+    """Whether a voter holds what it acknowledged, as far as its disk says."""
+    files = node.disk.files
+    logs = [data for path, data in files.items() if path.endswith((".log", ".checkpoint"))]
+    return remembered(files.get(VOTER_STATE), empty=not any(logs)).may_stand
+
+
+def epoch_on_disk(node: Node) -> int:
+    data = node.disk.files.get(QUORUM_STATE)
+    return 0 if data is None else int(json.loads(data)["leaderEpoch"])
 
 
 @given(st.integers(0, 2**40))
@@ -213,5 +317,5 @@ def test_one_leader_in_an_epoch_and_what_is_committed_stays(seed):
 
 @pytest.mark.parametrize("ids", [(1, 2), (1, 2, 3, 4, 5)])
 def test_other_sizes_of_a_quorum(ids):
-    for seed in range(3):
+    for seed in range(10):
         Chaos(seed, ids).run(20)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from emulator.io.disk import Disk
+from emulator.raft.layout import FOLDER, VOTER_STATE
 from emulator.seam import ReplaceFile
 from tests.unit.commands.running import CLUSTER, run
 
@@ -59,3 +60,45 @@ def test_a_broker_in_zookeeper_mode_needs_no_format(tmp_path: Path) -> None:
     code, _, complaint = run("format", "-c", file, "-t", CLUSTER)
     assert code == 2
     assert "is not formatted, only started" in complaint
+
+
+def three(tmp_path: Path) -> Path:
+    """The properties of one of three controllers."""
+    file = tmp_path / "three.properties"
+    file.write_text(
+        "process.roles=controller\nnode.id=3000\ncontroller.listener.names=CONTROLLER\n"
+        "controller.quorum.voters=3000@localhost:9093,3001@localhost:9094,3002@localhost:9095\n"
+        "listeners=CONTROLLER://127.0.0.1:9093\n"
+        f"listener.security.protocol.map=CONTROLLER:PLAINTEXT\nlog.dirs={tmp_path / 'three'}\n"
+    )
+    return file
+
+
+def test_a_voter_of_a_new_quorum_is_formatted_as_one(tmp_path: Path) -> None:
+    file, folder = three(tmp_path), tmp_path / "three"
+    code, out, _ = run("format", "-c", file, "-t", CLUSTER)
+    assert (code, "In a new quorum every voter needs --new-quorum" in out) == (0, True)
+    assert not (folder / VOTER_STATE).exists()
+    code, out, _ = run("format", "-c", file, "-t", CLUSTER, "--new-quorum", "-g")
+    assert (code, "a voter of a new quorum" in out) == (0, True)
+    assert (folder / VOTER_STATE).read_bytes() == b"0\nnew\n"
+    (folder / VOTER_STATE).write_bytes(b"0\nwhole\n")
+    (folder / FOLDER / f"{0:020d}.log").write_bytes(b"x")
+    code, _, complaint = run("format", "-c", file, "-t", CLUSTER, "--new-quorum", "-g")
+    assert (code, "belongs to a quorum already" in complaint) == (1, True)
+    assert (folder / VOTER_STATE).read_bytes() == b"0\nwhole\n"
+
+
+def test_a_lone_voter_and_a_broker_are_no_voters_of_a_new_quorum(
+    properties: Path, tmp_path: Path
+) -> None:
+    code, _, _ = run("format", "-c", properties, "-t", CLUSTER, "--new-quorum")
+    assert (code, (tmp_path / "data" / VOTER_STATE).exists()) == (0, False)
+    broker = tmp_path / "broker.properties"
+    broker.write_text(
+        "process.roles=broker\nnode.id=1\ncontroller.quorum.voters=3000@localhost:9093\n"
+        "controller.listener.names=CONTROLLER\nlisteners=PLAINTEXT://127.0.0.1:9092\n"
+        f"log.dirs={tmp_path / 'broker'}\n"
+    )
+    code, _, complaint = run("format", "-c", broker, "-t", CLUSTER, "--new-quorum")
+    assert (code, "--new-quorum is for controllers" in complaint) == (1, True)

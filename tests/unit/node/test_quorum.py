@@ -18,7 +18,8 @@ from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.node.machine import Node
 from emulator.node.peers import NoPeers, Peers
 from emulator.raft.format import MetaProperties, render_bootstrap_checkpoint
-from emulator.raft.layout import BOOTSTRAP_CHECKPOINT
+from emulator.raft.layout import BOOTSTRAP_CHECKPOINT, VOTER_STATE
+from emulator.raft.voter_state import NEW_QUORUM
 from emulator.seam import Effect, Row
 from emulator.trace.rows import RangeRow, Stage
 from tests.kit.joined import Joined, Party
@@ -41,7 +42,8 @@ class Quorum:
         self.parties: dict[int, Party] = {}
         level = r.FeatureLevelRecord(name=FEATURE_NAME, feature_level=21)
         formatted = {
-            BOOTSTRAP_CHECKPOINT: render_bootstrap_checkpoint([encode_record(level, 0)], 0)
+            BOOTSTRAP_CHECKPOINT: render_bootstrap_checkpoint([encode_record(level, 0)], 0),
+            VOTER_STATE: NEW_QUORUM,
         }
         self.files: dict[int, dict[str, bytes]] = {each: dict(formatted) for each in IDS}
         self._more = more

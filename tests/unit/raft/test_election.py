@@ -10,13 +10,16 @@ import pytest
 from emulator.config.quorum import QuorumTimes
 from emulator.raft.asking import Ask, LogEnd
 from emulator.raft.config import RaftConfig
-from emulator.raft.election import QuorumElection
-from emulator.raft.joining import VOTES_KEPT, Lack, remembered, text
+from emulator.raft.election import ANSWERED_MAX, EPOCH_LAST, JUMP_MAX, QuorumElection
 from emulator.raft.quorum_state import ElectionState, QuorumState, VoterState
+from emulator.raft.voter_state import NEW_QUORUM, Held, Holding, remembered
 from tests.unit.raft.world import CLUSTER
 from wire import messages as m
 
-HAS_ALL = Lack(joining=False, records=True)
+NEW = Held(Holding.NEW)
+WHOLE = Held(Holding.WHOLE)
+UNKNOWN = Held(Holding.UNKNOWN)
+BEHIND = Held(Holding.BEHIND, LogEnd(3, 10))
 TIMES = QuorumTimes()
 NOW = 1_000_000
 
@@ -27,14 +30,14 @@ class One:
     def __init__(
         self,
         election: ElectionState = ElectionState(3),  # noqa: B008  # frozen
-        lack: Lack = HAS_ALL,
+        held: Held = WHOLE,
         end: LogEnd = LogEnd(3, 10),  # noqa: B008  # frozen
         voters: tuple[int, ...] = (1, 2, 3),
     ) -> None:
         config = RaftConfig(1, CLUSTER, {each: (f"host-{each}", each) for each in voters})
         self.quorum = QuorumState(1, set(voters), election)
         self.end = end
-        self.election = QuorumElection(config, self.quorum, Random(1), lambda: self.end, lack)
+        self.election = QuorumElection(config, self.quorum, Random(1), lambda: self.end, held)
         self.now = NOW
         self.election.start(NOW)
 
@@ -201,7 +204,7 @@ def test_a_leader_that_no_majority_fetches_from_resigns():
     assert one.quorum.state is VoterState.RESIGNED
     kinds = {kind for _, kind in one.asked()}
     assert m.EndQuorumEpochRequest in kinds
-    one.election.told(4, 1, one.now)
+    one.election.epoch_named(4, 1, one.now)
     assert one.quorum.state is VoterState.RESIGNED, "it does not lead on because somebody says so"
 
 
@@ -217,7 +220,7 @@ def test_a_leader_that_leaves_names_the_longest_log_first_and_stands_no_more():
         2,
     ]
     assert one.election.deadline_ms is None
-    one.election.told(9, -1, one.now)
+    one.election.epoch_named(9, -1, one.now)
     assert one.election.deadline_ms is None
 
 
@@ -239,101 +242,180 @@ def test_a_resignation_of_nobody_we_follow_changes_nothing(leader_id, epoch):
 
 def test_what_others_say_about_epochs():
     one = One()
-    one.election.told(2, 3, NOW)
+    one.election.epoch_named(2, 3, NOW)
     assert one.quorum.epoch == 3
-    one.election.told(4, 7, NOW)
+    one.election.epoch_named(4, 7, NOW)
     assert one.quorum.epoch == 3, "no voter"
-    one.election.told(3, 2, NOW)
+    one.election.epoch_named(3, 2, NOW)
     assert (one.quorum.state, one.quorum.leader_id) == (VoterState.FOLLOWER, 2)
-    one.election.told(3, 3, NOW)
+    one.election.epoch_named(3, 3, NOW)
     assert one.quorum.leader_id == 2, "one leader for an epoch"
-    one.election.told(5, -1, NOW)
+    one.election.epoch_named(5, -1, NOW)
     assert (one.quorum.state, one.quorum.epoch) == (VoterState.UNATTACHED, 5)
-    one.election.told(6, 1, NOW)
+    one.election.epoch_named(6, 1, NOW)
     assert (one.quorum.state, one.quorum.epoch) == (VoterState.RESIGNED, 6)
     assert not one.vote(2, 6, (9, 99)), "we led that epoch, and our disk was lost"
 
 
-@pytest.mark.parametrize("epoch", [2**30 + 1, 2**31 - 1])
+@pytest.mark.parametrize("epoch", [3 + JUMP_MAX + 1, 2**30 + 1, 2**31 - 1])
 def test_an_epoch_after_which_there_are_no_more_is_not_taken_over(epoch):
     one = One()
     assert not one.vote(2, epoch, (3, 10))
-    one.election.told(epoch, 2, NOW)
+    one.election.epoch_named(epoch, 2, NOW)
     one.election.ended(2, epoch, [1], NOW)
     assert (one.quorum.epoch, one.quorum.election.voted_id) == (3, -1)
-    assert [line.level for line in one.election.log] == ["error"] * 3
+    assert [line.level for line in one.election.log] == ["warning"] * 3
     assert one.candidate().quorum.epoch == 4
 
 
-NEW = Lack(joining=True, records=False)
-LATE = Lack(joining=True, records=True)
-WHOLE = Lack(joining=False, records=True)
+@pytest.mark.parametrize("own", [3, 2**20, 2**30 - 1, 2**30, 2**30 + 1, 2**31 - 2**24])
+def test_there_is_no_epoch_at_which_elections_change(own):
+    """One that is far behind learns the epoch from answers, which its own requests ask for."""
+    one = One(ElectionState(own))
+    assert one.vote(2, own + 1, (own, 10))
+    assert one.vote(3, own + JUMP_MAX + 1, (own, 10))
+    assert not one.vote(2, one.quorum.epoch + JUMP_MAX + 1, (own, 10))
+    assert one.quorum.epoch == own + JUMP_MAX + 1
+    one.candidate().answered(2, granted=True)
+    assert one.quorum.is_leader
+    behind = One(ElectionState(0))
+    behind.election.epoch_named(own, 2, NOW)
+    assert behind.quorum.epoch == (own if own <= JUMP_MAX else 0)
+    behind.election.epoch_named(own, 2, NOW, answered=True)
+    assert (behind.quorum.epoch, behind.quorum.leader_id) == (own, 2)
+
+
+def test_no_answer_takes_the_last_epochs_away_and_after_the_last_nobody_stands():
+    one = One()
+    one.election.epoch_named(ANSWERED_MAX + 1, 2, NOW, answered=True)
+    assert one.quorum.epoch == 3
+    last = One(ElectionState(EPOCH_LAST))
+    for _ in range(5):
+        last.tick()
+    assert last.quorum.election == ElectionState(EPOCH_LAST)
+    assert last.asked() == []
+    assert [line.event for line in last.election.log if line.level == "warning"] == [
+        "not a candidate: there is no later epoch"
+    ]
 
 
 @pytest.mark.parametrize(
-    ("lack", "own", "end", "granted"),
+    ("held", "own", "end", "granted"),
     [
         (NEW, (0, 0), (0, 0), True),
-        (NEW, (0, 0), (3, 10), False),
-        (LATE, (0, 0), (0, 0), False),
-        (LATE, (0, 0), (3, 10), False),
-        (LATE, (3, 2), (3, 10), False),
-        (WHOLE, (0, 0), (0, 0), False),
-        (WHOLE, (0, 0), (3, 10), True),
+        (NEW, (0, 0), (3, 10), True),
+        (WHOLE, (3, 2), (3, 10), True),
+        (UNKNOWN, (0, 0), (0, 0), False),
+        (UNKNOWN, (0, 0), (3, 10), False),
+        (BEHIND, (0, 0), (0, 0), False),
+        (BEHIND, (3, 2), (3, 9), False),
+        (BEHIND, (3, 2), (2, 99), False),
+        (BEHIND, (3, 2), (3, 10), True),
+        (BEHIND, (3, 2), (4, 11), True),
     ],
 )
 def test_a_voter_that_may_have_lost_records_elects_nobody_who_may_lack_them(
-    lack, own, end, granted
+    held, own, end, granted
 ):
-    one = One(ElectionState(0), lack, LogEnd(*own))
+    one = One(ElectionState(0), held, LogEnd(*own))
     assert one.vote(2, 5, end) is granted
 
 
 @pytest.mark.parametrize(
-    ("lack", "own", "stands"),
+    ("held", "own", "stands"),
     [
         (NEW, (0, 0), True),
-        (LATE, (0, 0), False),
-        (LATE, (3, 2), False),
-        (WHOLE, (0, 0), False),
         (WHOLE, (3, 2), True),
+        (UNKNOWN, (0, 0), False),
+        (BEHIND, (3, 2), False),
     ],
 )
-def test_and_it_does_not_stand(lack, own, stands):
-    one = One(ElectionState(0), lack, LogEnd(*own))
-    one.tick()
+def test_and_it_does_not_stand(held, own, stands):
+    one = One(ElectionState(0), held, LogEnd(*own))
+    for _ in range(3):
+        one.tick()
     assert (one.quorum.state is VoterState.CANDIDATE) is stands
+    said = [line.event for line in one.election.log if line.level == "warning"]
+    assert len(said) == (not stands), "once in an epoch"
 
 
 def test_one_that_helped_to_begin_the_log_has_lost_nothing():
     one = One(ElectionState(0), NEW, LogEnd(0, 0))
     assert one.vote(2, 1, (0, 0))
     assert one.vote(3, 2, (0, 0))
-    assert one.election.lack == Lack(joining=True, records=False, voted=((1, 2), (2, 3)))
-    assert not one.vote(3, 4, (1, 5)), "perhaps voter 3 won epoch 1, with other votes"
-    assert one.vote(2, 5, (1, 1)), "it has the record that opened epoch 1"
-    assert not one.election.lack.joining
+    assert one.vote(3, 4, (1, 5)), "this voter has acknowledged nothing, whoever won"
+    assert one.vote(2, 5, (1, 1))
 
 
-def test_what_was_lost_is_remembered_in_a_file():
-    for lack in (NEW, LATE, NEW.with_vote(1, 3000).with_vote(7, 3002)):
-        data = text(lack, empty=True)
-        assert data is not None
-        assert remembered(data, empty=True) == lack
-    assert text(HAS_ALL, empty=False) is None
-    assert remembered(b"anything", empty=True) == LATE, "the worst"
-    many = NEW
-    for epoch in range(100):
-        many = many.with_vote(epoch, 1)
-    assert len(many.voted) == VOTES_KEPT
+@pytest.mark.parametrize("held", [NEW, WHOLE, UNKNOWN, BEHIND])
+@pytest.mark.parametrize("empty", [True, False])
+def test_what_was_lost_is_remembered_in_a_file(held, empty):
+    found = remembered(held.render(), empty=empty)
+    wholly = {(Holding.NEW, False): WHOLE, (Holding.WHOLE, True): UNKNOWN}
+    assert found == wholly.get((held.holding, empty), held)
+    assert remembered(None, empty=empty) == (UNKNOWN if empty else WHOLE)
+    for damaged in (b"", b"new", b"0\nnew", b"1\nnew\n", b"0\nbehind 3\n", b"anything"):
+        assert remembered(damaged, empty=empty) == UNKNOWN, "the worst"
+    assert remembered(NEW_QUORUM, empty=True) == NEW
 
 
-def test_of_two_voters_the_other_has_everything():
-    one = One(ElectionState(0), LATE, LogEnd(0, 0), voters=(1, 2))
-    assert one.vote(2, 5, (3, 10))
+@pytest.mark.parametrize("caught_up", [True, False])
+@pytest.mark.parametrize("empty", [True, False])
+@pytest.mark.parametrize("held", [NEW, WHOLE, UNKNOWN, BEHIND])
+def test_how_a_voter_becomes_whole(held, empty, caught_up):
+    found = held.settled(empty=empty, caught_up=caught_up)
+    if held in {NEW, WHOLE}:
+        assert found == (NEW if empty else WHOLE)
+    else:
+        assert found == (WHOLE if caught_up and not empty else held)
+
+
+@pytest.mark.parametrize("mark", [-1, 0, 1, 7])
+@pytest.mark.parametrize("held", [NEW, WHOLE, UNKNOWN, BEHIND])
+def test_the_first_that_a_leader_tells_is_remembered(held, mark):
+    changes = held == UNKNOWN and mark > 0
+    assert held.followed(8, mark) == (Held(Holding.BEHIND, LogEnd(8, mark)) if changes else held)
+
+
+@pytest.mark.parametrize("held", [UNKNOWN, BEHIND])
+def test_of_two_voters_the_other_has_everything(held):
+    one = One(ElectionState(0), held, LogEnd(0, 0), voters=(1, 2))
+    assert one.vote(2, 5, (3, 1))
 
 
 def test_a_voter_that_has_joined_votes_as_any_other():
-    one = One(ElectionState(0), LATE, LogEnd(3, 10))
-    one.election.joined()
+    one = One(ElectionState(0), BEHIND, LogEnd(3, 10))
+    one.election.held = one.election.held.settled(empty=False, caught_up=True)
     assert one.vote(2, 5, (3, 10))
+    assert not one.vote(3, 6, (3, 9))
+    assert one.candidate()
+
+
+def test_a_leader_whose_disk_does_not_answer_resigns_though_others_fetch():
+    one = One().leader()
+    start = one.now
+    one.election.disk_late(start + 500)
+    while one.quorum.is_leader:
+        one.tick()
+        one.election.progress.fetched(2, 10, 10, one.now)
+    assert one.now == start + 500 + TIMES.check_quorum_ms
+    assert m.EndQuorumEpochRequest in {kind for _, kind in one.asked()}
+    busy = One().leader()
+    start = busy.now
+    while busy.now < start + 20_000:
+        busy.tick()
+        busy.election.disk_late(busy.now - 500)
+        busy.election.progress.fetched(2, 10, 10, busy.now)
+    assert busy.quorum.is_leader, "each sync ends"
+
+
+@pytest.mark.parametrize("state", [ElectionState(3), ElectionState(3, 1), ElectionState(3, 2)])
+def test_nobody_stands_with_a_log_that_is_not_durable(state):
+    one = One(state)
+    one.election.disk_late(NOW)
+    for _ in range(10):
+        one.tick()
+    assert (one.quorum.election, one.asked()) == (state, [])
+    one.election.disk_late(None)
+    one.tick()
+    assert one.quorum.state is VoterState.CANDIDATE

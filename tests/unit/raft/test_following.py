@@ -13,11 +13,11 @@ from emulator.raft.follower import REFUSED_MS
 from emulator.raft.layout import (
     CONTRADICTED,
     EPOCHS,
-    JOINING,
     QUORUM_STATE,
     RECOVERY_POINT,
     TOPIC,
     TOPIC_ID,
+    VOTER_STATE,
     SnapshotId,
 )
 from emulator.raft.quorum_state import ElectionState, render
@@ -241,7 +241,9 @@ def test_a_snapshot_is_not_all_that_is_committed():
     one = Follower()
     snapshot = SnapshotId(10, 2)
     told = m.FetchResponse.SnapshotId(end_offset=10, epoch=2)
-    one.answer(one.fetch(), snapshot_id=told)
+    assert one.disk.files[VOTER_STATE] == b"0\nunknown\n"
+    one.answer(one.fetch(), snapshot_id=told, high_watermark=11)
+    assert one.disk.files[VOTER_STATE] == b"0\nbehind 3 11\n", "before the download"
     ask = one.fetch()
     data = render_snapshot(snapshot, [topic("all")], NOW, read_back)
     kind = m.FetchSnapshotResponse
@@ -254,21 +256,21 @@ def test_a_snapshot_is_not_all_that_is_committed():
     answer = kind(topics=[kind.TopicSnapshot(name=TOPIC, partitions=[piece])])
     one.disk.apply(one.raft.answered(ask, answer, one.now))
     assert (one.raft.log_end_offset, one.raft.high_watermark) == (10, 10)
-    assert one.disk.files[JOINING].startswith(b"joining=true")
+    assert one.disk.files[VOTER_STATE] == b"0\nbehind 3 11\n"
     ask = one.fetch()
     assert asked_at(ask) == (3, 2, 10)
     one.answer(ask, records=batch(10, 3))
     one.sync()
-    assert JOINING in one.disk.files
+    assert one.disk.files[VOTER_STATE] == b"0\nbehind 3 11\n"
     one.answer(one.fetch(), high_watermark=11)
-    assert JOINING not in one.disk.files
+    assert one.disk.files[VOTER_STATE] == b"0\nwhole\n"
 
 
 def test_a_torn_end_of_a_follower_is_no_damage():
     """The leader's groups are in the batches; here all of them were one sync."""
     groups = batch(0, 1, "a") + batch(1, 1, "b") + batch(2, 1, "c", 1) + batch(3, 1, "d")
     torn = groups.replace(topic("b"), topic("b")[:-1] + b"!")
-    files = {SEGMENT: torn, "__cluster_metadata-0/joining": b""}
+    files = {SEGMENT: torn}
     again = Follower(files)
     assert again.raft.log_end_offset == 1
     with pytest.raises(RecoveryError, match="acknowledged records are damaged"):

@@ -12,7 +12,9 @@ from typing import Any
 
 from emulator.raft import Raft, RaftConfig
 from emulator.raft.asking import Ask
+from emulator.raft.layout import VOTER_STATE
 from emulator.raft.log import LogBatch
+from emulator.raft.voter_state import NEW_QUORUM
 from emulator.seam import Effect, Log
 from tests.unit.raft.world import CLUSTER, Disk
 from wire.schema import spec
@@ -21,12 +23,14 @@ VERSION = {1: 17, 52: 1, 53: 1, 54: 1, 59: 1}
 
 
 class Node:
-    """One voter; ``raft`` is None while it is down."""
+    """One voter of a new quorum; ``raft`` is None while it is down."""
 
     def __init__(self, node_id: int) -> None:
         self.id = node_id
-        self.disk = Disk()
+        self.disk = Disk({VOTER_STATE: NEW_QUORUM})
         self.raft: Raft | None = None
+        self.paused_ms = 0
+        """Until when it is stopped as by SIGSTOP: nothing is lost, and nothing is done."""
         self.life = 0
         self.pending_syncs = 0
 
@@ -98,11 +102,16 @@ class Trio:
         node = self.nodes[node_id]
         node.raft = None
         node.disk = Disk(node.disk.crashed(kept))
+        node.paused_ms = 0
         self.note(node_id, "down")
 
     def empty(self, node_id: int) -> None:
-        """The folder of a node that is down is lost."""
+        """The folder of a node that is down is lost; it is formatted, but for no new quorum."""
         self.nodes[node_id].disk = Disk()
+
+    def pause(self, node_id: int, ms: int) -> None:
+        """Stop a process for a while."""
+        self.nodes[node_id].paused_ms = self.now + ms
 
     # time
 
@@ -114,7 +123,7 @@ class Trio:
             for node in self.up():
                 assert node.raft is not None
                 if node.raft.deadline_ms is not None:
-                    due.append(max(self.now, node.raft.deadline_ms))
+                    due.append(max(self.now, node.raft.deadline_ms, node.paused_ms))
             if not due or min(due) > end:
                 break
             self.now = max(self.now, min(due))
@@ -123,7 +132,7 @@ class Trio:
             for node in self.up():
                 assert node.raft is not None
                 deadline = node.raft.deadline_ms
-                if deadline is not None and deadline <= self.now:
+                if deadline is not None and max(deadline, node.paused_ms) <= self.now:
                     self.perform(node, node.raft.tick(self.now))
         self.now = end
 
@@ -133,6 +142,17 @@ class Trio:
     def later(self, ms: int, what: Callable[[], None]) -> None:
         self._count += 1
         heapq.heappush(self._queue, (self.now + ms, self._count, what))
+
+    def at(self, node: Node, ms: int, what: Callable[[], None]) -> None:
+        """Do something at a node; if its process is stopped then, as soon as it goes on."""
+
+        def when_awake() -> None:
+            if node.paused_ms > self.now:
+                self.later(node.paused_ms - self.now, when_awake)
+            else:
+                what()
+
+        self.later(ms, when_awake)
 
     # what machines want
 
@@ -151,7 +171,7 @@ class Trio:
         life = node.life
         for _ in range(len(node.disk.tokens) - node.pending_syncs):
             node.pending_syncs += 1
-            self.later(self.some(self.sync_ms), lambda: self.synced(node, life))
+            self.at(node, self.some(self.sync_ms), lambda: self.synced(node, life))
         self.tell_state(node)
         for reply in raft.take_replies():
             self.send_answer(node, reply.ticket, reply.message)
@@ -173,12 +193,13 @@ class Trio:
                 self.perform(node, node.raft.unanswered(ask, self.now))
 
         self._open[id(ask)] = ask
-        down = self.nodes[ask.node_id].raft is None
-        self.later(1 if down else self.config(node.id).times.request_ms, nothing)
+        target = self.nodes[ask.node_id]
+        down = target.raft is None
+        self.at(node, 1 if down else self.config(node.id).times.request_ms, nothing)
         if down or self.lost(node.id, ask.node_id):
             return
         for _ in range(1 + (self.rng.random() < self.twice)):
-            self.later(self.some(self.delay_ms), lambda: self.arrive(node, life, ask))
+            self.at(target, self.some(self.delay_ms), lambda: self.arrive(node, life, ask))
 
     def arrive(self, sender: Node, life: int, ask: Ask) -> None:
         node = self.nodes[ask.node_id]
@@ -201,7 +222,7 @@ class Trio:
             if sender.raft is not None and sender.life == life and not late:
                 self.perform(sender, sender.raft.answered(ask, message, self.now))
 
-        self.later(self.some(self.delay_ms), arrived)
+        self.at(sender, self.some(self.delay_ms), arrived)
 
     def lost(self, source: int, target: int) -> bool:
         return (source, target) in self.cut or self.rng.random() < self.loss

@@ -1,0 +1,170 @@
+"""What the disks of a quorum do to it: they hang, lose their power, come back empty."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulator.raft.layout import VOTER_STATE
+from tests.unit.raft.trio import Node, Trio
+from tests.unit.raft.world import Disk, topic
+
+HANGS_MS = 10**9
+
+
+def trio_with_leader() -> tuple[Trio, Node]:
+    trio = Trio(3)
+    trio.delay_ms = trio.sync_ms = 2
+    trio.start()
+    trio.run(5_000)
+    return trio, trio.leader
+
+
+def state(node: Node) -> bytes | None:
+    return node.disk.files.get(VOTER_STATE)
+
+
+def test_a_leader_whose_disk_hangs_is_replaced():
+    """The others fetch from it all the time, so they alone would follow it for ever."""
+    trio, leader = trio_with_leader()
+    assert leader.raft is not None
+    epoch = leader.raft.leader_epoch
+    trio.sync_ms = HANGS_MS
+    offset = trio.append(leader, topic("a"))
+    trio.sync_ms = 2
+    trio.run(8_000)
+    assert trio.leader is not leader
+    assert trio.leader.raft is not None
+    assert trio.leader.raft.leader_epoch > epoch
+    assert trio.leader.raft.high_watermark > offset
+    assert not leader.raft.is_leader
+    assert leader.raft.leader_epoch < epoch + 5, "it does not stand again and again"
+
+
+def test_a_leader_with_much_to_write_leads_on():
+    """There is always a sync under way, but each of them ends."""
+    trio, leader = trio_with_leader()
+    trio.sync_ms = 100
+    assert leader.raft is not None
+    epoch = leader.raft.leader_epoch
+    for number in range(1_000):
+        trio.append(leader, topic(str(number)))
+        trio.run(20)
+    assert (trio.leader, leader.raft.leader_epoch) == (leader, epoch)
+
+
+@pytest.mark.parametrize("sync_ms", [2, 20, 200])
+def test_a_new_quorum_survives_a_power_failure_at_any_time(sync_ms):
+    """Nothing that was acknowledged can be missing, so nobody has to wait for anybody."""
+    whole = Trio(3)
+    whole.delay_ms, whole.sync_ms = 2, sync_ms
+    whole.start()
+    first_ms = 0
+    while not any(node.raft and node.raft.leader_epoch for node in whole.up()):
+        whole.run(1)
+        first_ms += 1
+    for after_ms in range(first_ms, first_ms + 60, 5):
+        trio = Trio(3)
+        trio.delay_ms, trio.sync_ms = 2, sync_ms
+        trio.start()
+        trio.run(after_ms)
+        for each in trio.nodes:
+            trio.crash(each)
+        trio.start()
+        trio.run(3_000)
+        assert trio.leaders, after_ms
+        assert trio.leader.raft is not None
+        assert trio.leader.raft.high_watermark > 0
+
+
+def test_one_of_three_new_voters_may_be_lost_for_ever_before_anything_is_committed():
+    trio = Trio(3)
+    trio.sync_ms = HANGS_MS
+    trio.start()
+    while not trio.leaders:
+        trio.run(1)
+    trio.crash(trio.leader.id)
+    trio.sync_ms = 2
+    trio.run(10_000)
+    assert trio.leader.raft is not None
+    assert trio.leader.raft.high_watermark > 0
+
+
+def test_voters_that_may_have_lost_records_wait_and_say_what_to_do():
+    trio = Trio(3)
+    for node in trio.nodes.values():
+        node.disk = Disk()
+    trio.start()
+    trio.run(20_000)
+    assert not trio.leaders
+    assert {node.raft.leader_epoch for node in trio.up() if node.raft} == {0}
+    said = [line.event for _, line in trio.log if line.level == "warning"]
+    assert len(said) == 3
+    assert all("format --new-quorum" in event for event in said)
+    assert {state(node) for node in trio.nodes.values()} == {b"0\nunknown\n"}
+
+
+def test_a_voter_that_never_followed_again_stays_unknown_over_restarts():
+    """Records that a crash left on its disk do not make it whole."""
+    trio, leader = trio_with_leader()
+    victim = next(node for node in trio.nodes.values() if node is not leader)
+    for _ in range(5):
+        trio.append(leader, topic("x"))
+        trio.run(100)
+    trio.crash(victim.id)
+    trio.empty(victim.id)
+    trio.isolate(leader.id)
+    trio.start(victim.id)
+    trio.run(3_000)
+    assert state(victim) == b"0\nunknown\n"
+    trio.crash(victim.id)
+    trio.start(victim.id)
+    assert state(victim) == b"0\nunknown\n"
+    trio.heal()
+    trio.run(10_000)
+    assert state(victim) == b"0\nwhole\n"
+
+
+def test_a_voter_that_is_behind_does_not_elect_one_that_lacks_what_it_has_lost():
+    """It heard of the leader, whose log it still loads; the third voter has less."""
+    trio = Trio(3, fetch_bytes_max=500)
+    trio.delay_ms = trio.sync_ms = 2
+    trio.start()
+    trio.run(5_000)
+    leader = trio.leader
+    victim, third = (node for node in trio.nodes.values() if node is not leader)
+    trio.isolate(third.id)
+    for _ in range(20):
+        trio.append(leader, topic("x"))
+        trio.run(50)
+    assert leader.raft is not None
+    committed = leader.raft.high_watermark
+    values = [topic(str(number)) for number in range(300)]
+    trio.perform(leader, leader.raft.snapshot(committed, leader.raft.leader_epoch, values, 0))
+    while leader.raft.snapshotting:
+        trio.perform(leader, leader.raft.tick(trio.now))
+    trio.crash(victim.id)
+    trio.empty(victim.id)
+    trio.start(victim.id)
+    while not (state(victim) or b"").startswith(b"0\nbehind"):
+        trio.run(1)
+    trio.crash(leader.id)
+    trio.heal()
+    trio.run(20_000)
+    assert not trio.leaders
+    trio.start(leader.id)
+    trio.run(10_000)
+    for node in trio.up():
+        assert node.raft is not None
+        assert node.raft.high_watermark > committed
+
+
+def test_a_voter_is_whole_on_its_disk_before_it_acknowledges_a_record():
+    trio = Trio(3)
+    trio.delay_ms = trio.sync_ms = 5
+    trio.start()
+    for _ in range(3_000):
+        trio.run(1)
+        for node in trio.up():
+            assert node.raft is not None
+            durable = node.raft._replica.log.durable_end
+            assert state(node) == (b"0\nwhole\n" if durable else b"0\nnew\n")
