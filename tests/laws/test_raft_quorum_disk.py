@@ -6,6 +6,7 @@ last, in the order of a journal: where one file stays deleted, all deleted befor
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from emulator.seam import (
     SyncFile,
     TruncateFile,
 )
+from tests.kit.laws import examples
 from tests.unit.raft.trio import Node, Trio
 from tests.unit.raft.world import topic
 
@@ -216,6 +218,7 @@ class Crashing:
             self.trio.perform(node, raft.snapshot(max(ends), epoch, [topic("all")], 0))
 
 
+@examples(40)
 @given(st.integers(0, 2**40))
 def test_a_crash_between_any_two_changes_of_files_leaves_what_was_kept(seed):
     Crashing(seed).run(12)
@@ -239,6 +242,7 @@ def test_these_stories_cut_delete_and_replace():
 # ---------------------------------------------------------------- damage
 
 
+@functools.cache
 def quorum(seed: int, segment_bytes: int) -> Trio:
     """Three voters with a snapshot in the middle of the log, some seconds later."""
     trio = Trio(seed, segment_bytes=segment_bytes).start()
