@@ -152,6 +152,7 @@ class Following:
                     piece = topic.partitions[0]
                     if piece.error_code == ErrorCode.SNAPSHOT_NOT_FOUND:
                         self._loading = None
+                        self._due_ms = now_ms + self._replica.config.times.retry_ms
                     elif not self._refused(piece.error_code, now_ms, leads=leads):
                         return self._downloaded(piece, now_ms)
                 case m.FetchResponse(error_code=code) | m.FetchSnapshotResponse(error_code=code):
@@ -274,9 +275,10 @@ class Following:
         if known == snapshot and snapshot.end_offset == replica.committed_end:
             self._loading = None
             return self._useless(f"to be loaded is {snapshot}, which is here", now_ms)
+        if snapshot.end_offset == 0:
+            raise _nonsense("a snapshot of nothing")
         other = known is not None and snapshot.end_offset == known.end_offset
-        below = snapshot.end_offset < replica.committed_end
-        if below or other or snapshot == layout.BOOTSTRAP_SNAPSHOT_ID:
+        if snapshot.end_offset < replica.committed_end or other:
             which = f" of epoch {snapshot.epoch}" if other else ""
             return self._stop(f"and wants us to load a snapshot up to {snapshot.end_offset}{which}")
         fields: dict[str, object] = {"end_offset": snapshot.end_offset, "epoch": snapshot.epoch}
