@@ -1,4 +1,4 @@
-"""Rules on what concerns callers: their access control entries, quotas and credentials."""
+"""Rules on what concerns callers: access control entries, quotas, credentials, secrets."""
 
 from __future__ import annotations
 
@@ -13,6 +13,12 @@ ACL_BACKLOG_MANY: Final = 1_000
 ACL_RELEASES: Final = ("3.5", "3.6")
 """Kafka releases that CVE-2024-27309 affects."""
 DEFAULT_ENTITY: Final = "<default>"
+
+SECRETS: Final = (
+    ("delegation.token.secret.key", "delegation.token.master.key", True),
+    ("password.encoder.secret", "password.encoder.secret", False),
+)
+"""Property, its older name, and whether every node needs it once one has it."""
 
 
 @rule(
@@ -152,3 +158,36 @@ def entities(survey: Survey) -> Iterator[Outcome]:
                 "KIP-612",
                 Severity.INFO,
             )
+
+
+@rule(
+    "W19",
+    "secrets are the same on all nodes",
+    "The controllers had another delegation.token.secret.key than the brokers, or none. Tokens "
+    "made before the migration could not be used once the controllers answered for them.",
+)
+def secrets(survey: Survey) -> Iterator[Outcome]:
+    """The secrets of tokens and of encoded passwords, in the files of brokers and controllers."""
+    for key, older, needed in SECRETS:
+        told = [(one, one.get(key) or one.get(older)) for one in survey.brokers]
+        known = next(((one, secret) for one, secret in told if secret), None)
+        if known is None:
+            continue
+        first, secret = known
+        others = [*survey.brokers, *(survey.controllers if needed else ())]
+        others += [one for one in survey.kraft_brokers if needed]
+        others += [one for one in survey.controllers if not needed and one.get(key)]
+        for one in others:
+            mine = one.get(key) or one.get(older)
+            if mine != secret:
+                yield finding(
+                    "W19",
+                    f"{one.name}: {key}",
+                    f"{'another' if mine else 'not set'}; {first.name} has one",
+                    "tokens of before cannot be used there, and no new ones can be asked for"
+                    if needed
+                    else "passwords that are encoded with one secret cannot be decoded with the "
+                    "other",
+                    "set the same on all nodes",
+                    "KIP-866, Configurations",
+                )

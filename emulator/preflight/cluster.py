@@ -120,7 +120,7 @@ def shared_id(survey: Survey) -> Iterator[Outcome]:
 def _twice(survey: Survey) -> Iterator[Outcome]:
     kinds = (
         survey.brokers,
-        survey.controllers,
+        tuple(one for one in survey.properties if one.is_controller),
         tuple(one for one in survey.targets if one.is_controller),
     )
     for files in kinds:

@@ -135,6 +135,9 @@ def controller_settings(survey: Survey) -> Iterator[Outcome]:
                 "use separate nodes with process.roles=controller",
             )
     for one in survey.controllers:
+        if one in survey.targets and not one.flag(ENABLE):
+            yield NotRun("B12", f"{one.name} has no {ENABLE}=true: a file for after the migration")
+            continue
         for key in ("zookeeper.connect", VOTERS, NAMES):
             if not one.get(key) and not (key == VOTERS and one.get(BOOTSTRAP)):
                 yield _setting(

@@ -275,6 +275,16 @@ def half_done(survey: Survey) -> Iterator[Outcome]:
             "--controller-dir of its controllers",
             "KIP-866, Finalizing the Migration",
         )
+        for broker_id in sorted(survey.live_brokers) if now.shown else ():
+            yield finding(
+                "B13",
+                f"/brokers/ids/{broker_id}",
+                "still in ZooKeeper mode, and the migration is finalised",
+                "nobody writes ZooKeeper any more: this broker sees no change of leaders, topics "
+                "or configs",
+                "restart it as a KRaft broker",
+                "KIP-866, Finalizing the Migration",
+            )
     elif now.stage is MigrationStage.UNDER_WAY:
         yield finding(
             "B13",

@@ -154,8 +154,9 @@ class Survey:
 
     @property
     def controllers(self) -> tuple[Properties, ...]:
-        """Properties of KRaft controllers."""
-        return tuple(one for one in self.properties if one.is_controller)
+        """Properties of KRaft controllers: as they are, else those to come."""
+        present = tuple(one for one in self.properties if one.is_controller)
+        return present or tuple(one for one in self.targets if one.is_controller)
 
     @property
     def brokers(self) -> tuple[Properties, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -93,6 +94,11 @@ def _place(where: str, files: Collection[str]) -> dict[str, Any]:
     if name is None:
         return {"logicalLocations": [logical]}
     return {
-        "physicalLocation": {"artifactLocation": {"uri": quote(name)}},
+        "physicalLocation": {"artifactLocation": {"uri": _uri(name)}},
         "logicalLocations": [logical],
     }
+
+
+def _uri(name: str) -> str:
+    path = Path(name)
+    return path.as_uri() if path.is_absolute() else quote(path.as_posix())

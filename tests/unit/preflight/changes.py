@@ -163,6 +163,7 @@ def fewer_targets(one: Survey) -> Survey:
 
 W = Severity.WARNING
 VOTERS, SERVERS = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
+ENCODER = "password.encoder.secret"
 MIGRATE = "zookeeper.metadata.migration.enable"
 VOTER = "3000@c3000.example.com:9093"
 ELSEWHERE = "3000@c3000.example.com:19093"
@@ -376,5 +377,36 @@ CHANGES: tuple[Change, ...] = (
             lambda one: replace(one, target_release="4.x"),
         ),
         W,
+    ),
+    Change(
+        "W19",
+        "another secret",
+        then(
+            broker({"delegation.token.secret.key": "a"}),
+            controller({"delegation.token.secret.key": "b"}),
+        ),
+        W,
+    ),
+    Change(
+        "W19",
+        "no secret on a target",
+        then(
+            broker({"delegation.token.secret.key": "a"}),
+            target({"delegation.token.secret.key": None}),
+        ),
+        W,
+    ),
+    Change(
+        "W19",
+        "another secret of passwords",
+        then(
+            broker({"password.encoder.secret": "a"}), controller({"password.encoder.secret": "b"})
+        ),
+        W,
+    ),
+    Change(
+        "B13",
+        "finalised with brokers left behind",
+        then(claimed(), marked(758), folder(state=MigrationState.POST_MIGRATION)),
     ),
 )

@@ -136,3 +136,11 @@ def test_a_tree_without_brokers_is_finalised_unless_a_log_or_a_fresh_write_shows
     nodes = {**one.nodes, "/migration": replace(one.nodes["/migration"], mtime_ms=1_000)}
     assert standing(replace(one, nodes=nodes, read_at_ms=1_500)).stage is MigrationStage.DUAL_WRITE
     assert standing(replace(one, nodes=nodes, read_at_ms=20_000)).stage is MigrationStage.FINALISED
+
+
+def test_brokers_left_behind_by_a_finalised_migration_are_named() -> None:
+    one = then(claimed(), marked(247))(clean("plain"))
+    log = replace(one.folders[0], state=MigrationState.POST_MIGRATION, end_offset=400, level=21)
+    report = run(replace(one, folders=(log,)))
+    named = [x.znode for x in report.findings if x.code == "B13" and x.znode != "/migration"]
+    assert named == [f"/brokers/ids/{number}" for number in (0, 1, 2)]

@@ -532,3 +532,11 @@ def test_a_tree_of_one_owner_needs_the_login_only_where_a_login_is_configured() 
     assert "sasl:kafka" in next(one.why for one in report.not_run if one.code == "B09")
     nodes = {**secured.nodes, "/config/ips": DumpedZnode(None, acl=((31, "sasl", "other"),))}
     assert len(found(run(replace(secured, nodes=nodes)), "B09")) == 2
+
+
+def test_a_file_for_after_the_migration_is_no_file_to_begin_with() -> None:
+    final = changed("f", CONTROLLER, {"zookeeper.metadata.migration.enable": None})
+    one = survey()
+    report = run(replace(one, properties=one.brokers, targets=(*one.targets, final)))
+    assert not found(report, "B12")
+    assert any(x.code == "B12" and "after the migration" in x.why for x in report.not_run)
