@@ -311,10 +311,6 @@ def _cross_checks(config: Config, raw: Mapping[str, str]) -> list[str]:
         )
     if config.voters and config.node_id >= 0 and config.node_id not in config.voters:
         problems.append(f"node.id={config.node_id} is not in controller.quorum.voters")
-    if len(config.voters) > 1 and config.migration_enabled:
-        problems.append(
-            "controller.quorum.voters: a quorum of more than one voter cannot migrate yet"
-        )
     listening = {x.name for x in config.listeners}
     problems.extend(
         f"controller.listener.names: {name} is not in listeners"

@@ -32,6 +32,7 @@ class MigrationSide:
         self.driver = driver
         self._seen_generation = 0
         self._started = False
+        self._leads = False
 
     @property
     def deadline_ms(self) -> int | None:
@@ -68,11 +69,13 @@ class MigrationSide:
 
     def lead(self, leader_epoch: int, now_ms: int) -> list[Effect]:
         """Begin a term: this node leads in that epoch, and has appended its first records."""
+        self._leads = True
         effects = self.start(now_ms)
         return effects + self.driver.became_leader(leader_epoch, now_ms)
 
     def resign(self, now_ms: int) -> list[Effect]:
         """End the term: nothing more is written to ZooKeeper."""
+        self._leads = False
         return self.driver.resigned(now_ms)
 
     def handle(self, conn: int, event: Received | Closed | Connected, now_ms: int) -> list[Effect]:
@@ -106,7 +109,13 @@ class MigrationSide:
         return self.driver.metadata(deltas, now_ms)
 
     def keep_from(self, stable: Image) -> int | None:
-        """From which offset on the log is kept for the next claim; None: nothing has to be."""
+        """From which offset on the log is kept for the next claim; None: nothing has to be.
+
+        Nothing by a voter that follows: if it lacks what ZooKeeper stands at when it leads, the
+        majority stands for its log (``continuity``).
+        """
+        if not self._leads:
+            return None
         if self.driver.state is State.BECOME_CONTROLLER:
             return 0  # a claim without an answer may have been applied: it names our newest batch
         return self.driver.write_behind.keep_from(stable)

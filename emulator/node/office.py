@@ -117,6 +117,7 @@ class NodeOffice:
         self._led_epoch: int | None = None
         """The epoch in which the controller was activated; None while it is not."""
         self._authority = Authority.GRANTED
+        self._judged: tuple[object, ...] = ()
         """What the office was judged by last."""
         self._raft = raft
         self._controller = controller
@@ -230,13 +231,13 @@ class NodeOffice:
 
     def _judge(self, now_ms: int) -> None:
         leads, before, was = self._led_epoch is not None, self._authority, self.office
-        self._authority = self._migration.authority if leads else Authority.GRANTED
-        self.office = office(
-            leads=leads,
-            committed=self._raft.high_watermark >= 0,
-            authority=self._authority,
-            leaving=self.leaving,
-        )
+        authority = self._migration.authority if leads else Authority.GRANTED
+        committed, leaving = self._raft.high_watermark >= 0, self.leaving
+        judged = leads, committed, authority, leaving
+        if judged == self._judged:
+            return
+        self._judged, self._authority = judged, authority
+        self.office = office(leads=leads, committed=committed, authority=authority, leaving=leaving)
         if self.office is was and self._authority is before:
             return
         duty, done = DUTIES[self.office], DUTIES[was]

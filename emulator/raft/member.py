@@ -52,7 +52,9 @@ class Member:
 
     @property
     def deadline_ms(self) -> int | None:
-        """When ``tick`` is due."""
+        """When ``tick`` is due; never in a quorum of one, which leads and asks nobody."""
+        if self.alone:
+            return None
         times = (self.election.deadline_ms, self.following.deadline_ms)
         return min((one for one in times if one is not None), default=None)
 

@@ -60,14 +60,6 @@ def test_zookeeper_settings_are_optional_and_have_kafkas_defaults() -> None:
         ({"controller.quorum.voters": "3000@a:\xb2"}, "is not host:port"),
         ({"node.id": "7"}, "node.id=7 is not in controller.quorum.voters"),
         ({"controller.quorum.voters": "3000@a"}, "'a' is not host:port"),
-        (
-            {
-                "controller.quorum.voters": "3000@a:1,3001@b:1",
-                "zookeeper.metadata.migration.enable": "true",
-                "zookeeper.connect": "a:1",
-            },
-            "more than one voter",
-        ),
         ({"controller.listener.names": "OTHER"}, "OTHER is not in listeners"),
         ({"listener.security.protocol.map": "CONTROLLER:SSL"}, "SSL is not supported yet"),
         ({"listener.security.protocol.map": "CONTROLLER:X"}, "known protocol"),

@@ -6,7 +6,6 @@ Whoever does not lead may submit reads to ZooKeeper alone: each request is check
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -83,7 +82,8 @@ class MigratingQuorum(Quorum):
 
     def configured(self, raw: dict[str, str]) -> Config:
         enabled = int(raw["node.id"]) not in self.without_flag
-        return replace(super().configured(raw), migration_enabled=enabled)
+        flag = {"zookeeper.metadata.migration.enable": "true"} if enabled else {}
+        return super().configured(raw | flag)
 
     def driver(self, node_id: int) -> MigrationDriver:
         driver = self.node(node_id).driver

@@ -260,6 +260,19 @@ def test_a_voter_that_loaded_a_snapshot_behind_which_zookeeper_stands_claims():
     assert "/config/users/user-39" in quorum.zookeeper.nodes
 
 
+def test_the_logs_of_all_voters_stay_bounded_in_dual_write():
+    quorum = MigratingQuorum(metadata_log_max_record_bytes_between_snapshots="1000")
+    leader = quorum.migrate()
+    for number in range(120):
+        assert quorum.change(leader, f"user-{number}") == 0
+        quorum.joined.wait(20)
+    quorum.wait_written()
+    quorum.wait_equal()
+    end = quorum.node(leader).raft.log_end_offset
+    for each in IDS:
+        assert quorum.node(each).raft.log_start_offset > end // 2
+
+
 @pytest.mark.requirement("U07", "U10")
 def test_a_voter_without_the_flag_does_not_lead_a_migration_and_stays_up():
     quorum = MigratingQuorum()
