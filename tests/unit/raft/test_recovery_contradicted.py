@@ -151,3 +151,15 @@ def test_without_its_log_it_loads_the_leaders():
     one.sync()
     assert one.raft.log_end_offset == 1
     assert one.disk.halt is None
+
+
+def test_a_snapshot_of_nothing_is_no_contradiction():
+    """One invalid answer must not keep a voter with an empty log from starting ever again."""
+    one = Follower()
+    one.answer(one.fetch(), snapshot_id=m.FetchResponse.SnapshotId(end_offset=0, epoch=0))
+    assert one.disk.halt is None
+    assert CONTRADICTED not in one.disk.files
+    (line,) = [each for each in one.disk.log if each.level == "warning"]
+    assert "a snapshot of nothing" in str(line.fields["why"])
+    one.answer(one.fetch(), records=batch(0, 1), high_watermark=0)
+    assert one.raft.log_end_offset == 1
