@@ -13,6 +13,8 @@ from emulator.preflight.survey import Survey
 from emulator.preflight.targets import ACL_AUTHORIZERS
 from wire.text import uuid_from_text
 
+ANONYMOUS: Final = "User:ANONYMOUS"
+A_SUBJECT: Final = "the subject of a certificate, or another principal that its file does not say"
 CLUSTER_ACL: Final = "/kafka-acl/Cluster/kafka-cluster"
 _USERNAME: Final = re.compile(r"""\busername\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;]+))""")
 _KERBEROS: Final = re.compile(r"""\bprincipal\s*=\s*(?:"([^"/@]+)|'([^'/@]+)|([^\s;"'/@]+))""")
@@ -161,29 +163,40 @@ def principals(survey: Survey) -> Iterator[Outcome]:
     guarded = [
         one for one in survey.all_files if one.is_controller and one.get(AUTHORIZER) == STANDARD
     ]
-    unknown: dict[str, list[str]] = {}
+    unknown: set[str] = set()
     for controller in guarded:
-        if controller.flag(ALLOW_EVERYONE) and not survey.entries(CLUSTER_ACL):
-            continue
         users = super_users(controller)
         told: set[str] = set()
         for one in callers:
             principal = principal_of(one, one.names(NAMES)[0])
+            if principal is None and (not users or _no_subject(one, users)):
+                principal = A_SUBJECT
             if principal is None:
-                unknown.setdefault(one.name, []).append(controller.name)
-            elif principal not in users and principal not in told:
+                unknown.add(one.name)
+            elif principal not in users | told and not _open(survey, controller, principal):
                 told.add(principal)
                 yield _refused(survey, controller, one, principal)
-        if not users and callers and not told:
-            yield _users(
-                controller,
-                "empty, with an authorizer and without allow.everyone.if.no.acl.found",
-                "every registration of a broker is refused: ACLs are copied later",
-                "name the brokers' principal",
-            )
-    for name in unknown:
+    for name in sorted(unknown):
         yield NotRun("B19", f"{name} does not say its principal on the controllers' listener")
     yield from _back(survey)
+
+
+def _open(survey: Survey, one: Properties, principal: str) -> bool:
+    """Whether everybody is let in where no ACL is, before the copy and after it."""
+    if not one.flag(ALLOW_EVERYONE):
+        return False
+    return not survey.entries(CLUSTER_ACL) or granted_cluster_action(survey, principal)
+
+
+def _no_subject(one: Properties, users: frozenset[str]) -> bool:
+    """Whether a broker is seen by its certificate, and no super user is a certificate's subject."""
+    listener = one.names(NAMES)[0]
+    rules = "ssl.principal.mapping.rules"
+    if one.protocols.get(listener) != "SSL" or one.get("principal.builder.class"):
+        return False
+    if one.get(rules) or one.get(f"listener.name.{listener.lower()}.{rules}"):
+        return False
+    return not any("=" in user or user == ANONYMOUS for user in users)
 
 
 def _refused(survey: Survey, controller: Properties, one: Properties, principal: str) -> Outcome:
@@ -197,7 +210,7 @@ def _refused(survey: Survey, controller: Properties, one: Properties, principal:
         if granted
         else "its registration is refused with CLUSTER_AUTHORIZATION_FAILED, and the migration "
         "never starts",
-        f"add {principal} to super.users of every controller",
+        "add the brokers' principal to super.users of every controller",
         Severity.WARNING if granted else None,
     )
 
@@ -221,11 +234,9 @@ def _back(survey: Survey) -> Iterator[Outcome]:
         authorizer = one.get(AUTHORIZER)
         if one.is_untouched or authorizer not in ACL_AUTHORIZERS:
             continue
-        if one.flag(ALLOW_EVERYONE) and not survey.entries(CLUSTER_ACL):
-            continue
         for controller in controllers:
             principal = principal_of(controller, one.inter_broker_listener, between_brokers=True)
-            if principal is None or principal in super_users(one):
+            if principal is None or principal in super_users(one) or _open(survey, one, principal):
                 continue
             if granted_cluster_action(survey, principal) or (one.name, principal) in told:
                 continue
@@ -253,7 +264,7 @@ def principal_of(one: Properties, listener: str, *, between_brokers: bool = Fals
     if one.get("principal.builder.class"):
         return None
     if protocol == "PLAINTEXT":
-        return "User:ANONYMOUS"
+        return ANONYMOUS
     if not protocol.startswith("SASL_"):
         return None
     which = "inter.broker" if between_brokers else "controller"

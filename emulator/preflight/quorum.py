@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from ipaddress import ip_address
 from typing import Final
 
 from emulator.config.listeners import ANY_ADDRESS, HostPort
@@ -244,6 +245,7 @@ def _voters(
         known = reachable.get(node_id)
         if not known or any(_same(address, there) for there in known):
             continue
+        maybe = any(_may_be_same(address, there) for there in known)
         yield _at(
             one,
             VOTERS,
@@ -252,6 +254,7 @@ def _voters(
             "the node does not find this controller: it never registers, or the quorum has no "
             "majority",
             "write the same voters into every file",
+            Severity.WARNING if maybe else None,
         )
 
 
@@ -276,10 +279,30 @@ def _same(one: HostPort, other: HostPort) -> bool:
     return other.host in ANY_ADDRESS or same_host(one.host, other.host)
 
 
+def _may_be_same(one: HostPort, other: HostPort) -> bool:
+    """Whether one is a name and the other an address, on one port: only DNS knows."""
+    return one.port == other.port and _is_address(one.host) != _is_address(other.host)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
 def _ids(voters: Mapping[int, HostPort]) -> str:
     return ", ".join(map(str, sorted(voters)))
 
 
-def _at(one: Properties, key: str, fact: str, consequence: str, remedy: str) -> Outcome:
-    reference = "KIP-866, Configurations"
-    return finding("B16", f"{one.name}: {key}", fact, consequence, remedy, reference)
+def _at(  # noqa: PLR0917 - the columns of the report
+    one: Properties,
+    key: str,
+    fact: str,
+    consequence: str,
+    remedy: str,
+    severity: Severity | None = None,
+) -> Outcome:
+    where = f"{one.name}: {key}"
+    return finding("B16", where, fact, consequence, remedy, "KIP-866, Configurations", severity)

@@ -304,7 +304,7 @@ def kept_addresses(survey: Survey) -> Iterator[Outcome]:
 
 
 def _advertised(one: Properties) -> list[Listener]:
-    names = set(one.names(NAMES))
+    names = {*one.names(NAMES), one.get("control.plane.listener.name")}
     told = {x.name: x for x in (*one.listeners(), *one.listeners("advertised.listeners"))}
     return [x for x in told.values() if x.name not in names]
 

@@ -140,9 +140,19 @@ def marked(offset: int, epoch: int = 1) -> Apply:
     return put("/migration", js(values))
 
 
-def claimed(node_id: int = 3000) -> Apply:
-    holder = {"version": 2, "brokerid": node_id, "timestamp": "1", "kraftControllerEpoch": 1}
-    return then(put("/controller", js(holder)), put("/controller_epoch", b"8"))
+def claimed(node_id: int | None = None) -> Apply:
+    """A KRaft controller holds ``/controller``: one of the cluster's own if none is named."""
+
+    def apply(one: Survey) -> Survey:
+        who = min(one.controller_ids) if node_id is None else node_id
+        holder = {"version": 2, "brokerid": who, "timestamp": "1", "kraftControllerEpoch": 1}
+        return then(put("/controller", js(holder)), put("/controller_epoch", b"8"))(one)
+
+    return apply
+
+
+def a_controllers_id(one: Survey) -> Survey:
+    return broker({"broker.id": str(min(one.controller_ids))})(one)
 
 
 def shared_topic_id(one: Survey) -> Survey:
@@ -163,6 +173,7 @@ def fewer_targets(one: Survey) -> Survey:
 
 W = Severity.WARNING
 VOTERS, SERVERS = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
+ADDRESS = "3000@10.9.9.9:9093"
 ENCODER = "password.encoder.secret"
 MIGRATE = "zookeeper.metadata.migration.enable"
 VOTER = "3000@c3000.example.com:9093"
@@ -176,7 +187,7 @@ CHANGES: tuple[Change, ...] = (
     Change("B04", "no cluster id", drop("/cluster")),
     Change("B04", "folder of another cluster", folder(meta={"cluster.id": "A" * 22})),
     Change("B04", "another cluster's broker", meta_of(lambda x: True, cluster_id="A" * 22)),
-    Change("B05", "broker with a controller's id", broker({"broker.id": "3000"})),
+    Change("B05", "broker with a controller's id", a_controllers_id),
     Change("B05", "two brokers with one id", broker({"broker.id": "1"})),
     Change("B06", "no topic_id", merge(a_topic, topic_id=None)),
     Change("B06", "one topic_id twice", shared_topic_id),
@@ -230,6 +241,9 @@ CHANGES: tuple[Change, ...] = (
     ),
     Change("B15", "folder of nobody", folder(meta={"node.id": "77"})),
     Change("B16", "another port", broker({VOTERS: ELSEWHERE, SERVERS: None})),
+    Change(
+        "B16", "an address for a name", target({VOTERS: "3000@10.9.9.9:9093", SERVERS: None}), W
+    ),
     Change("B16", "another host", target({VOTERS: "3000@elsewhere:9093", SERVERS: None})),
     Change("B16", "servers elsewhere", target({SERVERS: "elsewhere:9093"})),
     Change("B16", "malformed voters", controller({VOTERS: "c3000:9093"})),

@@ -337,12 +337,48 @@ def captured(name: str) -> Survey:
     return replace(survey, targets=targets, folders=(replace(made, meta={**made.meta, **mine}),))
 
 
+def operated() -> Survey:
+    """As an operator of Kubernetes writes it: TLS between all, a control plane listener."""
+    ids = (0, 1, 2)
+    names = ("REPLICATION-9091", "PLAIN-9092", "TLS-9093")
+    listeners = ",".join(f"{name}://0.0.0.0:{name[-4:]}" for name in names)
+    inside = "my-cluster-kafka-brokers.ns.svc"
+    broker = {
+        "listeners": listeners,
+        "advertised.listeners": ",".join(
+            f"{name}://my-cluster-kafka-{{id}}.{inside}:{name[-4:]}" for name in names
+        ),
+        "inter.broker.listener.name": names[0],
+        "log.dirs": "/var/lib/kafka/data-0/kafka-log{id}",
+    }
+    shared = {
+        "listener.security.protocol.map": (
+            "CONTROLPLANE-9090:SSL,REPLICATION-9091:SSL,PLAIN-9092:PLAINTEXT,TLS-9093:SSL,"
+            "CONTROLLER:SSL"
+        ),
+        "authorizer.class.name": ACL,
+        "super.users": "User:CN=my-cluster-kafka,O=io.strimzi;User:CN=operator,O=io.strimzi",
+    }
+    present, targets = node_files(broker, shared, controllers=(3, 4, 5))
+    plane = {
+        "listeners": f"CONTROLPLANE-9090://0.0.0.0:9090,{listeners}",
+        "control.plane.listener.name": "CONTROLPLANE-9090",
+    }
+    present = [
+        replace(one, values={**one.values, **plane}) if one.is_zookeeper_broker else one
+        for one in present
+    ]
+    nodes = tree(ids, ",".join(names))
+    return Survey(nodes, present, targets, tuple(folder(one) for one in (3, 4, 5)))
+
+
 CLEAN: Mapping[str, Callable[[], Survey]] = {
     "plain": plain,
     "three controllers below a chroot": three_controllers_below_a_chroot,
     "guide": guide,
     "secured": secured,
     "leftovers": leftovers,
+    "operated": operated,
     "3.7.2": functools.partial(captured, "3.7.2-short"),
     "3.9.2": functools.partial(captured, "3.9.2-full"),
     "3.9.2 again": functools.partial(captured, "3.9.2-rollback-and-stale-migration-znode"),

@@ -78,6 +78,8 @@ def test_an_aborted_copy_leaves_nothing() -> None:
     abort = encode_record(r.AbortTransactionRecord(), 0)
     log = segment((0, 1, [level(21), begin, state(MigrationState.MIGRATION), abort]))
     assert read(log=log).state == MigrationState.NONE
+    after = segment((4, 1, [state(MigrationState.PRE_MIGRATION)]))
+    assert read(log=log + after).state == MigrationState.PRE_MIGRATION
 
 
 def test_a_torn_end_is_no_problem_and_damage_is_one() -> None:
