@@ -23,10 +23,11 @@ from emulator.raft.layout import (
 from emulator.raft.quorum_state import ElectionState, render
 from emulator.raft.snapshots import render as render_snapshot
 from emulator.raft.verify import read_back
-from tests.unit.raft.trio import Trio
+from tests.unit.raft.trio import Node, Trio
 from tests.unit.raft.world import SEGMENT, Disk, World, topic
 from wire import messages as m
 from wire.batch import CONTROL, Batch, encode_batch
+from wire.releases import RELEASES, controller_ranges
 
 NOW = 1_000_000
 
@@ -454,27 +455,35 @@ def test_of_an_answer_with_an_invalid_batch_nothing_is_taken():
     assert one.disk.files[EPOCHS] == b"0\n2\n1 0\n2 1\n"
 
 
-def test_a_voter_that_loads_a_snapshot_keeps_the_leader_while_the_third_is_down():
-    trio = Trio(5, segment_bytes=300, snapshots_retained=1, fetch_bytes_max=60)
+def behind_a_snapshot(trio: Trio) -> tuple[Node, int]:
+    """The leader, and a voter that is down and needs the leader's snapshot."""
     trio.start()
     trio.run(6_000)
     leader = trio.leader
-    behind, third = (each for each in trio.nodes if each != leader.id)
+    behind = min(each for each in trio.nodes if each != leader.id)
     trio.crash(behind)
-    for each in range(100):
-        trio.append(leader, topic(f"topic-{each}"))
+    names = [topic(f"topic-{each}") for each in range(100)]
+    for name in names:
+        trio.append(leader, name)
         trio.run(20)
     raft = leader.raft
     assert raft is not None
     end = raft.high_watermark
-    epoch = raft.epoch_at(end - 1)
-    assert epoch == raft.leader_epoch
-    names = [topic(f"topic-{each}") for each in range(100)]
-    trio.perform(leader, raft.snapshot(end, epoch, names, 0))
+    assert end == raft.log_end_offset
+    trio.perform(leader, raft.snapshot(end, raft.leader_epoch, names, 0))
     while raft.snapshotting:
         trio.perform(leader, raft.tick(trio.now))
     assert raft.log_start_offset == end
-    trio.crash(third)
+    return leader, behind
+
+
+def test_a_voter_that_loads_a_snapshot_keeps_the_leader_while_the_third_is_down():
+    trio = Trio(5, segment_bytes=300, snapshots_retained=1, fetch_bytes_max=60)
+    leader, behind = behind_a_snapshot(trio)
+    raft = leader.raft
+    assert raft is not None
+    epoch = raft.leader_epoch
+    trio.crash(*(each for each in trio.nodes if each not in {leader.id, behind}))
     trio.delay_ms = 120
     trio.start(behind)
     began = trio.now
@@ -489,3 +498,30 @@ def test_a_voter_that_loads_a_snapshot_keeps_the_leader_while_the_third_is_down(
     offset = trio.append(leader, topic("after"))
     trio.run(1_000)
     assert loader.high_watermark > offset
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_voters_of_every_release_elect_follow_and_load_a_snapshot(release):
+    """In the versions that controllers of that release speak: up to 3.8 without directory ids."""
+    trio = Trio(7, segment_bytes=300, snapshots_retained=1)
+    ranges = controller_ranges(release)
+    trio.versions = {key: ranges[key][1] for key in (1, 52, 53, 54, 59)}
+    trio.delay_ms = trio.sync_ms = 3
+    leader, behind = behind_a_snapshot(trio)
+    raft = leader.raft
+    assert raft is not None
+    end = trio.append(leader, topic("b")) + 1
+    trio.start(behind)
+    trio.run(3_000)
+    loader = trio.nodes[behind].raft
+    assert loader is not None
+    assert loader.latest_snapshot == raft.latest_snapshot is not None
+    assert loader.high_watermark == end
+    trio.perform(leader, raft.shutdown(trio.now))
+    trio.run(50)
+    trio.crash(leader.id)
+    trio.run(3_000)
+    assert trio.leader.id != leader.id
+    trio.append(trio.leader, topic("c"))
+    trio.run(1_000)
+    assert {node.raft.high_watermark for node in trio.up() if node.raft} == {end + 2}

@@ -17,6 +17,7 @@ from emulator.raft.log import LogBatch
 from emulator.raft.voter_state import NEW_QUORUM
 from emulator.seam import Effect, Log
 from tests.unit.raft.world import CLUSTER, Disk
+from wire.codec import decode, encode
 from wire.schema import spec
 
 VERSION = {1: 17, 52: 1, 53: 1, 54: 1, 59: 1}
@@ -72,6 +73,8 @@ class Trio:
         self._changes = changes
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._count = 0
+        self.versions: dict[int, int] | None = None
+        """API key -> version in which each message crosses the network as bytes; None: as it is."""
         self._seen: dict[int, object] = {}
         self._open: dict[int, Ask] = {}
         """Requests without an outcome; each is held, so that its id is its own."""
@@ -208,11 +211,15 @@ class Trio:
         _, key = type(ask.message), spec(type(ask.message)).key
         assert key is not None
         ticket: Any = (sender, life, ask)
-        node.raft.request(ask.message, VERSION[key], self.now, ticket)
+        version = (self.versions or VERSION)[key]
+        node.raft.request(self.crossed(ask.message, version), version, self.now, ticket)
         self.perform(node, [])
 
     def send_answer(self, node: Node, ticket: Any, message: Any) -> None:
         sender, life, ask = ticket
+        key = spec(type(ask.message)).key
+        assert key is not None
+        message = self.crossed(message, (self.versions or VERSION)[key])
         self.note(node.id, f"=> {sender.id} {described(message)}")
         if self.lost(node.id, sender.id):
             return
@@ -223,6 +230,12 @@ class Trio:
                 self.perform(sender, sender.raft.answered(ask, message, self.now))
 
         self.at(sender, self.some(self.delay_ms), arrived)
+
+    def crossed(self, message: Any, version: int) -> Any:
+        """What arrives of a message."""
+        if self.versions is None:
+            return message
+        return decode(type(message), version, encode(message, version))
 
     def lost(self, source: int, target: int) -> bool:
         return (source, target) in self.cut or self.rng.random() < self.loss
