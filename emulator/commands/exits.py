@@ -42,6 +42,7 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
         "status": (
             "status",
             "status --url http://10.0.0.5:9404 --json",
+            "status --wait dual-write --timeout 600",
         ),
         "preflight": (
             "preflight --zookeeper zk1:2181,zk2:2181/kafka -c broker.properties -c new.properties",

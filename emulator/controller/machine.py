@@ -179,6 +179,7 @@ class Controller:
     def _request(self, call: Call, now_ms: int) -> None:
         refusal = access.refusal(call, self._journal, self.config.authorizer)
         if refusal is not None:
+            self.surroundings.denied(call, refusal, now_ms)
             self.answers.give(self.answers.made(call, refusal))
             return
         if call.header.api_key in RAFT_REQUESTS:

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from emulator.controller.result import Registering, shortened
+from emulator.controller.refused_broker import printable
+from emulator.controller.result import RefusedAttempt, Registering
 from emulator.seam import Log
 
 CAUSES_MAX: Final = 1_000
 """Causes that are remembered: a caller may try with any number of ids."""
-
-TEXT_MAX: Final = 300
-"""Maximum characters of a cause."""
 
 
 class Cause(NamedTuple):
@@ -28,12 +26,20 @@ class Cause(NamedTuple):
         return f"{self.code}: {self.text}"
 
 
+class RefusedBroker(NamedTuple):
+    """The newest cause for a broker, how often it was refused for it, and the last attempt."""
+
+    cause: Cause
+    times: int
+    attempt: RefusedAttempt | None
+
+
 class Registrations:
     """Refused registrations since the start, of brokers that have not registered afterwards."""
 
     def __init__(self) -> None:
         self._causes: dict[Cause, None] = {}
-        self._newest: dict[int, Cause] = {}
+        self._newest: dict[int, RefusedBroker] = {}
         self._lines: list[Log] = []
 
     def tried(self, one: Registering) -> None:
@@ -45,8 +51,7 @@ class Registrations:
                     del self._causes[cause]
             return
         # The text may quote the caller, and is shown on terminals.
-        text = "".join(c if c.isprintable() else "?" for c in one.error.message or "")
-        cause = Cause(one.broker_id, one.error.code.name, shortened(text, TEXT_MAX))
+        cause = Cause(one.broker_id, one.error.code.name, printable(one.error.message or ""))
         if cause not in self._causes:
             full = len(self._causes) >= CAUSES_MAX
             fields: dict[str, object] = cause._asdict()
@@ -54,11 +59,18 @@ class Registrations:
             if full:
                 return
             self._causes[cause] = None
-        self._newest[one.broker_id] = cause
+        before = self._newest.get(one.broker_id)
+        times = before.times if before is not None and before.cause == cause else 0
+        self._newest[one.broker_id] = RefusedBroker(cause, times + 1, one.attempt)
 
     def why_not(self, broker_id: int) -> Cause | None:
         """Why a broker was refused last; None if it was not, or has registered afterwards."""
-        return self._newest.get(broker_id)
+        found = self._newest.get(broker_id)
+        return None if found is None else found.cause
+
+    def refusals(self) -> list[RefusedBroker]:
+        """The newest refusal of each broker that has not registered afterwards, by broker."""
+        return [self._newest[broker_id] for broker_id in sorted(self._newest)]
 
     def take(self) -> list[Log]:
         """Lines for the log since the last call."""

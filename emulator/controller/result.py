@@ -67,11 +67,22 @@ class Contact(msgspec.Struct, frozen=True, gc=False):
     shutting_down: bool = False
 
 
+class RefusedAttempt(NamedTuple):
+    """One registration that was refused. ``peer``: address and principal of the caller."""
+
+    at_ms: int
+    peer: str = ""
+    offered: str = ""
+    needed: str = ""
+    remedy: str = ""
+
+
 class Registering(NamedTuple):
     """A broker that asked to be registered, and why it was refused; None if it was not."""
 
     broker_id: int
     error: ApiError | None
+    attempt: RefusedAttempt | None = None
 
 
 class Spent(NamedTuple):

@@ -8,8 +8,11 @@ from emulator.controller.context import Call, Context, ControllerConfig
 from emulator.controller.heartbeats import Heartbeats
 from emulator.controller.journal import Journal
 from emulator.controller.mutation_quota import MutationQuotas
+from emulator.controller.refused_broker import attempt
 from emulator.controller.registrations import Registrations
-from emulator.controller.result import Result
+from emulator.controller.result import ApiError, Registering, Result
+from wire import messages as m
+from wire.errors import ErrorCode
 
 
 class Surroundings:
@@ -46,6 +49,19 @@ class Surroundings:
                 tip.client_quotas, call.principal, call.header.client_id, now_ms
             ),
         )
+
+    def denied(self, call: Call, answer: object, now_ms: int) -> None:
+        """A caller may not make this call; of a broker that would register, it is remembered."""
+        request, code = call.message, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        if (
+            isinstance(request, m.BrokerRegistrationRequest)
+            and isinstance(answer, m.BrokerRegistrationResponse)
+            and answer.error_code == code
+        ):
+            told = attempt(self._journal.tip, call, self._config, code, now_ms)
+            text = f"{call.principal} may not register brokers: it lacks ClusterAction"
+            error = ApiError(code, text)
+            self.registrations.tried(Registering(request.broker_id, error, told))
 
     def performed(self, result: Result[object]) -> None:
         """Store what a call leaves behind besides its records, once it is performed."""

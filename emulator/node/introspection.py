@@ -6,7 +6,6 @@ Reads the machines' plain numbers and changes nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from emulator.config.listeners import HostPort
@@ -18,6 +17,7 @@ from emulator.migration.driver import MigrationDriver
 from emulator.migration.status import Waiting
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.migration.zk_tree import acls
+from emulator.node import advice
 from emulator.node.machine import Node
 from emulator.trace import metrics as metric
 from emulator.trace.exposition import Value, one_label
@@ -58,6 +58,7 @@ def status(node: Node, now_ms: int) -> dict[str, Any]:
             }
             for _id, broker in sorted(image.brokers.items())
         ],
+        "refusals": advice.refusals(node),
         "topics": len(image.topics),
         "partitions": _partition_count(image),
         "migration": None if node.driver is None else _migration(node, node.driver, now_ms),
@@ -77,7 +78,7 @@ def _migration(node: Node, driver: MigrationDriver, now_ms: int) -> dict[str, An
                 "subject": one.reason.subject,
                 "text": _text(node, one.reason),
                 "fatal": one.reason.fatal,
-                "since": _iso(one.since_ms),
+                "since": advice.iso(one.since_ms),
             }
             for one in (*_no_session(node.zk), *found.waiting, *driver.channels.outdated.waiting)
         ],
@@ -101,17 +102,22 @@ def _migration(node: Node, driver: MigrationDriver, now_ms: int) -> dict[str, An
         "committed_offset": found.committed_offset,
         "confirmed_offset": found.confirmed_offset,
         "controller_epoch": found.zk_epoch,
+        "epoch_headroom": advice.epoch_headroom(found, node.raft.leader_epoch),
+        "claims": driver.claim_count,
+        "claimed_at": advice.iso(driver.write_behind.confirmations.claimed_ms),
+        "compared_at": advice.iso(driver.write_behind.confirmations.compared_ms),
         "write_behind": found.write_behind,
         "deposed_because": found.deposed_because,
         "poisoned": [
             {"znode": p.path, "cause": p.cause, "skipped": p.skipped, "remedy": p.remedy}
             for p in found.poisoned
         ],
-        "poisoned_since": None if found.blocked_since_ms is None else _iso(found.blocked_since_ms),
+        "poisoned_since": advice.iso(found.blocked_since_ms),
         "left_out": [
             {"znode": path, "reason": why} for path, why in acls.left_out(node.controller.stable)
         ],
         "may_roll_back": found.may_roll_back,
+        "going_back": advice.going_back(node, found),
         "zookeeper": {
             "state": node.zk.state.name,
             "server": node.zk.server,
@@ -270,7 +276,3 @@ def _error_name(code: str) -> str:
         return ErrorCode(int(code)).name
     except ValueError:
         return code
-
-
-def _iso(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from emulator.controller.broker_changes import migrating
 from emulator.controller.context import RESERVED_UUIDS, Context
+from emulator.controller.refused_broker import attempt
 from emulator.controller.registry import handles
 from emulator.controller.result import ApiError, Registering, Result
 from emulator.controller.urgency import Urgency
@@ -55,6 +56,8 @@ def broker_registration(
     error = check(image, request, ctx)
     registering = Registering(request.broker_id, error)
     if error is not None:
+        told = attempt(image, ctx.call, ctx.config, error.code, ctx.now_ms)
+        registering = Registering(request.broker_id, error, told)
         return Result(refused(request, error.code, error.message), registering=registering)
     record = _record(image, request, ctx)
     response = Response(broker_epoch=record.broker_epoch)

@@ -21,6 +21,10 @@ class Confirmations:
         self._written: list[Written] = []
         self.lag = Lag()
         self.reconciled = False
+        self.compared_ms: int | None = None
+        """When the last comparison of the whole tree was confirmed, in any term; None: never."""
+        self.claimed_ms: int | None = None
+        """When the last claim was confirmed; None: never."""
         self.records = 0
         self.delta_time_ms, self.snapshot_time_ms = Distribution(), Distribution()
 

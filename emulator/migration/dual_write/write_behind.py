@@ -147,6 +147,7 @@ class WriteBehind:
             changes: records after ``position`` in the image that ZooKeeper is still to get.
         """
         self.stop()
+        self.confirmations.claimed_ms = now_ms
         self.pipeline.begin(term, counters)
         self._backlog.begin(image, position)
         self.confirmations.restart(image.offset, position.offset, changes, now_ms)
@@ -234,7 +235,7 @@ class WriteBehind:
                     self.verified = True
                     self.poison.healed()
                 if unit is not None:
-                    effects += self._confirmed(unit)
+                    effects += self._confirmed(unit, now_ms)
                 return effects + self._pump(now_ms)
             case Refused():
                 effects += self._settling.refused(report)
@@ -253,8 +254,9 @@ class WriteBehind:
             case None:
                 return effects
 
-    def _confirmed(self, unit: Unit) -> list[Effect]:
+    def _confirmed(self, unit: Unit, now_ms: int) -> list[Effect]:
         if unit.full:
+            self.confirmations.compared_ms = now_ms
             self.poison.healed()
         return [Row(self.confirmations.confirm(unit, self._stamp()))]
 
@@ -304,7 +306,7 @@ class WriteBehind:
             case settle.Applied(read=standing, count=count):
                 in_flight = self.pipeline.in_flight
                 closed = self.pipeline.resume(count, standing)
-                effects = [e for unit in closed for e in self._confirmed(unit)]
+                effects = [e for unit in closed for e in self._confirmed(unit, now_ms)]
                 fields: dict[str, object] = {"in_doubt": in_flight, "applied": count}
                 effects.append(Log("info", "position in zookeeper was read back", fields))
                 # It may have been applied all the same.

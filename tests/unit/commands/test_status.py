@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from emulator.commands import status as status_client
+from emulator.commands.status_next import ORDER, STUCK
 from tests.unit.commands.running import run
 
 
@@ -156,3 +157,105 @@ def test_status_of_nothing_is_one_sentence(url: str) -> None:
     assert err.startswith(f"kraft-bridge: {url}/status: " if closed else "kraft-bridge: --url ")
     assert "urlopen" not in err
     assert err.count("\n") == 1
+
+
+REFUSAL = {
+    "broker": 2,
+    "error": "UNSUPPORTED_VERSION",
+    "text": "Unable to register",
+    "times": 4,
+    "at": "2026-01-01T00:00:01.000+00:00",
+    "peer": "10.0.0.2 as User:kafka",
+    "offered": "metadata.version 1 to 8",
+    "needed": "metadata.version 21 (3.9-IV0)",
+    "remedy": "Restart it with inter.broker.protocol.version=3.9-IV0.",
+}
+
+
+def test_status_says_who_is_refused_why_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        status_client, "fetch", lambda _url: json.dumps({**STATUS, "refusals": [REFUSAL]})
+    )
+    said = run("status")[1]
+    assert "Broker 2 is refused, 4 times, last 2026-01-01T00:00:01.000" in said
+    for key in ("peer", "offered", "needed", "remedy", "error"):
+        assert REFUSAL[key] in said
+    assert "next: do what is said of broker 2 above; kraft-bridge status" in said
+
+
+def test_status_shows_claim_comparison_and_the_way_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    more = {
+        "claimed_at": "2026-01-01T00:00:02.000+00:00",
+        "compared_at": "2026-01-01T00:00:03.000+00:00",
+        "controller_epoch": 4,
+        "epoch_headroom": -2,
+        "going_back": {"text": "Then stop the controller."},
+        "phase": "dual write",
+    }
+    shown = STATUS | {"migration": STATUS["migration"] | more}
+    monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(shown))
+    said = " ".join(run("status")[1].split())
+    assert (
+        "last claim 2026-01-01T00:00:02.000+00:00, /controller_epoch 4, epoch headroom -2, too l"
+        in said
+    )
+    assert "stores compared 2026-01-01T00:00:03.000+00:00" in said
+    assert "going back now Then stop the controller." in said
+    assert "3 counted for the bounds 10 and none (30% of the first)" in said
+    assert "next: kraft-bridge zk diff --zookeeper z:2181 --log-dir FOLDER" in said
+
+
+@pytest.mark.parametrize("phase", [*ORDER, *STUCK, "claiming", "new in a later version"])
+def test_every_phase_has_a_next_step(phase: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = STATUS | {"migration": STATUS["migration"] | {"phase": phase}}
+    monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(shown))
+    code, out, _ = run("status")
+    assert code == 0
+    assert "next: " in out
+
+
+@pytest.mark.parametrize(
+    ("phases", "wanted", "code"),
+    [
+        (["pre-migration", "copying", "hybrid"], "hybrid", 0),
+        (["dual write"], "HYBRID", 0),
+        (["pre-migration", "", "hybrid"], "hybrid", 0),
+        (["pre-migration", "refused"], "hybrid", 1),
+        (["hybrid", "deposed"], "dual-write", 1),
+        (["hybrid"], "dual-write", 5),
+        (["claiming"], "pre-migration", 5),
+        ([""], "hybrid", 3),
+        (["hybrid", ""], "dual-write", 3),
+    ],
+)
+def test_a_script_waits_for_a_phase(
+    phases: list[str], wanted: str, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty phase is a controller that does not answer; the last one stays."""
+    now = [0.0]
+    left = list(phases)
+
+    def fetch(_url: str) -> str:
+        phase = left.pop(0) if len(left) > 1 else left[0]
+        if not phase:
+            raise OSError("Connection refused")
+        return json.dumps(STATUS | {"migration": STATUS["migration"] | {"phase": phase}})
+
+    monkeypatch.setattr(status_client, "fetch", fetch)
+    monkeypatch.setattr(status_client.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(status_client.time, "sleep", lambda s: now.__setitem__(0, now[0] + s))
+    found, out, err = run("status", "--wait", wanted, "--timeout", 10, "--json")
+    assert found == code, err
+    assert now[0] <= 10.0
+    assert (out == "") == (code == 3)
+
+
+def test_what_cannot_be_waited_for_is_said() -> None:
+    for line, why in (
+        (("--wait", "noon"), "--wait noon: one of not-migrating, pre-migration"),
+        (("--timeout", "5"), "--timeout needs --wait"),
+        (("--wait", "hybrid", "--url", "x"), "is not an http address"),
+    ):
+        code, out, err = run("status", *line)
+        assert (code, out) == (2, "")
+        assert why in err

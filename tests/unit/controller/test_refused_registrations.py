@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.controller import registrations
+from emulator.controller import refused_broker, registrations
+from emulator.controller.authorizer import StandardAuthorizer
 from emulator.controller.registrations import Registrations
 from emulator.controller.result import ApiError, Registering
 from tests.unit.controller.world import World, registration
@@ -78,4 +79,64 @@ def test_what_a_caller_writes_is_short_and_printable() -> None:
     ((_, _, _, text),) = lines(here.controller.surroundings.registrations)
     assert text.isprintable()
     assert "cluster ID ?[2J??xxx" in text
-    assert len(text) <= registrations.TEXT_MAX
+    assert len(text) <= refused_broker.TEXT_MAX
+
+
+LEVELS = m.BrokerRegistrationRequest.Feature
+REFUSED = {
+    "INCONSISTENT_CLUSTER_ID": (lambda: {"cluster_id": "another"}, "meta.properties"),
+    "INVALID_REGISTRATION": (lambda: {"listeners": OTHER}, "Correct what the error names"),
+    "UNSUPPORTED_VERSION": (
+        lambda: {
+            "features": [
+                LEVELS(min_supported_version=1, max_supported_version=8, name="metadata.version")
+            ]
+        },
+        "inter.broker.protocol.version=3.",
+    ),
+    "BROKER_ID_NOT_REGISTERED": (
+        lambda: {"is_migrating_zk_broker": False},
+        "until the phase is hybrid",
+    ),
+}
+
+
+@pytest.mark.parametrize("code", REFUSED)
+def test_a_refusal_says_what_was_offered_what_is_needed_and_what_to_do(code: str) -> None:
+    here, (changes, remedy) = world(), REFUSED[code]
+    known = here.controller.surroundings.registrations
+    wrong = {"is_migrating_zk_broker": True} | changes()
+    for times in (1, 2):
+        assert here.ask(registration(1, **wrong)).error_code == ErrorCode[code]
+        (found,) = known.refusals()
+        assert (found.cause.code, found.times) == (code, times)
+    told = found.attempt
+    assert told is not None
+    assert told.at_ms == here.now_ms
+    assert told.peer == "127.0.0.1 as User:ANONYMOUS"
+    assert remedy in told.remedy
+    assert "metadata.version" in told.offered
+    assert f"cluster id {wrong.get('cluster_id', here.config.cluster_id)}" in told.offered
+    assert f"cluster id {here.config.cluster_id}" in told.needed
+    assert here.register(1, is_migrating_zk_broker=True).error_code == ErrorCode.NONE
+    assert known.refusals() == []
+
+
+def test_a_broker_that_may_not_register_is_a_refusal_too() -> None:
+    """A broker whose principal lacks ClusterAction only logs that it was refused, for ever."""
+    here = World(migration_enabled=True, authorizer=StandardAuthorizer(frozenset({"User:admin"})))
+    answer = here.ask(registration(7, is_migrating_zk_broker=True))
+    assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    (found,) = here.controller.surroundings.registrations.refusals()
+    assert (found.cause.broker_id, found.cause.code) == (7, "CLUSTER_AUTHORIZATION_FAILED")
+    assert found.attempt is not None
+    assert found.attempt.remedy.startswith("Add User:ANONYMOUS to super.users")
+
+
+def test_what_a_broker_says_commands_no_terminal_and_fills_no_page() -> None:
+    here = world()
+    here.ask(registration(1, cluster_id="\x1b[2J" + "x" * 30_000))
+    (found,) = here.controller.surroundings.registrations.refusals()
+    shown = repr(found)
+    assert "\\x1b" not in shown
+    assert len(shown) < 2_000

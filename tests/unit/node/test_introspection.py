@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from emulator.controller.result import ApiError, Registering
+from emulator.controller.result import ApiError, RefusedAttempt, Registering
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.authority import Authority
 from emulator.migration.dual_write.modes import Mode
@@ -20,10 +20,10 @@ from emulator.migration.states import State
 from emulator.migration.status import Waiting, phase_of
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.migration.zk_tree import acls
-from emulator.node import introspection
+from emulator.node import advice, introspection
 from emulator.node.machine import Node
 from tests.unit.metadata.build import image_of
-from tests.unit.node.test_machine import World
+from tests.unit.node.test_machine import World, dual_writing
 from wire import messages as m
 from wire import records as r
 from wire.errors import ErrorCode
@@ -66,6 +66,10 @@ def node(monkeypatch: pytest.MonkeyPatch) -> Node:
     broker = r.RegisterBrokerRecord(broker_id=1, is_migrating_zk_broker=True, end_points=[endpoint])
     world.node.controller.append([broker], world.now_ms)
     world.advance(1_000)
+    refused = Registering(
+        9, ApiError(ErrorCode.INVALID_REGISTRATION, "why"), RefusedAttempt(7, "h")
+    )
+    world.node.controller.surroundings.registrations.tried(refused)
     driver = world.node.driver
     assert driver is not None
     found = replace(
@@ -168,3 +172,37 @@ def test_a_broker_that_was_refused_is_told_apart_from_one_that_did_not_come(node
         f"broker 2 tries to register and is refused: UNSUPPORTED_VERSION: {other} "
         f"Restart it with inter.broker.protocol.version={level}."
     )
+
+
+def test_the_claim_and_the_comparison_of_the_stores_have_their_times() -> None:
+    world = dual_writing()
+    migration = introspection.status(world.node, world.now_ms)["migration"]
+    assert migration["claims"] == 1
+    assert migration["claimed_at"] <= migration["compared_at"] <= advice.iso(world.now_ms)
+    assert (
+        migration["controller_epoch"] - migration["epoch_headroom"] == world.node.raft.leader_epoch
+    )
+
+
+def test_what_going_back_costs_is_said_in_each_phase(node: Node) -> None:
+    driver = node.driver
+    assert driver is not None
+    found = driver.status(1_001_000)
+
+    def cost(state: MigrationState, *records: object, **changes: Any) -> str:
+        image = image_of(r.ZkMigrationStateRecord(zk_migration_state=int(state)), *records)
+        told = replace(found, **{"poisoned": (), "lag_known": True, "zk_epoch": 9} | changes)
+        return advice.cost(image, told, node.raft.leader_epoch)
+
+    kraft = r.RegisterBrokerRecord(broker_id=1)
+    assert "Nothing was copied" in cost(MigrationState.PRE_MIGRATION)
+    dual = cost(MigrationState.MIGRATION, kraft, lag_changed_records=7)
+    assert dual.startswith("7 changes are not in ZooKeeper and would be lost")
+    assert "1 broker is in KRaft mode" in dual
+    assert "/controller_epoch: else" not in dual
+    hybrid = cost(MigrationState.MIGRATION, zk_epoch=-1, lag_known=False)
+    assert hybrid.startswith("It is not known what ZooKeeper lacks")
+    assert "KRaft mode" not in hybrid
+    low = cost(MigrationState.MIGRATION, zk_epoch=node.raft.leader_epoch - 1)
+    assert f"write at least {node.raft.leader_epoch} into /controller_epoch" in low
+    assert "finalised" in cost(MigrationState.POST_MIGRATION, may_roll_back=False)

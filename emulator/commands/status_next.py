@@ -1,0 +1,63 @@
+"""The order of the phases, and what to type next in each."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+ORDER: Final = ("not migrating", "pre-migration", "copying", "hybrid", "dual write", "finalised")
+"""Phases that a migration goes through, in that order."""
+STUCK: Final = ("refused", "deposed")
+"""Phases that waiting alone does not end."""
+
+
+def phase_of(found: dict[str, Any]) -> str:
+    """The phase in a ``/status`` of a controller; ``not migrating`` without a migration."""
+    migration = found.get("migration")
+    return "not migrating" if migration is None else str(migration["phase"])
+
+
+def reached(phase: str, wanted: str) -> bool:
+    """Whether a phase is the wanted one, or a later one.
+
+    >>> reached("dual write", "hybrid"), reached("claiming", "pre-migration")
+    (True, False)
+    """
+    return phase in ORDER and ORDER.index(phase) >= ORDER.index(wanted)
+
+
+def option_of(phase: str) -> str:
+    """A phase as the value of ``--wait``.
+
+    >>> option_of("dual write")
+    'dual-write'
+    """
+    return phase.replace(" ", "-")
+
+
+def next_step(found: dict[str, Any]) -> str:
+    """One sentence with what to do or type next.
+
+    Args:
+        found: ``/status`` of a controller.
+    """
+    phase = phase_of(found)
+    migration = found.get("migration") or {}
+    where = migration.get("zookeeper", {}).get("server") or "HOST:PORT"
+    compare = f"kraft-bridge zk diff --zookeeper {where} --log-dir FOLDER"
+    if found.get("refusals"):
+        broker = found["refusals"][0]["broker"]
+        return f"do what is said of broker {broker} above; kraft-bridge status"
+    if phase == "copying" or (phase == "pre-migration" and not migration.get("waiting")):
+        return "kraft-bridge status --wait hybrid --timeout 600"
+    return {
+        "not migrating": f"nothing to migrate here; before one: kraft-bridge preflight --zookeeper "
+        f"{where}",
+        "pre-migration": "do what it waits for; kraft-bridge status --wait hybrid --timeout 600",
+        "hybrid": f"{compare}; then restart the brokers in KRaft mode, one by one: "
+        "kraft-bridge status --wait dual-write --timeout 3600",
+        "dual write": f"{compare}; finalising is not supported yet",
+        "claiming": "see that ZooKeeper is reached; kraft-bridge status --wait pre-migration",
+        "refused": "do what it waits for, then start the controller again",
+        "deposed": f"{migration.get('deposed_because') or 'see above'}; {compare}",
+        "finalised": "nothing",
+    }.get(phase, "kraft-bridge status")

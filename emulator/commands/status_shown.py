@@ -1,0 +1,176 @@
+"""What ``kraft-bridge status`` shows a person: the JSON of ``/status`` as tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from emulator.commands.status_next import next_step
+
+
+def show(text: str, console: Console) -> None:
+    """Print a summary: phase, missing brokers, lag, whether a rollback is possible."""
+    found: dict[str, Any] = msgspec.json.decode(text)
+    if found.get("role") == "broker":
+        console.print(_of_a_broker(found))
+        return
+    migration = found["migration"]
+    console.print(_facts(found, migration))
+    if migration and migration["waiting"]:
+        console.print(_waiting(migration["waiting"]))
+    for one in found.get("refusals", ()):
+        console.print(_refusal(one))
+    if found["brokers"]:
+        console.print(_brokers(found["brokers"]))
+    console.print(f"next: {next_step(found)}", soft_wrap=True)
+
+
+def _of_a_broker(found: dict[str, Any]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    mode = "KRaft" if found["mode"] == "kraft" else "ZooKeeper"
+    waiting = found["forwarded_requests_waiting"]
+    forwards = f"changes are forwarded to it, {waiting} wait" if found["forwarding"] else ""
+    for row in (
+        ("broker", f"id {found['node_id']}, epoch {found['broker_epoch']}, {found['state']}"),
+        ("mode", f"{mode}, as Kafka {found['release']}"),
+        ("controller", f"{found['controller'] or 'unknown'}  {forwards}".rstrip()),
+        ("metadata", f"{found['topics']} topics, record {found['metadata_offset']} applied"),
+    ):
+        table.add_row(*row)
+    return table
+
+
+def _facts(found: dict[str, Any], migration: dict[str, Any] | None) -> Table:
+    table = Table.grid(padding=(0, 2))
+    version = found["metadata_version"]
+    active = "active" if found["active"] else "not active"
+    rows = [
+        ("controller", f"node {found['node_id']}, epoch {found['leader_epoch']}, {active}"),
+        ("metadata.version", f"{version['name']} (level {version['level']})"),
+        ("topics", f"{found['topics']} with {found['partitions']} partitions"),
+    ]
+    if migration is None:
+        rows.append(("migration", "not enabled"))
+    else:
+        lag = migration["lag"]
+        back = "yes" if migration["may_roll_back"] else "no"
+        zookeeper = migration["zookeeper"]
+        rows += [
+            ("phase", f"{migration['phase']} ({migration['driver_state']})"),
+            ("records copied", str(migration["records_copied"])),
+            ("lag", _lag(lag)),
+            ("callers wait", _callers_wait(migration)),
+            ("last claim", _claim(migration)),
+            ("stores compared", migration.get("compared_at") or "not yet"),
+            ("roll back possible", back),
+            ("going back now", migration.get("going_back", {}).get("text", "unknown")),
+            ("ZooKeeper", f"{zookeeper['state'].lower()} {zookeeper['server']}"),
+        ]
+        if (soon_ms := lag.get("hard_bound_in_ms")) is not None:
+            rows.append(("second bound", _second_bound(soon_ms, lag)))
+        if (since := migration.get("poisoned_since")) is not None:
+            rows.append(("nothing written", f"since {since}, behind what ZooKeeper refuses"))
+        rows += [
+            ("refused by ZooKeeper", f"{p['znode']}: {p['cause']}; {p['remedy']}")
+            for p in migration["poisoned"]
+        ]
+        rows += [("not in ZooKeeper", one["reason"]) for one in migration.get("left_out", ())]
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _lag(lag: dict[str, Any]) -> str:
+    changes = f"{lag['records_without_no_ops']} of them changes"
+    known = f"{lag['records']} records, {changes}, {lag['ms']} ms"
+    if lag["records"] is None:
+        known = "unknown until ZooKeeper has been claimed and compared with the log"
+    bound, hard = (lag[key] or "none" for key in ("bound_records", "hard_bound_records"))
+    counted = f"{lag['counted_records']} counted for the bounds {bound} and {hard}"
+    share = (
+        f" ({lag['counted_records'] / lag['bound_records']:.0%} of the first)"
+        if lag["bound_records"]
+        else ""
+    )
+    return f"{known}; {counted}{share}"
+
+
+def _claim(migration: dict[str, Any]) -> str:
+    """When, with which epoch, and how far the epochs are apart."""
+    at = migration.get("claimed_at")
+    if at is None:
+        return "none by this process"
+    headroom = migration.get("epoch_headroom")
+    low = ", too low for a rollback" if headroom is not None and headroom < 0 else ""
+    return (
+        f"{at}, /controller_epoch {migration['controller_epoch']}, epoch headroom {headroom}{low}"
+    )
+
+
+def _second_bound(soon_ms: int, lag: dict[str, int]) -> str:
+    """When ISR changes and deletions will wait too, if ZooKeeper goes on taking nothing."""
+    if not soon_ms:
+        return f"reached: {lag['hard_bound_records']} records"
+    minutes = soon_ms // 60_000
+    when = f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
+    return (
+        f"ZooKeeper takes nothing: in about {when} at this rate, at {lag['hard_bound_records']} "
+        "records, ISR changes and deletions wait too"
+    )
+
+
+def _callers_wait(migration: dict[str, Any]) -> str:
+    """Which bound is reached, how many operations wait, and whether deletions do too."""
+    if not migration["blocked"]:
+        return "no"
+    lag = migration["lag"]
+    counts = {
+        "records": f"{lag['counted_records']} of {lag['bound_records']} records",
+        "bytes": f"{lag.get('counted_bytes')} of {lag.get('bound_bytes')} bytes",
+        "age": f"{lag['ms']} of {lag.get('bound_ms')} ms",
+    }
+    causes = migration.get("blocked_by", "").split(", ")
+    reached = ", ".join(counts[cause] for cause in causes if cause in counts)
+    waiting = migration.get("blocked_operations", 0)
+    others = "wait too" if migration.get("hard_blocked") else "do not wait"
+    return (
+        f"yes, ZooKeeper is behind{' by ' if reached else ''}{reached}: {waiting} "
+        f"{'operation waits' if waiting == 1 else 'operations wait'} now; "
+        f"deletions and ISR changes {others}"
+    )
+
+
+def _waiting(reasons: list[dict[str, Any]]) -> Table:
+    table = Table(title="Waiting for", title_justify="left")
+    for name in ("since", "what"):
+        table.add_column(name)
+    for reason in reasons:
+        table.add_row(reason["since"], reason["text"])
+    return table
+
+
+def _refusal(one: dict[str, Any]) -> Table:
+    """A registration that was refused: who, why, what is needed, what to do."""
+    table = Table(
+        title=f"Broker {one['broker']} is refused, {one['times']} times, last {one['at']}",
+        title_justify="left",
+        show_header=False,
+    )
+    for name, key in (("from", "peer"), ("offers", "offered"), ("needed", "needed")):
+        table.add_row(name, one[key])
+    table.add_row("error", f"{one['error']}: {one['text']}")
+    table.add_row("do", one["remedy"])
+    return table
+
+
+def _brokers(brokers: list[dict[str, Any]]) -> Table:
+    table = Table(title="Brokers", title_justify="left")
+    for name in ("id", "mode", "state", "endpoints"):
+        table.add_column(name)
+    for broker in brokers:
+        state = "fenced" if broker["fenced"] else "active"
+        table.add_row(str(broker["id"]), broker["kind"], state, " ".join(broker["endpoints"]))
+    return table

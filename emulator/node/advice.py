@@ -1,0 +1,106 @@
+"""What ``/status`` adds to the machines' numbers: why brokers are refused, what going back costs.
+
+Reads the machines and changes nothing.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from emulator.metadata.image import Image
+from emulator.metadata.migration_state import MigrationState
+from emulator.migration.status import Status
+from emulator.node.machine import Node
+
+
+def iso(time_ms: int | None) -> str | None:
+    """ISO 8601 with milliseconds, UTC; None stays None."""
+    if time_ms is None:
+        return None
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def refusals(node: Node) -> list[dict[str, Any]]:
+    """The last refusal of each broker that has not registered afterwards, by its id."""
+    found = []
+    for cause, times, attempt in node.controller.surroundings.registrations.refusals():
+        found.append(
+            {
+                "broker": cause.broker_id,
+                "error": cause.code,
+                "text": cause.text,
+                "times": times,
+                "at": None if attempt is None else iso(attempt.at_ms),
+                "peer": "" if attempt is None else attempt.peer,
+                "offered": "" if attempt is None else attempt.offered,
+                "needed": "" if attempt is None else attempt.needed,
+                "remedy": "" if attempt is None else attempt.remedy,
+            }
+        )
+    return found
+
+
+def epoch_headroom(found: Status, leader_epoch: int) -> int | None:
+    """``/controller_epoch`` minus the epoch that partition states hold; None before the claim.
+
+    After a rollback the first controller in ZooKeeper mode has the epoch ``/controller_epoch`` + 1.
+    Brokers refuse it for partitions whose state has a higher one. Source: KAFKA-20488.
+
+    Args:
+        found: the state of the migration.
+        leader_epoch: of the metadata log; partition states are written with it.
+    """
+    return None if found.zk_epoch < 0 else found.zk_epoch - leader_epoch
+
+
+def going_back(node: Node, found: Status) -> dict[str, Any]:
+    """What a return to ZooKeeper mode costs now: restarts of brokers, changes that are lost."""
+    image = node.controller.stable
+    return {
+        "possible": found.may_roll_back,
+        "brokers_in_kraft_mode": _in_kraft_mode(image),
+        "changes_not_in_zookeeper": found.lag_changed_records if found.lag_known else None,
+        "text": cost(image, found, node.raft.leader_epoch),
+    }
+
+
+def cost(image: Image, found: Status, leader_epoch: int) -> str:
+    """The steps back to ZooKeeper mode, and what is lost, in sentences.
+
+    Args:
+        image: the newest stable image.
+        found: the state of the migration.
+        leader_epoch: of the metadata log.
+    """
+    if not found.may_roll_back:
+        return "Not possible: the migration is finalised."
+    if image.migration_state != MigrationState.MIGRATION:
+        return (
+            "Nothing was copied: stop the controller, and restart the brokers without the keys of "
+            "the migration, at any time."
+        )
+    steps = []
+    if not found.lag_known:
+        steps.append("It is not known what ZooKeeper lacks: wait until the stores are compared.")
+    elif lost := found.lag_changed_records:
+        steps.append(f"{lost} changes are not in ZooKeeper and would be lost: wait for lag 0.")
+    if found.poisoned:
+        steps.append(f"{len(found.poisoned)} znodes that ZooKeeper refuses would keep old content.")
+    if kraft := _in_kraft_mode(image):
+        brokers = "1 broker is" if kraft == 1 else f"{kraft} brokers are"
+        steps.append(
+            f"{brokers} in KRaft mode: restart each in ZooKeeper mode, with the migration on."
+        )
+    steps.append("Then stop the controller.")
+    if (epoch_headroom(found, leader_epoch) or 0) < 0:
+        steps.append(
+            f"Before the next step, write at least {leader_epoch} into /controller_epoch: else "
+            "brokers refuse the next controller, and partitions stay offline."
+        )
+    steps.append("Delete /controller, and restart every broker without the keys of the migration.")
+    return " ".join(steps)
+
+
+def _in_kraft_mode(image: Image) -> int:
+    return sum(not broker.is_migrating_zk_broker for broker in image.brokers.values())
