@@ -46,6 +46,7 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
         ),
         "preflight": (
             "preflight --zookeeper zk1:2181,zk2:2181/kafka -c broker.properties -c new.properties",
+            "preflight -c now/*.properties --target new/*.properties --controller-dir /data/kraft",
             "preflight --dump tree.json --strict --json",
         ),
         "plan": ("plan --dump tree.json -c server.properties",),

@@ -12,6 +12,7 @@ from emulator.metadata.migration_state import MigrationState
 from emulator.preflight.controller_folder import ControllerFolder
 from emulator.preflight.engine import NotRun, Outcome, Severity, finding, rule
 from emulator.preflight.node_file import BOOTSTRAP, IBP, NAMES, VOTERS, Properties, same_host
+from emulator.preflight.stage import standing
 from emulator.preflight.survey import Survey
 
 MIGRATION_LEVEL: Final = 8
@@ -69,6 +70,7 @@ def folders(survey: Survey) -> Iterator[Outcome]:
         yield from _identity(survey, one, seen)
         yield from _levels(survey, one)
         yield from _state(one)
+        yield from _migrated(survey, one)
 
 
 def _folder(
@@ -163,6 +165,18 @@ def _state(one: ControllerFolder) -> Iterator[Outcome]:
             "it refuses to start with the migration switched on, and can never migrate",
             "stop the controllers and format them anew, then start them with the migration "
             "switched on",
+        )
+
+
+def _migrated(survey: Survey, one: ControllerFolder) -> Iterator[Outcome]:
+    now = standing(survey)
+    if one.state == MigrationState.MIGRATION and not now.in_kraft and not now.unreadable:
+        yield _folder(
+            one,
+            f"its log has migrated already, and {now.text}",
+            "once started it writes its old metadata over ZooKeeper: what was changed since is "
+            "lost",
+            "after a rollback format the controllers anew, and delete /migration and /kraft_bridge",
         )
 
 

@@ -62,6 +62,11 @@ class StageFound:
         return self.mark.kraft_metadata_offset >= 0
 
     @property
+    def unreadable(self) -> bool:
+        """Whether a znode that tells the stage cannot be read."""
+        return self.stage is MigrationStage.UNREADABLE
+
+    @property
     def in_kraft(self) -> bool:
         """Whether a KRaft controller holds ``/controller``."""
         return self.holder is not None and self.holder.kraft_epoch >= 0

@@ -228,6 +228,7 @@ CHANGES: tuple[Change, ...] = (
     Change("B14", "emptied", wiped),
     Change("B15", "another level", folder(bootstrap_level=16)),
     Change("B15", "too low a level", folder(bootstrap_level=7)),
+    Change("B15", "log of before a rollback", folder(level=21, end_offset=99, state=1)),
     Change("B15", "started as pure KRaft", folder(level=21, end_offset=99)),
     Change(
         "B15",
