@@ -53,6 +53,8 @@ class AdminResult:
     """Topics left, as they must look."""
     doubtful: set[str] = field(default_factory=set)
     """Topics of failed changes."""
+    given_up: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Topic -> (API, error) of its change that failed."""
     prefix: str = "load-"
     """Of the names of all its topics."""
     elapsed_s: float = 0.0
@@ -79,6 +81,7 @@ class AdminResult:
         self.retried += other.retried
         self.topics |= other.topics
         self.doubtful |= other.doubtful
+        self.given_up |= other.given_up
         self.elapsed_s = max(self.elapsed_s, other.elapsed_s)
         self.schedule_s = max(self.schedule_s, other.schedule_s)
 
@@ -286,6 +289,7 @@ class AdminLoad:
             self._result.answered_ns.append(time.monotonic_ns() - self._begin_ns)
         else:
             self._result.failed[change.api, last.error.name] += 1
+            self._result.given_up[change.topic] = (change.api, last.error.name)
         if self._record is not None:
             self._record(
                 RequestRow(

@@ -113,15 +113,36 @@ def test_an_acknowledged_change_that_is_not_in_a_log_is_found(
 @pytest.mark.parametrize(
     "lines",
     [
-        of_clients(told(failed=Counter({("CreateTopics", "X"): 1})), WHOLE),
         of_clients(told(), WHOLE, produced=Counter(E=1)),
         of_clients(told(), WHOLE, consumed=Counter(E=1)),
         of_clients(told(done=Counter()), WHOLE),
     ],
-    ids=["change", "record", "consumer", "nothing was done"],
+    ids=["record", "consumer", "nothing was done"],
 )
 def test_what_clients_were_refused_is_told(lines: list[str]) -> None:
     assert len(lines) == 1
+
+
+REMOVED = {"type": "REMOVE_TOPIC_RECORD", "data": {"topicId": ID}, "offset": 3}
+
+
+@pytest.mark.parametrize(
+    ("api", "error", "records", "wrong"),
+    [
+        ("CreateTopics", "REQUEST_TIMED_OUT", log(), True),
+        ("CreateTopics", "TOPIC_ALREADY_EXISTS", log(), False),
+        ("CreateTopics", "TOPIC_ALREADY_EXISTS", [], True),
+        ("DeleteTopics", "UNKNOWN_TOPIC_OR_PARTITION", [*log(), REMOVED], False),
+        ("DeleteTopics", "UNKNOWN_TOPIC_OR_PARTITION", log(), True),
+        ("DeleteTopics", "UNKNOWN_SERVER_ERROR", [*log(), REMOVED], True),
+        ("IncrementalAlterConfigs", "UNKNOWN_TOPIC_OR_PARTITION", [*log(), REMOVED], True),
+    ],
+)
+def test_a_change_given_up_is_told_unless_its_first_attempt_was_carried_out(
+    api: str, error: str, records: list[dict[str, Any]], *, wrong: bool
+) -> None:
+    admin = told(given_up={"load-1": (api, error)})
+    assert bool(verdict.refused(admin, records)) is wrong
 
 
 def test_a_server_that_ended_by_itself_is_told(tmp_path: Path) -> None:
