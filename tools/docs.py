@@ -138,7 +138,7 @@ def preflight() -> Iterator[str]:
     yield "\n\n| it reads | given by |\n|---|---|\n"
     for what, how in PREFLIGHT_READS:
         yield row(what, how)
-    yield "\n"
+    yield "\n`--json` prints the same as one object, `--sarif` as SARIF 2.1.0 for pipelines.\n\n"
     yield table("code", "what should be so", "what it looks at")
     for rule in report.rules():
         seen = " ".join((rule.check.__doc__ or "").split()).replace("``", "`")

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from emulator.config.listeners import HostPort
+from emulator.config.zookeeper import connect_string
 from emulator.migration.zk_tree import controller, migration
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.preflight.engine import NotRun, Outcome, Severity, finding, rule
+from emulator.preflight.node_file import Properties, same_host
 from emulator.preflight.survey import Survey
 
 CLUSTER_ID: Final = "/cluster/id"
@@ -295,12 +298,13 @@ def epochs(survey: Survey) -> Iterator[Outcome]:
 
 @rule(
     "W10",
-    "the chroot is the one of the brokers",
+    "all nodes use one ZooKeeper, and one chroot",
     "The connect string of the controllers lacked the chroot. They looked at an empty tree, "
     "and waited for brokers that registered elsewhere.",
 )
 def chroot(survey: Survey) -> Iterator[Outcome]:
-    """A chroot in some connect strings and not in others is another cluster."""
+    """Servers and chroot of each connect string: another one is another cluster."""
+    yield from _other_servers(survey)
     told = {one.name: _chroot(one.get("zookeeper.connect")) for one in survey.properties}
     told = {name: path for name, path in told.items() if path is not None}
     for name, path in sorted(told.items()):
@@ -326,6 +330,32 @@ def chroot(survey: Survey) -> Iterator[Outcome]:
                     f"append {inner} to zookeeper.connect",
                     "KIP-866, Configurations",
                 )
+
+
+def _other_servers(survey: Survey) -> Iterator[Outcome]:
+    """A broker whose servers are none of the controllers'."""
+    named = {one.name: _servers(one) for one in survey.properties}
+    first = next((one for one in survey.controllers if named.get(one.name)), None)
+    for one in survey.brokers if first is not None else ():
+        assert first is not None
+        mine, theirs = named[one.name], named[first.name]
+        shared = any(x.port == y.port and same_host(x.host, y.host) for x in mine for y in theirs)
+        if mine and not shared:
+            yield finding(
+                "W10",
+                f"{one.name}: zookeeper.connect",
+                f"{', '.join(map(str, mine))}; {first.name} has {', '.join(map(str, theirs))}",
+                "unless these are names of the same servers, the controllers look at another tree",
+                "use one connect string everywhere",
+                "KIP-866, Configurations",
+            )
+
+
+def _servers(one: Properties) -> tuple[HostPort, ...]:
+    try:
+        return connect_string(one.get("zookeeper.connect"))[0]
+    except ValueError:
+        return ()
 
 
 def _chroot(connect: str) -> str | None:

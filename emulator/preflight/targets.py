@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from ipaddress import ip_address
 from typing import Final
 
 from emulator.config.authorizer import STANDARD
@@ -132,6 +134,15 @@ def _listeners(one: Properties) -> Iterator[Outcome]:
             "the node does not start",
             f"add {name} to listeners",
         )
+    yield from _ports(one)
+    if one.get("inter.broker.listener.name") and one.get("security.inter.broker.protocol"):
+        yield _target(
+            one,
+            "security.inter.broker.protocol",
+            "set beside inter.broker.listener.name",
+            "the node does not start: only one of the two may be set",
+            "remove it",
+        )
     inter = one.inter_broker_listener
     reached = advertised or listening
     if reached and inter not in reached:
@@ -160,6 +171,27 @@ def _listeners(one: Properties) -> Iterator[Outcome]:
             "the node does not start: KRaft has no such listener",
             "remove it",
         )
+
+
+def _ports(one: Properties) -> Iterator[Outcome]:
+    ports = Counter(x.port for x in one.listeners() if x.port)
+    for port in sorted(port for port, count in ports.items() if count > 1):
+        if len({_family(x.host) for x in one.listeners() if x.port == port}) < ports[port]:
+            yield _target(
+                one,
+                "listeners",
+                f"port {port} is named {ports[port]} times",
+                "the node does not start: each listener needs a port of its own",
+                "give each listener another port",
+            )
+
+
+def _family(host: str) -> str:
+    """Of an address: Kafka lets one of IPv4 and one of IPv6 share a port."""
+    try:
+        return f"IPv{ip_address(host).version}"
+    except ValueError:
+        return "name"
 
 
 def _authorizer(survey: Survey, one: Properties) -> Iterator[Outcome]:

@@ -252,6 +252,17 @@ CHANGES: tuple[Change, ...] = (
     Change("B17", "one id twice", fewer_targets),
     Change("B17", "id of no broker", target({"node.id": "42"})),
     Change("B17", "two ids", target({"broker.id": "42"})),
+    Change("B17", "one port twice", target({"listeners": "A://:1,B://:1"})),
+    Change(
+        "B17",
+        "both names between brokers",
+        target(
+            {
+                "inter.broker.listener.name": "INTERNAL",
+                "security.inter.broker.protocol": "PLAINTEXT",
+            }
+        ),
+    ),
     Change("B17", "no roles", target({"process.roles": None})),
     Change("B17", "no controllers", target({VOTERS: None, SERVERS: None})),
     Change("B17", "no listener names", target({"controller.listener.names": None})),
@@ -344,6 +355,7 @@ CHANGES: tuple[Change, ...] = (
         )(one),
         W,
     ),
+    Change("W10", "another ensemble", broker({"zookeeper.connect": "other:2181"}), W),
     Change("W10", "another chroot", broker({"zookeeper.connect": "zk1:2181/other"}), W),
     Change("W11", "custom authorizer", target({"authorizer.class.name": "com.me.Mine"}), W),
     Change("W11", "policy", controller({"create.topic.policy.class.name": "com.me.Policy"}), W),
