@@ -18,6 +18,7 @@ from emulator.preflight import report
 from emulator.trace.broker_metrics import BROKER_METRICS
 from emulator.trace.metric import Metric
 from emulator.trace.metrics import METRICS
+from tools import configuration
 from wire import messages
 from wire.releases import forwardable
 from wire.schema import spec
@@ -164,11 +165,18 @@ PREFLIGHT_READS = (
 )
 
 
+def configuration_page() -> Iterator[str]:
+    """docs/configuration.md."""
+    yield HEAD.format(source="the readers in emulator/config/ and tools/configuration.py")
+    yield from configuration.page()
+
+
 PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "docs/metrics.md": metrics,
     "docs/apis.md": apis,
     "docs/migration-states.md": migration,
     "docs/preflight.md": preflight,
+    "docs/configuration.md": configuration_page,
 }
 
 

@@ -1,0 +1,244 @@
+"""docs/configuration.md: every key of ours, and what becomes of every key that Kafka knows.
+
+Which keys are read, and their defaults, is found by reading example files with the code itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+from unittest import mock
+
+from emulator.config import bench_only, ignored
+from emulator.config.authorizer import AUTHORIZER_KEYS
+from emulator.config.broker import load_broker
+from emulator.config.confidential import is_secret
+from emulator.config.listeners import Listener
+from emulator.config.load import ConfigError, load
+from emulator.config.names import KAFKA_CONFIG_NAMES
+from emulator.config.reading import PropertyReader
+from emulator.config.unknown import OWN_PREFIX
+from emulator.config.zookeeper import DIGEST_MODULE, JAAS
+from emulator.config.zookeeper_mode import InterBrokerProtocol
+
+_TLS: Final = {
+    "zookeeper.ssl.client.enable": "true",
+    "zookeeper.clientCnxnSocket": "org.apache.zookeeper.ClientCnxnSocketNetty",
+    "zookeeper.ssl.keystore.location": "k.pem",
+    "zookeeper.ssl.truststore.location": "t.pem",
+}
+_ZOOKEEPER: Final = {
+    "zookeeper.connect": "h:2181",
+    "zookeeper.metadata.migration.enable": "true",
+    JAAS: f'Client {{ {DIGEST_MODULE} required username="u" password="p"; }};',
+}
+_CONTROLLER: Final = {
+    "process.roles": "controller",
+    "node.id": "3000",
+    "controller.quorum.voters": "3000@h:9093",
+    "listeners": "CONTROLLER://h:9093",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",
+    "log.dirs": "d",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+}
+_BROKER: Final = {
+    "node.id": "1",
+    "controller.quorum.voters": "3000@h:9093",
+    "controller.listener.names": "CONTROLLER",
+    "log.dirs": "d",
+}
+_CONTROLLERS: Final = (_CONTROLLER, _CONTROLLER | _ZOOKEEPER | _TLS)
+_BROKERS: Final = (
+    {
+        **_BROKER,
+        "process.roles": "broker",
+        "authorizer.class.name": _CONTROLLER["authorizer.class.name"],
+    },
+    _BROKER | _ZOOKEEPER | _TLS,
+)
+_LISTENER: Final = re.compile(r"listener\.name\.[^.]+\.")
+
+OURS: Final[Mapping[str, str]] = {
+    "kraftbridge.bench.multis.in.flight": "only the bench may set it",
+    "kraftbridge.bench.write.ahead": "only the bench may set it",
+    "kraftbridge.bench.write.off": "only the bench may set it",
+    "kraftbridge.faults.enable": (
+        "[scripts of faults](testing.md) may be set over HTTP; needs `kraftbridge.metrics.port`"
+    ),
+    "kraftbridge.kip590.strict.versions": (
+        "request versions as KIP-590 has them ([divergence](divergence.md#4-the-broker))"
+    ),
+    "kraftbridge.metrics.port": (
+        "port of `/metrics`, `/status`, `/livez` and `/readyz`; 0: any free one; without "
+        "it there is none"
+    ),
+    "kraftbridge.release": "the Kafka release whose API versions are spoken",
+    "kraftbridge.trace.dir": "folder for a [trace](your-own-cluster.md) (Parquet); empty: none",
+    "kraftbridge.trace.run.id": (
+        "id of the run in the trace, the same for all processes of it; empty: the time of the start"
+    ),
+    "kraftbridge.zk.write.behind.hard.max.records": (
+        "second bound of records not in ZooKeeper: ISR changes and deletions wait too; 0:"
+        " none; by default twice the first"
+    ),
+    "kraftbridge.zk.write.behind.max.age.ms": (
+        "bound of the age of the oldest change not in ZooKeeper; 0: none"
+    ),
+    "kraftbridge.zk.write.behind.max.bytes": "bound of bytes not in ZooKeeper; 0: none",
+    "kraftbridge.zk.write.behind.max.records": (
+        "bound of records not in ZooKeeper: [callers wait](blocking.md) beyond it; 0: none"
+    ),
+    "kraftbridge.zk.write.behind.multi.ops": "most operations in one transaction of ZooKeeper",
+    "kraftbridge.zk.write.behind.poison": (
+        "what happens at a znode that ZooKeeper refuses for ever: `block` everything "
+        "after it, or `skip` it"
+    ),
+    "kraftbridge.zookeeper.digest": (
+        "`user:password` of ZooKeeper's scheme `digest`, besides the login"
+    ),
+    "kraftbridge.zookeeper.jaas.config": (
+        "JAAS file for the login to ZooKeeper: its path, or its text"
+    ),
+    "kraftbridge.zookeeper.sasl.clientconfig": "section of the JAAS file; `Client` by default",
+}
+"""Key of ours -> what it does."""
+
+
+class _Asked(dict[str, str]):
+    """Properties that note which keys are asked for."""
+
+    def __init__(self, raw: Mapping[str, str]) -> None:
+        super().__init__(raw)
+        self.keys_asked: set[str] = set()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.keys_asked.add(key)
+        return super().get(key, default)
+
+    def __getitem__(self, key: str) -> str:
+        self.keys_asked.add(key)
+        return super().__getitem__(key)
+
+    def __contains__(self, key: object) -> bool:
+        self.keys_asked.add(str(key))
+        return super().__contains__(key)
+
+
+def read_by(
+    read: Callable[[Mapping[str, str]], object], raws: tuple[Mapping[str, str], ...]
+) -> dict[str, object]:
+    """Keys that a reader of properties asks for, with their defaults (None: no fixed one)."""
+    found: dict[str, object] = {}
+    take = PropertyReader.take
+
+    def noted(self: PropertyReader, key: str, parse: Callable[[str], Any], default: Any) -> Any:
+        found.setdefault(key, default)
+        return take(self, key, parse, default)
+
+    for raw in raws:
+        asked = _Asked(raw)
+        with mock.patch.object(PropertyReader, "take", noted):
+            try:
+                read(asked)
+            except ConfigError as error:
+                raise AssertionError(f"an example is wrong: {error}") from error
+        for key in asked.keys_asked:
+            found.setdefault(key, None)
+    return {_LISTENER.sub("listener.name.NAME.", key): default for key, default in found.items()}
+
+
+def _without_effect() -> set[str]:
+    """Keys that are warned of at the start, as they have no effect."""
+    asked = _Asked({})
+    list(ignored.warnings(asked))
+    return asked.keys_asked
+
+
+def page_readers() -> tuple[dict[str, object], dict[str, object]]:
+    """Keys that a controller and a broker read, with their defaults."""
+    controller = read_by(load, _CONTROLLERS)
+    for key in _without_effect():
+        controller.pop(key, None)
+    return controller, read_by(lambda raw: load_broker(raw, "h"), _BROKERS)
+
+
+def page() -> Iterator[str]:
+    """The text of docs/configuration.md."""
+    controller, broker = page_readers()
+    yield "# The configuration\n\n"
+    yield "A node is configured by Kafka's own `server.properties`; `-X KEY=VALUE` "
+    yield "overrides one key. All problems\n"
+    yield "of a file are reported at once, with exit code 2. An unknown key is warned of "
+    yield "with the known one that is\n"
+    yield "most like it. An unknown key is refused if it begins with `kraftbridge.`, as a "
+    yield "default would be in force\n"
+    yield "instead, or if it is like one of `zookeeper.metadata.migration.*`: the "
+    yield "controller would start without the\n"
+    yield "migration.\n\n## Keys of kraft-bridge\n\n"
+    yield "| key | read by | default | meaning |\n|---|---|---|---|\n"
+    for key, meaning in sorted(OURS.items()):
+        yield _row(
+            f"`{key}`",
+            _readers(key, controller, broker),
+            _default(key, controller, broker),
+            meaning,
+        )
+    warned = _without_effect() - broker.keys()
+    read = {key for key in {*controller, *broker} if not key.startswith(OWN_PREFIX)}
+    yield "\n## Keys of Kafka that are read\n\n"
+    yield "Their meaning is Kafka's; [divergence.md](divergence.md) lists what differs. "
+    yield "Values that are not supported are\n"
+    yield "refused with the key's name.\n\n| key | read by | default |\n|---|---|---|\n"
+    for key in sorted(read):
+        yield _row(f"`{key}`", _readers(key, controller, broker), _default(key, controller, broker))
+    yield "\n## Keys of Kafka without effect on a controller, named at its start\n\n"
+    yield "".join(f"* `{key}`\n" for key in sorted(warned))
+    known = sorted((KAFKA_CONFIG_NAMES | AUTHORIZER_KEYS) - read - warned)
+    yield "\n## Keys of Kafka that are known and not read\n\n"
+    yield "They are accepted without a warning and change nothing here, but what "
+    yield "DescribeConfigs shows. Keys that begin\n"
+    yield "with `listener.name.`, `sasl.`, `ssl.`, `log4j.` or `zookeeper.ssl.` are "
+    yield "accepted too.\n\n"
+    yield "".join(f"* `{key}`\n" for key in known)
+
+
+def _row(*cells: str) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def _readers(key: str, controller: Mapping[str, object], broker: Mapping[str, object]) -> str:
+    if key.startswith(bench_only.PREFIX):
+        return "bench"
+    names = [name for name, keys in (("controller", controller), ("broker", broker)) if key in keys]
+    return ", ".join(names)
+
+
+def _default(key: str, controller: Mapping[str, object], broker: Mapping[str, object]) -> str:
+    """The default of the controller, and that of the broker where it is another one."""
+    if is_secret(key):
+        return "none"
+    shown = list(dict.fromkeys(_shown(one[key]) for one in (controller, broker) if key in one))
+    return ", ".join(shown) or "none"
+
+
+def _shown(value: object) -> str:
+    match value:
+        case None | "" | ():
+            return "none"
+        case bool():
+            return str(value).lower()
+        case int() if value < 0:
+            return "none"
+        case str() | int():
+            return f"`{value}`"
+        case InterBrokerProtocol(text=text):
+            return f"`{text}`"
+        case (Listener() as one, *_):
+            return f"`{one.name}://{one.host}:{one.port}`"
+        case ((), ""):
+            return "none"
+        case _:
+            assert not value, f"how is a default of {value!r} shown?"
+            return "none"
