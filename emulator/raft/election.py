@@ -46,6 +46,8 @@ _WAITING: Final = {
         "not a candidate: records that were committed are missing here; waiting for a leader"
     ),
 }
+LATE_MS: Final = 50
+"""A turn that comes so late after it was due follows a long step of this node, or a pause."""
 _BACKOFF_BASE_MS = 100
 _DOUBLINGS_MAX = 10
 
@@ -95,6 +97,7 @@ class QuorumElection:
         self._again: dict[int, int] = {}
         """Voter -> when to repeat a request that got no answer."""
         self._leaving = False
+        self._was_late = False
         self._syncing_since_ms: int | None = None
         self._waited_in = -1
         """The last epoch in which it was said why this node does not stand."""
@@ -145,11 +148,20 @@ class QuorumElection:
             case VoterState.FOLLOWER if self._syncing_since_ms is not None:
                 # This voter asks for nothing meanwhile, so the leader had nothing to answer.
                 self._timer_ms = now_ms + self._times.fetch_ms
+            case VoterState.FOLLOWER if self._late(now_ms):
+                self._timer_ms = now_ms + self._times.fetch_ms // 4
             case _:
                 self._stand(now_ms)
 
+    def _late(self, now_ms: int) -> bool:
+        """Whether an answer may be there unread, as this turn is late; not twice in a row."""
+        assert self._timer_ms is not None
+        self._was_late = now_ms - self._timer_ms >= LATE_MS and not self._was_late
+        return self._was_late
+
     def fetched(self, now_ms: int) -> None:
         """The leader answered a Fetch or a FetchSnapshot."""
+        self._was_late = False
         if self.quorum.state is VoterState.FOLLOWER:
             self._timer_ms = now_ms + self._times.fetch_ms
 
