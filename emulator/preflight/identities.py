@@ -31,31 +31,52 @@ def forms(survey: Survey) -> Iterator[Outcome]:
     """Version and ids in each ``meta.properties``, and the form of the cluster id."""
     yield from _cluster_id(survey)
     directories: dict[str, str] = {}
-    looked: set[str] = set()
+    folders: dict[str, list[Properties]] = {}
     for one in survey.all_files:
-        for folder, meta in (one.metas or ({"": one.meta} if one.meta else {})).items():
-            if folder and folder in looked:
-                continue
-            looked.add(folder)
-            yield from _meta(one, folder, meta)
-            directory = meta.get("directory.id")
-            if directory is None:
-                continue
-            place = folder or one.name
-            if not _is_uuid(directory):
-                yield _form(
-                    one,
-                    f"directory.id {directory} in {place} is no UUID",
-                    "the node does not start",
-                    "remove the line: the node writes a new one",
-                )
-            elif directories.setdefault(directory, place) != place:
-                yield _form(
-                    one,
-                    f"directory.id {directory} is in {directories[directory]} and in {place}",
-                    "the two folders are taken for one: replicas of one of them are lost",
-                    "remove the line from the copy: the node writes a new one",
-                )
+        for folder in one.metas or ([f"of {one.name}"] if one.meta else ()):
+            folders.setdefault(folder, []).append(one)
+    for folder, files in folders.items():
+        meta = files[0].metas.get(folder, files[0].meta)
+        owner = _owner(files, meta)
+        if owner is None:
+            yield NotRun(
+                "B18",
+                f"{folder}: {len(files)} files name it, and its meta.properties is of none of "
+                "these nodes: files of other machines",
+            )
+            continue
+        yield from _meta(owner, folder, meta)
+        if "directory.id" in meta:
+            yield from _directory(owner, folder, meta["directory.id"], directories)
+
+
+def _owner(files: list[Properties], meta: Mapping[str, str]) -> Properties | None:
+    """Whose folder it is. Files from several machines may name one path; one is there to be read.
+
+    None if it is of none of them.
+    """
+    told = number(meta.get("node.id") or meta.get("broker.id", ""))
+    owner = next((one for one in files if one.node_id == told), None)
+    return files[0] if owner is None and len({one.node_id for one in files}) == 1 else owner
+
+
+def _directory(
+    one: Properties, folder: str, directory: str, directories: dict[str, str]
+) -> Iterator[Outcome]:
+    if not _is_uuid(directory):
+        yield _form(
+            one,
+            f"directory.id {directory} in {folder} is no UUID",
+            "the node does not start",
+            "remove the line: the node writes a new one",
+        )
+    elif directories.setdefault(directory, folder) != folder:
+        yield _form(
+            one,
+            f"directory.id {directory} is in {directories[directory]} and in {folder}",
+            "the two folders are taken for one: replicas of one of them are lost",
+            "remove the line from the copy: the node writes a new one",
+        )
 
 
 def _cluster_id(survey: Survey) -> Iterator[Outcome]:
@@ -88,7 +109,7 @@ def _cluster_id(survey: Survey) -> Iterator[Outcome]:
 def _meta(one: Properties, folder: str, meta: Mapping[str, str]) -> Iterator[Outcome]:
     if "version" not in meta:
         return
-    version, where = meta["version"], folder or one.name
+    version, where = meta["version"], folder
     if version not in {"0", "1"}:
         yield _form(
             one,

@@ -540,3 +540,18 @@ def test_a_file_for_after_the_migration_is_no_file_to_begin_with() -> None:
     report = run(replace(one, properties=one.brokers, targets=(*one.targets, final)))
     assert not found(report, "B12")
     assert any(x.code == "B12" and "after the migration" in x.why for x in report.not_run)
+
+
+def test_one_path_named_by_files_of_several_machines_is_of_the_node_that_it_names() -> None:
+    def named(broker_id: str, meta_id: str) -> Properties:
+        meta = {"version": "0", "broker.id": meta_id, **META}
+        return replace(
+            changed("b" + broker_id, BROKER, {"broker.id": broker_id}), metas={"/d": meta}
+        )
+
+    def b18(*files: Properties) -> list[str]:
+        return found(run(replace(survey(), properties=files, targets=())), "B18")
+
+    assert not b18(named("1", "2"), named("2", "2"))
+    assert not b18(named("1", "7"), named("2", "7"))
+    assert b18(named("1", "7")) == ["b1: meta.properties"]
