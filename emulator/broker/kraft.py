@@ -22,7 +22,7 @@ from emulator.broker.quorum import KnownQuorum
 from emulator.broker.shared_log import LogImages
 from emulator.config.broker import BrokerConfig
 from emulator.config.listeners import SECURITY_PROTOCOLS
-from emulator.config.sasl import SaslLogin
+from emulator.config.sasl import OPEN_ACCESS, PeerAccess
 from emulator.controller.supported import supported_features
 from emulator.metadata.delta import Delta
 from emulator.metadata.image import Image
@@ -76,9 +76,9 @@ def spoken(release: str) -> Ranges:
 
 @lru_cache(maxsize=1_024)
 def channel_config(
-    client_id: str, release: str, reply_ms: int, login: SaslLogin | None = None
+    client_id: str, release: str, reply_ms: int, access: PeerAccess = OPEN_ACCESS
 ) -> ChannelConfig:
-    """One connection to a controller, with ApiVersions first, and a login if it needs one."""
+    """One connection to a controller, with ApiVersions first, then the login, if it needs one."""
     return ChannelConfig(
         client_id=client_id,
         connect_ms=CONNECT_MS,
@@ -87,8 +87,9 @@ def channel_config(
         greeting=Greeting(
             m.ApiVersionsRequest(client_software_name=SOFTWARE, client_software_version=release),
             version=spoken(release)[18][1],
-            login=Login.of(login),
+            login=Login.of(access.login),
         ),
+        tls=access.tls,
     )
 
 
@@ -219,7 +220,7 @@ class KRaftSide:
         if leader is None:
             return None
         own = self._config
-        config = channel_config(str(own.node_id), own.release, reply_ms, own.controller_login)
+        config = channel_config(str(own.node_id), own.release, reply_ms, own.controller_access)
         return ControllerNode(leader.host, leader.port, config)
 
     def _tell_directories(self, image: Image, now_ms: int) -> None:
@@ -253,7 +254,7 @@ def once(config: BrokerConfig) -> ChannelConfig:
         f"raft-client-{config.node_id}",
         config.release,
         config.quorum_request_timeout_ms,
-        config.controller_login,
+        config.controller_access,
     )
     return ChannelConfig(
         client_id=made.client_id,
@@ -261,6 +262,7 @@ def once(config: BrokerConfig) -> ChannelConfig:
         reply_ms=made.reply_ms,
         retry_ms=None,
         greeting=made.greeting,
+        tls=made.tls,
     )
 
 

@@ -97,7 +97,7 @@ class QuorumRegistration:
         if leader is None:
             return None
         own = self._config
-        config = channel_config(str(own.node_id), own.release, reply_ms, own.controller_login)
+        config = channel_config(str(own.node_id), own.release, reply_ms, own.controller_access)
         return ControllerNode(leader.host, leader.port, config)
 
     def _level(self) -> tuple[int, int]:

@@ -201,7 +201,7 @@ class ZooKeeperSide:
         if node is None:
             return None
         own = self._config
-        config = channel_config(str(own.node_id), own.release, reply_ms, own.inter_broker_login)
+        config = channel_config(str(own.node_id), own.release, reply_ms, own.inter_broker_access)
         return ControllerNode(node.host, node.port, config, kraft=False)
 
     def told(self, request: ControlRequest, now_ms: int) -> ControlResponse:

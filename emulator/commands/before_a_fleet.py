@@ -13,6 +13,7 @@ import typer
 from emulator.commands.common import fail
 from emulator.commands.exits import ExitCode
 from emulator.config import properties
+from emulator.config.reading import name_list
 from emulator.io.fleet.settings import SET_BY_THE_FLEET
 from emulator.io.fleet.waves import Wave, WaveKind, parse_wave
 from emulator.io.jaas_file import inlined
@@ -32,6 +33,7 @@ ANY_PORT: Final = 9092
 _OF_LISTENERS: Final = ("ssl.", "sasl.", "listener.name.")
 """Prefixes of properties that would secure the listeners."""
 SECURED: Final = frozenset({"SSL", "SASL_SSL", "SASL_PLAINTEXT"})
+_PROTOCOL_MAP: Final = "listener.security.protocol.map"
 _UNSECURED: Final = "the listeners of a fleet, and its connections to controllers, are PLAINTEXT"
 
 
@@ -116,9 +118,16 @@ def overridden(overrides: list[str]) -> dict[str, str]:
     for key in found:
         if key in SET_BY_THE_FLEET:
             raise fail(f"-X {key}: the fleet sets it for each broker", 2)
-        if key.startswith(_OF_LISTENERS):
+        if _secures(key, found[key]) or key.startswith(_OF_LISTENERS):
             raise fail(f"-X {key}: {_UNSECURED}", 2)
     return found
+
+
+def _secures(key: str, value: str) -> bool:
+    """Whether a property gives a listener another security protocol."""
+    return key == _PROTOCOL_MAP and any(
+        one.rpartition(":")[2] in SECURED for one in name_list(value)
+    )
 
 
 def prepared(settings: FleetSettings, ids: range, *, rolls: bool) -> FleetSettings:

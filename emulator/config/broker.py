@@ -17,9 +17,9 @@ from emulator.config import unknown, zookeeper_mode
 from emulator.config.authorizer import AUTHORIZER_KEYS, CLASS, STANDARD, AuthorizerSettings
 from emulator.config.connections import ConnectionSettings
 from emulator.config.limits import TokenSettings
+from emulator.config.listener_tls import all_tls
 from emulator.config.listeners import (
     SECURITY_PROTOCOLS,
-    SUPPORTED_PROTOCOLS,
     HostPort,
     Listener,
     host_port,
@@ -33,16 +33,17 @@ from emulator.config.reading import PropertyReader, boolean, integer, name_list,
 from emulator.config.sasl import (
     CONTROLLER_MECHANISM,
     INTER_BROKER_MECHANISM,
-    SaslLogin,
+    OPEN_ACCESS,
+    PeerAccess,
     SaslSettings,
-    login_of,
+    access_to,
 )
+from emulator.config.tls import TlsSettings
 from emulator.config.zookeeper_mode import ZooKeeperMode
 from wire.releases import RELEASES
 
 PLAINTEXT: Final = "PLAINTEXT"
 META_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - refused, not bound
-_ARE: Final = " and ".join(SUPPORTED_PROTOCOLS)
 _SHORT: Final = integer(-1, 32_767)
 _IGNORED_PREFIXES: Final = ("listener.name.", "sasl.", "ssl.", "log4j.", "zookeeper.ssl.")
 _KAFKAS_PRINCIPALS: Final = (
@@ -98,10 +99,12 @@ class BrokerConfig:
     connections: ConnectionSettings = ConnectionSettings()  # noqa: RUF009  # frozen
     sasl: SaslSettings = SaslSettings()  # noqa: RUF009  # frozen
     """The logins of others to our listeners."""
-    controller_login: SaslLogin | None = None
-    """Ours to KRaft controllers; None: they need none."""
-    inter_broker_login: SaslLogin | None = None
-    """Ours to a broker that is the ZooKeeper controller; None: it needs none."""
+    controller_access: PeerAccess = OPEN_ACCESS
+    """Of our connections to KRaft controllers."""
+    inter_broker_access: PeerAccess = OPEN_ACCESS
+    """Of our connections to a broker that is the ZooKeeper controller."""
+    tls: Mapping[str, TlsSettings] = field(default_factory=dict)
+    """Of our listeners, and of those to which we connect, by ``tls_profile``."""
     tokens: TokenSettings = TokenSettings()  # noqa: RUF009  # frozen
     zookeeper: ZooKeeperMode | None = None
     """None: KRaft mode."""
@@ -162,6 +165,9 @@ def load_broker(raw: Mapping[str, str], host_name: str) -> tuple[BrokerConfig, t
     log_dirs = name_list(r.take("log.dirs", str, "") or r.take("log.dir", str, ""))
     plain = {name: r.take(key, parse, _DEFAULTS[name]) for name, (key, parse) in _PLAIN.items()}
     connections, inter_broker = ConnectionSettings.read(r), _inter_broker(r)
+    # Only in ZooKeeper mode a broker is the controller of others; logs are not replicated here.
+    peers = {one: protocols.get(one, one) for one in ((inter_broker,) if not in_kraft else ())}
+    controllers = {one: protocols.get(one, one) for one in names[:1]}
     config = BrokerConfig(
         node_id=node_id,
         listeners=listeners,
@@ -177,15 +183,16 @@ def load_broker(raw: Mapping[str, str], host_name: str) -> tuple[BrokerConfig, t
         transaction_topic=_internal_topic(r, "transaction.state.log"),
         connections=connections,
         sasl=SaslSettings.read(r, listeners, connections.idle_ms),
-        controller_login=_controller_login(r, names, protocols),
-        inter_broker_login=_inter_broker_login(r, inter_broker, protocols, in_kraft=in_kraft),
+        controller_access=_access(r, controllers, CONTROLLER_MECHANISM),
+        inter_broker_access=_access(r, peers, INTER_BROKER_MECHANISM),
+        tls=all_tls(r, listeners, controllers | peers),
         tokens=TokenSettings.read(r),
         zookeeper=None if in_kraft else zookeeper_mode.read(r, plain["release"]),
         authorizer=_authorizer(r, in_kraft=in_kraft),
         static=dict(raw),
         **plain,
     )
-    r.problems += [*_quorum_problems(config), *_listener_problems(config, protocols)]
+    r.problems += [*_quorum_problems(config), *_listener_problems(config)]
     r.problems += _security_problems(r, in_kraft=in_kraft)
     if not config.log_dirs:
         r.problems.append("log.dirs is required")
@@ -244,22 +251,10 @@ def _inter_broker(r: PropertyReader) -> str:
     return name or protocol
 
 
-def _controller_login(
-    r: PropertyReader, names: tuple[str, ...], protocols: Mapping[str, str]
-) -> SaslLogin | None:
-    """To the first of the controllers' listeners, which brokers use."""
-    if not names:
-        r.used.add(CONTROLLER_MECHANISM)
-        return None
-    return login_of(r, names[0], protocols.get(names[0], names[0]), CONTROLLER_MECHANISM)
-
-
-def _inter_broker_login(
-    r: PropertyReader, listener: str, protocols: Mapping[str, str], *, in_kraft: bool
-) -> SaslLogin | None:
-    """Only in ZooKeeper mode a broker is the controller of others; logs are not replicated here."""
-    protocol = "" if in_kraft else protocols.get(listener, listener)
-    return login_of(r, listener, protocol, INTER_BROKER_MECHANISM)
+def _access(r: PropertyReader, listener: Mapping[str, str], mechanism_key: str) -> PeerAccess:
+    """To one listener of other nodes, or to none."""
+    (name, protocol), *_ = *listener.items(), ("", "")
+    return access_to(r, name, protocol, mechanism_key)
 
 
 def _internal_topic(r: PropertyReader, prefix: str) -> InternalTopicSettings:
@@ -310,7 +305,7 @@ def _quorum_problems(config: BrokerConfig) -> list[str]:
     return problems
 
 
-def _listener_problems(config: BrokerConfig, protocols: Mapping[str, str]) -> list[str]:
+def _listener_problems(config: BrokerConfig) -> list[str]:
     controllers, known = config.controller_listener_names, {x.name for x in config.listeners}
     problems = [
         f"listeners: {name} is in controller.listener.names, and this node is no controller"
@@ -331,16 +326,12 @@ def _listener_problems(config: BrokerConfig, protocols: Mapping[str, str]) -> li
     if inter not in {x.name for x in config.advertised}:
         problems.append(f"inter.broker.listener.name: {inter} is not in advertised.listeners")
     problems += [
-        f"listener {x.name}: security protocol {x.security_protocol} is not supported; {_ARE} are"
+        f"listener {x.name}: {x.security_protocol} is no security protocol; name one in "
+        "listener.security.protocol.map"
         for x in config.listeners
-        if x.security_protocol not in SUPPORTED_PROTOCOLS
+        if x.security_protocol not in SECURITY_PROTOCOLS
     ]
-    return problems + [
-        f"listener.security.protocol.map: {name}:{protocols.get(name, name)} of the controllers is "
-        f"not supported; {_ARE} are"
-        for name in controllers[:1]
-        if protocols.get(name, name) in SECURITY_PROTOCOLS.keys() - SUPPORTED_PROTOCOLS
-    ]
+    return problems
 
 
 def _security_problems(r: PropertyReader, *, in_kraft: bool) -> list[str]:

@@ -14,8 +14,8 @@ from emulator.config.reading import name_list
 ANY_ADDRESS: Final = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not bound
 SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
-SUPPORTED_PROTOCOLS: Final = ("PLAINTEXT", "SASL_PLAINTEXT")
-"""Those of our listeners and of our connections to other nodes."""
+SASL_PROTOCOLS: Final = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
+TLS_PROTOCOLS: Final = frozenset({"SSL", "SASL_SSL"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,3 +131,8 @@ def advertised_of(
     return tuple(
         replace(one, host=voter.host) if voter and one.host in ANY_ADDRESS else one for one in told
     )
+
+
+def tls_profile(listener: str) -> str:
+    """The name of the TLS settings of a listener, of those who serve it and who connect to it."""
+    return f"listener {listener}"

@@ -18,8 +18,9 @@ from emulator.config.authorizer import AUTHORIZER_KEYS, AuthorizerSettings
 from emulator.config.bench_only import BenchOnly
 from emulator.config.connections import ConnectionSettings
 from emulator.config.limits import MutationQuotaSettings, TokenSettings
+from emulator.config.listener_tls import all_tls
 from emulator.config.listeners import (
-    SUPPORTED_PROTOCOLS,
+    SECURITY_PROTOCOLS,
     HostPort,
     Listener,
     advertised_of,
@@ -41,10 +42,12 @@ from emulator.config.reading import (
 from emulator.config.sasl import (
     CONTROLLER_MECHANISM,
     INTER_BROKER_MECHANISM,
-    SaslLogin,
+    OPEN_ACCESS,
+    PeerAccess,
     SaslSettings,
-    login_of,
+    access_to,
 )
+from emulator.config.tls import TlsSettings
 from wire.releases import RELEASES
 
 
@@ -113,10 +116,12 @@ class Config:
     connections: ConnectionSettings = ConnectionSettings()  # noqa: RUF009  # frozen
     sasl: SaslSettings = SaslSettings()  # noqa: RUF009  # frozen
     """The logins of others to our listeners."""
-    quorum_login: SaslLogin | None = None
-    """Ours to the other voters; None: they need none."""
-    inter_broker_login: SaslLogin | None = None
-    """Ours to brokers in ZooKeeper mode; None: they need none."""
+    quorum_access: PeerAccess = OPEN_ACCESS
+    """Of our connections to the other voters."""
+    inter_broker_access: PeerAccess = OPEN_ACCESS
+    """Of our connections to brokers in ZooKeeper mode."""
+    tls: Mapping[str, TlsSettings] = field(default_factory=dict)
+    """Of our listeners, and of those to which we connect, by ``tls_profile``."""
     tokens: TokenSettings = TokenSettings()  # noqa: RUF009  # frozen
     mutation_quota: MutationQuotaSettings = MutationQuotaSettings()  # noqa: RUF009  # frozen
     passwords: PasswordSettings = PasswordSettings()  # noqa: RUF009  # frozen
@@ -214,7 +219,7 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
     security, wrong = config_zookeeper.read(raw)
     r.problems += wrong
     plain = {field: r.take(key, parse, DEFAULTS[field]) for field, (key, parse) in _PLAIN.items()}
-    plain |= _inter_broker(r, protocols, migrates=plain["migration_enabled"])
+    peers = _peers(r, protocols, names[:1] if len(voters) > 1 else (), plain)
     plain |= _connections(r, listeners)
     config = Config(
         node_id=node_id,
@@ -230,7 +235,7 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
         zookeeper_connection_timeout_ms=r.take(
             "zookeeper.connection.timeout.ms", integer(1), session_ms
         ),
-        quorum_login=_quorum_login(r, names, protocols, voters),
+        tls=all_tls(r, listeners, peers),
         times=QuorumTimes.read(r),
         bench=BenchOnly.read(r),
         tokens=TokenSettings.read(r),
@@ -250,18 +255,6 @@ def load(raw: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
     return config, (*warnings, *config_ignored.warnings(raw))
 
 
-def _quorum_login(
-    r: PropertyReader,
-    names: Sequence[str],
-    protocols: Mapping[str, str],
-    voters: Mapping[int, HostPort],
-) -> SaslLogin | None:
-    if len(voters) < 2 or not names:
-        r.used.add(CONTROLLER_MECHANISM)
-        return None
-    return login_of(r, names[0], protocols.get(names[0], names[0]), CONTROLLER_MECHANISM)
-
-
 def _log_dir(r: PropertyReader) -> str:
     given = [r.take(key, str, "") for key in ("metadata.log.dir", "log.dirs", "log.dir")]
     return next(iter(name_list(next(filter(None, given), ""))), "")
@@ -273,15 +266,21 @@ def _connections(r: PropertyReader, listeners: Sequence[Listener]) -> dict[str, 
     return {"connections": settings, "sasl": SaslSettings.read(r, listeners, settings.idle_ms)}
 
 
-def _inter_broker(
-    r: PropertyReader, protocols: Mapping[str, str], *, migrates: bool
-) -> dict[str, Any]:
-    """The listener on which brokers are told, and the login to it; no login without migration."""
+def _peers(
+    r: PropertyReader,
+    protocols: Mapping[str, str],
+    voters_listener: Sequence[str],
+    plain: dict[str, Any],
+) -> dict[str, str]:
+    """Listeners of other nodes to which we connect, with their protocols; adds how to ``plain``."""
     protocol = r.take("security.inter.broker.protocol", str, "PLAINTEXT")
-    name = r.take("inter.broker.listener.name", str, protocol)
-    of_name = protocols.get(name, name) if migrates else ""
-    login = login_of(r, name, of_name, INTER_BROKER_MECHANISM)
-    return {"inter_broker_listener_name": name, "inter_broker_login": login}
+    name = plain["inter_broker_listener_name"] = r.take("inter.broker.listener.name", str, protocol)
+    told = {name: protocols.get(name, name)} if plain["migration_enabled"] else {}
+    plain["inter_broker_access"] = access_to(r, name, told.get(name, ""), INTER_BROKER_MECHANISM)
+    voters = {one: protocols.get(one, one) for one in voters_listener}
+    (one, of_voters), *_ = *voters.items(), ("", "")
+    plain["quorum_access"] = access_to(r, one, of_voters, CONTROLLER_MECHANISM)
+    return told | voters
 
 
 def _check_roles(r: PropertyReader) -> None:
@@ -318,10 +317,10 @@ def _cross_checks(config: Config, raw: Mapping[str, str]) -> list[str]:
         if config.listeners and name not in listening
     )
     problems.extend(
-        f"listener {x.name}: security protocol {x.security_protocol} is not supported yet; "
-        "map it to PLAINTEXT or SASL_PLAINTEXT in listener.security.protocol.map"
+        f"listener {x.name}: {x.security_protocol} is no security protocol; name one in "
+        "listener.security.protocol.map"
         for x in config.listeners
-        if x.security_protocol not in SUPPORTED_PROTOCOLS
+        if x.security_protocol not in SECURITY_PROTOCOLS
     )
     if config.faults_enabled and config.metrics_port < 0:
         problems.append("kraftbridge.faults.enable=true: needs kraftbridge.metrics.port")

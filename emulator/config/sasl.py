@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from emulator.config import jaas
-from emulator.config.listeners import Listener
+from emulator.config.listeners import SASL_PROTOCOLS, TLS_PROTOCOLS, Listener, tls_profile
 from emulator.config.reading import PropertyReader, integer, name_list, whole_number
 
 PLAIN: Final = "PLAIN"
 SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 MECHANISMS: Final = (PLAIN, *SCRAM)
-SASL_PROTOCOLS: Final = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
 ENABLED: Final = "sasl.enabled.mechanisms"
 CONTROLLER_MECHANISM: Final = "sasl.mechanism.controller.protocol"
 INTER_BROKER_MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
@@ -87,29 +86,44 @@ class SaslSettings:
         )
 
 
-def login_of(
-    r: PropertyReader, listener: str, protocol: str, mechanism_key: str
-) -> SaslLogin | None:
-    """Our login on connections to a listener of other nodes; problems are collected.
+@dataclass(frozen=True, slots=True)
+class PeerAccess:
+    """How connections to a listener of other nodes are secured.
+
+    ``login`` None: there is none. ``tls``: name of the settings of TLS; empty: plain text.
+    """
+
+    login: SaslLogin | None = None
+    tls: str = ""
+
+
+OPEN_ACCESS: Final = PeerAccess()
+"""Plain text without a login."""
+
+
+def access_to(r: PropertyReader, listener: str, protocol: str, mechanism_key: str) -> PeerAccess:
+    """How we connect to a listener of other nodes; problems are collected.
 
     Args:
         r: the properties.
         listener: name of the listener.
         protocol: its security protocol.
-        mechanism_key: the property that names the mechanism.
-
-    Returns:
-        None if the listener has no SASL, or after a problem.
+        mechanism_key: the property that names the mechanism of our login.
     """
     mechanism = r.take(mechanism_key, str, _DEFAULT)
+    tls = tls_profile(listener) if protocol in TLS_PROTOCOLS else ""
     if protocol not in SASL_PROTOCOLS:
-        return None
+        return PeerAccess(tls=tls)
     if mechanism not in MECHANISMS:
         r.problems.append(
             f"{mechanism_key}={mechanism}: not supported for the login to listener {listener}; "
             f"{', '.join(MECHANISMS)} are"
         )
-        return None
+        return PeerAccess(tls=tls)
+    return PeerAccess(_login(r, listener, mechanism), tls)
+
+
+def _login(r: PropertyReader, listener: str, mechanism: str) -> SaslLogin | None:
     module = _module(r, listener, mechanism)
     if module is None:
         return None

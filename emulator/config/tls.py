@@ -1,11 +1,12 @@
-"""Certificates and protocols of TLS connections, by the names of ``zookeeper.ssl.*``.
+"""Certificates and protocols of TLS connections: ``zookeeper.ssl.*``, and ``ssl.*`` of listeners.
 
-Source: ZKConfig and X509Util of ZooKeeper 3.8; KafkaConfig ``zookeeper.ssl.*``, Kafka 3.9.
+Source: ZKConfig and X509Util of ZooKeeper 3.8; KafkaConfig ``zookeeper.ssl.*``, SslConfigs,
+DefaultSslEngineFactory, Kafka 3.9.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -32,8 +33,12 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
-class ZooKeeperTls:
-    """Properties ``zookeeper.ssl.*``; no truststore: the system's certificates are trusted."""
+class TlsSettings:
+    """One side of a connection; no truststore: the system's certificates are trusted.
+
+    ``prefix``: of the properties, for errors. ``client_auth``: none, requested or required, of
+    those who connect to us.
+    """
 
     keystore: Store | None = None
     truststore: Store | None = None
@@ -41,9 +46,11 @@ class ZooKeeperTls:
     cipher_suites: tuple[str, ...] = ()
     """Java's names; empty: the default suites."""
     verify_host: bool = True
+    prefix: str = SSL
+    client_auth: str = "none"
 
 
-def zookeeper_tls(reader: PropertyReader) -> ZooKeeperTls:
+def zookeeper_tls(reader: PropertyReader) -> TlsSettings:
     """Read ``zookeeper.ssl.*``; problems are collected in the reader."""
     if reader.raw.get("zookeeper.clientCnxnSocket", "").strip() != NETTY:
         reader.problems.append(
@@ -57,22 +64,10 @@ def zookeeper_tls(reader: PropertyReader) -> ZooKeeperTls:
             )
     protocol = reader.raw.get(SSL + "protocol", "").strip() or "TLSv1.2"
     protocols = reader.take(SSL + "enabled.protocols", name_list, tuple[str, ...]()) or (protocol,)
-    reader.problems += [
-        f"{SSL}protocol: {one} is not one of {', '.join(PROTOCOLS)}"
-        for one in protocols
-        if one not in PROTOCOLS
-    ]
-    known = sorted(PROTOCOLS.index(one) for one in set(protocols) & set(PROTOCOLS))
-    if known and known[-1] - known[0] >= len(known):
-        reader.problems.append(
-            f"{SSL}enabled.protocols: a version between two others cannot be left out"
-        )
+    reader.problems += protocol_problems(SSL, protocols)
     algorithm = reader.raw.get(SSL + "endpoint.identification.algorithm", "HTTPS").strip()
-    if algorithm.upper() not in {"HTTPS", ""}:
-        reader.problems.append(
-            f"{SSL}endpoint.identification.algorithm={algorithm}: must be HTTPS or empty"
-        )
-    return ZooKeeperTls(
+    reader.problems += algorithm_problems(SSL, algorithm)
+    return TlsSettings(
         keystore=_store(reader, "keystore"),
         truststore=_store(reader, "truststore"),
         protocols=protocols,
@@ -81,18 +76,49 @@ def zookeeper_tls(reader: PropertyReader) -> ZooKeeperTls:
     )
 
 
+def protocol_problems(prefix: str, protocols: Sequence[str]) -> list[str]:
+    """What is wrong with a list of versions of TLS; one sentence each."""
+    problems = [
+        f"{prefix}protocol: {one} is not one of {', '.join(PROTOCOLS)}"
+        for one in protocols
+        if one not in PROTOCOLS
+    ]
+    known = sorted(PROTOCOLS.index(one) for one in set(protocols) & set(PROTOCOLS))
+    if known and known[-1] - known[0] >= len(known):
+        problems.append(
+            f"{prefix}enabled.protocols: a version between two others cannot be left out"
+        )
+    return problems
+
+
+def algorithm_problems(prefix: str, algorithm: str) -> list[str]:
+    """What is wrong with an ``endpoint.identification.algorithm``."""
+    if algorithm.upper() in {"HTTPS", ""}:
+        return []
+    return [f"{prefix}endpoint.identification.algorithm={algorithm}: must be HTTPS or empty"]
+
+
+def kind_of(location: str, told: str) -> str:
+    """The type of a store: as told, else by the name of the file; empty if neither says it."""
+    dot = location.rfind(".")
+    return told.upper() or _TYPE_OF.get(location[dot:].lower() if dot >= 0 else "", "")
+
+
+def kind_problems(key: str, location: str, kind: str) -> list[str]:
+    """What is wrong with the type of a store; ``key``: its property."""
+    if kind in {"PEM", "PKCS12"}:
+        return []
+    what = kind or f"the type of {location}"
+    how = "make it PEM or PKCS12 (keytool -importkeystore -deststoretype PKCS12)"
+    return [f"{key}: {what} is not supported; {how} and say so in this property"]
+
+
 def _store(reader: PropertyReader, which: str) -> Store | None:
     """One store; without a type property the file name decides, as in ZooKeeper."""
     key = f"{SSL}{which}"
     location = reader.raw.get(f"{key}.location", "").strip()
     if not location:
         return None
-    dot = location.rfind(".")
-    told = reader.raw.get(f"{key}.type", "").strip().upper()
-    kind = told or _TYPE_OF.get(location[dot:].lower() if dot >= 0 else "", "")
-    if kind not in {"PEM", "PKCS12"}:
-        reader.problems.append(
-            f"{key}.type: {kind or 'the type of ' + location} is not supported; make it PEM or "
-            "PKCS12 (keytool -importkeystore -deststoretype PKCS12) and say so in this property"
-        )
+    kind = kind_of(location, reader.raw.get(f"{key}.type", "").strip())
+    reader.problems += kind_problems(f"{key}.type", location, kind)
     return Store(location, reader.raw.get(f"{key}.password"), kind)

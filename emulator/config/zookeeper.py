@@ -14,7 +14,7 @@ from typing import Final
 from emulator.config import jaas
 from emulator.config.listeners import HostPort, host_port
 from emulator.config.reading import PropertyReader, boolean, name_list
-from emulator.config.tls import SSL, ZooKeeperTls, zookeeper_tls
+from emulator.config.tls import SSL, TlsSettings, zookeeper_tls
 
 ZOOKEEPER_PORT: Final = 2181
 JAAS: Final = "kraftbridge.zookeeper.jaas.config"
@@ -44,7 +44,7 @@ class ZooKeeperSecurity:
     set_acl: bool = False
     sasl: ZooKeeperLogin | None = None
     digest: ZooKeeperLogin | None = None
-    tls: ZooKeeperTls | None = None
+    tls: TlsSettings | None = None
 
     @property
     def identities(self) -> tuple[str, ...]:

@@ -142,7 +142,8 @@ class BrokerProcess:
             faults,
         )
         self.node: BrokerNode = broker_node(config, folders.identity, images or LogImages(), around)
-        tls = {} if config.zookeeper is None else profiles(config.zookeeper.security.tls)
+        of_zookeeper = None if config.zookeeper is None else config.zookeeper.security.tls
+        tls = profiles(of_zookeeper, config.tls)
         self.shell = Shell(self.node, folders.disk, clock, log=log, row=_no_row, tls=tls)
 
     @property

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
+
+from emulator.net.distinguished_name import der_values
 
 _END: Final = "-----END CERTIFICATE-----"
 _UTC_TIME: Final = 0x17
@@ -24,25 +25,11 @@ def not_after(pem: str) -> datetime:
         raise ValueError("no certificate in it")
     der = ssl.PEM_cert_to_DER_cert(pem[begin : end + len(_END)])
     try:
-        (_, certificate), *_ = _values(der)
-        (_, signed), *_ = _values(certificate)
-        fields = [value for kind, value in _values(signed) if kind != _VERSION]
-        _, (kind, when) = _values(fields[3])  # after serial number, algorithm and issuer
+        (_, certificate), *_ = der_values(der)
+        (_, signed), *_ = der_values(certificate)
+        fields = [value for kind, value in der_values(signed) if kind != _VERSION]
+        _, (kind, when) = der_values(fields[3])  # after serial number, algorithm and issuer
         form = "%y%m%d%H%M%SZ" if kind == _UTC_TIME else "%Y%m%d%H%M%SZ"
         return datetime.strptime(when.decode(), form).replace(tzinfo=UTC)
     except (IndexError, ValueError) as error:
         raise ValueError(f"a damaged certificate: {error}") from error
-
-
-def _values(der: bytes) -> Iterator[tuple[int, bytes]]:
-    """Tag and content of each value in a row (X.690, definite lengths)."""
-    at = 0
-    while at < len(der):
-        tag, size = der[at], der[at + 1]
-        at += 2
-        if size & 0x80:
-            count = size & 0x7F
-            size = int.from_bytes(der[at : at + count], "big")
-            at += count
-        yield tag, der[at : at + size]
-        at += size

@@ -24,7 +24,7 @@ from emulator.io.clock import Clock
 from emulator.io.disk import Disk, FolderLockedError
 from emulator.io.logging import logger
 from emulator.io.run import Shell
-from emulator.io.tls import context as tls_context
+from emulator.io.tls import profiles
 from emulator.io.trace_file import TraceFailedError, TraceFile, TraceUnavailableError
 from emulator.node import introspection, recovery
 from emulator.node.machine import Node
@@ -35,7 +35,6 @@ from emulator.seam import Halt, Log
 from emulator.trace import metrics as metric
 from emulator.trace.exposition import exposition, one_label
 from emulator.trace.rows import SCHEMA_VERSION, GaugeRow, Row, RunRow, StallRow
-from emulator.zookeeper.client import TLS
 
 GAUGE_INTERVAL_S = 0.1
 STALL_MS_MIN = 50
@@ -93,11 +92,9 @@ class NodeProcess:
         )
         if config.bench.multis_in_flight and self.node.driver is not None:
             self.node.driver.write_behind.pipeline.depth = config.bench.multis_in_flight
-        tls = config.zookeeper_security.tls
-        if tls is not None and config.migration_enabled:
-            tls_context(tls)
-        profiles = {} if tls is None else {TLS: tls}
-        self.shell = Shell(self.node, disk, clock, log=log, row=self._row, tls=profiles)
+        of_zookeeper = config.zookeeper_security.tls if config.migration_enabled else None
+        tls = profiles(of_zookeeper, config.tls)
+        self.shell = Shell(self.node, disk, clock, log=log, row=self._row, tls=tls)
 
     @property
     def settled(self) -> bool:

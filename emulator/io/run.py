@@ -9,11 +9,16 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from ipaddress import ip_address
 
-from emulator.config.tls import ZooKeeperTls
+from emulator.config.listeners import tls_profile
+from emulator.config.tls import TlsSettings
+from emulator.io.accepting_tls import TlsConnection, TlsListener
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk, failure
 from emulator.io.tcp import TcpConnection, connect, peer_address
+from emulator.io.tls import server_context
 from emulator.seam import (
     Accepted,
     AppendFile,
@@ -55,8 +60,9 @@ class Shell:
         *,
         log: Callable[[Log], None],
         row: Callable[[object], None],
-        tls: Mapping[str, ZooKeeperTls] | None = None,
+        tls: Mapping[str, TlsSettings] | None = None,
     ) -> None:
+        """``tls``: settings by the names that ``Connect`` has; a listener's by ``tls_profile``."""
         self._machine = machine
         self._disk = disk
         self._clock = clock
@@ -72,6 +78,7 @@ class Shell:
         self._lingering: dict[int, TcpConnection] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
+        self._secured: list[TlsListener] = []
         self._next_conn = 0
         self._halt: asyncio.Future[Halt] | None = None
 
@@ -99,9 +106,17 @@ class Shell:
         def accept(peer: TcpConnection) -> None:
             assert peer.transport is not None, "connection_made sets it"
             self._peers[peer.conn] = peer
-            self.emit(Accepted(peer.conn, name, peer_address(peer.transport)))
+            address = peer_address(peer.transport)
+            self.emit(Accepted(peer.conn, name, address, peer.principal))
+
+        tls, secured = self._tls.get(tls_profile(name)), None
+        if tls is not None:
+            secured = TlsListener(server_context(tls), partial(self._no_tls, name))
+            self._secured.append(secured)
 
         def build() -> TcpConnection:
+            if secured is not None:
+                return TlsConnection(self.new_conn(), self.emit, accept, self._gone, secured)
             return TcpConnection(self.new_conn(), self.emit, accept, self._gone, serves=True)
 
         if bound is None:
@@ -289,6 +304,12 @@ class Shell:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def _no_tls(self, listener: str, why: str, transport: asyncio.BaseTransport) -> None:
+        """A client's handshake failed."""
+        address = str(ip_address(peer_address(transport)))
+        fields: dict[str, object] = {"listener": listener, "address": address, "why": why}
+        self._log(Log("warning", "a TLS handshake failed", fields))
+
     def _gone(self, conn: int) -> None:
         self._peers.pop(conn, None)
         self._lingering.pop(conn, None)
@@ -303,6 +324,8 @@ class Shell:
             peer.close()
         for task in list(self._tasks):
             task.cancel()
+        for secured in self._secured:
+            secured.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._disk is not None:
             self._disk.close()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import cast
 
-from emulator.config.tls import ZooKeeperTls
+from emulator.config.tls import TlsSettings
 from emulator.io.tls import CUT, context, explain
 from emulator.seam import Closed, Event, Received
 
@@ -34,15 +34,15 @@ class TcpConnection(asyncio.Protocol):
         self._opened = opened
         self._gone = gone
         self.transport: asyncio.Transport | None = None
+        self.principal = ""
+        """By the certificate that the peer showed; empty: it showed none."""
         self.closing = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Register with the shell; the shell decides which event announces us."""
         # uvloop's transports do not derive from asyncio.Transport, they only act like one.
         self.transport = cast("asyncio.Transport", transport)
-        sock = transport.get_extra_info("socket")
-        if sock is not None and sock.family in {socket.AF_INET, socket.AF_INET6}:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        no_delay(transport)
         if self.closing:
             transport.close()
         else:
@@ -76,6 +76,13 @@ class TcpConnection(asyncio.Protocol):
             self.transport.close()
 
 
+def no_delay(transport: asyncio.BaseTransport) -> None:
+    """Send what is written at once."""
+    sock = transport.get_extra_info("socket")
+    if sock is not None and sock.family in {socket.AF_INET, socket.AF_INET6}:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
 def peer_address(transport: asyncio.BaseTransport) -> bytes:
     """The peer's address as 4 or 16 raw bytes (KIP-590's ClientHostAddress form)."""
     name = transport.get_extra_info("peername")
@@ -89,7 +96,7 @@ async def connect(
     host: str,
     port: int,
     emit: Callable[[Event], None],
-    tls: ZooKeeperTls | None = None,
+    tls: TlsSettings | None = None,
 ) -> None:
     """Open a connection; ``connection_made`` announces it, any failure becomes ``Closed``.
 

@@ -1,7 +1,8 @@
-"""TLS as a client: Kafka's store properties as an ``ssl.SSLContext``, and errors as sentences.
+"""TLS of both sides: Kafka's store properties as an ``ssl.SSLContext``, and errors as sentences.
 
-The context is created for each connection, so a renewed certificate is used from the next one on.
-PEM is read by OpenSSL itself; PKCS12 needs the package ``cryptography`` (extra ``tls``).
+A client's context is created for each connection, so a renewed certificate is used from the next
+one on; a listener's is created at the start. PEM is read by OpenSSL itself; PKCS12 needs the
+package ``cryptography`` (extra ``tls``).
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ import re
 import secrets
 import ssl
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
-from emulator.config.tls import Store, ZooKeeperTls
+from emulator.config.tls import Store, TlsSettings
 from emulator.io.certificate import not_after
 from emulator.zookeeper.client import TLS
 
@@ -28,6 +30,11 @@ _VERSIONS: Final = {
     "TLSv1.2": ssl.TLSVersion.TLSv1_2,
     "TLSv1.3": ssl.TLSVersion.TLSv1_3,
 }
+_CLIENT_AUTH: Final = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
 _SUITE: Final = re.compile(r"TLS_(?:(?P<keys>\w+?)_)?WITH_(?P<cipher>\w+)$")
 _ALERT: Final = re.compile(r"alert ([a-z ]+?)(?: \(_ssl|$)")
 
@@ -36,7 +43,7 @@ class TlsError(OSError):
     """A store or a setting cannot be used; the text names it."""
 
 
-def context(tls: ZooKeeperTls, at: datetime | None = None) -> ssl.SSLContext:
+def context(tls: TlsSettings, at: datetime | None = None) -> ssl.SSLContext:
     """Build the context of a connection; ``at``: when our own certificate must be valid.
 
     Raises:
@@ -44,35 +51,62 @@ def context(tls: ZooKeeperTls, at: datetime | None = None) -> ssl.SSLContext:
     """
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     made.check_hostname = tls.verify_host
+    _configure(made, tls, at)
+    return made
+
+
+def server_context(tls: TlsSettings) -> ssl.SSLContext:
+    """Build the context of a listener.
+
+    Raises:
+        TlsError: see :func:`context`.
+    """
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    made.verify_mode = _CLIENT_AUTH[tls.client_auth]
+    made.options |= ssl.OP_NO_RENEGOTIATION
+    _configure(made, tls, None)
+    return made
+
+
+def _configure(made: ssl.SSLContext, tls: TlsSettings, at: datetime | None) -> None:
     wanted = sorted(tls.protocols, key=list(_VERSIONS).index)
     made.minimum_version, made.maximum_version = _VERSIONS[wanted[0]], _VERSIONS[wanted[-1]]
     suites = [known for name in tls.cipher_suites if (known := openssl_name(name))]
     for suite in suites:
-        with _named(f"zookeeper.ssl.cipher.suites: {suite}"):
+        with _named(f"{tls.prefix}cipher.suites: {suite}"):
             made.set_ciphers(suite)
     if suites:
         made.set_ciphers(":".join(suites))
     if tls.keystore is not None:
-        with _named(f"zookeeper.ssl.keystore.location={tls.keystore.location}"):
+        with _named(f"{tls.prefix}keystore.location={tls.keystore.location}"):
             _load_keys(made, tls.keystore, at)
-    if tls.truststore is None:
-        made.load_default_certs()
-    else:
-        with _named(f"zookeeper.ssl.truststore.location={tls.truststore.location}"):
+    if tls.truststore is not None:
+        with _named(f"{tls.prefix}truststore.location={tls.truststore.location}"):
             made.load_verify_locations(cadata=_trusted(tls.truststore))
-    return made
+    elif made.verify_mode is not ssl.CERT_NONE:
+        made.load_default_certs(
+            ssl.Purpose.CLIENT_AUTH
+            if made.protocol is ssl.PROTOCOL_TLS_SERVER
+            else ssl.Purpose.SERVER_AUTH
+        )
 
 
-def profiles(tls: ZooKeeperTls | None) -> dict[str, ZooKeeperTls]:
-    """What a shell needs for connections to ZooKeeper; empty: they are in plain text.
+def profiles(
+    zookeeper: TlsSettings | None, listeners: Mapping[str, TlsSettings] = MappingProxyType({})
+) -> dict[str, TlsSettings]:
+    """What a shell needs for its connections, by the names that ``Connect`` has.
+
+    Args:
+        zookeeper: of connections to ZooKeeper; None: they are in plain text.
+        listeners: of listeners, by ``tls_profile``.
 
     Raises:
         TlsError: see :func:`context`; better now than with every connection.
     """
-    if tls is None:
-        return {}
-    context(tls)
-    return {TLS: tls}
+    found = {**listeners, **({} if zookeeper is None else {TLS: zookeeper})}
+    for one in found.values():
+        context(one)
+    return found
 
 
 def openssl_name(name: str) -> str:
@@ -92,20 +126,20 @@ def openssl_name(name: str) -> str:
     return keys + cipher
 
 
-def explain(error: Exception) -> str:
+def explain(error: Exception, peer: str = "server") -> str:
     """The error of a connection as a sentence, for a log line and ``/status``."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"TLS: the server's certificate is refused: {error.verify_message}"
+        return f"TLS: the {peer}'s certificate is refused: {error.verify_message}"
     if not isinstance(error, ssl.SSLError):
         return str(error)
     text = str(error)
     alert = _ALERT.search(text)
     if alert is not None:
-        return f"TLS: the server refuses our certificate or settings (alert: {alert[1]})"
+        return f"TLS: the {peer} refuses our certificate or settings (alert: {alert[1]})"
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError) or "UNEXPECTED_EOF" in text:
-        return CUT
-    if "WRONG_VERSION_NUMBER" in text or "RECORD_LAYER_FAILURE" in text:
-        return "TLS: the server does not speak TLS at this port"
+        return CUT if peer == "server" else f"TLS: the {peer} hung up in the handshake"
+    if any(one in text for one in _NO_TLS):
+        return f"TLS: the {peer} does not speak TLS at this port"
     return f"TLS: {text}"
 
 
@@ -113,6 +147,7 @@ CUT: Final = (
     "TLS: the server closed the connection in the handshake: it wants plain text at this port, or "
     "another certificate of ours"
 )
+_NO_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
 
 
 @contextlib.contextmanager

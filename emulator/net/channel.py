@@ -70,7 +70,7 @@ NEXT: Final[Mapping[ChannelState, AbstractSet[ChannelState]]] = MappingProxyType
 
 @dataclass(frozen=True, slots=True)
 class ChannelConfig:
-    """Configuration of a channel. Times are in milliseconds."""
+    """Configuration of a channel. Times are in milliseconds; ``tls`` is as of ``Connect``."""
 
     client_id: str
     connect_ms: int
@@ -82,6 +82,7 @@ class ChannelConfig:
     greeting: Greeting | None = None
     """None: requests are sent at once, in versions that the owner chooses."""
     encode: Callable[[RequestHeader, Any], bytes] = encode_request
+    tls: str = ""
 
 
 @dataclass(slots=True)
@@ -207,7 +208,7 @@ class OutboundChannel(Generic[T]):
         self.conn = self._new_conn()
         self._frames = FrameReader(ANSWER_BYTES_MAX)
         self._until_ms = None if now_ms is None else now_ms + self._config.connect_ms
-        self._effects.append(Connect(self.conn, *self.address))
+        self._effects.append(Connect(self.conn, *self.address, self._config.tls))
 
     def close(self) -> list[Unanswered[T]]:
         """Close the channel; returns the requests that get no answer."""
@@ -305,8 +306,7 @@ class OutboundChannel(Generic[T]):
 
     def _ready(self) -> list[Turn[T]]:
         self._enter(ChannelState.READY)
-        self._story = None
-        self._until_ms = None
+        self._story = self._until_ms = None
         return [Opened()]
 
     def _received(self, data: bytes, now_ms: int) -> list[Turn[T]]:

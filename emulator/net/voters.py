@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final, Generic, TypeVar
 
-from emulator.config.sasl import SaslLogin
+from emulator.config.sasl import OPEN_ACCESS, PeerAccess
 from emulator.net.channel import ChannelConfig, ChannelState, OutboundChannel
 from emulator.net.greeting import Greeting
 from emulator.net.login import Login
@@ -106,7 +106,7 @@ class VoterChannels(Generic[T]):
         node_id: of this voter.
         request_ms: how long an answer is waited for.
         new_conn: allocates connection ids.
-        login: to the other voters; None: they need none.
+        access: how connections to the other voters are secured.
     """
 
     def __init__(
@@ -115,19 +115,24 @@ class VoterChannels(Generic[T]):
         node_id: int,
         request_ms: int,
         new_conn: Callable[[], int],
-        login: SaslLogin | None = None,
+        access: PeerAccess = OPEN_ACCESS,
     ) -> None:
         software = m.ApiVersionsRequest(
             client_software_name="kraft-bridge", client_software_version="1"
         )
-        greeting = Greeting(software, login=Login.of(login))
+        greeting = Greeting(software, login=Login.of(access.login))
         ids = count(1)
 
         def lane(address: tuple[str, int], name: str) -> _Lane[T]:
             # Kafka's Raft client and its registration are two clients.
             client_id = str(node_id) if name == _CALL else f"raft-client-{node_id}"
             config = ChannelConfig(
-                client_id, CONNECT_MS_MAX, request_ms, retry_ms=None, greeting=greeting
+                client_id,
+                CONNECT_MS_MAX,
+                request_ms,
+                retry_ms=None,
+                greeting=greeting,
+                tls=access.tls,
             )
             return _Lane(lambda: OutboundChannel(address, config, new_conn, ids))
 

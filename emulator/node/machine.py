@@ -106,7 +106,7 @@ class Node:
         self.history = load_history(self.raft, supported_features(config.release))
         settings = controller_config(config, identity, files, rng)
         self.controller = Controller(settings, self.raft, self.history, rng)
-        self.peers = peers_of(self.raft, self.controller, new_conn, config.quorum_login)
+        self.peers = peers_of(self.raft, self.controller, new_conn, config.quorum_access)
         self.counters = NodeCounters()
         self.connections = accepted_connections(
             config, stamp, descriptors, faults, lambda: self.controller.stable
@@ -115,7 +115,7 @@ class Node:
         if config.migration_enabled:
             own = Settings.of(config, identity.cluster_id, settings.incarnation_id)
             zk = zk_client(config, new_conn, rng)
-            channels = Channels(config.node_id, new_conn, config.inter_broker_login)
+            channels = Channels(config.node_id, new_conn, config.inter_broker_access)
             driver = MigrationDriver(own, zk, self.controller, self.raft, channels, stamp)
             self.migration = MigrationSide(zk, driver)
         self.blocking_ms = Distribution()

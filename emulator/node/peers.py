@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from emulator.config.sasl import SaslLogin
+from emulator.config.sasl import OPEN_ACCESS, PeerAccess
 from emulator.controller.machine import Controller
 from emulator.net.voters import VoterChannels
 from emulator.node.registering import SelfRegistration
@@ -25,7 +25,7 @@ class Peers:
         raft: Raft,
         controller: Controller,
         new_conn: Callable[[], int],
-        login: SaslLogin | None = None,
+        access: PeerAccess = OPEN_ACCESS,
     ) -> None:
         config = raft.config
         others = {each: at for each, at in config.voters.items() if each != config.node_id}
@@ -36,7 +36,7 @@ class Peers:
         """Those of them of which an outcome is known."""
         self.registration = SelfRegistration(raft, controller)
         self._channels: VoterChannels[Ask] = VoterChannels(
-            others, config.node_id, config.times.request_ms, new_conn, login
+            others, config.node_id, config.times.request_ms, new_conn, access
         )
 
     @property
@@ -110,9 +110,9 @@ def peers_of(
     raft: Raft,
     controller: Controller,
     new_conn: Callable[[], int],
-    login: SaslLogin | None,
+    access: PeerAccess,
 ) -> Peers | NoPeers:
     """The conversation that a node needs in its quorum."""
     if len(raft.config.voters) == 1:
         return NoPeers(raft)
-    return Peers(raft, controller, new_conn, login)
+    return Peers(raft, controller, new_conn, access)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,11 @@ from bench.rig.bridge import Bridge
 from bench.rig.kafka import Broker, KraftController
 from bench.rig.ports import HOST
 from bench.rig.tool_host import ToolHost
+from bench.rig.waiting import wait_for
 from bench.rig.zookeeper import ZooKeeper
+from emulator.net.distinguished_name import subject_of
 from tests.integration.broker_stage import FormattedBridgeBroker, FormattedBroker
+from tests.kit.certificates import Authority
 from tests.kit.sasl_properties import ACLS, USERS, log_in_file, sasl
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
@@ -43,13 +48,14 @@ def tools() -> Iterator[ToolHost]:
 class Clients:
     """Kafka's tools at the SASL listener of a broker, each logged in as somebody."""
 
-    def __init__(self, tools: ToolHost, broker: Broker) -> None:
+    def __init__(self, tools: ToolHost, broker: Broker, authority: Path | None = None) -> None:
         self.tools = tools
+        self.authority = authority
         self.broker = broker
 
     def run(self, user: str, main: str, *arguments: str, mechanism: str = "PLAIN") -> str:
         """What it printed, with its error if it failed."""
-        path = log_in_file(self.broker.folder, user, mechanism)
+        path = log_in_file(self.broker.folder, user, mechanism, self.authority)
         at = f"{HOST}:{self.broker.sasl_port}"
         login = ("--command-config", str(path))
         told = self.tools.run(main, "--bootstrap-server", at, *login, *arguments)
@@ -148,6 +154,61 @@ def told_of_both(clients: Clients) -> bool:
     return all(
         f"Topic: {name}\tPartition: 0\tLeader: 1" in described for name in ("before", "after")
     )
+
+
+def test_by_tls_the_certificate_or_the_login_says_who_it_is(
+    tmp_path: Path, tools: ToolHost
+) -> None:
+    """A Kafka broker under our controller by its certificate, clients of both brokers by SASL."""
+    authority = Authority(tmp_path)
+    stores: dict[str, dict[str, object]] = {
+        name: {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": authority.issue(name, HOST),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": authority.pem,
+        }
+        for name in ("controller", "broker-1", "broker-2")
+    }
+    protocols = {
+        "listener.security.protocol.map": (
+            "CONTROLLER:SSL,SASL:SASL_SSL,INTERNAL:PLAINTEXT,CLIENT:PLAINTEXT"
+        ),
+        "listener.name.controller.ssl.client.auth": "required",
+    }
+    bearers = ";".join(bearer(stores[f"broker-{id_}"]["ssl.keystore.location"]) for id_ in (1, 2))
+    with ExitStack() as stack:
+        properties = {
+            **protocols,
+            **ACLS,
+            **stores["controller"],
+            "super.users": f"{bearers};User:admin",
+        }
+        ours = Bridge(tmp_path / "controller", None, properties=properties)
+        stack.callback(ours.kill)
+        ours.format(CLUSTER).start().wait_started()
+        for id_, kind in ((1, FormattedBroker), (2, FormattedBridgeBroker)):
+            told = {**OF_BROKERS, **protocols, **stores[f"broker-{id_}"]}
+            broker = kind(
+                RELEASE, id_, tmp_path, None, controller_port=ours.port, sasl=True, properties=told
+            )
+            stack.callback(broker.kill)
+            broker.format(CLUSTER).start().wait_started()
+            clients = Clients(tools, broker, authority.pem)
+            wait_for("a topic", partial(created, clients, f"of-{id_}"))
+            assert "TopicAuthorizationException" in clients.create("alice", "alices")
+
+
+def bearer(certificate: object) -> str:
+    """Its principal, as the text of a properties file."""
+    _, _, text = Path(str(certificate)).read_text().partition("-----BEGIN CERTIFICATE-----")
+    text = text.partition("-----END CERTIFICATE-----")[0]
+    return f"User:{subject_of(base64.b64decode(text))}".replace("\\", "\\\\")
+
+
+def created(clients: Clients, topic: str) -> bool:
+    told = clients.create("admin", topic)
+    return "Created topic" in told or "already exists" in told
 
 
 def kafka_cluster_id(broker: Broker) -> str:

@@ -59,12 +59,16 @@ def log_in(asker: Asker, user: str, mechanism: str = "PLAIN", password: str | No
         return asker
 
 
-def log_in_file(folder: Path, user: str, mechanism: str = "PLAIN") -> Path:
-    """The properties of a client of Kafka that logs in."""
+def log_in_file(
+    folder: Path, user: str, mechanism: str = "PLAIN", authority: Path | None = None
+) -> Path:
+    """The properties of a client of Kafka that logs in; with TLS if it trusts an authority."""
+    tls = f"ssl.truststore.type=PEM\nssl.truststore.location={authority}\n" if authority else ""
     kind = "plain.Plain" if mechanism == "PLAIN" else "scram.Scram"
     path = folder / f"{user}.properties"
     path.write_text(
-        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={mechanism}\n"
+        f"security.protocol=SASL_{'SSL' if authority else 'PLAINTEXT'}\n{tls}"
+        f"sasl.mechanism={mechanism}\n"
         f"sasl.jaas.config={SECURITY}.{kind}LoginModule required "
         f'username="{user}" password="{USERS[user]}";\n'
         "request.timeout.ms=10000\ndefault.api.timeout.ms=20000\n"

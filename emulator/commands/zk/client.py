@@ -16,7 +16,7 @@ from kazoo.handlers.utils import create_tcp_connection
 from emulator.commands.reach import nobody_at
 from emulator.config import properties
 from emulator.config import zookeeper as config_zookeeper
-from emulator.config.tls import ZooKeeperTls
+from emulator.config.tls import TlsSettings
 from emulator.config.zookeeper import OPEN, ZooKeeperSecurity
 from emulator.io.jaas_file import inlined
 from emulator.io.tls import context, explain
@@ -111,7 +111,7 @@ class Connector:
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
     """Kazoo's own TLS supports neither PKCS12 nor Kafka's settings."""
 
-    def __init__(self, tls: ZooKeeperTls) -> None:
+    def __init__(self, tls: TlsSettings) -> None:
         super().__init__()
         self._tls = tls
         self.failed = ""

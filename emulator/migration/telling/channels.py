@@ -28,7 +28,7 @@ from typing import Final
 
 import msgspec
 
-from emulator.config.sasl import SaslLogin
+from emulator.config.sasl import OPEN_ACCESS, PeerAccess
 from emulator.migration.telling.bodies import Bodies
 from emulator.migration.telling.outdated import Outdated
 from emulator.migration.telling.owed import Debt, Owed
@@ -95,17 +95,18 @@ class Channels:
     """
 
     def __init__(
-        self, node_id: int, new_conn: Callable[[], int], login: SaslLogin | None = None
+        self, node_id: int, new_conn: Callable[[], int], access: PeerAccess = OPEN_ACCESS
     ) -> None:
-        """No channel yet; ``login``: to the brokers, None if they need none."""
+        """No channel yet; ``access``: how connections to brokers are secured."""
         self.bodies = Bodies()
         self._config = ChannelConfig(
             client_id=str(node_id),
             connect_ms=CONNECT_TIMEOUT_MS,
             reply_ms=REPLY_TIMEOUT_MS,
             retry_ms=RECONNECT_MS,
-            greeting=None if login is None else Greeting(login=Login.of(login)),
+            greeting=None if access.login is None else Greeting(login=Login.of(access.login)),
             encode=self.bodies.encode,
+            tls=access.tls,
         )
         self._new_conn = new_conn
         self._lines: dict[int, _Line] = {}

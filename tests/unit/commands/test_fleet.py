@@ -73,14 +73,14 @@ def fleet(*arguments: str) -> Any:
         (["--brokers", "2", "--zookeeper", "h:1", "-X", "listener.name.a.ssl.key=x"], "PLAINTEXT"),
         (
             ["--brokers", "2", "--zookeeper", "h:1", "-X", f"{PROTOCOLS}=PLAINTEXT:SSL"],
-            "security protocol SSL is not supported",
+            "listener.security.protocol.map: the listeners of a fleet",
         ),
         (
             [
                 *("--brokers", "2", "--controller", "h:1", "--cluster-id", "A" * 22),
                 *("-X", f"{PROTOCOLS}=PLAINTEXT:PLAINTEXT,CONTROLLER:SSL"),
             ],
-            "CONTROLLER:SSL of the controllers is not supported",
+            "listener.security.protocol.map: the listeners of a fleet",
         ),
         (["--brokers", "2", "--zookeeper", ""], "--zookeeper: a connect string"),
         (["--brokers", "2", "--zookeeper", "h:1", "--host", ""], "--host: a name or an address"),

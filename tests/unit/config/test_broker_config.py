@@ -16,6 +16,8 @@ RAW = {
     "log.dirs": "a,b",
 }
 
+TO_SSL = {"listener_security_protocol_map": "CONTROLLER:SSL"}
+
 
 def read(**more: str) -> BrokerConfig:
     return load_broker(RAW | {key.replace("_", "."): value for key, value in more.items()}, "me")[0]
@@ -56,12 +58,16 @@ def test_bootstrap_servers_take_the_place_of_voters() -> None:
         ({"broker_id": "2"}, "broker.id=2 differs"),
         ({"node_id": "3000"}, "must not be in controller.quorum.voters"),
         ({"listeners": "CONTROLLER://:1,PLAINTEXT://:2"}, "CONTROLLER is in controller.listener"),
-        ({"listeners": "X://:1"}, "X is not supported"),
-        ({"listeners": "SSL://:1", "inter_broker_listener_name": "SSL"}, "SSL is not supported"),
+        ({"listeners": "X://:1"}, "X is no security protocol"),
+        (
+            {"listeners": "SSL://:1", "inter_broker_listener_name": "SSL"},
+            "required for listener SSL",
+        ),
         ({"advertised_listeners": "PLAINTEXT://0.0.0.0:1"}, "no address that clients reach"),
         ({"advertised_listeners": "OTHER://h:1"}, "OTHER is not in listeners"),
         ({"inter_broker_listener_name": "INTERNAL"}, "INTERNAL is not in advertised.listeners"),
-        ({"listener_security_protocol_map": "CONTROLLER:SSL"}, "CONTROLLER:SSL of the controllers"),
+        ({"ssl_keystore_key": "x", **TO_SSL}, "ssl.keystore.key: not supported"),
+        ({"ssl_truststore_location": "a.jks", **TO_SSL}, "ssl.truststore.type: JKS"),
         ({"authorizer_class_name": "x.Y"}, "authorizer.class.name=x.Y"),
         ({"principal_builder_class": "x.Y"}, "principal.builder.class=x.Y"),
         ({"control_plane_listener_name": "C"}, "control.plane.listener.name=C"),

@@ -61,7 +61,7 @@ def test_zookeeper_settings_are_optional_and_have_kafkas_defaults() -> None:
         ({"node.id": "7"}, "node.id=7 is not in controller.quorum.voters"),
         ({"controller.quorum.voters": "3000@a"}, "'a' is not host:port"),
         ({"controller.listener.names": "OTHER"}, "OTHER is not in listeners"),
-        ({"listener.security.protocol.map": "CONTROLLER:SSL"}, "SSL is not supported yet"),
+        ({"listener.security.protocol.map": "CONTROLLER:SSL"}, "ssl.keystore.location is required"),
         ({"listener.security.protocol.map": "CONTROLLER:X"}, "known protocol"),
         ({"log.dirs": ""}, "metadata.log.dir or log.dirs is required"),
         ({"zookeeper.connect": "a:1,b:x"}, "'b:x' is not host:port"),

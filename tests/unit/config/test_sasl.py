@@ -6,7 +6,7 @@ import pytest
 
 from emulator.config.broker import load_broker
 from emulator.config.load import Config, ConfigError, load
-from emulator.config.sasl import SaslListener, SaslLogin
+from emulator.config.sasl import OPEN_ACCESS, PeerAccess, SaslListener, SaslLogin
 from emulator.config.zookeeper import owner_missing
 
 SECURITY = "org.apache.kafka.common.security"
@@ -56,7 +56,7 @@ def test_a_listener_of_a_controller() -> None:
         "CONTROLLER": SaslListener(("PLAIN",), {"node": "x", "alice": "y z"})
     }
     assert found.sasl.failure_delay_ms == 7
-    assert (found.quorum_login, found.inter_broker_login) == (None, None)
+    assert (found.quorum_access, found.inter_broker_access) == (OPEN_ACCESS, OPEN_ACCESS)
     assert controller().sasl.receive_bytes_max == 524_288
 
 
@@ -64,7 +64,7 @@ def test_voters_log_in_to_each_other() -> None:
     voters = {"controller.quorum.voters": "3000@a:1,3001@b:1"}
     told = CONTROLLER | voters | {"sasl.mechanism.controller.protocol": "PLAIN"}
     login = SaslLogin("PLAIN", "node", LOGIN.password)
-    assert load(told)[0].quorum_login == login
+    assert load(told)[0].quorum_access.login == login
     with pytest.raises(ConfigError, match=r"sasl\.mechanism\.controller\.protocol=GSSAPI"):
         load(CONTROLLER | voters)
 
@@ -80,7 +80,7 @@ def test_a_migrating_controller_logs_in_to_brokers(by: str) -> None:
     if by == "protocol":
         told["security.inter.broker.protocol"] = told.pop("inter.broker.listener.name")
     found, _ = load(CONTROLLER | MIGRATION | told)
-    assert found.inter_broker_login == LOGIN
+    assert found.inter_broker_access.login == LOGIN
     assert found.inter_broker_listener_name == name
     assert owner_missing(found.zookeeper_security) == []
     del told[f"listener.name.{name.lower()}.scram-sha-256.sasl.jaas.config"]
@@ -94,7 +94,7 @@ def test_a_broker_in_both_modes() -> None:
     (listener,) = found.sasl.listeners.values()
     assert listener.mechanisms == ("SCRAM-SHA-512", "PLAIN")
     assert listener.users == {"node": "x", "alice": "y z"}
-    assert (found.controller_login, found.inter_broker_login) == (LOGIN, None)
+    assert (found.controller_access, found.inter_broker_access) == (PeerAccess(LOGIN), OPEN_ACCESS)
     zookeeper = {key: value for key, value in BROKER.items() if key != "process.roles"} | MIGRATION
     with pytest.raises(ConfigError, match=r"sasl\.mechanism\.inter\.broker\.protocol=GSSAPI"):
         load_broker(zookeeper, "me")
@@ -103,7 +103,7 @@ def test_a_broker_in_both_modes() -> None:
     with pytest.raises(ConfigError, match="needs username and password"):
         load_broker(zookeeper, "me")
     zookeeper[key] = f"{PLAIN} {OWN} {USERS};"
-    assert load_broker(zookeeper, "me")[0].inter_broker_login == SaslLogin(
+    assert load_broker(zookeeper, "me")[0].inter_broker_access.login == SaslLogin(
         "PLAIN", "node", LOGIN.password
     )
 
@@ -117,7 +117,7 @@ def test_a_plaintext_node_reads_nothing_of_it() -> None:
         "sasl.mechanism.controller.protocol": "GSSAPI",
     }
     found, warnings = load(CONTROLLER | MIGRATION | plain | useless)
-    assert (found.sasl.listeners, found.quorum_login, warnings) == ({}, None, ())
+    assert (found.sasl.listeners, found.quorum_access, warnings) == ({}, OPEN_ACCESS, ())
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_plaintext_node_reads_nothing_of_it() -> None:
         ),
         (
             {"listener.security.protocol.map": "CONTROLLER:SASL_SSL"},
-            "SASL_SSL is not supported yet",
+            "ssl.keystore.location is required for listener CONTROLLER",
         ),
     ],
 )
@@ -181,6 +181,6 @@ def test_no_password_is_shown() -> None:
     voters = {"controller.quorum.voters": "3000@a:1,3001@b:1"}
     told, _ = load(CONTROLLER | voters | {"sasl.mechanism.controller.protocol": "PLAIN"})
     broker, _ = load_broker(BROKER, "me")
-    shown = f"{told.sasl} {told.quorum_login} {broker.sasl} {broker.controller_login}"
+    shown = f"{told.sasl} {told.quorum_access} {broker.sasl} {broker.controller_access}"
     assert "node" in shown
     assert not [word for word in ("of-node", "y z", "alice") if word in shown]

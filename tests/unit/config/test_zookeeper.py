@@ -8,7 +8,7 @@ import pytest
 
 from emulator.config import load as config
 from emulator.config.confidential import redacted
-from emulator.config.tls import NETTY, Store, ZooKeeperTls
+from emulator.config.tls import NETTY, Store, TlsSettings
 from emulator.config.zookeeper import JAAS, ZooKeeperLogin, read
 from emulator.io.jaas_file import inlined
 
@@ -40,7 +40,7 @@ def test_kafkas_tls_properties_and_their_defaults() -> None:
     keys = {SSL + "keystore.location": "/k.p12", SSL + "keystore.password": "x"}
     security, problems = read({**TLS, **keys, SSL + "truststore.location": "/t.pem"})
     assert problems == []
-    assert security.tls == ZooKeeperTls(
+    assert security.tls == TlsSettings(
         Store("/k.p12", "x", "PKCS12"), Store("/t.pem", None, "PEM"), ("TLSv1.2",), (), True
     )
     assert security.identities == ("x509",)
@@ -53,7 +53,7 @@ def test_kafkas_tls_properties_and_their_defaults() -> None:
         SSL + "truststore.type": "pem",
     }
     tls = read(TLS | more)[0].tls
-    assert tls == ZooKeeperTls(
+    assert tls == TlsSettings(
         None,
         Store("/anything", None, "PEM"),
         ("TLSv1.2", "TLSv1.3"),

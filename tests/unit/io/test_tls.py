@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.config.tls import Store, ZooKeeperTls
+from emulator.config.tls import Store, TlsSettings
 from emulator.io.certificate import not_after
 from emulator.io.tls import TlsError, context, explain
 from tests.kit.certificates import PASSWORD, Authority
@@ -31,9 +31,9 @@ def p12(path: Path, password: str | None = PASSWORD) -> Store:
 def test_both_kinds_of_stores_say_the_same(authority: Authority, kind: str) -> None:
     client = authority.issue("client")
     if kind == "PEM":
-        tls = ZooKeeperTls(pem(client), pem(authority.pem))
+        tls = TlsSettings(pem(client), pem(authority.pem))
     else:
-        tls = ZooKeeperTls(p12(authority.as_pkcs12(client)), p12(authority.p12))
+        tls = TlsSettings(p12(authority.as_pkcs12(client)), p12(authority.p12))
     made = context(tls, datetime.now(UTC))
     assert made.cert_store_stats()["x509_ca"] == 1
     assert made.check_hostname
@@ -42,7 +42,7 @@ def test_both_kinds_of_stores_say_the_same(authority: Authority, kind: str) -> N
 
 def test_settings(authority: Authority) -> None:
     suites = ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "TLS_AES_128_GCM_SHA256")
-    tls = ZooKeeperTls(None, pem(authority.pem), ("TLSv1.3", "TLSv1.2"), suites, False)
+    tls = TlsSettings(None, pem(authority.pem), ("TLSv1.3", "TLSv1.2"), suites, False)
     made = context(tls)
     assert not made.check_hostname
     assert made.verify_mode is ssl.CERT_REQUIRED
@@ -61,15 +61,13 @@ def test_what_cannot_be_used_is_named(authority: Authority, tmp_path: Path) -> N
     empty = authority.as_pkcs12(client)
     keys, trusts = "zookeeper.ssl.keystore.location=", "zookeeper.ssl.truststore.location="
     wrong = {
-        f"{keys}{tmp_path}/none.pem: No such file": ZooKeeperTls(pem(tmp_path / "none.pem")),
-        f"{keys}{garbage}: ": ZooKeeperTls(pem(garbage)),
-        f"{keys}{empty}: Invalid password": ZooKeeperTls(p12(empty, "wrong")),
-        f"{keys}{authority.p12}: no private key": ZooKeeperTls(p12(authority.p12)),
-        f"{trusts}{garbage}: ": ZooKeeperTls(None, pem(garbage)),
-        f"{trusts}{tmp_path}/none.p12: No such file": ZooKeeperTls(
-            None, p12(tmp_path / "none.p12")
-        ),
-        "zookeeper.ssl.cipher.suites: TLS_NULL": ZooKeeperTls(cipher_suites=("TLS_NULL",)),
+        f"{keys}{tmp_path}/none.pem: No such file": TlsSettings(pem(tmp_path / "none.pem")),
+        f"{keys}{garbage}: ": TlsSettings(pem(garbage)),
+        f"{keys}{empty}: Invalid password": TlsSettings(p12(empty, "wrong")),
+        f"{keys}{authority.p12}: no private key": TlsSettings(p12(authority.p12)),
+        f"{trusts}{garbage}: ": TlsSettings(None, pem(garbage)),
+        f"{trusts}{tmp_path}/none.p12: No such file": TlsSettings(None, p12(tmp_path / "none.p12")),
+        "zookeeper.ssl.cipher.suites: TLS_NULL": TlsSettings(cipher_suites=("TLS_NULL",)),
     }
     for text, tls in wrong.items():
         with pytest.raises(TlsError) as error:
@@ -82,7 +80,7 @@ def test_our_own_certificate_must_be_valid_when_we_connect(
     authority: Authority, pkcs12: bool
 ) -> None:
     old = authority.issue("old", expired=True)
-    tls = ZooKeeperTls(p12(authority.as_pkcs12(old)) if pkcs12 else pem(old))
+    tls = TlsSettings(p12(authority.as_pkcs12(old)) if pkcs12 else pem(old))
     context(tls)
     context(tls, datetime.now(UTC) - timedelta(days=1, hours=1))
     with pytest.raises(TlsError, match=r"old\.(pem|p12): the certificate expired at 20"):
@@ -105,7 +103,7 @@ def test_a_store_leaves_no_file_behind(
     authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    context(ZooKeeperTls(p12(authority.as_pkcs12(authority.issue("client")))))
+    context(TlsSettings(p12(authority.as_pkcs12(authority.issue("client")))))
     assert list(tmp_path.iterdir()) == []
 
 

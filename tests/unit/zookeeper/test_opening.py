@@ -184,10 +184,10 @@ def test_a_server_that_is_behind_what_was_seen_is_recognised() -> None:
 
 
 def test_a_client_with_tls_asks_for_it() -> None:
-    from emulator.config.tls import ZooKeeperTls
+    from emulator.config.tls import TlsSettings
     from emulator.zookeeper.client import TLS
 
-    world = World(security=ZooKeeperSecurity(tls=ZooKeeperTls()))
+    world = World(security=ZooKeeperSecurity(tls=TlsSettings()))
     (connect,) = world.client.start(0)
     assert isinstance(connect, Connect)
     assert connect.tls == TLS

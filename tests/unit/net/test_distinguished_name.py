@@ -1,0 +1,88 @@
+"""The principal in a certificate, as Java prints it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID as Oid
+
+from emulator.net.distinguished_name import subject_of
+
+CN = Oid.COMMON_NAME
+KEY = ec.generate_private_key(ec.SECP256R1())
+
+
+def certificate(*rdns: list[tuple[x509.ObjectIdentifier, str]]) -> bytes:
+    name = x509.Name(
+        [
+            x509.RelativeDistinguishedName([x509.NameAttribute(oid, text) for oid, text in rdn])
+            for rdn in rdns
+        ]
+    )
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(x509.Name([x509.NameAttribute(CN, "issuer")]))
+        .public_key(KEY.public_key())
+        .serial_number(1)
+        .not_valid_before(now)
+        .not_valid_after(now + timedelta(days=1))
+        .sign(KEY, hashes.SHA256())
+        .public_bytes(Encoding.DER)
+    )
+
+
+@pytest.mark.parametrize(
+    ("rdns", "text"),
+    [
+        (
+            [
+                [(Oid.COUNTRY_NAME, "DE")],
+                [(Oid.ORGANIZATION_NAME, "Z")],
+                [(CN, "a b")],
+            ],
+            "CN=a b,O=Z,C=DE",
+        ),
+        (
+            [[(CN, 'a,b+c"d\\e<f>g;h=i#j')]],
+            'CN=a\\,b\\+c\\"d\\\\e\\<f\\>g\\;h\\=i\\#j',
+        ),
+        ([[(CN, " a ")]], "CN=\\ a\\ "),
+        ([[(CN, "Jürgen")]], "CN=Jürgen"),
+        (
+            [
+                [(Oid.DOMAIN_COMPONENT, "org")],
+                [(Oid.STATE_OR_PROVINCE_NAME, "S"), (Oid.LOCALITY_NAME, "L")],
+                [(Oid.ORGANIZATIONAL_UNIT_NAME, "U"), (Oid.USER_ID, "u1")],
+            ],
+            None,
+        ),
+        (
+            [[(Oid.EMAIL_ADDRESS, "a@b")], [(CN, "x")]],
+            "CN=x,1.2.840.113549.1.9.1=#1603614062",
+        ),
+        ([], ""),
+    ],
+)
+def test_names(rdns: list[list[tuple[x509.ObjectIdentifier, str]]], text: str | None) -> None:
+    found = subject_of(certificate(*rdns))
+    if text is not None:
+        assert found == text
+        return
+    first, second, third = found.split(",")
+    assert set(first.split("+")) == {"OU=U", "UID=u1"}
+    assert set(second.split("+")) == {"ST=S", "L=L"}
+    assert third == "DC=org"
+
+
+def test_a_damaged_certificate() -> None:
+    whole = certificate([(CN, "x")])
+    for end in range(0, 60, 7):
+        with pytest.raises(ValueError, match="damaged certificate"):
+            subject_of(whole[:end])
