@@ -96,7 +96,7 @@ class Run:
         world, scenario = self.world, self.world.scenario
         known = STATES if scenario.migration else {ELECTED, ELECTED_AGAIN}
         if plan.state and plan.state not in known:
-            raise ValueError(f"{plan.state} is not one of {', '.join(sorted(known))}")
+            raise ValueError(f"{plan.state} is no state: one of {', '.join(sorted(known))}")
         recipe = (RECIPES | VOTERS)[plan.name]
         strike = Strike(world, plan.name, Random(f"{world.seed} {plan.name} {plan.key}"))
         self._strikes.append(strike)

@@ -90,6 +90,8 @@ def matrix() -> list[tuple[Any, int | None]]:
         (m.RenewDelegationTokenRequest(), 41),
         (DESCRIBE_CONFIGS, None),
         (m.ExpireDelegationTokenRequest(), 41),
+        (m.SaslHandshakeRequest(mechanism="PLAIN"), 34),
+        (m.SaslAuthenticateRequest(auth_bytes=b""), 34),
     ]
 
 

@@ -38,7 +38,7 @@ def test_they_unregister_and_end(seed, monkeypatch):
     )
     met = [*world.brokers.values()]
     assert all(broker.in_kraft_mode for broker in met)
-    world.departed |= {broker.id for broker in met}
+    world.departed.update(broker.id for broker in met)
     key = m.UpdateFeaturesRequest.FeatureUpdateKey(
         feature=METADATA_VERSION, max_version_level=14, upgrade_type=UPGRADE
     )

@@ -317,9 +317,9 @@ def test_until_the_acls_are_loaded_only_super_users_are_served() -> None:
     authorizer = StandardAuthorizer(
         frozenset({"User:ANONYMOUS"}), allow_everyone_if_no_acl_found=True
     )
-    made = World(authorizer=authorizer, activate=False)
 
     def told(request: Any, who: str = EVE) -> set[int]:
+        made = World(authorizer=authorizer, activate=False)
         made.log.high_watermark = -1
         return codes(made, request, who)
 
@@ -329,6 +329,7 @@ def test_until_the_acls_are_loaded_only_super_users_are_served() -> None:
         else:
             assert told(request) == {ErrorCode.UNKNOWN_SERVER_ERROR}
             assert ErrorCode.UNKNOWN_SERVER_ERROR not in told(request, "User:ANONYMOUS")
+    made = World(authorizer=authorizer, activate=False)
     made.log.high_watermark = 0
     assert codes(made, m.AllocateProducerIdsRequest()) == {ErrorCode.NOT_CONTROLLER}
 
