@@ -25,7 +25,7 @@ from emulator.raft.asking import Ask, LogEnd
 from emulator.raft.config import RaftConfig
 from emulator.raft.progress import Progress
 from emulator.raft.quorum_state import NONE, QuorumState, VoterState
-from emulator.raft.voter_state import Held, Holding
+from emulator.raft.voter_state import Held
 from emulator.seam import Log
 
 JUMP_MAX: Final = 2**16
@@ -35,17 +35,6 @@ ANSWERED_MAX: Final = 2**31 - 2**24
 """The answer of a voter may name any epoch up to this one. Above it there is still one for an
 election each second for half a year."""
 EPOCH_LAST: Final = 2**31 - 1
-_WAITING: Final = {
-    Holding.UNKNOWN: (
-        "not a candidate: records that this voter acknowledged may be lost. The log is empty, but "
-        "was not formatted for a new quorum, or the file voter-state cannot be read. Waiting for a "
-        "leader. If the quorum is new, stop this node and run kraft-bridge format --new-quorum "
-        "--ignore-formatted"
-    ),
-    Holding.BEHIND: (
-        "not a candidate: records that were committed are missing here; waiting for a leader"
-    ),
-}
 LATE_MS: Final = 50
 """A turn that comes so late after it was due follows a long step of this node, or a pause."""
 _BACKOFF_BASE_MS = 100
@@ -97,6 +86,8 @@ class QuorumElection:
         self._again: dict[int, int] = {}
         """Voter -> when to repeat a request that got no answer."""
         self._leaving = False
+        self._compared = False
+        """Whether a leader has told since the start what is committed."""
         self._was_late = False
         self._syncing_since_ms: int | None = None
         self._waited_in = -1
@@ -167,7 +158,14 @@ class QuorumElection:
 
     def leader_committed(self, high_watermark: int) -> None:
         """The leader that is followed told what is committed; -1 if it does not know it."""
-        self.held = self.held.followed(self.quorum.epoch, high_watermark)
+        lacks = not self._compared and high_watermark > self._log_end().offset
+        self.held = self.held.followed(self.quorum.epoch, high_watermark, lacks=lacks)
+        self._compared = self._compared or high_watermark > 0
+
+    def voter_lost(self, voter_id: int, offset: int, acknowledged: int) -> None:
+        """A voter that we lead fetches from below what it had acknowledged: say its name."""
+        text = "a voter has lost records: its disk was emptied, or an old copy took its place"
+        self._say("error", text, voter=voter_id, has=offset, acknowledged=acknowledged)
 
     def disk_late(self, since_ms: int | None) -> None:
         """Since when the sync of the log that is under way has not ended; None if there is none."""
@@ -334,7 +332,7 @@ class QuorumElection:
         """Why this voter must not be elected; None if it may be."""
         if self.quorum.epoch >= EPOCH_LAST:
             return "not a candidate: there is no later epoch"
-        return _WAITING.get(self.held.holding)
+        return self.held.hindrance
 
     def _win(self, now_ms: int) -> None:
         self._leave_epoch(now_ms, self.quorum.to_leader)

@@ -201,13 +201,14 @@ class Following:
         self._loading = None
         replica, committed = self._replica, self._replica.high_watermark
         batches = self._batches(found.records or b"")
+        # Before they are appended: it compares with what is durable.
+        self._election.leader_committed(found.high_watermark)
         effects: list[Effect] = []
         opened = [replica.log.append(batch) for batch in batches]
         if any(opened):
             effects.append(replica.epochs_file())
         replica.appended_bytes += sum(len(batch.data) for batch in batches)
         replica.told(found.high_watermark)
-        self._election.leader_committed(found.high_watermark)
         if not batches and replica.high_watermark == committed:
             # A leader with nothing to tell waits before it says so; one that does not is not asked
             # in a loop.

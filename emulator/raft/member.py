@@ -126,6 +126,10 @@ class Member:
         replica, progress = self.replica, self.election.progress
         if not replica.quorum.is_leader or voter_id not in progress.voters:
             return False
+        acknowledged = progress.voters[voter_id].end_offset
+        if offset < acknowledged:
+            # Its log is a part of ours since its first Fetch in this epoch: nothing was truncated.
+            self.election.voter_lost(voter_id, offset, acknowledged)
         progress.fetched(voter_id, offset, replica.log.durable_end, now_ms)
         return self.advance()
 

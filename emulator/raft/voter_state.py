@@ -9,11 +9,15 @@ which. So a file says it. It is replaced, never deleted, since a deletion is not
 | ``new`` | by ``format --new-quorum``; when all that was here is truncated | as Raft | yes |
 | ``whole`` | before the first record here is acknowledged | as Raft | yes |
 | ``unknown`` | when a start finds an empty log without ``new`` | nobody | no |
-| ``behind`` | when a leader tells how much is committed | who has that | no |
+| ``behind`` | when the first leader after a start tells that more is committed | who has it | no |
 
 No file means ``whole`` if there is a log. ``behind`` holds the leader's epoch and the end offset of
 what is committed: a log has that if it ends in that epoch or a later one, and not below the offset.
 ``unknown`` and ``behind`` end when everything is here that a leader knows to be committed.
+
+``behind`` follows on each start with less than is committed, since an old copy of the disk looks
+like one that was down for a while. For the latter it changes nothing: what is committed without it
+is in the logs of a majority without it.
 
 Why ``behind`` is enough: from the answer that names the offset on, the leader counts this voter by
 what its new disk has. So whatever it had acknowledged and what is committed is below that offset.
@@ -45,6 +49,19 @@ class Holding(enum.Enum):
     """Not all; a leader told how far a log must reach to have the rest."""
 
 
+_WAITING: Final = {
+    Holding.UNKNOWN: (
+        "not a candidate: records that this voter acknowledged may be lost. The log is empty, but "
+        "was not formatted for a new quorum, or the file voter-state cannot be read. Waiting for a "
+        "leader. If the quorum is new, stop this node and run kraft-bridge format --new-quorum "
+        "--ignore-formatted"
+    ),
+    Holding.BEHIND: (
+        "not a candidate: records that were committed are missing here; waiting for a leader"
+    ),
+}
+
+
 class Held(NamedTuple):
     """The state of one voter; ``least`` is that end of a log, with BEHIND."""
 
@@ -54,7 +71,12 @@ class Held(NamedTuple):
     @property
     def may_stand(self) -> bool:
         """Whether this voter may be elected by those whose log is not longer."""
-        return self.holding in {Holding.NEW, Holding.WHOLE}
+        return self.hindrance is None
+
+    @property
+    def hindrance(self) -> str | None:
+        """Why this voter does not stand; None if it does."""
+        return _WAITING.get(self.holding)
 
     def may_elect(self, end: LogEnd) -> bool:
         """Whether what may be lost here is in a log with that end."""
@@ -66,13 +88,18 @@ class Held(NamedTuple):
             case _:
                 return True
 
-    def followed(self, epoch: int, high_watermark: int) -> Held:
-        """A leader of this epoch answered and told what is committed; -1: it does not know it.
+    def followed(self, epoch: int, high_watermark: int, *, lacks: bool) -> Held:
+        """A leader of this epoch told what is committed.
 
-        >>> Held(Holding.UNKNOWN).followed(3, 10)
+        Args:
+            epoch: the leader's.
+            high_watermark: everything below is committed; -1 if the leader does not know it.
+            lacks: it is the first that was told since the start, and not all of it is here.
+
+        >>> Held(Holding.UNKNOWN).followed(3, 10, lacks=True)
         Held(holding=<Holding.BEHIND: 'behind'>, least=LogEnd(epoch=3, offset=10))
         """
-        if self.holding is not Holding.UNKNOWN or high_watermark <= 0:
+        if high_watermark <= 0 or not (lacks or self.holding is Holding.UNKNOWN):
             return self
         return Held(Holding.BEHIND, LogEnd(epoch, high_watermark))
 

@@ -373,8 +373,10 @@ def test_how_a_voter_becomes_whole(held, empty, caught_up):
 @pytest.mark.parametrize("mark", [-1, 0, 1, 7])
 @pytest.mark.parametrize("held", [NEW, WHOLE, UNKNOWN, BEHIND])
 def test_the_first_that_a_leader_tells_is_remembered(held, mark):
+    told = Held(Holding.BEHIND, LogEnd(8, mark))
     changes = held == UNKNOWN and mark > 0
-    assert held.followed(8, mark) == (Held(Holding.BEHIND, LogEnd(8, mark)) if changes else held)
+    assert held.followed(8, mark, lacks=False) == (told if changes else held)
+    assert held.followed(8, mark, lacks=True) == (told if mark > 0 else held)
 
 
 @pytest.mark.parametrize("held", [UNKNOWN, BEHIND])

@@ -158,6 +158,70 @@ def test_a_voter_that_is_behind_does_not_elect_one_that_lacks_what_it_has_lost()
         assert node.raft.high_watermark > committed
 
 
+def test_an_old_copy_of_a_disk_elects_nobody_who_lacks_what_it_lacks():
+    """As soon as it has heard of the leader; until then nobody can know."""
+    trio = Trio(3)
+    trio.delay_ms = trio.sync_ms = 2
+    trio.start()
+    trio.run(5_000)
+    leader = trio.leader
+    victim, third = (node for node in trio.nodes.values() if node is not leader)
+    copy = victim.disk.crashed(0)
+    append(trio, leader, 5)
+    trio.isolate(third.id)
+    append(trio, leader, 20)
+    assert leader.raft is not None
+    committed = leader.raft.high_watermark
+    trio.crash(victim.id)
+    victim.disk = Disk(copy)
+    trio.sync_ms = HANGS_MS
+    trio.start(victim.id)
+    trio.run(1_000)
+    assert state(victim) == f"0\nbehind {leader.raft.leader_epoch} {committed}\n".encode()
+    trio.crash(leader.id)
+    trio.crash(victim.id)
+    trio.sync_ms = 2
+    trio.start(victim.id)
+    trio.heal()
+    trio.run(20_000)
+    assert not trio.leaders, "voter 3 has more than the copy"
+    trio.start(leader.id)
+    trio.run(10_000)
+    for node in trio.up():
+        assert node.raft is not None
+        assert node.raft.high_watermark > committed
+    assert state(victim) == b"0\nwhole\n"
+
+
+def test_a_leader_names_the_voter_that_has_lost_records():
+    trio, leader = trio_with_leader()
+    victim = next(node for node in trio.nodes.values() if node is not leader)
+    copy = victim.disk.crashed(0)
+    append(trio, leader, 5)
+    for disk in (Disk(copy), Disk()):
+        acknowledged = victim.raft.log_end_offset if victim.raft else 0
+        trio.crash(victim.id)
+        victim.disk = disk
+        trio.start(victim.id)
+        trio.run(3_000)
+        (line,) = [line for node_id, line in trio.log if line.level == "error"]
+        assert line.fields["voter"] == victim.id
+        assert line.fields["acknowledged"] == acknowledged
+        trio.log.clear()
+        trio.crash(victim.id)
+        trio.start(victim.id)
+        trio.run(3_000)
+        assert not [line for _, line in trio.log if line.level == "error"], (
+            "a restart loses nothing"
+        )
+
+
+def append(trio: Trio, leader: Node, count: int) -> None:
+    for _ in range(count):
+        trio.append(leader, topic("x"))
+        trio.run(50)
+
+
 def test_a_voter_is_whole_on_its_disk_before_it_acknowledges_a_record():
     trio = Trio(3)
     trio.delay_ms = trio.sync_ms = 5
