@@ -88,11 +88,12 @@ class Survey:
         return self._children.get(path, ())
 
     def below(self, path: str) -> Iterator[tuple[str, DumpedZnode]]:
-        """Every znode below a path, ascending."""
-        for name in self.children(path):
-            child = f"{path}/{name}"
+        """Every znode below a path, ascending. Not recursive: a path may have any depth."""
+        waiting = [f"{path}/{name}" for name in reversed(self.children(path))]
+        while waiting:
+            child = waiting.pop()
             yield child, self.nodes[child]
-            yield from self.below(child)
+            waiting += [f"{child}/{name}" for name in reversed(self.children(child))]
 
     def data(self, path: str) -> bytes | None:
         """Data of a znode; None as well when it is absent."""
@@ -205,10 +206,13 @@ def of_dump(dump: Mapping[str, Any], properties: Sequence[Properties] = ()) -> S
     nodes = dump.get("nodes")
     if not isinstance(nodes, Mapping):
         raise ValueError("no 'nodes': not a tree that kraft-bridge zk dump wrote")  # noqa: TRY004 - the file is wrong, not the call
+    for path in nodes:
+        if path != "/" and (not path.startswith("/") or "" in path[1:].split("/")):
+            raise ValueError(f"{path!r} is no path of a znode: not as zk dump writes it")
     try:
         at = dump.get("time")
         return Survey(
-            {path: _znode(node) for path, node in nodes.items()},
+            {path: _znode(node) for path, node in nodes.items() if path != "/"},
             properties,
             read_at_ms=int(at * 1e3) if isinstance(at, int | float) else None,
         )

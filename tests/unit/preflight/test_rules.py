@@ -555,3 +555,18 @@ def test_one_path_named_by_files_of_several_machines_is_of_the_node_that_it_name
     assert not b18(named("1", "2"), named("2", "2"))
     assert not b18(named("1", "7"), named("2", "7"))
     assert b18(named("1", "7")) == ["b1: meta.properties"]
+
+
+@pytest.mark.parametrize("path", ["", "a", "//", "/a/", "/a//b", "a/b"])
+def test_a_dump_with_what_is_no_path_is_refused(path: str) -> None:
+    with pytest.raises(ValueError, match="no path of a znode"):
+        of_dump({"nodes": {path: {"null": True}}})
+
+
+def test_the_root_in_a_dump_is_no_tool() -> None:
+    assert not found(run(of_dump({"nodes": {"/": {"null": True}}})), "W16")
+
+
+def test_a_path_may_have_any_depth() -> None:
+    deep = {"/a" * depth: None for depth in range(1, 3_000)}
+    assert found(run(survey({**good_nodes(), **deep})), "W16") == ["/a"]
