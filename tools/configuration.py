@@ -49,7 +49,26 @@ _BROKER: Final = {
     "controller.listener.names": "CONTROLLER",
     "log.dirs": "d",
 }
-_CONTROLLERS: Final = (_CONTROLLER, _CONTROLLER | _ZOOKEEPER | _TLS)
+_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
+_SECURED: Final = {
+    "listener.security.protocol.map": "CONTROLLER:SASL_SSL,SASL_SSL:SASL_SSL",
+    "security.inter.broker.protocol": "SASL_SSL",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "sasl.mechanism.controller.protocol": "PLAIN",
+    "ssl.keystore.location": "k.p12",
+    "ssl.truststore.location": "t.p12",
+    **{
+        f"listener.name.{name}.plain.sasl.jaas.config": (
+            f'{_MODULE} required username="u" password="p" user_u="p";'
+        )
+        for name in ("controller", "sasl_ssl")
+    },
+}
+_CONTROLLERS: Final = (
+    _CONTROLLER,
+    _CONTROLLER | _ZOOKEEPER | _TLS,
+    _CONTROLLER | _SECURED,
+)
 _BROKERS: Final = (
     {
         **_BROKER,
@@ -57,6 +76,7 @@ _BROKERS: Final = (
         "authorizer.class.name": _CONTROLLER["authorizer.class.name"],
     },
     _BROKER | _ZOOKEEPER | _TLS,
+    {**_BROKER, **_SECURED, "process.roles": "broker", "listeners": "SASL_SSL://h:9092"},
 )
 _LISTENER: Final = re.compile(r"listener\.name\.[^.]+\.")
 

@@ -74,7 +74,7 @@ def listener_tls(
     for name in _NO_EFFECT:
         if of.text(name):
             r.problems.append(f"{of.key(name)}={of.text(name)}: Java classes are not run")
-    protocols = name_list(of.text("enabled.protocols") or _PROTOCOLS)
+    protocols = name_list(of.text("enabled.protocols", _PROTOCOLS) or _PROTOCOLS)
     r.problems += protocol_problems(_SSL, protocols)
     algorithm = of.text("endpoint.identification.algorithm", "https")
     r.problems += algorithm_problems(_SSL, algorithm)
@@ -123,10 +123,8 @@ class _OneListener:
         return (self._prefix if self.own(name) else _SSL) + name
 
     def text(self, name: str, default: str = "") -> str:
-        """Its value; never put into an error by the reader, as it may be a password."""
-        key = self.key(name)
-        self.reader.used.add(key)
-        return self.reader.raw.get(key, default).strip()
+        """Its value; the reader refuses none, so a password gets into no error."""
+        return self.reader.take(self.key(name), str, default)
 
     def store(self, which: str, password: tuple[str, str]) -> Store | None:
         """A store; ``password``: the properties with its password if it is PEM, or PKCS12."""
@@ -135,5 +133,5 @@ class _OneListener:
             return None
         kind = kind_of(location, self.text(f"{which}.type"))
         self.reader.problems += kind_problems(self.key(f"{which}.type"), location, kind)
-        secret = self.text(password[kind != "PEM"])
-        return Store(location, secret or None, kind)
+        of_pem, of_pkcs12 = map(self.text, password)
+        return Store(location, (of_pem if kind == "PEM" else of_pkcs12) or None, kind)

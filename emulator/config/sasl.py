@@ -155,7 +155,7 @@ def _listener(r: PropertyReader, listener: Listener) -> SaslListener:
     prefix = prefix_of(listener.name)
     r.used |= {ENABLED, prefix + ENABLED}
     key = prefix + ENABLED if prefix + ENABLED in r.raw else ENABLED
-    mechanisms = tuple(dict.fromkeys(name_list(r.raw.get(key, _DEFAULT))))
+    mechanisms = tuple(dict.fromkeys(name_list(r.take(key, str, _DEFAULT))))
     wrong = [one for one in mechanisms if one not in MECHANISMS]
     if wrong or not mechanisms:
         r.problems.append(
