@@ -133,11 +133,11 @@ class MigrationDriver:
 
     def status(self, now_ms: int) -> Status:
         """Describe the state of the migration, for ``/status`` and ``kraft-bridge status``."""
-        image = self._controller.stable
+        image, leads = self._controller.stable, self._epoch >= 0
         lag = self.write_behind.lag
         return Status(
             state=self.state.value,
-            phase=phase_of(image, self.state, self.authority),
+            phase=phase_of(image, self.state, self.authority if leads else Authority.GRANTED),
             migration_state=MigrationState(image.migration_state).name,
             waiting=self.waits.reasons,
             records_copied=self.records_copied,

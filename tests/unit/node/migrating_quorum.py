@@ -14,9 +14,9 @@ from emulator.migration.driver import MigrationDriver
 from emulator.migration.states import State
 from emulator.node.machine import Node
 from emulator.node.office import Office
-from emulator.seam import Effect
+from emulator.seam import Closed, Effect
 from emulator.zookeeper.ops import Create, GetChildren, GetData, MultiRead, SetData, Sync
-from tests.kit.joined import Joined, Party
+from tests.kit.joined import Asker, Joined, Party
 from tests.kit.joined_zookeeper import ADDRESS, JoinedZooKeeper
 from tests.unit.migration.world import differences
 from tests.unit.node.test_quorum import CLUSTER, IDS, Quorum
@@ -35,6 +35,29 @@ class Watched(Joined):
         super().__init__()
         self.before: Callable[[Party, Effect], bool] = lambda party, effect: False
         self.after: Callable[[], None] = lambda: None
+        self.apart: set[str] = set()
+        """Names of machines that reach nobody but ZooKeeper, and that only it reaches."""
+
+    def connect(self, party: Party | Asker, conn: int, address: tuple[str, int]) -> None:
+        def alone(name: str) -> bool:
+            return name in self.apart
+
+        if isinstance(party, Party) and address != ADDRESS:
+            reached = [each.name for each in self.alive() if address in each.listeners]
+            if alone(party.name) or any(map(alone, reached)):
+                self._waiting.append((party, Closed(conn, "refused")))
+                return
+        super().connect(party, conn, address)
+
+    def isolate(self, party: Party) -> None:
+        """From now on it reaches ZooKeeper alone."""
+        self.apart.add(party.name)
+        for conn, owner in list(self._owner.items()):
+            far = self._owner.get(self._other.get(conn, -1))
+            ends = {each.name for each in (owner, far) if isinstance(each, Party)}
+            if party.name in ends and len(ends) == 2 and "zookeeper" not in ends:
+                self.end(conn, "cut")
+        self.settle()
 
     def perform(self, party: Party, effects: list[Effect]) -> None:
         for index, effect in enumerate(effects):

@@ -101,14 +101,18 @@ class Quorum:
 
     def change(self, node_id: int, user: str) -> int:
         """Ask a node for a quota; the error code of its answer."""
+        asker = self.joined.ask((f"host-{node_id}", 9093))
+        answer = asker.ask(self.quota(user), 1)
+        return int(answer.entries[0].error_code)
+
+    def quota(self, user: str) -> m.AlterClientQuotasRequest:
+        """A request for the quota of a user."""
         kind = m.AlterClientQuotasRequest
         entry = kind.EntryData(
             entity=[kind.EntityData(entity_type="user", entity_name=user)],
             ops=[kind.OpData(key="producer_byte_rate", value=1e6, remove=False)],
         )
-        asker = self.joined.ask((f"host-{node_id}", 9093))
-        answer = asker.ask(kind(entries=[entry], validate_only=False), 1)
-        return int(answer.entries[0].error_code)
+        return kind(entries=[entry], validate_only=False)
 
     def quotas(self, node_id: int) -> set[str]:
         """Users with a quota in the metadata that a node shows."""

@@ -57,6 +57,8 @@ def test_three_migrate_and_those_who_follow_only_read():
         assert quorum.node(each).office.office is Office.FOLLOWING
         assert quorum.driver(each).state is State.INACTIVE
         assert quorum.change(each, "x") == ErrorCode.NOT_CONTROLLER
+        phases = {quorum.driver(node).status(0).phase for node in (leader, each)}
+        assert phases == {"hybrid"}
     assert {each for each, _ in quorum.writes} == {leader}
 
 
@@ -190,6 +192,34 @@ def test_a_leader_whose_voters_are_gone_writes_nothing_more_though_it_reaches_zo
         if each != leader:
             quorum.start(each)
     finished(quorum)
+
+
+@pytest.mark.requirement("E01")
+def test_a_leader_cut_off_from_the_voters_cannot_write_to_zookeeper_beside_the_next():
+    quorum = MigratingQuorum()
+    old = quorum.migrate()
+    quorum.wait_written()
+    asker = quorum.joined.ask((f"host-{old}", 9093))
+    quorum.watched.isolate(quorum.parties[old])
+    asker.send(quorum.quota("lost"), 1)
+    tip = quorum.node(old).controller.tip
+    assert tip.offset > quorum.node(old).controller.stable.offset, "appended, never committed"
+    others = [each for each in IDS if each != old]
+    quorum.joined.until(lambda: any(quorum.node(each).active for each in others))
+    new = next(each for each in others if quorum.node(each).active)
+    assert quorum.node(new).raft.leader_epoch > quorum.node(old).raft.leader_epoch
+    assert quorum.change(new, "ann") == 0
+    quorum.joined.wait(5_000)
+    assert quorum.node(old).office.office is Office.FOLLOWING
+    assert quorum.driver(old).state is State.INACTIVE
+    quorum.watched.apart.clear()
+    # Its epoch is higher now, so there may be one more election.
+    quorum.joined.wait(5_000)
+    finished(quorum)
+    assert "/config/users/ann" in quorum.zookeeper.nodes
+    assert "/config/users/lost" not in quorum.zookeeper.nodes
+    quorum.wait_equal()
+    assert quorum.quotas(old) == {"ann", "last"}
 
 
 def test_a_leader_that_is_stopped_writes_what_is_left_and_resigns_then():
