@@ -57,6 +57,11 @@ def metrics() -> Iterator[str]:
     yield "under the name\nthat the JMX exporter gives that bean.\n\n"
     yield table("name", "meaning", "unit", "shown by", "also as")
     yield from map(_metric, METRICS)
+    yield "\nNames of counters end in `_total`, which the table leaves out. `/metrics` of every\n"
+    yield "node has `kraft_bridge_build_info` too, 1 with the labels `version` and `python`, and\n"
+    yield "the process by the names that Prometheus gives it: `process_resident_memory_bytes`,\n"
+    yield "`process_virtual_memory_bytes`, `process_cpu_seconds_total`, `process_open_fds`,\n"
+    yield "`process_max_fds`, `process_start_time_seconds`.\n"
     yield "\n## Of a broker\n\n`kraft-bridge broker` shows these, and the requests and connections "
     yield "above.\n\n"
     yield table("name", "meaning", "unit", "source", "also as")

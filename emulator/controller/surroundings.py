@@ -6,6 +6,7 @@ import random
 
 from emulator.controller.context import Call, Context, ControllerConfig
 from emulator.controller.heartbeats import Heartbeats
+from emulator.controller.index import TipIndex
 from emulator.controller.journal import Journal
 from emulator.controller.mutation_quota import MutationQuotas
 from emulator.controller.refused_broker import attempt
@@ -31,6 +32,11 @@ class Surroundings:
         self._rng = rng
         self._quotas = MutationQuotas(config.mutation_quota)
         self.registrations = Registrations()
+
+    @property
+    def index(self) -> TipIndex:
+        """Partitions by what is special about them, of the newest image; to be read only."""
+        return self._journal.index
 
     def of(self, call: Call, now_ms: int, leader_id: int) -> Context:
         """The context for the handler of a call now."""

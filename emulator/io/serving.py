@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from emulator.config.listeners import HostPort, Listener
 from emulator.faults.script import FaultScript
-from emulator.io import http
+from emulator.io import http, process_metrics
 from emulator.io.faults_route import FaultsRoute
 from emulator.io.run import Shell
 from emulator.seam import Halt, Log
@@ -78,12 +78,16 @@ def pages(
         why = not_ready_because()
         return http.Page(503 if why else 200, "text/plain", (why or "ready").encode() + b"\n")
 
+    def measured() -> http.Page:
+        text = metrics() + process_metrics.text()
+        return http.Page(200, "text/plain; version=0.0.4", text.encode())
+
     def shown() -> http.Page:
         body = json.dumps(status(), indent=1).encode()
         return http.Page(200, "application/json", body + b"\n")
 
     return {
-        "/metrics": lambda: http.Page(200, "text/plain; version=0.0.4", metrics().encode()),
+        "/metrics": measured,
         "/status": shown,
         "/livez": lambda: http.Page(200, "text/plain", b"alive\n"),
         "/readyz": ready,

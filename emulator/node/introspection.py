@@ -169,6 +169,10 @@ def metrics(node: Node, now_ms: int) -> dict[Metric, Any]:
         metric.FENCED_BROKER_COUNT: sum(b.fenced for b in brokers),
         metric.GLOBAL_TOPIC_COUNT: len(image.topics),
         metric.GLOBAL_PARTITION_COUNT: _partition_count(image),
+        metric.OFFLINE_PARTITION_COUNT: len(node.controller.surroundings.index.unled),
+        metric.PREFERRED_REPLICA_IMBALANCE_COUNT: len(
+            node.controller.surroundings.index.imbalanced
+        ),
         metric.LAST_APPLIED_RECORD_OFFSET: image.offset,
         metric.LAST_COMMITTED_RECORD_OFFSET: node.raft.high_watermark - 1,
         metric.CURRENT_EPOCH: node.raft.leader_epoch,

@@ -96,6 +96,20 @@ GLOBAL_PARTITION_COUNT = Metric(
     active_only=True,
     bean=_bean("GlobalPartitionCount"),
 )
+OFFLINE_PARTITION_COUNT = Metric(
+    "kraft_bridge_offline_partition_count",
+    "Partitions without a leader.",
+    source=_METADATA,
+    active_only=True,
+    bean=_bean("OfflinePartitionsCount"),
+)
+PREFERRED_REPLICA_IMBALANCE_COUNT = Metric(
+    "kraft_bridge_preferred_replica_imbalance_count",
+    "Partitions whose leader is not their preferred replica.",
+    source=_METADATA,
+    active_only=True,
+    bean=_bean("PreferredReplicaImbalanceCount"),
+)
 ZK_WRITE_BEHIND_LAG = Metric(
     "kraft_bridge_zk_write_behind_lag_records",
     "Records committed in the log and not yet confirmed in /migration.",

@@ -109,3 +109,38 @@ def test_a_heartbeat_that_was_answered_too_late_is_counted() -> None:
         world.node.counters.note_answer(late, code, 2_000)
     found = introspection.metrics(world.node, world.now_ms)
     assert found[metrics.TIMED_OUT_BROKER_HEARTBEAT_COUNT] == 1
+
+
+def test_partitions_without_a_leader_and_with_another_than_the_preferred_one_are_counted() -> None:
+    """By the names that dashboards for Kafka's controller expect."""
+    world = World(zookeeper_metadata_migration_enable="false")
+    world.advance(100)
+    topic = bytes(15) + b"t"
+    rows = [(0, [1, 2], 1), (1, [1, 2], 2), (2, [2, 1], 1), (3, [1], -1)]
+    world.node.controller.append(
+        [
+            r.TopicRecord(name="t", topic_id=topic),
+            *(
+                r.PartitionRecord(
+                    partition_id=index,
+                    topic_id=topic,
+                    replicas=replicas,
+                    isr=replicas,
+                    leader=leader,
+                )
+                for index, replicas, leader in rows
+            ),
+        ],
+        world.now_ms,
+    )
+    world.advance(100)
+    text = exposition(introspection.metrics(world.node, world.now_ms), active=True)
+    found = {
+        sample.name: sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    prefix = "kafka_controller_kafkacontroller"
+    assert found[f"{prefix}_offlinepartitionscount"] == 1
+    # A partition without a leader is not led by its preferred replica either, as in Kafka.
+    assert found[f"{prefix}_preferredreplicaimbalancecount"] == 3
