@@ -208,7 +208,7 @@ class Following:
         if any(opened):
             effects.append(replica.epochs_file())
         replica.appended_bytes += sum(len(batch.data) for batch in batches)
-        replica.told(found.high_watermark)
+        replica.leader_committed(found.high_watermark)
         if not batches and replica.high_watermark == committed:
             # A leader with nothing to tell waits before it says so; one that does not is not asked
             # in a loop.

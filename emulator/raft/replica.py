@@ -56,7 +56,7 @@ class Replica:
     """Everything below is committed, in whatever epoch this became known."""
     appended_bytes: int = 0
     """Bytes of all batches appended since the start, own ones and the leader's."""
-    _told: int = UNKNOWN
+    _leader_committed: int = UNKNOWN
     """What the leader of this epoch said is committed, as far as our log follows its own."""
 
     def __post_init__(self) -> None:
@@ -72,16 +72,16 @@ class Replica:
 
     def begin_epoch(self) -> None:
         """The epoch, or what is known of its leader, is another: nothing is known in it yet."""
-        self._told = UNKNOWN
+        self._leader_committed = UNKNOWN
         if not self.quorum.is_leader:
             self.epoch_start_offset = UNKNOWN
             self.high_watermark = min(self.high_watermark, self.log.durable_end)
         else:
             self.high_watermark = UNKNOWN
 
-    def told(self, high_watermark: int) -> None:
+    def leader_committed(self, high_watermark: int) -> None:
         """The leader that is followed says what is committed; -1 says nothing."""
-        self._told = max(self._told, high_watermark)
+        self._leader_committed = max(self._leader_committed, high_watermark)
         self.follow_leader()
 
     def loaded(self, end_offset: int) -> None:
@@ -94,11 +94,11 @@ class Replica:
 
         It says so when a record of its own epoch is: then nothing older that was is missing.
         """
-        return UNKNOWN < self._told <= self.log.durable_end
+        return UNKNOWN < self._leader_committed <= self.log.durable_end
 
     def follow_leader(self) -> bool:
         """Move the high watermark as the leader's and the durable end allow; True if it moved."""
-        end_offset = min(self._told, self.log.durable_end)
+        end_offset = min(self._leader_committed, self.log.durable_end)
         return end_offset > 0 and self._commit(end_offset)
 
     def lead_to(self, majority_end: int) -> bool:

@@ -12,7 +12,8 @@ receiver as leader of an epoch that it does not lead.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Callable
+from typing import TypeAlias, TypeVar
 
 from emulator.raft.asking import LogEnd
 from emulator.raft.layout import TOPIC
@@ -26,6 +27,7 @@ _KEYS_FROM = 1
 """Version from which requests name the voter they mean, and answers carry endpoints."""
 
 _ZERO = bytes(16)
+EndpointT = TypeVar("EndpointT")
 
 Request: TypeAlias = m.VoteRequest | m.BeginQuorumEpochRequest | m.EndQuorumEpochRequest
 
@@ -55,10 +57,7 @@ def vote(member: Member, request: m.VoteRequest, version: int, now_ms: int) -> m
         vote_granted=granted,
     )
     response.topics = [m.VoteResponse.TopicData(topic_name=TOPIC, partitions=[partition])]
-    response.node_endpoints = [
-        m.VoteResponse.NodeEndpoint(node_id=node_id, host=host, port=port)
-        for node_id, host, port in _endpoints(replica, version)
-    ]
+    response.node_endpoints = _endpoints(replica, version, m.VoteResponse.NodeEndpoint)
     return response
 
 
@@ -86,10 +85,7 @@ def begin_quorum_epoch(
     response.topics = [
         m.BeginQuorumEpochResponse.TopicData(topic_name=TOPIC, partitions=[partition])
     ]
-    response.node_endpoints = [
-        m.BeginQuorumEpochResponse.NodeEndpoint(node_id=node_id, host=host, port=port)
-        for node_id, host, port in _endpoints(replica, version)
-    ]
+    response.node_endpoints = _endpoints(replica, version, m.BeginQuorumEpochResponse.NodeEndpoint)
     return response
 
 
@@ -114,10 +110,7 @@ def end_quorum_epoch(
         error_code=error, leader_id=replica.quorum.leader_id, leader_epoch=replica.quorum.epoch
     )
     response.topics = [m.EndQuorumEpochResponse.TopicData(topic_name=TOPIC, partitions=[partition])]
-    response.node_endpoints = [
-        m.EndQuorumEpochResponse.NodeEndpoint(node_id=node_id, host=host, port=port)
-        for node_id, host, port in _endpoints(replica, version)
-    ]
+    response.node_endpoints = _endpoints(replica, version, m.EndQuorumEpochResponse.NodeEndpoint)
     return response
 
 
@@ -156,6 +149,10 @@ def _meant(replica: Replica, voter_id: int, directory_id: bytes) -> bool:
     return voter_id == -1 or (voter_id == replica.config.node_id and ours)
 
 
-def _endpoints(replica: Replica, version: int) -> list[tuple[int, str, int]]:
+def _endpoints(replica: Replica, version: int, kind: Callable[..., EndpointT]) -> list[EndpointT]:
+    """Where the leader is, if it is known and the version has it."""
     endpoint = replica.endpoint
-    return [] if version < _KEYS_FROM or endpoint is None else [endpoint]
+    if version < _KEYS_FROM or endpoint is None:
+        return []
+    node_id, host, port = endpoint
+    return [kind(node_id=node_id, host=host, port=port)]
