@@ -23,6 +23,8 @@ from tests.unit.node.test_quorum import CLUSTER, IDS, Quorum
 from wire import messages as m
 
 BROKER = 1
+CONTROLLERS_REGISTER = 15
+"""From this metadata.version on."""
 READS = (GetChildren, GetData, MultiRead, Sync)
 
 
@@ -71,7 +73,8 @@ class Watched(Joined):
 class MigratingQuorum(Quorum):
     """See the module's docstring. ``writes``: who submitted which write to ZooKeeper, in order."""
 
-    def __init__(self, *brokers: int, **more: str) -> None:
+    def __init__(self, *brokers: int, level: int = 21, **more: str) -> None:
+        self.level = level
         self.watched = Watched()
         self.zookeeper = JoinedZooKeeper(self.watched)
         self.writes: list[tuple[int, object]] = []
@@ -166,6 +169,9 @@ class MigratingQuorum(Quorum):
 
     def wait_ready(self) -> None:
         """Until every controller is registered as ready, and a broker may register."""
+        if self.level < CONTROLLERS_REGISTER:
+            assert self.leader in self.parties
+            return
         self.joined.until(
             lambda: len(self.node(self.leader).controller.stable.controllers) == len(IDS)
         )

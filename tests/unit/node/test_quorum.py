@@ -37,10 +37,13 @@ VOTERS = ",".join(f"{each}@host-{each}:9093" for each in IDS)
 class Quorum:
     """Three nodes; ``parties`` holds those that are up."""
 
+    level = 21
+    """The metadata.version that they are formatted with."""
+
     def __init__(self, joined: Joined | None = None, **more: str) -> None:
         self.joined = joined or Joined()
         self.parties: dict[int, Party] = {}
-        level = r.FeatureLevelRecord(name=FEATURE_NAME, feature_level=21)
+        level = r.FeatureLevelRecord(name=FEATURE_NAME, feature_level=self.level)
         formatted = {
             BOOTSTRAP_CHECKPOINT: render_bootstrap_checkpoint([encode_record(level, 0)], 0),
             VOTER_STATE: NEW_QUORUM,

@@ -11,7 +11,7 @@ from emulator.migration.states import State
 from emulator.migration.zk_tree import controller, migration, own
 from emulator.node.office import Office
 from emulator.raft.layout import BOOTSTRAP_CHECKPOINT
-from emulator.seam import Effect, Log, Send
+from emulator.seam import AppendFile, Effect, Log, Send
 from tests.kit.joined import Party
 from tests.unit.node.migrating_quorum import MigratingQuorum
 from tests.unit.node.test_quorum import IDS
@@ -138,6 +138,44 @@ def test_another_goes_on_when_the_leader_dies_at_a_request_to_zookeeper(frame, s
     quorum.joined.wait(2_500)
     quorum.start(int(dead[0].name))
     finished(quorum)
+
+
+@pytest.mark.parametrize("level", [8, 12, 14, 21])
+@pytest.mark.parametrize("page", [1, 2])
+@pytest.mark.parametrize("written", [False, True], ids=["before", "after"])
+def test_a_copy_that_was_cut_by_the_death_of_one_leader_is_made_by_another(level, page, written):
+    """With transactions the next leader aborts it; without them its records stay, unfinished."""
+    quorum = MigratingQuorum(level=level, zookeeper_metadata_migration_min_batch_size="1")
+    seen, dead = 0, list[Party]()
+
+    def dies(party: Party, effect: Effect) -> bool:
+        nonlocal seen
+        if dead:
+            return party in dead
+        if not isinstance(effect, AppendFile) or int(party.name) not in quorum.parties:
+            return False
+        if quorum.driver(int(party.name)).state is not State.ZK_MIGRATION:
+            return False
+        seen += 1
+        if seen < page:
+            return False
+        if written:
+            party.files[effect.path] += effect.data
+        dead.append(party)
+        return True
+
+    quorum.wait_ready()
+    quorum.watched.before = dies
+    quorum.register(answered=False)
+    quorum.joined.until(lambda: bool(dead), 20_000)
+    quorum.kill(int(dead[0].name))
+    quorum.watched.before = lambda party, effect: False
+    quorum.joined.wait(2_500)
+    quorum.start(int(dead[0].name))
+    finished(quorum)
+    topic = quorum.node(quorum.leader).controller.stable.topic("a")
+    assert topic is not None
+    assert len(topic.partitions) == 2
 
 
 @pytest.mark.requirement("E07")
