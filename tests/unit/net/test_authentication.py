@@ -8,11 +8,15 @@ from typing import Any
 
 import pytest
 
+from emulator.config.connections import ConnectionSettings
 from emulator.config.sasl import SaslListener, SaslSettings
+from emulator.faults.connections import accepting
+from emulator.faults.script import FaultScript
 from emulator.net import logins as limits
 from emulator.net.accepted import TAKEN_MAX, Connections
 from emulator.net.authentication import EXPECTED, NEXT, LoginState
 from emulator.net.logins import LOGIN_MS, Logins
+from emulator.net.population import Population
 from emulator.net.reply import Request
 from emulator.net.scram import DerivedKeys, KnownToken
 from emulator.net.versions import declared
@@ -403,3 +407,34 @@ def test_a_client_that_hangs_up_in_between_leaves_nothing(server: Server) -> Non
     assert logins is not None
     assert (logins.deadline_ms, logins.crowded_out) == (None, None)
     assert (logins.failed_total, logins.succeeded_total) == (1, 0)
+
+
+def test_without_a_delay_a_failed_login_is_answered_at_once() -> None:
+    listener = SaslListener(("PLAIN",), {"alice": PASSWORD})
+    server = Server(SaslSettings({"SASL": listener}, failure_delay_ms=0))
+    client = server.client()
+    client.handshake()
+    answer = client.authenticate(b"\0alice\0wrong")
+    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert not client.open
+
+
+def test_logins_and_a_script_of_faults_go_together(server: Server) -> None:
+    server.connections = accepting(
+        ADVERTISED,
+        10_000,
+        lambda: 1,
+        Population(ConnectionSettings()),
+        script=FaultScript(),
+        refuse=lambda _key, _request, _code, _text: None,
+        sasl=server.settings,
+        store=Nobody(),
+    )
+    good, bad = server.client(1), server.client(2)
+    good.handshake()
+    assert good.authenticate().error_code == 0
+    bad.handshake()
+    bad.authenticate(b"\0alice\0wrong")
+    good.take(good.heartbeat())
+    assert server.requests[-1].principal.name == "User:alice"
+    assert server.wait(DELAY_MS) == {2}
