@@ -64,8 +64,8 @@ class BrokerEyes(Protocol):
     def told(self, broker: SimulatedBroker, request: ControlRequest) -> None:
         """It has received a control request."""
 
-    def fetched(self, offset: int, leader_epoch: int, value: bytes) -> None:
-        """It was served a record of the metadata log."""
+    def fetched(self, offset: int, leader_epoch: int, value: bytes, high_watermark: int) -> None:
+        """It was served a record of the metadata log, and told what is committed."""
 
     def marked(self, high_watermark: int, leader_id: int, leader_epoch: int) -> None:
         """It was told what is committed, and who leads."""

@@ -114,17 +114,17 @@ class BrokerLives:
         for one in self._world.onlookers:
             one.told(broker, request)
 
-    def fetched(self, offset: int, leader_epoch: int, value: bytes) -> None:
-        """See BrokerEyes."""
+    def fetched(self, offset: int, leader_epoch: int, value: bytes, high_watermark: int) -> None:
+        """See BrokerEyes: observers of several voters get more, and show it below the mark only."""
         committed = self._world.committed
-        if self._world.voters is None:
-            early = offset >= committed.end_offset
-            what = f"offset {offset} of {committed.end_offset} left"
-            ensure(not early, "served-is-committed", what)
+        if self._world.voters is not None and offset >= high_watermark:
+            return
+        what = f"offset {offset} of {committed.end_offset} left"
+        ensure(offset < committed.end_offset, "served-is-committed", what)
         committed.served(offset, leader_epoch, value)
 
     def marked(self, high_watermark: int, leader_id: int, leader_epoch: int) -> None:
-        """See BrokerEyes: observers of several voters get more, and show it below the mark only."""
+        """See BrokerEyes."""
         voters, end_offset = self._world.voters, self._world.committed.end_offset
         if voters is None:
             return

@@ -132,6 +132,11 @@ class SimulatedDisk:
         """What a process reads at its start."""
         return {path: bytes(file.data) for path, file in self._files.items()}
 
+    def read(self, path: str) -> bytes | None:
+        """What a process would read of one file; None if there is none."""
+        file = self._files.get(path)
+        return None if file is None else bytes(file.data)
+
     @property
     def used(self) -> int:
         """Bytes of all files together."""

@@ -17,8 +17,8 @@ _RESPONSE: Final = struct.Struct(">i")
 EMPTY_MAX: Final = 120
 """No response below so many bytes holds a batch."""
 
-OnRecord = Callable[[int, int, bytes], None]
-"""Takes offset, leader epoch and value."""
+OnRecord = Callable[[int, int, bytes, int], None]
+"""Takes offset, leader epoch, value, and the high watermark that came with the record."""
 OnMark = Callable[[int, int, int], None]
 """Takes the high watermark that came with records, and the leader and its epoch that did."""
 
@@ -69,4 +69,5 @@ class FetchTap:
                 self._marked(partition.high_watermark, leader.leader_id, leader.leader_epoch)
                 for batch in decode_batches(partition.records or b"", whole_only=False):
                     for offset, (_, value) in enumerate(batch.records, batch.base_offset):
-                        self._fetched(offset, batch.leader_epoch, value)
+                        mark = partition.high_watermark
+                        self._fetched(offset, batch.leader_epoch, value, mark)

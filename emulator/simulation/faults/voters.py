@@ -1,8 +1,9 @@
 """Faults of one voter of several, or of all: those that a quorum must survive.
 
-Most of them strike the active controller. A disk is lost, or an older one put in its place, only
-while every other voter has all that is committed and knows the leader: what two of three have lost
-nobody can have, and a voter that has forgotten its vote may give it a second time.
+Most of them strike the active controller. A disk is lost only while no other voter may lack what it
+has acknowledged (``voter-state``), and the newest epoch has its leader: what two of three have lost
+nobody can have. An older disk is put in the place of one only while every other voter has all that
+is committed, as who starts on it cannot know that it is older.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from emulator.raft import layout
 from emulator.simulation import settings
 from emulator.simulation.disk import Operation, SimulatedDisk
 from emulator.simulation.faults.strike import Recipe, Strike
@@ -140,7 +142,7 @@ def voter_disk_lost(strike: Strike) -> None:
         host.disk = SimulatedDisk(formatted)
         strike.tell(f"the disk of {host.name} is lost")
 
-    _other_disk(strike, _chosen(strike), lose)
+    _other_disk(strike, _chosen(strike), lose, needs_all=False)
 
 
 def voter_disk_restored(strike: Strike) -> None:
@@ -153,7 +155,10 @@ def voter_disk_restored(strike: Strike) -> None:
         host.disk = backup
         strike.tell(f"the backup of {host.name} takes the place of its disk")
 
-    strike.after_ms(strike.rng.randint(500, 10_000), lambda: _other_disk(strike, host, restore))
+    def take_place() -> None:
+        _other_disk(strike, host, restore, needs_all=True)
+
+    strike.after_ms(strike.rng.randint(500, 10_000), take_place)
 
 
 def all_power(strike: Strike) -> None:
@@ -201,19 +206,30 @@ def _start(strike: Strike, host: Host) -> None:
         strike.world.start_process(host)
 
 
-def _other_disk(strike: Strike, host: Host, exchange: Callable[[Host], None]) -> None:
-    """Change the disk of a voter as soon as the others do not need it."""
+def _other_disk(
+    strike: Strike, host: Host, exchange: Callable[[Host], None], *, needs_all: bool
+) -> None:
+    """Change the disk of a voter as soon as a quorum must survive that.
+
+    Args:
+        strike: the fault.
+        host: whose disk.
+        exchange: changes it.
+        needs_all: whether each of the others must have all that is committed.
+    """
     world = strike.world
 
-    def others_suffice() -> bool:
+    def survivable() -> bool:
         assert world.voters is not None
-        ledgers = [one.ledger for one in world.controllers.values() if one is not host]
+        others = [one for one in world.controllers.values() if one is not host]
         end, epoch = world.committed.end_offset, host.ledger.epoch
-        whole = all(one.held_end >= end and one.epoch >= epoch for one in ledgers)
-        agree = (
-            len({one.epoch for one in ledgers}) == 1 and ledgers[0].epoch in world.voters.leaders
-        )
-        return host.restarts and end > 0 and whole and agree
+        newest = max(epoch, *(one.ledger.epoch for one in others))
+        agreed = newest in world.voters.leaders
+        whole = all(_is_whole(one) for one in others)
+        if needs_all:
+            agreed &= all(one.ledger.epoch == newest for one in others)
+            whole &= all(one.ledger.held_end >= end for one in others)
+        return host.restarts and end > 0 and agreed and whole
 
     def change() -> None:
         host.restarts = False
@@ -223,7 +239,13 @@ def _other_disk(strike: Strike, host: Host, exchange: Callable[[Host], None]) ->
         host.ledger.is_another()
         strike.after_ms(strike.rng.randint(100, 3_000), lambda: _start(strike, host))
 
-    strike.when(others_suffice, change)
+    strike.when(survivable, change)
+
+
+def _is_whole(host: Host) -> bool:
+    """Whether a voter knows that it has lost nothing: until then it elects nobody."""
+    said = host.disk.read(layout.VOTER_STATE)
+    return said is not None and b"whole" in said
 
 
 VOTERS: Final[dict[str, Recipe]] = {
