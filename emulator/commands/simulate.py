@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 AT_ONCE = 5
 """Seeds a process takes at a time."""
-KINDS = ("quick", "long", "swarm", "aimed")
+KINDS = ("quick", "long", "swarm", "aimed", "quorum")
 SEEDS_MIN = 1_000
 """Fewer seeds of the swarm do not count as a proof."""
 PROVES = ("G06", "W07", "Z02", "Z03")
-"""The rows of docs/requirements.md that the checkers hold in every seed."""
+"""The rows of docs/requirements.md that the checkers hold in every seed of a migration."""
 
 
 def simulate(  # noqa: PLR0917  # one option each
@@ -36,8 +36,11 @@ def simulate(  # noqa: PLR0917  # one option each
         float | None, typer.Option(min=0, help="Run seeds for this many hours; --count is ignored.")
     ] = None,
     kind: Annotated[
-        str, typer.Option(help="How clusters are drawn: quick, long, swarm or aimed.")
-    ] = ("swarm"),
+        str, typer.Option(help="How clusters are drawn: quick, long, swarm, aimed or quorum.")
+    ] = "",
+    controllers: Annotated[
+        int, typer.Option(help="Voters of the quorum: 1, or 3 (kind quorum, without a migration).")
+    ] = 1,
     jobs: Annotated[int, typer.Option(min=1, help="Processes to run seeds in.")] = 1,
     record: Annotated[
         Path | None,
@@ -52,9 +55,7 @@ def simulate(  # noqa: PLR0917  # one option each
     ] = False,
 ) -> None:
     """Run simulated clusters, each determined by its seed; exit 1 if a check failed."""
-    if kind not in KINDS:
-        typer.echo(f"kraft-bridge: --kind is one of {', '.join(KINDS)}, not {kind}", err=True)
-        raise typer.Exit(2)
+    kind = _kind(kind, controllers)
     if record is not None and not _may_keep(record):
         typer.echo(f"kraft-bridge: --record: {record} cannot be written", err=True)
         raise typer.Exit(2)
@@ -88,6 +89,22 @@ def simulate(  # noqa: PLR0917  # one option each
     if record is not None:
         _keep(record, kind, first, strikes, failed, seconds)
     raise typer.Exit(1 if failed else 0)
+
+
+def _kind(kind: str, controllers: int) -> str:
+    """How clusters are drawn; ends the process with 2 if there is none of that kind."""
+    if controllers not in {1, 3}:
+        typer.echo(f"kraft-bridge: --controllers is 1 or 3, not {controllers}", err=True)
+        raise typer.Exit(2)
+    chosen = kind or ("swarm" if controllers == 1 else "quorum")
+    if chosen not in KINDS:
+        typer.echo(f"kraft-bridge: --kind is one of {', '.join(KINDS)}, not {chosen}", err=True)
+        raise typer.Exit(2)
+    if controllers == 3 and chosen != "quorum":
+        why = f"clusters of kind {chosen} have one controller"
+        typer.echo(f"kraft-bridge: --controllers 3: {why}", err=True)
+        raise typer.Exit(2)
+    return chosen
 
 
 def _may_keep(record: Path) -> bool:
@@ -147,7 +164,7 @@ def _keep(  # noqa: PLR0917  # the columns of a record
     done = len(strikes)
     proof = {
         "test": f"{done} seeds of kind {kind} from {first}",
-        "ids": list(PROVES),
+        "ids": [] if kind == "quorum" else list(PROVES),
         "kind": "simulation",
         "outcome": "failed" if failed else "passed",
     }
