@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -232,8 +233,13 @@ def test_handshakes_that_never_end_are_bounded(
         for one in silent:
             one.close()
 
-    machine, _ = served(runner, {tls_profile(NAME): settings(authority)}, client)
+    machine, logs = served(runner, {tls_profile(NAME): settings(authority)}, client)
     assert len(machine.of(Accepted)) == 1
+    # The sixth, which is served, takes the place of the third.
+    assert Counter(str(log.fields["why"]) for log in logs) == {
+        "TLS: too many handshakes are under way": 3,
+        "TLS: no handshake in time": 2,
+    }
 
 
 def test_a_shell_ends_while_a_handshake_is_under_way(
