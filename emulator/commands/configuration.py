@@ -5,13 +5,29 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from emulator.config import bench_only, properties
 from emulator.config.load import ConfigError
 from emulator.io.jaas_file import inlined
 
 T = TypeVar("T")
+BYTES_MAX: Final = 16 * 1024 * 1024
+"""No properties file is longer; a device, such as /dev/zero, never ends."""
+
+
+def text_of(path: Path) -> str:
+    """The text of a properties file.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is not UTF-8, or too long.
+    """
+    with path.open("rb") as file:
+        data = file.read(BYTES_MAX + 1)
+    if len(data) > BYTES_MAX:
+        raise ValueError(f"more than {BYTES_MAX} bytes: not a properties file")
+    return data.decode()
 
 
 def read(
@@ -30,7 +46,7 @@ def read(
         The configuration, None if it cannot be used; and lines for stderr.
     """
     try:
-        raw = properties.parse(path.read_text(encoding="utf-8"), overrides)
+        raw = properties.parse(text_of(path), overrides)
         refused = bench_only.refusal(raw, os.environ.get(bench_only.MARKER))
         if refused:
             return None, [f"kraft-bridge: {path}: {refused}"]

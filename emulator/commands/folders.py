@@ -28,20 +28,16 @@ def open_log(folder: Path) -> tuple[MetaProperties, Raft]:
     Raises:
         FolderUnreadableError: not a formatted folder, or damaged.
     """
-    paths = [
-        path
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.name.endswith((".lock", ".part"))
-    ]
-    # A controller that is running may renew this file: it must not be newer than the log.
-    paths.sort(key=lambda path: path != folder / layout.RECOVERY_POINT)
-    files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
-    files.pop(layout.CONTRADICTED, None)
-    data = files.get(layout.META_PROPERTIES)
-    if data is None:
+    try:
+        data = (folder / layout.META_PROPERTIES).read_bytes()
+        files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in _paths(folder)}
+    except (FileNotFoundError, NotADirectoryError):
         raise FolderUnreadableError(
             f"{folder} has no meta.properties: not a formatted controller's folder"
-        )
+        ) from None
+    except OSError as error:
+        raise FolderUnreadableError(f"{error.filename}: {error.strerror}") from error
+    files.pop(layout.CONTRADICTED, None)
     try:
         meta = parse_meta_properties(data)
         voters = {meta.node_id} | voters_in(files.get(layout.QUORUM_STATE, b""))
@@ -49,6 +45,19 @@ def open_log(folder: Path) -> tuple[MetaProperties, Raft]:
         return meta, Raft(config, files, random.Random(0), 0)  # noqa: S311 - it draws nothing
     except RecoveryError as error:
         raise FolderUnreadableError(f"{folder}: {error}") from error
+
+
+def _paths(folder: Path) -> list[Path]:
+    """The files of the log, and those beside its folder: others, of any size, may be there too."""
+    log = folder / layout.FOLDER
+    paths = [
+        path
+        for path in sorted((*folder.iterdir(), *(log.iterdir() if log.is_dir() else ())))
+        if path.is_file() and not path.name.endswith((".lock", ".part"))
+    ]
+    # A controller that is running may renew this file: it must not be newer than the log.
+    paths.sort(key=lambda path: path != folder / layout.RECOVERY_POINT)
+    return paths
 
 
 def committed_image(raft: Raft, folder: Path) -> Image:

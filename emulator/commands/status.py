@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import http.client
+import math
+import re
 import time
 import urllib.error
 import urllib.parse
@@ -43,6 +45,8 @@ def status(
     With --wait it ends with code 0 as soon as the phase is reached, with 1 if it cannot be reached
     without an operator, and with 5 when the time is over.
     """
+    if timeout is not None and math.isnan(timeout):
+        raise fail("--timeout must be a number", ExitCode.WRONG)
     if wait is None and timeout is not None:
         raise fail("--timeout needs --wait", ExitCode.WRONG)
     phases = {option_of(one): one for one in ORDER}
@@ -57,7 +61,7 @@ def status(
     except AddressError as error:
         raise fail(f"--url {error}", ExitCode.WRONG) from error
     except (OSError, ValueError) as error:
-        raise fail(f"{url}/status: {error}", ExitCode.UNREACHABLE) from error
+        raise fail(f"{_shown(url)}/status: {error}", ExitCode.UNREACHABLE) from error
     if as_json:
         typer.echo(body, nl=False)
     else:
@@ -133,6 +137,11 @@ def fetch(url: str) -> str:
     return str(text)
 
 
+def _shown(url: str) -> str:
+    """The address without a user and password."""
+    return re.sub(r"//[^/]*@", "//", url)
+
+
 def _check_address(url: str) -> None:
     try:
         parts = urllib.parse.urlsplit(url)
@@ -140,4 +149,4 @@ def _check_address(url: str) -> None:
     except ValueError:
         good = False
     if not good or any(one.isspace() or not one.isprintable() for one in url):
-        raise AddressError(f"{url!r} is not an http address")
+        raise AddressError(f"{_shown(url)!r} is not an http address")

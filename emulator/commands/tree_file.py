@@ -20,6 +20,8 @@ def load(path: Path) -> Tree:
     Raises:
         TreeFileError: no such file, not readable, no JSON, or no dump of a tree.
     """
+    if path.is_char_device():
+        raise TreeFileError(f"{path}: not a dump of a ZooKeeper tree: it is a device")
     try:
         return dump.parse(path.read_bytes())
     except OSError as error:

@@ -12,6 +12,7 @@ from typing import Annotated, Final
 import typer
 
 from emulator.commands.admin_client import UnreachableError
+from emulator.commands.configuration import text_of
 from emulator.commands.elect_leaders import by_brokers as work
 from emulator.commands.elect_leaders.by_zookeeper import elect_by_zookeeper
 from emulator.commands.exits import ExitCode
@@ -147,7 +148,7 @@ def _partitions(
 
 def _login(path: Path | None) -> Login | None:
     try:
-        return login_of({} if path is None else properties.parse(path.read_text(encoding="utf-8")))
+        return login_of({} if path is None else properties.parse(text_of(path)))
     except (OSError, ValueError) as error:
         raise _usage(f"--admin.config: {error}") from error
 

@@ -13,6 +13,7 @@ from kazoo.client import KazooClient
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.handlers.utils import create_tcp_connection
 
+from emulator.commands.configuration import text_of
 from emulator.commands.reach import nobody_at
 from emulator.config import properties
 from emulator.config import zookeeper as config_zookeeper
@@ -30,7 +31,7 @@ def settings(path: Path | None, overrides: Iterable[str]) -> tuple[str, ZooKeepe
         ValueError: what they say cannot be used; every problem is in the text.
         OSError: a file cannot be read.
     """
-    text = "" if path is None else path.read_text(encoding="utf-8")
+    text = "" if path is None else text_of(path)
     raw: Mapping[str, str] = inlined(properties.parse(text, overrides))
     security, problems = config_zookeeper.read(raw)
     if problems:

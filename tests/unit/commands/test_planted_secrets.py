@@ -312,3 +312,8 @@ def rows_of(path: Path) -> str:
     from pyarrow import parquet
 
     return str(parquet.read_table(path).to_pylist())
+
+
+@pytest.mark.parametrize("url", ["http://u:{}@127.0.0.1:1", "http://u:{}@127.0.0.1:x"])
+def test_the_password_in_an_address_is_not_shown(url: str, planted: Planted) -> None:
+    assert planted.shown_in(said("status", "--url", url.format(planted.token()))) == []
