@@ -206,3 +206,22 @@ def test_what_going_back_costs_is_said_in_each_phase(node: Node) -> None:
     low = cost(MigrationState.MIGRATION, zk_epoch=node.raft.leader_epoch - 1)
     assert f"write at least {node.raft.leader_epoch} into /controller_epoch" in low
     assert "finalised" in cost(MigrationState.POST_MIGRATION, may_roll_back=False)
+
+
+@pytest.mark.requirement("S07")
+def test_the_drafts_numbers_of_states_are_mapped_to_those_shown() -> None:
+    found = rows("## Numbers in the older draft of KIP-866")
+    states = ("MigrationIneligible", "MigratingZkData", "DualWriteMetadata", "MigrationFinalized")
+    assert tuple(found) == states
+    for number, (name, (in_draft, phases, shown)) in enumerate(found.items(), 1):
+        assert int(in_draft) == number, name
+        state, value = shown.split(", ")
+        assert MigrationState[state].value == int(value)
+        assert {phase.strip("`") for phase in phases.split(", ")} <= {*rows("## Phases")}
+
+
+@pytest.mark.requirement("N11")
+def test_the_drafts_values_of_readiness_are_on_the_page() -> None:
+    page = " ".join(PAGE.read_text().split())
+    assert "is an int8 in the draft (0 not ready, 1 ready, a third value for disabled)" in page
+    assert m.BrokerRegistrationRequest(is_migrating_zk_broker=True).is_migrating_zk_broker is True

@@ -97,3 +97,21 @@ def test_a_distribution_is_a_histogram_and_a_kafka_summary() -> None:
     assert samples[f"{own}_sum", ()] == pytest.approx(500_003.325)
     assert samples[kafka, (("quantile", "0.999"),)] == 500_000.0
     assert samples[f"{kafka}_count", ()] == 5
+
+
+@pytest.mark.requirement("M13")
+def test_names_of_the_draft_are_shown_beside_the_accepted_ones_with_equal_values() -> None:
+    drafts = [each for each in m.METRICS if each.draft_beans]
+    assert len(drafts) >= 2
+    for each in drafts:
+        found = {
+            name: value for (name, _), value in _samples(exposition({each: 7}, active=True)).items()
+        }
+        assert {*found} >= {*each.compatible_names}
+        assert {*found.values()} == {7}
+
+
+@pytest.mark.requirement("M10", "M11")
+def test_the_drafts_counts_of_who_is_ineligible_are_no_metrics_of_their_own() -> None:
+    names = {name for each in m.METRICS for name in (each.name, *each.compatible_names)}
+    assert not [name for name in names if "ineligible" in name]
