@@ -248,12 +248,11 @@ class Chaos:
         if not victims:
             return
         victim = self.random.choice(victims)
-        ends = max(self.judge.committed.values(), key=lambda one: one.last_offset, default=None)
         others = [each for each in self.trio.nodes.values() if each is not victim]
         have_all = all(
             each.raft is not None
             and each.raft.leader_epoch >= epoch_on_disk(victim)
-            and (ends is None or each.raft._replica.log.durable_end > ends.last_offset)
+            and self.holds(each, set(self.judge.committed))
             for each in others
         )
         if have_all and self.may_forget(victim):
@@ -282,13 +281,21 @@ class Chaos:
 
     def has_caught_up(self, node: Node) -> bool:
         """Whether a voter has what was committed when an old copy of its disk came back."""
-        if node.id in self.lacking and node.raft is not None:
-            found = {one.base_offset: one for one in node.batches}
-            start = node.raft._replica.log.start_offset
-            lacking = [each for each in self.lacking[node.id] if each >= start]
-            if all(found.get(each) == self.judge.committed[each] for each in lacking):
-                del self.lacking[node.id]
+        if node.id in self.lacking and self.holds(node, self.lacking[node.id]):
+            del self.lacking[node.id]
         return node.id not in self.lacking
+
+    def holds(self, node: Node, offsets: set[int]) -> bool:
+        """Whether these committed batches are durable on a voter that is up, or in a snapshot."""
+        if node.raft is None:
+            return False
+        log = node.raft._replica.log
+        found = {one.base_offset: one for one in node.batches if one.last_offset < log.durable_end}
+        return all(
+            found.get(each) == self.judge.committed[each]
+            for each in offsets
+            if each >= log.start_offset
+        )
 
     def stop(self, node: Node) -> None:
         """Crash it, and let arrive what it sent."""
