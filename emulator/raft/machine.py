@@ -22,6 +22,7 @@ from emulator.raft.appending import LeaderAppender
 from emulator.raft.asking import Ask
 from emulator.raft.config import RaftConfig
 from emulator.raft.contradicted import refuse_contradicted
+from emulator.raft.deadlines import earlier
 from emulator.raft.layout import SnapshotId
 from emulator.raft.member import Member
 from emulator.raft.quorum_state import NONE, ElectionState, QuorumState, parse
@@ -178,8 +179,7 @@ class Raft:
         """When ``tick`` is due; 0 means at once: a snapshot or woken fetches continue in slices."""
         if self._snapshotting.busy or self._effects:
             return 0
-        times = (self._answering.deadline_ms, self._member.deadline_ms)
-        return min((one for one in times if one is not None), default=None)
+        return earlier(self._answering.deadline_ms, self._member.deadline_ms)
 
     def take_asks(self) -> list[Ask]:
         """Requests to other voters since the last call; sent after the effects returned so far."""

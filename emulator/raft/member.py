@@ -11,6 +11,7 @@ from typing import Any
 
 from emulator.raft import layout
 from emulator.raft.asking import Ask
+from emulator.raft.deadlines import earlier
 from emulator.raft.election import QuorumElection
 from emulator.raft.follower import Following
 from emulator.raft.quorum_state import NONE
@@ -55,8 +56,7 @@ class Member:
         """When ``tick`` is due; never in a quorum of one, which leads and asks nobody."""
         if self.alone:
             return None
-        times = (self.election.deadline_ms, self.following.deadline_ms)
-        return min((one for one in times if one is not None), default=None)
+        return earlier(self.election.deadline_ms, self.following.deadline_ms)
 
     def tick(self, now_ms: int) -> None:
         """Do what is due in the election."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from emulator.net.reply import Ticket
 from emulator.raft.config import WOKEN_PER_STEP_MAX
+from emulator.raft.deadlines import earlier
 from emulator.raft.pace import ObserverPace
 from wire import messages as m
 
@@ -85,10 +86,11 @@ class WaitingFetches:
         """When ``tick`` is due: at once (0) while woken ones are left; None if nobody waits."""
         if self._woken:
             return 0
-        times = [self._voters.deadline_ms, self._observers.deadline_ms]
-        if len(self._observers):
-            times.append(self._pace.due_ms)
-        return min((one for one in times if one is not None), default=None)
+        return earlier(self._voters.deadline_ms, self._observers_ms())
+
+    def _observers_ms(self) -> int | None:
+        at_latest = self._observers.deadline_ms
+        return None if at_latest is None else earlier(at_latest, self._pace.due_ms)
 
     def add(self, parked: Parked, deadline_ms: int, *, voter: bool) -> None:
         """Let a Fetch wait until ``deadline_ms`` at most."""
