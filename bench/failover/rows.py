@@ -153,12 +153,15 @@ def summary(taken: list[Row]) -> list[str]:
         ("commit", 0, "p50_ms", "commit p50, ms, linger 0"),
         ("commit", 0, "p99_ms", "commit p99, ms, linger 0"),
         ("commit", 0, "cpu_ms_each", "CPU of the three controllers for a commit, ms, linger 0"),
+        ("migration", None, "elected_s", "in a migration: leader killed to the next election, s"),
+        ("migration", None, "dual_write_s", "elected to dual write, nothing to write, s"),
+        ("migration", None, "zookeeper_writes", "transactions of ZooKeeper meanwhile"),
     ):
         found = {
             stack: [
                 row[name]
                 for row in taken
-                if (row["what"], row["linger_ms"], row["stack"]) == (what, linger_ms, stack)
+                if (row["what"], row.get("linger_ms"), row["stack"]) == (what, linger_ms, stack)
             ]
             for stack in STACKS
         }

@@ -31,20 +31,20 @@ class Fleet(Process):
     Args:
         folder: its output.
         zk: connect string, with the chroot.
-        controller_port: where the controller listens, or will.
+        controller: port where the controller listens, or will; of several ``host:port,...``.
         cluster_id: base64url.
         count: number of brokers.
     """
 
     def __init__(
-        self, folder: Path, zk: str, controller_port: int, cluster_id: str, *, count: int = 3
+        self, folder: Path, zk: str, controller: int | str, cluster_id: str, *, count: int = 3
     ) -> None:
         super().__init__("fleet", folder.absolute())
         self.count = count
         self._options: dict[str, object] = {
             "--brokers": count,
             "--zookeeper": zk,
-            "--controller": f"{HOST}:{controller_port}",
+            "--controller": f"{HOST}:{controller}" if isinstance(controller, int) else controller,
             "--cluster-id": cluster_id,
             "--listener": LISTENER,
             "--isr": "manual",
