@@ -126,13 +126,13 @@ class Controller:
             empty=replace(before, offset=-1, epoch=-1) == EMPTY,
             in_transaction=self._journal.in_transaction,
         )
-        self._writes.reset()
         self._journal.reindex()
         for batch in began.batches:
             self.append(batch, now_ms)
         own = registration(self.tip, self.config)
         if own is not None:
             self._journal.append((own,), now_ms)
+        self._writes.begin_term()
         self.resume(now_ms)
         return began.note
 

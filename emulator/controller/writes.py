@@ -59,10 +59,13 @@ class Writes:
         self._now_ms = 0
         self._begun_at = 0
         """End of the log when the call that is under way was taken."""
+        self._term_begins = -1
+        """Last offset of what this leader found in the log and of its own first records."""
 
-    def reset(self) -> None:
-        """Begin anew, as a new leader does; nothing waits."""
+    def begin_term(self) -> None:
+        """Begin anew, as a new leader does when its first records are appended; nothing waits."""
         self.gate = Gate()
+        self._term_begins = self._journal.tip.offset
 
     def take(self, handler: Handler, call: Call, leader_id: int, now_ms: int) -> None:
         """Take a call, or let it wait for those before it."""
@@ -178,6 +181,8 @@ class Writes:
         else:
             # The response may show records that are not committed yet, so it waits for those.
             offset = self.purgatory.highest_pending_offset(until)
+            if offset is None and self._journal.committed_offset < self._term_begins:
+                offset = self._term_begins
         self._surroundings.performed(result)
         if result.contact is not None:
             self._contact(result.contact)
