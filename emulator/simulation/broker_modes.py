@@ -81,8 +81,10 @@ class KnownInZooKeeperMode:
 
     @property
     def leader(self) -> Address | None:
-        """See KnownByBroker: it has no need to know, as its controllers connect to it."""
-        raise NotImplementedError("a quorum of several does not migrate yet")
+        """See KnownByBroker: where it registers with the quorum."""
+        registration = self.side.registration
+        found = None if registration is None else registration.quorum.leader
+        return None if found is None else (found.host, found.port)
 
     @property
     def topics(self) -> Iterable[Any]:

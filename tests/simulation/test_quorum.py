@@ -94,3 +94,26 @@ def test_the_verb_refuses_what_it_cannot_simulate(options, why):
 def test_a_fault_aimed_at_a_state_of_the_migration_is_refused_without_one(simulate):
     with pytest.raises(ValueError, match="DUAL_WRITE is no state: one of ELECTED"):
         simulate(1, replace(STILL, faults=("voter-crash@DUAL_WRITE",)))
+
+
+@pytest.mark.requirement("P04")
+@pytest.mark.parametrize(
+    "fault",
+    rest_slow(
+        (
+            "voter-kill@DUAL_WRITE+200",
+            "voter-crash@ZK_MIGRATION+5",
+            "voter-shutdown@DUAL_WRITE+300",
+            "voters-parted@DUAL_WRITE+100",
+            "voter-pause@DUAL_WRITE+100",
+        ),
+        2,
+    ),
+)
+def test_a_migration_goes_on_under_the_next_leader(simulate, fault):
+    migrates = Scenario(controllers=3, changes=20, change_every_ms=150, faults=(fault,))
+    reports = [simulate(seed, migrates) for seed in range(1, 4)]
+    assert not [str(one) for one in reports if one.failure]
+    assert all(one.acknowledged >= 8 for one in reports)
+    claims = max(len(one.claims) for one in reports)
+    assert claims > 1 or fault.startswith("voter-pause"), "another leader has claimed the cluster"

@@ -62,8 +62,12 @@ class CopyIsClaimed(Checker):
             self._stands.add(client)
 
     def stepped(self, process: Process, effects: Sequence[Effect]) -> None:
-        """Look for the record that ends the copy."""
-        if process.ledger.committed.facts.migration_state != COPIED and _says_copied(effects):
+        """Look for the record that ends the copy; who follows only has what the leader wrote."""
+        if (
+            process.node.raft.is_leader
+            and process.ledger.committed.facts.migration_state != COPIED
+            and _says_copied(effects)
+        ):
             right = process.name in self._stands
             ensure(right, self.name, f"{process.name} ends the copy and has not read its claim")
 
