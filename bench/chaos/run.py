@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 import threading
@@ -13,7 +14,7 @@ from typing import Any, Final, Self
 
 from bench.chaos import quorum, verdict
 from bench.chaos.plan import LEADER, Strike, strikes
-from bench.chaos.stage import CLUSTER, IDS, Options, Stage
+from bench.chaos.stage import CLUSTER, IDS, Options, Stage, restart
 from bench.demo.clients import Clients
 from bench.demo.seed import ask
 from bench.load import cluster_api as api
@@ -123,7 +124,9 @@ def _story(stage: Stage, clients: Clients, say: Say) -> list[str]:
         say("in sync", {})
         produced, consumed = clients.stop()
         read = clients.verify(produced.acknowledged)
-        _drained(stage)
+        if stage.zk is not None:
+            _ours_leads(stage, say)
+            wait_for("ZooKeeper with every record", lambda: _lag(stage) == 0, _CALM_S)
         last = wait_for("a leader", lambda: quorum.leaders(stage), _CALM_S)[-1]
     say("clients", _figures(done, produced, consumed))
     found = verdict.Found(done, produced, consumed, read, leadership.seen, last.high_watermark)
@@ -227,9 +230,25 @@ def _shape(address: str) -> api.Shape:
     return seen
 
 
-def _drained(stage: Stage) -> None:
-    if stage.zk is not None:
-        wait_for("ZooKeeper with every record", lambda: _lag(stage) == 0, _CALM_S)
+def _ours_leads(stage: Stage, say: Say) -> None:
+    """Let one of ours lead, which compares the stores; what Kafka's leader left is told first."""
+    while True:
+        leader = wait_for("a leader", lambda: quorum.leaders(stage), _CALM_S)[-1]
+        server = stage.controllers[IDS.index(leader.node_id)]
+        if isinstance(server, Bridge):
+            return
+        left = verdict.between_stores(stage)
+        say("left by Kafka's leader", {"node": leader.node_id, "differences": left})
+        server.kill()
+        wait_for("another leader", functools.partial(_followed, stage, leader), _CALM_S)
+        restart(server)
+
+
+def _followed(stage: Stage, leader: quorum.Leader) -> bool:
+    """Whether another one leads, in a later epoch."""
+    return any(
+        one.epoch > leader.epoch and one.node_id != leader.node_id for one in quorum.leaders(stage)
+    )
 
 
 def _lag(stage: Stage) -> int | None:

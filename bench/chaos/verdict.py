@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from kazoo.client import KazooClient
 
-from bench.chaos.stage import IDS, Stage
+from bench.chaos.stage import IDS, Controller, Stage
 from bench.demo.verdict import undeleted, unlike
 from bench.judge.stores import Entities, differences, dump_log, from_log, from_tree
 from bench.load.admin import AdminResult
@@ -54,19 +54,31 @@ def cluster_id(zk: str) -> str:
 def wrong(stage: Stage, found: Found) -> list[str]:
     """One line for each thing that must not be; empty if the run held."""
     lines = [*dead([*stage.controllers, *stage.brokers]), *leading(found.leaders), *clients(found)]
-    records = {
-        node_id: dump_log(server.data)
-        for node_id, server in zip(IDS, stage.controllers, strict=True)
-    }
+    records = {node_id: dump_log(server.data) for node_id, server in _of(stage)}
     lines += agreement(records, found.committed)
     lines += refused(found.admin, max(records.values(), key=len))
     logs = {node_id: from_log(each) for node_id, each in records.items()}
     lines += stores(found.admin, logs)
     if stage.zk is not None:
-        tree = from_tree(contents(dump(stage.zk, with_secrets=True)))
-        newest = max(logs.values(), key=lambda log: log.offset)
-        lines += [f"stores: {line}" for line in differences(tree, newest)[:_SHOWN]]
+        lines += [f"stores: {line}" for line in _unlike(stage.zk, logs)]
     return lines
+
+
+def between_stores(stage: Stage) -> list[str]:
+    """What differs between ZooKeeper and the longest log."""
+    assert stage.zk is not None
+    logs = {node_id: from_log(dump_log(each.data)) for node_id, each in _of(stage)}
+    return _unlike(stage.zk, logs)
+
+
+def _unlike(zk: str, logs: Mapping[int, Entities]) -> list[str]:
+    tree = from_tree(contents(dump(zk, with_secrets=True)))
+    newest = max(logs.values(), key=lambda log: log.offset)
+    return differences(tree, newest)[:_SHOWN]
+
+
+def _of(stage: Stage) -> Iterable[tuple[int, Controller]]:
+    return zip(IDS, stage.controllers, strict=True)
 
 
 def dead(servers: Sequence[Process]) -> list[str]:
