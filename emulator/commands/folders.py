@@ -60,8 +60,16 @@ def _paths(folder: Path) -> list[Path]:
     return paths
 
 
-def committed_image(raft: Raft, folder: Path) -> Image:
-    """The image of the folder's log: in a quorum of one, everything durable is committed.
+def committed_image(raft: Raft, folder: Path, elsewhere: int = 0) -> Image:
+    """The image of what is committed in the folder's log, as far as the folder tells.
+
+    In a quorum of one that is all of it. The end of the log of one of several voters may be
+    truncated; it has written down what it knew to be committed, a few seconds ago if it was killed.
+
+    Args:
+        raft: the log.
+        folder: where it is.
+        elsewhere: below that offset something else than the folder shows it to be committed.
 
     Raises:
         FolderUnreadableError: a record does not fit.
@@ -70,5 +78,6 @@ def committed_image(raft: Raft, folder: Path) -> Image:
         history = load_history(raft)
     except RecoveryError as error:
         raise FolderUnreadableError(f"{folder}: {error}") from error
-    history.advance(raft.log_end_offset)
+    alone = len(raft.config.voters) == 1
+    history.advance(raft.log_end_offset if alone else max(raft.committed_end, elsewhere))
     return history.stable

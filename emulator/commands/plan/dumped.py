@@ -59,7 +59,7 @@ def _version(config: Config | None, release_version: str | None) -> MetadataVers
     if (folder / layout.META_PROPERTIES).exists():
         _meta, raft = folders.open_log(folder)
         image = folders.committed_image(raft, folder)
-        return image.metadata_version if raft.log_end_offset else _formatted(folder)
+        return image.metadata_version if image.offset >= 0 else _formatted(folder)
     return MetadataVersion.from_ibp(config.release)
 
 

@@ -21,6 +21,7 @@ from emulator.migration.tree_diff import Claim, Difference, differences
 from emulator.migration.zk_tree import migration, own
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.migration.zk_tree.reader import Tree, TreeReader
+from emulator.raft.machine import Raft
 from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import GetChildren, NodeData, ReadFailed, ReadValue, Stat, ZkResult
 
@@ -103,13 +104,23 @@ def compare(
         ZooKeeperUnreadableError: ZooKeeper cannot be read.
     """
     meta, raft = open_log(folder)
-    image = committed_image(raft, folder)
     tree = read_tree(hosts, security)
     mine = own.try_parse(tree.data(own.PATH))
     claim = Claim(meta.node_id, raft.leader_epoch, -1 if mine is None else mine.zk_epoch)
     try:
-        offset = migration.parse(tree.data(migration.PATH)).kraft_metadata_offset
+        said = migration.parse(tree.data(migration.PATH))
     except ZnodeError:
-        offset = -1
-    note = f"/migration is at offset {offset}, the log ends with offset {image.offset}"
+        said = migration.INITIAL
+    offset = said.kraft_metadata_offset
+    # Nothing is written to ZooKeeper before it is committed.
+    written = offset + 1 if raft.epoch_at(offset) == said.kraft_metadata_epoch else 0
+    image = committed_image(raft, folder, written)
+    note = f"/migration is at offset {offset}, {_ends(raft, image.offset)}"
     return list(differences(tree, image, claim)), note
+
+
+def _ends(raft: Raft, offset: int) -> str:
+    """Up to where the folder was compared."""
+    if offset + 1 == raft.log_end_offset:
+        return f"the log ends with offset {offset}"
+    return f"the log is known to be committed up to offset {offset}, and was compared up to there"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from emulator.commands.folders import open_log
+from emulator.commands.folders import committed_image, open_log
+from emulator.metadata.image import Image
 from emulator.raft.format import MetaProperties, render_meta_properties
 from emulator.raft.layout import (
     CONTRADICTED,
@@ -15,8 +17,11 @@ from emulator.raft.layout import (
     render_recovery_point,
     segment_base,
 )
+from tests.unit.node.test_quorum import CLUSTER as OF_NODES
+from tests.unit.node.test_quorum import IDS, Quorum
 from tests.unit.raft.trio import Trio
 from tests.unit.raft.world import CLUSTER
+from wire.errors import ErrorCode
 
 
 @pytest.fixture
@@ -24,10 +29,7 @@ def folder(tmp_path: Path) -> Path:
     trio = Trio(3).start()
     trio.run(8_000)
     meta = render_meta_properties(MetaProperties(CLUSTER, 1))
-    for name, data in {**trio.nodes[1].disk.files, META_PROPERTIES: meta}.items():
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(data)
+    written(tmp_path, {**trio.nodes[1].disk.files, META_PROPERTIES: meta})
     return tmp_path
 
 
@@ -52,3 +54,32 @@ def test_the_voter_may_be_running(folder: Path, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(Path, "read_bytes", and_then_it_grows)
     assert open_log(folder)[1].log_end_offset == end
+
+
+def test_the_end_of_its_log_that_may_be_truncated_is_not_shown_as_committed(tmp_path: Path) -> None:
+    quorum = Quorum()
+    leader = quorum.leader
+    assert quorum.change(leader, "ann") == 0
+    quorum.wait_equal()
+    quorum.joined.wait(6_000)
+    for other in [each for each in IDS if each != leader]:
+        quorum.kill(other)
+    assert quorum.change(leader, "bob") == ErrorCode.NOT_CONTROLLER
+    quorum.kill(leader)
+    meta = render_meta_properties(MetaProperties(OF_NODES, leader))
+    written(tmp_path, {**quorum.files[leader], META_PROPERTIES: meta})
+    _, raft = open_log(tmp_path)
+    assert users(committed_image(raft, tmp_path)) == {"ann"}
+    # As for ZooKeeper, which has nothing that is not committed.
+    assert users(committed_image(raft, tmp_path, raft.log_end_offset)) == {"ann", "bob"}
+
+
+def users(image: Image) -> set[str]:
+    return {part.name for entity in image.client_quotas for part in entity if part.name}
+
+
+def written(folder: Path, files: Mapping[str, bytes]) -> None:
+    for name, data in files.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(data)
