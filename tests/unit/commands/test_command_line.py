@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from emulator import cli
-from emulator.commands import reach
+from emulator.commands import boundary, reach
 from emulator.commands.elect_leaders import command as elect
 from emulator.commands.exits import EXAMPLES, MEANINGS, ExitCode
 from emulator.config.listeners import HostPort
@@ -175,3 +175,23 @@ def test_a_name_that_is_no_text_and_ctrl_c() -> None:
         [sys.executable, "-c", program], check=False, capture_output=True, timeout=30
     )
     assert (ended.returncode, ended.stderr) == (130, b"")
+
+
+def test_what_is_still_in_the_buffer_at_the_end_counts_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert boundary.run(lambda: full.write("x")) == ExitCode.FOUND
+        monkeypatch.undo()
+    assert capsys.readouterr().err == ("kraft-bridge: standard output: No space left on device\n")
+
+
+def test_a_missing_package_is_named_with_its_extra(capsys: pytest.CaptureFixture[str]) -> None:
+    def program() -> None:
+        raise ModuleNotFoundError("no", name="pyspark.sql")
+
+    assert boundary.run(program) == ExitCode.FOUND
+    assert "pip install 'kraft-bridge[spark]'" in capsys.readouterr().err
+    with pytest.raises(ModuleNotFoundError):
+        boundary.run(lambda: __import__("no_such_module_of_ours"))

@@ -7,6 +7,7 @@ import pytest
 from emulator.config import unknown
 from emulator.config.broker import load_broker
 from emulator.config.load import ConfigError, load
+from emulator.config.reading import PropertyReader, integer
 
 ENABLE = "zookeeper.metadata.migration.enable"
 
@@ -48,3 +49,13 @@ def test_very_many_unknown_keys_are_said_soon(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(unknown, "nearest", lambda key, _: asked.append(key) or "")
     warnings, _ = unknown.judged([f"a.b{n}" for n in range(5_000)], ["a"], (), "broker")
     assert (len(warnings), len(asked)) == (5_000, 100)
+
+
+def test_a_wrong_value_of_a_secret_is_not_quoted() -> None:
+    reader = PropertyReader({"a.password": "open sesame", "a.count": "many"})
+    for key in ("a.password", "a.count"):
+        assert reader.take(key, integer(1), 5) == 5
+    assert reader.problems == [
+        "a.password=<redacted>: not a whole number",
+        "a.count=many: not a whole number",
+    ]
