@@ -63,7 +63,7 @@ class LagBounded(Checker):
     def stepped(self, process: Process, effects: Sequence[Effect]) -> None:
         """Judge what is about to be appended."""
         bound, world = self.world.scenario.bound, self.world
-        if process is not world.active.process:
+        if process is not world.active.process or not process.node.raft.is_leader:
             return
         if process.name != self._life:
             self._begin_life(process)
