@@ -12,6 +12,7 @@ from emulator.raft.progress import Progress
 from emulator.raft.quorum_state import QuorumState, VoterState
 from emulator.raft.voter_state import Held
 from emulator.seam import ReplaceFile
+from emulator.simulation.process import Process
 from emulator.simulation.scenario import Scenario
 
 STILL = Scenario(controllers=3, migration=False, topics=0, changes=30, change_every_ms=100)
@@ -87,6 +88,11 @@ def test_a_vote_that_is_not_on_the_disk(simulate, monkeypatch):
 def test_a_candidate_that_needs_no_vote_but_its_own(simulate, monkeypatch):
     monkeypatch.setattr(QuorumElection, "majority", property(lambda _: 1))
     assert found(simulate, 2, STILL) == "one-vote"
+
+
+def test_a_follower_that_says_that_it_is_active(simulate, monkeypatch):
+    monkeypatch.setattr(Process, "active_epoch", property(lambda one: one.node.raft.leader_epoch))
+    assert found(simulate, 2, STILL) in {"one-active", "one-leader"}
 
 
 def test_a_voter_that_votes_for_a_shorter_log(simulate, monkeypatch):
