@@ -76,6 +76,7 @@ class MigrationSide:
     def resign(self, now_ms: int) -> list[Effect]:
         """End the term: nothing more is written to ZooKeeper."""
         self._leads = False
+        self.zk.withdraw()
         return self.driver.resigned(now_ms)
 
     def handle(self, conn: int, event: Received | Closed | Connected, now_ms: int) -> list[Effect]:

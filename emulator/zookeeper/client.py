@@ -190,6 +190,10 @@ class ZkClient:
             return []
         return [Send(self._channel.conn, self._channel.request(tag, request, now_ms))]
 
+    def withdraw(self) -> None:
+        """Send nothing of what waits until others are answered: it is lost."""
+        self._lose_waiting()
+
     def op_bytes(self, op: ZkOp) -> bytes:
         """One op of a multi of ours as it is sent; see ``Multi.body``."""
         return jute.op_bytes(acl.protected_op(op) if self._security.set_acl else op, self._chroot)
