@@ -1,4 +1,4 @@
-"""What a node still does for ZooKeeper, brokers and callers in the moments in which its term ends."""
+"""What a node still does for ZooKeeper, brokers and callers when its term ends."""
 
 from __future__ import annotations
 
