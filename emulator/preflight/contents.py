@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from emulator.config.passwords import is_password
 from emulator.migration.taking_over.preconditions import Why
 from emulator.migration.zk_tree import migration
 from emulator.preflight.engine import Finding, NotRun, Outcome, finding, rule
@@ -126,14 +127,16 @@ def passwords(survey: Survey) -> Iterator[Outcome]:
     """Encoded values of dynamic broker configs need the brokers' secret on the controllers."""
     controllers = survey.controllers or survey.properties
     secret = any(one.get("password.encoder.secret") for one in controllers)
+    without = [one.name for one in controllers if not one.get("password.encoder.secret")]
     for name in survey.children("/config/brokers"):
         path = f"/config/brokers/{name}"
         for key, value in sorted(survey.config(path).items()):
             if value == REDACTED.decode():
-                if not secret:
-                    yield NotRun("B08", f"{path}: {key} was left out of the dump as a secret")
+                yield NotRun("B08", f"{path}: {key} was left out of the dump as a secret")
+                if survey.controllers and without and is_password(key):
+                    yield _no_secret(path, f"{key} is a password", without)
             elif "encryptedPassword:" in str(value):
-                yield from _encoded(survey, path, key, secret=secret)
+                yield from _encoded(survey, path, key, without, secret=secret)
     if secret and survey.decodes:
         for one in survey.copy.refusals:
             if one.code == Why.ENCODED.value:
@@ -147,19 +150,25 @@ def passwords(survey: Survey) -> Iterator[Outcome]:
                 )
 
 
-def _encoded(survey: Survey, path: str, key: str, *, secret: bool) -> Iterator[Outcome]:
+def _no_secret(path: str, fact: str, without: list[str]) -> Outcome:
+    return finding(
+        "B08",
+        path,
+        f"{fact}, and password.encoder.secret is not set in {', '.join(without)}",
+        "it cannot be copied; Kafka's controller would copy the encoded text as if it were "
+        "the password",
+        "set password.encoder.secret on the controllers as on the brokers",
+        "KAFKA-14801",
+    )
+
+
+def _encoded(
+    survey: Survey, path: str, key: str, without: list[str], *, secret: bool
+) -> Iterator[Outcome]:
     if not survey.properties:
         yield NotRun("B08", f"{path}: {key} is encoded; no server.properties given: use -c")
-    elif not secret:
-        yield finding(
-            "B08",
-            path,
-            f"{key} is encoded, and no password.encoder.secret is given",
-            "it cannot be copied; Kafka's controller would copy the encoded text as if it were "
-            "the password",
-            "set password.encoder.secret on the controllers as on the brokers",
-            "KAFKA-14801",
-        )
+    elif without and (survey.controllers or not secret):
+        yield _no_secret(path, f"{key} is encoded", without)
     elif not survey.decodes:
         yield NotRun(
             "B08",

@@ -44,6 +44,8 @@ TOOLS: Final = {
 }
 RECENT_MS: Final = 30 * 24 * 3_600_000
 """Offsets that nobody has committed for so long are a remainder."""
+OFFSET_DEPTH: Final = len("/consumers/GROUP/offsets/TOPIC/PARTITION".split("/")) - 1
+"""Slashes in the path of an offset; the znode of its topic, which may have data too, has fewer."""
 
 
 @rule(
@@ -101,7 +103,9 @@ def old_consumers(survey: Survey) -> Iterator[Outcome]:
         root = f"/consumers/{group}"
         alive = [path for path, node in survey.below(f"{root}/ids") if node.ephemeral]
         offsets = [
-            (path, node) for path, node in survey.below(f"{root}/offsets") if node.data is not None
+            (path, node)
+            for path, node in survey.below(f"{root}/offsets")
+            if node.data is not None and path.count("/") == OFFSET_DEPTH
         ]
         if not alive and not offsets:
             continue
@@ -112,15 +116,19 @@ def old_consumers(survey: Survey) -> Iterator[Outcome]:
             and survey.read_at_ms - max(times) > RECENT_MS
             and not alive
         )
-        said = f"{len(alive)} members are connected; " if alive else ""
+        said = f"{_several(len(alive), 'member')} connected; " if alive else ""
         last = ", the last more than 30 days ago" if quiet else ""
         yield finding(
             "W17",
             root,
-            f"{said}offsets of {len(offsets)} partitions in ZooKeeper{last}",
+            f"{said}offsets of {_several(len(offsets), 'partition')} in ZooKeeper{last}",
             "not migrated: without ZooKeeper this group has no offsets, and its consumers stop",
             "none, if nobody uses the group; else use a consumer that commits to Kafka, and carry "
             "its offsets over with kafka-consumer-groups --reset-offsets",
             "KIP-500",
             Severity.INFO if quiet else None,
         )
+
+
+def _several(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

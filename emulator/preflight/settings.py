@@ -35,7 +35,7 @@ def _level(one: Properties) -> int | None:
     "in ZooKeeper mode and never registered.",
 )
 def broker_settings(survey: Survey) -> Iterator[Outcome]:
-    """Settings that a ZooKeeper-mode broker needs to register with the controllers."""
+    """Settings that a ZooKeeper-mode broker needs to start and to register with the controllers."""
     yield from _none("B11", survey)
     targets = [one for one in survey.targets if one.is_zookeeper_broker and one.flag(ENABLE)]
     given = {one.node_id for one in survey.targets}
@@ -71,6 +71,7 @@ def broker_settings(survey: Survey) -> Iterator[Outcome]:
                 "the broker does not start with the migration switched on",
                 "write broker.id into server.properties, and broker.id.generation.enable=false",
             )
+        yield from _unmapped("B11", one)
         directories = len(one.names("log.dirs"))
         if directories > 1 and level is not None and level < DIRECTORY_LEVEL:
             yield _setting(
@@ -80,6 +81,27 @@ def broker_settings(survey: Survey) -> Iterator[Outcome]:
                 f"{directories} folders with {IBP}={one.get(IBP)}",
                 "a broker of 3.5 or later does not start with the migration switched on",
                 f"raise {IBP} to 3.7 or above",
+            )
+
+
+def _unmapped(code: str, one: Properties) -> Iterator[Outcome]:
+    """Listeners of controllers without a protocol.
+
+    A ZooKeeper-mode broker looks at the first only, and takes a name that is a protocol for it
+    (RaftControllerNodeProvider).
+    """
+    names, protocols = one.names(NAMES), one.protocols
+    if one.is_zookeeper_broker:
+        names, protocols = names[:1], {**{name: name for name in SECURITY_PROTOCOLS}, **protocols}
+    for name in names:
+        if protocols.get(name) not in SECURITY_PROTOCOLS:
+            yield _setting(
+                code,
+                one,
+                "listener.security.protocol.map",
+                f"has no entry for {name}",
+                "the node does not start",
+                f"add {name}:PLAINTEXT, or its real protocol",
             )
 
 
@@ -143,6 +165,7 @@ def controller_settings(survey: Survey) -> Iterator[Outcome]:
                 yield _setting(
                     "B12", one, key, "missing", "the controller does not start", f"set {key}"
                 )
+        yield from _unmapped("B12", one)
         yield from _ours(one)
         if not one.flag(ENABLE):
             yield _setting(
@@ -258,27 +281,16 @@ def good_version(survey: Survey) -> Iterator[Outcome]:
 @rule(
     "W14",
     "listeners and authorizers fit the phase",
-    "Brokers had no security protocol for the controllers' listener, or the controllers "
-    "another name for the listener between brokers. Neither reached the other.",
+    "The controllers had another name for the listener between brokers. They looked for it on "
+    "every broker, and reached none.",
 )
 def listeners(survey: Survey) -> Iterator[Outcome]:
-    """Protocols of controller listeners, the listener between brokers, ACLs on the controllers."""
+    """The listener between brokers, ACLs on the controllers, listeners that KRaft has not."""
     yield from _none("W14", survey)
     given = {one.node_id for one in survey.targets}
     for one in survey.properties:
         if one.is_kraft_broker:
             continue  # B17 looks at it
-        protocols = one.protocols
-        for name in one.names(NAMES):
-            if protocols.get(name) not in SECURITY_PROTOCOLS:
-                yield _setting(
-                    "W14",
-                    one,
-                    "listener.security.protocol.map",
-                    f"has no entry for {name}",
-                    "the node does not start",
-                    f"add {name}:PLAINTEXT, or its real protocol",
-                )
         if one.get("control.plane.listener.name"):
             yield _setting(
                 "W14",

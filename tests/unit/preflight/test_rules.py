@@ -339,7 +339,7 @@ BAD: list[tuple[str, str, Survey]] = [
         survey(broker={"inter.broker.protocol.version": None}),
     ),
     (
-        "W14",
+        "B11",
         "b: listener.security.protocol.map",
         survey(broker={"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT"}),
     ),

@@ -1,0 +1,83 @@
+"""Files of several controllers, dumps without secrets, and trees as old clusters have them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from emulator.preflight.engine import Severity
+from emulator.preflight.report import run
+from emulator.preflight.survey import REDACTED, Survey
+from tests.unit.preflight.test_rules import (
+    CONTROLLER,
+    at,
+    changed,
+    config,
+    found,
+    good_nodes,
+    survey,
+)
+
+KEY = "listener.name.sasl.ssl.keystore.password"
+SECRET = "password.encoder.secret"
+HERE = "/config/brokers/1"
+
+
+def controllers(one: Survey, *secrets: str | None) -> Survey:
+    """The same tree, with a controller for each value of the secret (None: not set)."""
+    files = [
+        changed(f"c{number}", CONTROLLER, {"node.id": str(3000 + number), SECRET: secret})
+        for number, secret in enumerate(secrets)
+    ]
+    return replace(one, properties=tuple(files))
+
+
+@pytest.mark.parametrize("value", ["passwordLength:3,encryptedPassword:x", REDACTED.decode()])
+def test_one_controller_of_three_without_the_secret_is_a_blocker(value: str) -> None:
+    tree = at(HERE, config(**{KEY: value}))
+    report = run(replace(controllers(tree, "s", None, "s"), decodes=False))
+    (one,) = (one for one in report.findings if one.code == "B08")
+    assert (one.znode, one.severity) == (HERE, Severity.BLOCKER)
+    assert one.fact.endswith("and password.encoder.secret is not set in c1")
+    assert "x" not in one.fact.split()
+
+
+def test_a_password_left_out_of_a_dump_needs_the_secret_on_the_controllers() -> None:
+    tree = at(HERE, config(**{KEY: REDACTED.decode()}))
+    assert found(run(controllers(tree, None)), "B08") == [HERE]
+    own = at(HERE, config(**{"my.token": REDACTED.decode()}))
+    assert not found(run(controllers(own, None)), "B08"), "only Kafka's passwords are encoded"
+    assert not found(run(replace(tree, properties=())), "B08"), "no file, nothing known"
+
+
+def test_a_password_left_out_of_a_dump_is_said_to_be_not_looked_at() -> None:
+    report = run(controllers(at(HERE, config(**{KEY: REDACTED.decode()})), "s"))
+    assert not found(report, "B08")
+    assert [one.why for one in report.not_run if one.code == "B08"] == [
+        f"{HERE}: {KEY} was left out of the dump as a secret"
+    ]
+
+
+def test_offsets_of_old_consumers_are_counted_by_partition() -> None:
+    nodes = {
+        "/consumers/g/offsets": b"",
+        "/consumers/g/offsets/t": b"",
+        "/consumers/g/offsets/t/0": b"17",
+        "/consumers/g/offsets/t/1": b"4",
+    }
+    report = run(survey({**good_nodes(), **nodes}))
+    (one,) = (one for one in report.findings if one.code == "W17")
+    assert one.fact == "offsets of 2 partitions in ZooKeeper"
+
+
+def test_a_listener_of_controllers_without_a_protocol_is_a_blocker() -> None:
+    """The node does not start: no warning, with which the exit code would be 0."""
+    for more in (
+        survey(broker={"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT"}),
+        survey(controller={"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT"}),
+    ):
+        report = run(more)
+        found_ = [one for one in report.findings if one.fact == "has no entry for CONTROLLER"]
+        assert {one.severity for one in found_} == {Severity.BLOCKER}
+        assert report.exit_code(strict=False) == 1
