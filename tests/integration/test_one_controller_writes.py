@@ -1,0 +1,143 @@
+"""A leader that was stopped wakes up while another leads: ZooKeeper's own log says who wrote."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bench.judge.stores import differences
+from bench.judge.transactions import (
+    CONTROLLER,
+    EPOCH,
+    MIGRATION,
+    Claim,
+    Transaction,
+    claims,
+    two_writers,
+)
+from bench.rig.ports import HOST
+from bench.rig.waiting import wait_for
+from bench.rig.zookeeper import ZooKeeper
+from emulator.commands.admin_client import Connection
+from tests.integration.migrating_controllers import (
+    IDS,
+    MigratingControllers,
+    create,
+    migrating,
+    paths,
+)
+from wire.errors import ErrorCode
+
+pytestmark = [pytest.mark.jvm, pytest.mark.slow]
+
+BAD_VERSION = -103
+COUNT = 8
+
+
+def held_back(stage: MigratingControllers, leader: int) -> list[str]:
+    """Topics that are committed and answered; what the leader writes of them is held back."""
+    before = len(stage.seen[leader])
+    stage.proxies[leader].freeze()
+    names = stage.create("held-back", leader, count=COUNT)
+
+    def sent() -> bool:
+        seen = {op.path for ops in stage.multis(leader, before) for op in ops}
+        return any(f"/brokers/topics/{name}" in seen for name in names)
+
+    wait_for("a write of these topics", sent)
+    return names
+
+
+@pytest.mark.requirement("E01", "E07", "E09", "Z03")
+def test_a_leader_that_was_paused_writes_nothing_beside_the_next_one(
+    make_zookeeper: Callable[..., ZooKeeper], tmp_path: Path
+) -> None:
+    """What it had sent before arrives after the next claim, in a session that is still alive."""
+    with migrating(tmp_path, make_zookeeper(fsync=False)) as stage:
+        old = stage.start()
+        names = stage.create("before", old, count=COUNT)
+        stage.settled()
+        names += held_back(stage, old)
+        others = [each for each in IDS if each != old]
+
+        connection = Connection(HOST, stage.ports[old], 60)
+        answers: list[int] = []
+        with stage.nodes[old].paused():
+            caller = threading.Thread(
+                target=lambda: answers.append(create(connection, "asked-of-the-old-one"))
+            )
+            caller.start()
+            stage.in_dual_write(*others)
+            names += stage.create("meanwhile", *others, count=COUNT)
+            stage.proxies[old].thaw()
+            wait_for("what was held back", lambda: arrived(stage))
+        caller.join(60)
+        connection.close()
+        assert answers == [ErrorCode.NOT_CONTROLLER]
+        names += stage.create("after", count=COUNT)
+        leader = stage.settled()
+        for each in IDS:
+            if each != leader:
+                assert stage.ask(each, "asked-of-a-follower") == ErrorCode.NOT_CONTROLLER
+
+        tree, logs = stage.stores()
+        assert [differences(tree, log) for log in logs.values()] == [[], [], []]
+        assert set(names) == set(tree.topics)
+        judged(stage.transactions(), old, leader, names)
+
+
+def arrived(stage: MigratingControllers) -> list[Transaction]:
+    """What of the old leader has arrived in ZooKeeper behind the claim of the next."""
+    transactions = stage.transactions()
+    return late(transactions, claims(transactions))
+
+
+def late(transactions: list[Transaction], made: list[Claim]) -> list[Transaction]:
+    """What the session of the first claim sent and ZooKeeper took behind the second claim."""
+    first, second = made[:2]
+    behind = [one for one in transactions if one.zxid > second.zxid]
+    return [one for one in behind if one.session == first.session]
+
+
+def judged(transactions: list[Transaction], old: int, leader: int, names: list[str]) -> None:
+    """One writes at any moment; each claim raises the epoch's version by one; work is taken up."""
+    assert two_writers(transactions) == []
+    made = claims(transactions)
+    assert len(made) >= 2
+    assert (made[0].node_id, made[-1].node_id) == (old, leader)
+    for one, other in itertools.pairwise(made):
+        assert other.kraft_epoch > one.kraft_epoch
+        assert other.zk_epoch > one.zk_epoch
+        assert other.epoch_version == one.epoch_version + 1
+    of_claims = [one for one in transactions if one.zxid in {claim.zxid for claim in made}]
+    for one in of_claims:
+        assert {EPOCH, CONTROLLER} <= {write.path for write in one.writes}
+
+    came_late = late(transactions, made)
+    assert came_late, "what was held back has not arrived"
+    if old not in {claim.node_id for claim in made[1:]}:
+        assert {one.error for one in came_late} == {BAD_VERSION}
+    taken_up(transactions, made, names)
+
+
+def taken_up(transactions: list[Transaction], made: list[Claim], names: list[str]) -> None:
+    """Each next leader goes on behind the offset of ``/migration``, and writes nothing twice."""
+    offsets = [
+        json.loads(write.data)["kraft_metadata_offset"]
+        for one in transactions
+        if not one.error and one.zxid > made[0].zxid
+        for write in one.writes
+        if write.path == MIGRATION
+    ]
+    assert offsets == sorted(offsets)
+    created = paths(transactions, "create")
+    for name in names:
+        assert created.count(f"/brokers/topics/{name}") == 1
+        state = f"/brokers/topics/{name}/partitions/0/state"
+        assert created.count(state) == 1
+        assert state not in paths(transactions, "set")
