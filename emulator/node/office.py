@@ -184,6 +184,8 @@ class NodeOffice:
         except ActivationRefusedError as error:
             if self._alone:
                 raise
+            # Nobody has asked ZooKeeper whether this is its log.
+            self._raft.serve(Serving.NOTHING, now_ms)
             self._unfit(epoch, str(error))
             return
         self._led_epoch, self.office = epoch, Office.WON
@@ -205,13 +207,14 @@ class NodeOffice:
 
     def _give_up(self, epoch: int | None, now_ms: int) -> None:
         """Resign; if all have to, not again and again at once."""
-        if epoch != self._unfit_epoch:
-            self._unfit_epoch = None
-        elif now_ms >= self._gives_up_ms:
-            self._unfit_epoch = None
+        if epoch == self._unfit_epoch:
+            if now_ms < self._gives_up_ms:
+                return
             self._gives_up_ms = now_ms + GIVES_UP_MS_MIN
             self._effects += self._raft.resign(now_ms)
-            self.follow(now_ms)
+        self._unfit_epoch = None
+        self.follow(now_ms)
+        self._raft.serve(DUTIES[self.office].observers, now_ms)
 
     def _end_term(self, now_ms: int) -> None:
         leader_id = self._other_leader

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from emulator.node.office import GIVES_UP_MS_MIN
+from emulator.raft.layout import TOPIC, TOPIC_ID
 from emulator.seam import Effect, Send
 from tests.kit.joined import Party
 from tests.unit.node.migrating_quorum import MigratingQuorum
-from tests.unit.node.test_quorum import IDS
+from tests.unit.node.test_quorum import CLUSTER, IDS
+from wire import messages as m
+from wire.errors import ErrorCode
 
 
 def test_what_waits_in_the_client_of_zookeeper_is_not_sent_after_the_term():
@@ -35,3 +39,44 @@ def test_what_waits_in_the_client_of_zookeeper_is_not_sent_after_the_term():
     quorum.joined.settle()
     quorum.joined.wait(1_000)
     assert "/migration" not in quorum.zookeeper.nodes
+
+
+def test_a_leader_that_must_not_lead_tells_brokers_nothing_until_it_resigns():
+    """Nobody has the flag any more: nobody has asked ZooKeeper whether this is its log."""
+    quorum = MigratingQuorum()
+    quorum.migrate()
+    quorum.wait_written()
+    for each in IDS:
+        quorum.kill(each)
+    quorum.without_flag.update(IDS)
+    for each in IDS:
+        quorum.start(each)
+
+    def unfit() -> list[int]:
+        nodes = {each: quorum.node(each) for each in IDS}
+        return [each for each, node in nodes.items() if node.raft.is_leader]
+
+    for _ in range(3):
+        quorum.joined.until(lambda: bool(unfit()))
+        leader = unfit()[0]
+        asker = quorum.joined.ask((f"host-{leader}", 9093))
+        told = (
+            asker.ask(fetch(quorum.node(leader).raft.leader_epoch), 17).responses[0].partitions[0]
+        )
+        assert told.error_code == ErrorCode.BROKER_NOT_AVAILABLE
+        assert told.current_leader.leader_id == -1
+        quorum.joined.wait(GIVES_UP_MS_MIN)
+
+
+def fetch(epoch: int) -> m.FetchRequest:
+    """What an observer asks."""
+    partition = m.FetchRequest.FetchPartition(
+        current_leader_epoch=epoch, fetch_offset=0, last_fetched_epoch=0
+    )
+    topic = m.FetchRequest.FetchTopic(topic_id=TOPIC_ID, topic=TOPIC, partitions=[partition])
+    return m.FetchRequest(
+        cluster_id=CLUSTER,
+        replica_state=m.FetchRequest.ReplicaState(replica_id=1),
+        max_bytes=1 << 20,
+        topics=[topic],
+    )
