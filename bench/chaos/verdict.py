@@ -10,18 +10,13 @@ from typing import Any, Final
 from kazoo.client import KazooClient
 
 from bench.chaos.stage import IDS, Controller, Stage
-from bench.demo.verdict import undeleted, unlike
+from bench.demo.verdict import refused, undeleted, unlike
 from bench.judge.stores import Entities, differences, dump_log, from_log, from_tree
 from bench.load.admin import AdminResult
 from bench.load.records import ConsumeResult, ProduceResult, Verdict
 from bench.rig.process import Process
 from bench.rig.zk_dump import contents, dump
 
-ALREADY: Final = {
-    "CreateTopics": "TOPIC_ALREADY_EXISTS",
-    "DeleteTopics": "UNKNOWN_TOPIC_OR_PARTITION",
-}
-"""What a second attempt is answered if the first was carried out."""
 _SHOWN: Final = 10
 
 
@@ -111,29 +106,6 @@ def clients(found: Found) -> list[str]:
     for what, failed in (("record", found.produced.failed), ("consumer", found.consumed.failed)):
         lines += [f"{what}: {count} x {error}" for error, count in failed.items()]
     return lines
-
-
-def refused(admin: AdminResult, records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Changes that were given up, but for those that were carried out all the same.
-
-    A broker sends an Envelope again if the controller is gone; where the first one was carried out,
-    the client gets the error of the second. That it was is seen in the log: nobody else changes
-    these topics.
-    """
-    names = {
-        record["data"]["topicId"]: record["data"]["name"]
-        for record in records
-        if record["type"] == "TOPIC_RECORD"
-    }
-    done = {"CreateTopics": {*names.values()}, "DeleteTopics": set()}
-    for record in records:
-        if record["type"] == "REMOVE_TOPIC_RECORD":
-            done["DeleteTopics"].add(names[record["data"]["topicId"]])
-    return [
-        f"change given up: {api} of {topic}: {error}"
-        for topic, (api, error) in sorted(admin.given_up.items())
-        if error != ALREADY.get(api) or topic not in done[api]
-    ]
 
 
 def agreement(records: Mapping[int, Sequence[Mapping[str, Any]]], committed: int) -> list[str]:

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
+from bench.demo.clients import ADMIN
 from bench.demo.narrator import Narrator
 from bench.demo.stage import Stage
 from bench.report.analyze import Analysis, analyze, print_summary
@@ -30,8 +31,9 @@ def analyse(stage: Stage, narrator: Narrator) -> None:
     """
     out = stage.options.out / "report"
     spark = Process("spark", stage.options.out)
-    spark.launch([sys.executable, "-m", "bench.demo.analysis", str(stage.trace), str(out)])
-    narrator.say("PySpark reads the trace")
+    trace = chosen(stage.trace, out.with_name("trace-of-leader"), processes(stage))
+    spark.launch([sys.executable, "-m", "bench.demo.analysis", str(trace), str(out)])
+    narrator.say(f"PySpark reads the trace of controller {stage.controllers.leader}, which leads")
     spark.wait_until("the end of the analysis", lambda: not spark.alive, _SPARK_S)
     if spark.exit_code != 0:
         raise ProcessError(f"the analysis ended with {spark.exit_code}:\n{spark.tail()}")
@@ -48,6 +50,26 @@ def analyse(stage: Stage, narrator: Narrator) -> None:
         f"{len(page) / 1000:.0f} kB with {page.count('<svg')} plots; {len(tables)} tables; "
         f"{len(found)} findings" + (f"; it refers to {foreign}" if foreign else ""),
     )
+
+
+def processes(stage: Stage) -> tuple[str, ...]:
+    """The administrator, and the controller that led when all had ended, in its last life.
+
+    The others followed, or led in a life that was cut: what they say of one request does not fit
+    together.
+    """
+    leader = stage.controllers.leader
+    return f"{ADMIN}-", f"controller-{leader}-{stage.controllers.nodes[leader].pid}-"
+
+
+def chosen(trace: Path, folder: Path, begins: tuple[str, ...]) -> Path:
+    """A trace of the files of some processes: those whose names begin so; returns its folder."""
+    for file in trace.rglob("*.parquet"):
+        if file.name.startswith(begins):
+            place = folder / file.relative_to(trace)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.hardlink_to(file)
+    return folder
 
 
 def main(trace: str, out: str) -> None:

@@ -1,4 +1,4 @@
-"""Step 2: one controller beside the running cluster, brokers restarted one by one."""
+"""Step 2: three controllers beside the running cluster, brokers restarted one by one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class VoidRunError(RuntimeError):
 
 
 def migrate(stage: Stage, narrator: Narrator) -> None:
-    """Start the controller, restart the brokers in migration mode, and wait for dual write.
+    """Start the controllers, restart the brokers in migration mode, and wait for dual write.
 
     Raises:
         ProcessError: a server did not do what it should.
@@ -28,20 +28,24 @@ def migrate(stage: Stage, narrator: Narrator) -> None:
     """
     cluster_id = stage.znode("/cluster/id")["id"]
     epoch_before = stage.znode("/controller_epoch")
-    stage.bridge.format(cluster_id).start().wait_started()
-    narrator.say(f"kraft-bridge controller, node 3000, answers at {stage.bridge.url}/status")
-    with Watch(stage.bridge, narrator, [broker.id for broker in stage.cluster.brokers]) as watch:
+    controllers = stage.controllers
+    controllers.start(cluster_id)
+    for number, node in controllers.nodes.items():
+        narrator.say(f"kraft-bridge controller, node {number}, answers at {node.url}/status")
+    with Watch(controllers, narrator, [broker.id for broker in stage.cluster.brokers]) as watch:
         for broker in stage.cluster.brokers:
             watch.doing(f"broker {broker.id} restarts with zookeeper.metadata.migration.enable")
             broker.stop()
             if broker is stage.cluster.brokers[-1]:
                 _ask_for_a_deletion(stage, narrator)
-            broker.migrate(stage.bridge.port).start().wait_started()
+            broker.migrate(controllers.port)
+            broker.extra["controller.quorum.voters"] = controllers.voters
+            broker.start().wait_started()
             watch.doing(f"broker {broker.id} is back; its replicas catch up")
             _wait_in_sync(stage, broker.bootstrap)
         watch.doing("all brokers are back")
-        status = stage.bridge.wait_dual_write()
-        stage.bridge.wait_drained()
+        status = controllers.wait_dual_write()
+        controllers.wait_drained()
         watch.doing("both stores are written")
     stage.clients.check()
     _check(stage, narrator, watch, status["migration"]["records_copied"], epoch_before)
@@ -85,9 +89,9 @@ def _check(stage: Stage, narrator: Narrator, watch: Watch, copied: int, epoch_be
     _, claim = client.get("/controller")
     owner = stage.znode("/controller")
     narrator.check(
-        "the controller owns ZooKeeper's /controller",
-        owner["brokerid"] == 3000 and claim.ephemeralOwner == 0,
-        f"epoch {epoch_before} -> {stage.znode('/controller_epoch')}",
+        "the leading controller owns ZooKeeper's /controller",
+        owner["brokerid"] == stage.controllers.leader and claim.ephemeralOwner == 0,
+        f"node {owner['brokerid']}, epoch {epoch_before} -> {stage.znode('/controller_epoch')}",
     )
     # The last change among its children is this deletion, the only one there ever was.
     finished = client.get("/admin/delete_topics")[1].pzxid

@@ -71,9 +71,9 @@ def run(options: Options) -> int:
 def _steps(stage: Stage, narrator: Narrator) -> None:
     narrator.step(1, "A cluster in ZooKeeper mode")
     seed(stage, narrator)
-    narrator.step(2, "A controller is put beside it; brokers restart with migration on")
+    narrator.step(2, "Three controllers are put beside it; brokers restart with migration on")
     migrate(stage, narrator)
-    narrator.step(3, "Dual write under load, and a broker killed")
+    narrator.step(3, "Dual write under load; a broker and the leading controller killed")
     load = strain(stage, narrator)
     narrator.step(4, "Two stores, one truth")
     judge_and_stop(stage, narrator, load)

@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 from kazoo.client import KazooClient
 
 from bench.demo.clients import Clients
-from bench.rig.bridge import Bridge
+from bench.demo.controllers import Controllers
 from bench.rig.cluster import Cluster
 from bench.rig.process import kill_all
 from bench.rig.zookeeper import ZooKeeper
@@ -42,7 +42,7 @@ class Stage:
     options: Options
     zk: ZooKeeper = field(init=False)
     cluster: Cluster = field(init=False)
-    bridge: Bridge = field(init=False)
+    controllers: Controllers = field(init=False)
     clients: Clients = field(init=False)
     zk_client: KazooClient | None = None
 
@@ -52,15 +52,8 @@ class Stage:
         self.zk = ZooKeeper(home / "zookeeper")
         self.cluster = Cluster(RELEASE, home / "brokers", self.zk, properties=BROKER_PROPERTIES)
         self.trace = home / "trace"
-        self.bridge = Bridge(
-            home / "controller",
-            self.zk.hosts,
-            release=RELEASE,
-            properties={
-                "kraftbridge.trace.dir": self.trace,
-                "kraftbridge.trace.run.id": self.run_id,
-            },
-        )
+        traced = {"kraftbridge.trace.dir": self.trace, "kraftbridge.trace.run.id": self.run_id}
+        self.controllers = Controllers(home / "controllers", self.zk.hosts, RELEASE, traced)
         self.clients = Clients(self.cluster.bootstrap, self.trace, self.run_id)
 
     def look(self) -> KazooClient:

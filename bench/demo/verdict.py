@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
 
+from bench.demo.controllers import IDS
 from bench.demo.narrator import Narrator
 from bench.demo.seed import LEAVING
 from bench.demo.stage import Stage
-from bench.judge.stores import Entities, differences, dump_log, from_log, from_tree
+from bench.judge.stores import Entities, differences, from_log, from_tree
 from bench.load.admin import AdminResult
 from bench.load.changes import TopicState
 from bench.rig.zk_dump import contents, dump
 
+ALREADY: Final = {
+    "CreateTopics": "TOPIC_ALREADY_EXISTS",
+    "DeleteTopics": "UNKNOWN_TOPIC_OR_PARTITION",
+}
+"""What a second attempt is answered if the first was carried out."""
+_NO_OP: Final = "NO_OP_RECORD"
 _SHOWN: Final = 5
 _DRAIN_S: Final = 60.0
 
 
 def judge_and_stop(stage: Stage, narrator: Narrator, load: AdminResult) -> None:
-    """Compare the stores while all runs, stop brokers, then the controller, and compare again.
+    """Compare the stores while all runs, stop brokers, then the controllers, and compare again.
 
     Raises:
         ProcessError: the lag does not come down to 0.
         CalledProcessError: Kafka's tool cannot read the log.
     """
-    stage.bridge.wait_drained()
-    tree, log = _both(stage)
-    _compare(narrator, "the stores are equal, entity by entity", tree, log)
+    stage.controllers.wait_drained()
+    tree, log = _tree(stage), from_log(stage.controllers.records())
+    _compare(narrator, "the stores are equal, entity by entity", tree, log, differences(tree, log))
     wrong = [*unlike(load.topics, log), *undeleted(load, log)]
     narrator.check(
         "the stores hold what the load asked for",
@@ -45,32 +53,46 @@ def judge_and_stop(stage: Stage, narrator: Narrator, load: AdminResult) -> None:
     stage.cluster.stop()
     codes = [broker.exit_code for broker in stage.cluster.brokers]
     narrator.say(f"brokers ended ({', '.join(map(str, codes))})")
-    code = stage.bridge.stop(_DRAIN_S)
+    ended = stage.controllers.stop(_DRAIN_S)
     narrator.check(
         "stopped in order",
-        code == 0,
-        f"brokers, then the controller (exit code {code}), in {time.monotonic() - begin:.1f} s",
+        set(ended) == {0},
+        f"brokers, then the controllers (exit codes {', '.join(map(str, ended))}), in "
+        f"{time.monotonic() - begin:.1f} s",
     )
-    tree, log = _both(stage)
-    _compare(
-        narrator, "drained: the stores are equal after the controller's end", tree, log, ended=True
-    )
+    _compare_all(stage, narrator)
     stage.look_no_more()
     stage.zk.stop()
 
 
-def _both(stage: Stage) -> tuple[Entities, Entities]:
-    nodes = contents(dump(stage.zk.hosts, with_secrets=True))
-    return from_tree(nodes), from_log(dump_log(stage.bridge.data))
+def _tree(stage: Stage) -> Entities:
+    return from_tree(contents(dump(stage.zk.hosts, with_secrets=True)))
+
+
+def _compare_all(stage: Stage, narrator: Narrator) -> None:
+    """Check that ZooKeeper is equal to the log of each controller, and has its last change."""
+    tree, wrong = _tree(stage), []
+    with ThreadPoolExecutor(len(IDS)) as pool:
+        records = dict(zip(IDS, pool.map(stage.controllers.records, IDS), strict=True))
+    logs = {each: from_log(found) for each, found in records.items()}
+    for each, log in logs.items():
+        found = [*differences(tree, log), *behind(tree, records[each])]
+        wrong += [f"controller {each}: {line}" for line in found]
+    what = "drained: ZooKeeper is equal to each controller's log after their end"
+    _compare(narrator, what, tree, logs[stage.controllers.leader], wrong)
+
+
+def behind(tree: Entities, records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Records of a log that ZooKeeper lacks and that change something."""
+    late = [one for one in records if one["offset"] > tree.offset and one["type"] != _NO_OP]
+    return [
+        f"ZooKeeper at offset {tree.offset} lacks {one['type']} at {one['offset']}" for one in late
+    ]
 
 
 def _compare(
-    narrator: Narrator, what: str, tree: Entities, log: Entities, *, ended: bool = False
+    narrator: Narrator, what: str, tree: Entities, log: Entities, found: list[str]
 ) -> None:
-    """Check that both stores agree; ``ended``: and that ZooKeeper has the last record."""
-    found = differences(tree, log)
-    if ended and tree.offset != log.offset:
-        found.append(f"ZooKeeper at offset {tree.offset}, the log ends at {log.offset}")
     partitions = sum(len(topic["partitions"]) for topic in log.topics.values())
     narrator.check(
         what,
@@ -102,6 +124,29 @@ def undeleted(load: AdminResult, log: Entities) -> list[str]:
         f"topic {name} is there, though its deletion was answered"
         for name in sorted(log.topics)
         if name.startswith(load.prefix) and name not in known
+    ]
+
+
+def refused(admin: AdminResult, records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Changes that were given up, but for those that were carried out all the same.
+
+    A broker sends an Envelope again if the controller is gone; where the first one was carried out,
+    the client gets the error of the second. That it was is seen in the log: nobody else changes
+    these topics.
+    """
+    names = {
+        record["data"]["topicId"]: record["data"]["name"]
+        for record in records
+        if record["type"] == "TOPIC_RECORD"
+    }
+    done = {"CreateTopics": {*names.values()}, "DeleteTopics": set()}
+    for record in records:
+        if record["type"] == "REMOVE_TOPIC_RECORD":
+            done["DeleteTopics"].add(names[record["data"]["topicId"]])
+    return [
+        f"change given up: {api} of {topic}: {error}"
+        for topic, (api, error) in sorted(admin.given_up.items())
+        if error != ALREADY.get(api) or topic not in done[api]
     ]
 
 

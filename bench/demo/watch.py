@@ -1,4 +1,4 @@
-"""The controller's ``/status``, shown as it changes: redrawn on a terminal, else line by line."""
+"""The leading controller's ``/status`` as it changes: redrawn on a terminal, else line by line."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, Final, Self
 from rich.live import Live
 from rich.table import Table
 
+from bench.demo.controllers import Controllers
 from bench.demo.narrator import Narrator
-from bench.rig.bridge import Bridge
 
 _POLL_S: Final = 0.2
 
@@ -20,13 +20,13 @@ class Watch:
     """Polls ``/status`` in a thread while its ``with`` block runs.
 
     Args:
-        bridge: whose status.
+        controllers: whose status.
         narrator: where it is shown.
         brokers: ids of the brokers that are to come.
     """
 
-    def __init__(self, bridge: Bridge, narrator: Narrator, brokers: list[int]) -> None:
-        self._bridge = bridge
+    def __init__(self, controllers: Controllers, narrator: Narrator, brokers: list[int]) -> None:
+        self._controllers = controllers
         self._narrator = narrator
         self._brokers = brokers
         self._doing = ""
@@ -71,7 +71,7 @@ class Watch:
 
     def _poll(self) -> None:
         while not self._over.is_set():
-            status = self._bridge.status()
+            status = self._controllers.status()
             if status is not None:
                 self._take(status)
             self._over.wait(_POLL_S)

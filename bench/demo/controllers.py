@@ -1,0 +1,158 @@
+"""Three controllers of kraft-bridge, of which one leads: who that is changes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+from bench.judge.stores import dump_log
+from bench.rig.bridge import Bridge
+from bench.rig.ports import HOST, free_ports
+from bench.rig.waiting import wait_for
+
+IDS: Final = (3000, 3001, 3002)
+_FOLLOWS: Final = frozenset({"UNINITIALIZED", "INACTIVE"})
+"""States of the migration driver of a controller that does not lead."""
+_WAIT_S: Final = 60.0
+Status = dict[str, Any]
+
+
+class Controllers:
+    """Their processes; each keeps its folder over kill and start.
+
+    Args:
+        folder: of the folders of all.
+        zk: connect string.
+        release: Kafka release of the brokers.
+        properties: more properties of each.
+    """
+
+    def __init__(
+        self, folder: Path, zk: str, release: str, properties: Mapping[str, object]
+    ) -> None:
+        ports = dict(zip(IDS, free_ports(len(IDS)), strict=True))
+        self.voters = ",".join(f"{each}@{HOST}:{port}" for each, port in ports.items())
+        """For controller.quorum.voters."""
+        more = {**properties, "controller.quorum.voters": self.voters}
+        self.nodes = {
+            each: Bridge(
+                folder / f"controller-{each}",
+                zk,
+                release=release,
+                port=port,
+                properties={**more, "node.id": each},
+            )
+            for each, port in ports.items()
+        }
+        self._leader = IDS[0]
+
+    @property
+    def leader(self) -> int:
+        """Who led when `status` was last answered."""
+        return self._leader
+
+    @property
+    def port(self) -> int:
+        """Where one of them listens."""
+        return self.nodes[IDS[0]].port
+
+    def start(self, cluster_id: str) -> None:
+        """Format the folders of a new quorum, start all, and wait until each answers.
+
+        Raises:
+            ProcessError: one of them failed.
+        """
+        for node in self.nodes.values():
+            node.format(cluster_id, new_quorum=True)
+        for node in self.nodes.values():
+            node.start()
+        for node in self.nodes.values():
+            node.wait_started()
+
+    def status(self) -> Status | None:
+        """``/status`` of the one that leads; while none does, of one that answers, if any."""
+        others = [each for each in IDS if each != self._leader]
+        found: Status | None = None
+        for each in (self._leader, *others):
+            said = self.nodes[each].status() if self.nodes[each].alive else None
+            if said is not None and said["migration"]["driver_state"] not in _FOLLOWS:
+                self._leader = each
+                return said
+            found = found or said
+        return found
+
+    def wait_status(
+        self, what: str, ready: Callable[[Status], bool], timeout_s: float = _WAIT_S
+    ) -> Status:
+        """Wait until the status of the leader is as wanted, and return it.
+
+        Raises:
+            TimeoutError: the time is over.
+        """
+
+        def asked() -> Status | None:
+            status = self.status()
+            return status if status is not None and ready(status) else None
+
+        found = wait_for(what, asked, timeout_s)
+        assert found is not None
+        return found
+
+    def wait_dual_write(self) -> Status:
+        """Wait until the leader is in DUAL_WRITE.
+
+        Raises:
+            TimeoutError: the time is over.
+        """
+        return self.wait_status(
+            "dual write", lambda status: bool(status["migration"]["driver_state"] == "DUAL_WRITE")
+        )
+
+    def wait_drained(self) -> Status:
+        """Wait until ZooKeeper holds every committed record.
+
+        Raises:
+            TimeoutError: the time is over.
+        """
+        return self.wait_status(
+            "lag 0", lambda status: bool(status["migration"]["lag"]["records"] == 0)
+        )
+
+    def replace(self) -> tuple[int, int, float]:
+        """SIGKILL to the leader; wait until another one writes, and start the killed one again.
+
+        Returns:
+            Who led, who leads, and after how many seconds.
+
+        Raises:
+            ProcessError: it does not start again.
+            TimeoutError: nobody took over, or it did not catch up.
+        """
+        self.wait_dual_write()
+        old = self._leader
+        begin = time.monotonic()
+        self.nodes[old].kill()
+        end = self.wait_dual_write()["offsets"]["high_watermark"]
+        new, took_s = self._leader, time.monotonic() - begin
+        killed = self.nodes[old].start().wait_started()
+        killed.wait_status(
+            "the log of the others",
+            lambda status: bool(status["offsets"]["high_watermark"] >= end),
+        )
+        return old, new, took_s
+
+    def stop(self, timeout_s: float) -> list[int | None]:
+        """SIGTERM to all at once; their exit codes."""
+        with ThreadPoolExecutor(len(self.nodes)) as pool:
+            return list(pool.map(lambda node: node.stop(timeout_s), self.nodes.values()))
+
+    def records(self, node_id: int | None = None) -> list[dict[str, Any]]:
+        """The log of one, of the leader if none is named, as ``kafka-dump-log`` prints it.
+
+        Raises:
+            CalledProcessError: Kafka's tool cannot read it.
+        """
+        return dump_log(self.nodes[self._leader if node_id is None else node_id].data)
