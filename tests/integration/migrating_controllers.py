@@ -7,9 +7,11 @@ is read around them: ZooKeeper's tree and transaction log, and each metadata log
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from bench.chaos.quorum import Leader, described
 from bench.judge import stores as judge
@@ -27,6 +29,7 @@ from emulator.commands.admin_client import Connection
 from tests.integration.node_stage import BROKERS, Loop, new_topic
 from tests.integration.staged_brokers import StagedBrokers
 from tests.integration.zookeeper_frames import MULTI, Op, decode
+from wire import messages as m
 from wire.errors import ErrorCode
 
 CLUSTER = "5L6g3nShT-eMCtK--X86sw"
@@ -37,6 +40,7 @@ SESSION_MS = 40_000
 MULTI_OPS = 12
 """Operations of a multi of ours: two topics fill one, so several are on their way at a time."""
 _WAIT_S = 60.0
+_ELECTIONS_MAX = 20
 
 
 class MigratingControllers:
@@ -51,6 +55,7 @@ class MigratingControllers:
         self.ports = dict(zip(IDS, free_ports(len(IDS)), strict=True))
         self._folder = folder
         theirs = IDS[len(IDS) - kafkas :]
+        self.ours = frozenset(IDS) - set(theirs)
         self.nodes = {each: self._node(each, theirs=each in theirs) for each in IDS}
         self._loop = Loop()
         addresses = ",".join(f"{HOST}:{port}" for port in self.ports.values())
@@ -74,7 +79,7 @@ class MigratingControllers:
 
     # ------------------------------------------------------------- beginning and end
     def start(self) -> int:
-        """Up to dual write; who leads."""
+        """Up to dual write under one of ours; who leads."""
         with connected(self.zookeeper.hosts) as client:
             seed(client, CLUSTER)
         for node in self.nodes.values():
@@ -85,6 +90,7 @@ class MigratingControllers:
             node.start()
         for node in self.nodes.values():
             node.wait_started()
+        self.until_leads(self.ours)
         return self.in_dual_write()
 
     def close(self) -> None:
@@ -105,6 +111,29 @@ class MigratingControllers:
             if said is not None and said.leader_id == each:
                 found.append(Leader(said.leader_epoch, each, said.high_watermark))
         return sorted(found)
+
+    def until_leads(self, wanted: Collection[int]) -> Leader:
+        """Kill whoever leads and start it again, until one of these leads.
+
+        Raises:
+            TimeoutError: there is no leader.
+            AssertionError: none of these won in many elections.
+        """
+        for _ in range(_ELECTIONS_MAX):
+            leader = self._leader_beyond(-1)
+            if leader.node_id in wanted:
+                return leader
+            killed = self.nodes[leader.node_id]
+            killed.kill()
+            self._leader_beyond(leader.epoch)
+            killed.start().wait_started()
+        raise AssertionError(f"none of {wanted} leads")
+
+    def _leader_beyond(self, epoch: int) -> Leader:
+        def beyond() -> list[Leader]:
+            return [one for one in self.leaders() if one.epoch > epoch]
+
+        return wait_for(f"a leader beyond epoch {epoch}", beyond, _WAIT_S)[-1]
 
     def in_dual_write(self, *among: int) -> int:
         """Wait until one of ours leads in dual write; its id."""
@@ -131,6 +160,26 @@ class MigratingControllers:
         )
         return leader
 
+    def passed(self, leader: int, records: int) -> None:
+        """Wait until so many more records are committed under a leader, and ours have them."""
+        [now] = self.leaders(leader)
+        goal = now.high_watermark + records
+
+        def there() -> bool:
+            found = []
+            for each in self.ours:
+                node = self.nodes[each]
+                status = node.status() if isinstance(node, Bridge) else None
+                found.append(-1 if status is None else status["offsets"]["high_watermark"])
+            return min(found) >= goal
+
+        wait_for(f"offset {goal} at each of ours", there, _WAIT_S)
+
+    def holder(self) -> int:
+        """Who holds ``/controller``."""
+        data = contents(dump(self.zookeeper.hosts))["/controller"]
+        return int(json.loads(data or b"{}").get("brokerid", -1))
+
     # ------------------------------------------------------------- changes
     def name(self, text: str) -> str:
         """A name for a topic that nobody used."""
@@ -138,11 +187,8 @@ class MigratingControllers:
 
     def ask(self, node_id: int, name: str) -> int:
         """Ask one controller, once, to create a topic; the error of the answer."""
-        connection = Connection(HOST, self.ports[node_id], _WAIT_S)
-        try:
-            return create(connection, name)
-        finally:
-            connection.close()
+        (topic,) = self.call(node_id, new_topic(name)).topics
+        return int(topic.error_code)
 
     def create(self, text: str, *among: int, count: int = 1) -> list[str]:
         """Have topics created by whoever leads; their names."""
@@ -154,6 +200,43 @@ class MigratingControllers:
     def _created(self, name: str, among: tuple[int, ...]) -> bool:
         done = {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}
         return any(self.ask(one.node_id, name) in done for one in reversed(self.leaders(*among)))
+
+    def delete(self, name: str, *among: int) -> None:
+        """Have a topic deleted by whoever leads."""
+        kind = m.DeleteTopicsRequest
+        request = kind(topics=[kind.DeleteTopicState(name=name)], timeout_ms=20_000)
+        done = {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+        def deleted() -> bool:
+            return any(
+                self.call(one.node_id, request).responses[0].error_code in done
+                for one in reversed(self.leaders(*among))
+            )
+
+        wait_for(f"the end of topic {name}", deleted, _WAIT_S)
+
+    def limit(self, kind_of: str, name: str, rate: float | None, *among: int) -> None:
+        """Have a quota of a ``user`` or ``client-id`` set by whoever leads; None: removed."""
+        kind = m.AlterClientQuotasRequest
+        entity = [kind.EntityData(entity_type=kind_of, entity_name=name)]
+        ops = [kind.OpData(key="producer_byte_rate", value=rate or 0.0, remove=rate is None)]
+        request = kind(entries=[kind.EntryData(entity=entity, ops=ops)], validate_only=False)
+
+        def done() -> bool:
+            return any(
+                self.call(one.node_id, request).entries[0].error_code == ErrorCode.NONE
+                for one in reversed(self.leaders(*among))
+            )
+
+        wait_for(f"the quota of {name}", done, _WAIT_S)
+
+    def call(self, node_id: int, request: Any) -> Any:
+        """Ask one controller once."""
+        connection = Connection(HOST, self.ports[node_id], _WAIT_S)
+        try:
+            return connection.call(request)
+        finally:
+            connection.close()
 
     # ------------------------------------------------------------- looking
     def multis(self, node_id: int, since: int = 0) -> list[list[Op]]:
