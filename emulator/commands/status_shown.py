@@ -46,9 +46,8 @@ def _of_a_broker(found: dict[str, Any]) -> Table:
 def _facts(found: dict[str, Any], migration: dict[str, Any] | None) -> Table:
     table = Table.grid(padding=(0, 2))
     version = found["metadata_version"]
-    active = "active" if found["active"] else "not active"
     rows = [
-        ("controller", f"node {found['node_id']}, epoch {found['leader_epoch']}, {active}"),
+        ("controller", f"node {found['node_id']}, epoch {found['leader_epoch']}, {_office(found)}"),
         ("metadata.version", f"{version['name']} (level {version['level']})"),
         ("topics", f"{found['topics']} with {found['partitions']} partitions"),
     ]
@@ -81,6 +80,20 @@ def _facts(found: dict[str, Any], migration: dict[str, Any] | None) -> Table:
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def _office(found: dict[str, Any]) -> str:
+    """Whether the controller is active, else who is to be asked; older ones do not say who."""
+    if found["active"]:
+        return "active"
+    if "leader_id" not in found:
+        return "not active"
+    leader = found["leader_id"]
+    if leader is None:
+        return "not active: no leader is known"
+    if leader == found["node_id"]:
+        return "not active although it leads the log"
+    return f"not active: ask node {leader}, which leads"
 
 
 def _lag(lag: dict[str, Any]) -> str:

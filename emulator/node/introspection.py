@@ -42,6 +42,7 @@ def status(node: Node, now_ms: int) -> dict[str, Any]:
         "release": node.config.release,
         "active": node.active,
         "leader_epoch": node.raft.leader_epoch,
+        "leader_id": node.raft.leader_id if node.raft.leader_id >= 0 else None,
         "metadata_version": {"level": version.level, "name": version.name},
         "offsets": {
             "log_end": node.raft.log_end_offset,

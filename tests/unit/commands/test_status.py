@@ -121,6 +121,23 @@ def test_what_others_wrote_is_shown_as_it_is(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"active": True, "leader_id": 3000}, "node 3000, epoch 2, active metadata"),
+        ({"active": False, "leader_id": 3000}, "not active although it leads the log metadata"),
+        ({"active": False, "leader_id": 3002}, "not active: ask node 3002, which leads metadata"),
+        ({"active": False, "leader_id": None}, "not active: no leader is known metadata"),
+        ({"active": False}, "node 3000, epoch 2, not active metadata"),
+    ],
+)
+def test_a_controller_that_is_not_active_says_whom_to_ask(
+    more: dict[str, Any], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(STATUS | more))
+    assert told in " ".join(run("status")[1].split())
+
+
+@pytest.mark.parametrize(
     ("answer", "why"),
     [
         (b"HTTP/1.0 404 Not Found\r\n\r\n", "of a controller or broker: 404 Not Found"),

@@ -9,6 +9,7 @@ import pytest
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.states import State
 from emulator.migration.zk_tree import controller, migration, own
+from emulator.node import introspection
 from emulator.node.office import Office
 from emulator.raft.layout import BOOTSTRAP_CHECKPOINT
 from emulator.seam import AppendFile, Effect, Log, Send
@@ -57,6 +58,7 @@ def test_three_migrate_and_those_who_follow_only_read():
         assert quorum.node(each).office.office is Office.FOLLOWING
         assert quorum.driver(each).state is State.INACTIVE
         assert quorum.change(each, "x") == ErrorCode.NOT_CONTROLLER
+        assert introspection.status(quorum.node(each), 0)["leader_id"] == leader
         phases = {quorum.driver(node).status(0).phase for node in (leader, each)}
         assert phases == {"hybrid"}
     assert {each for each, _ in quorum.writes} == {leader}
