@@ -305,16 +305,20 @@ def epochs(survey: Survey) -> Iterator[Outcome]:
 def chroot(survey: Survey) -> Iterator[Outcome]:
     """Servers and chroot of each connect string: another one is another cluster."""
     yield from _other_servers(survey)
-    told = {one.name: _chroot(one.get("zookeeper.connect")) for one in survey.properties}
-    told = {name: path for name, path in told.items() if path is not None}
+    every = ((one.name, _chroot(one.get("zookeeper.connect"))) for one in survey.properties)
+    told = {name: path for name, path in every if path is not None}
+    ours, other, means = survey.chroot, "read was", "this node uses another tree"
+    if survey.round_trips is None and not ours and told:
+        # A dump does not say below which chroot it was read: the controllers are to have one tree.
+        first = next((x.name for x in survey.controllers if x.name in told), min(told))
+        ours, other, means = told[first], f"and {first} has", "the two use different trees"
     for name, path in sorted(told.items()):
-        if path != survey.chroot and (survey.chroot or len(set(told.values())) > 1):
+        if path != ours and (survey.chroot or len(set(told.values())) > 1):
             yield finding(
                 "W10",
                 name,
-                f"zookeeper.connect has the chroot {path or '/'!r}, read was "
-                f"{survey.chroot or '/'!r}",
-                "this node uses another tree",
+                f"zookeeper.connect has the chroot {path or '/'!r}, {other} {ours or '/'!r}",
+                means,
                 "use one connect string everywhere",
                 "KIP-866, Configurations",
             )

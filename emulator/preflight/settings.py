@@ -62,7 +62,17 @@ def broker_settings(survey: Survey) -> Iterator[Outcome]:
                 "once the controllers run, add them, and restart the brokers one by one",
                 Severity.INFO,
             )
-        if one.node_id is None and one.get("broker.id.generation.enable", "true") != "false":
+        written = one.get("node.id") or one.get("broker.id")
+        if one.node_id is None and written not in {"", "-1"}:
+            yield _setting(
+                "B11",
+                one,
+                "node.id" if one.get("node.id") else "broker.id",
+                f"{written!r} is no id",
+                "the broker does not start",
+                "write the id that the broker has now, in digits",
+            )
+        elif one.node_id is None and one.get("broker.id.generation.enable", "true") != "false":
             yield _setting(
                 "B11",
                 one,

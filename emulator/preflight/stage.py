@@ -162,7 +162,7 @@ def emptied(survey: Survey) -> bool:
         return False
     changes = (survey.json(path) for path, _ in survey.below("/config/changes"))
     told = any(str(one.get("entity_path", "")).startswith("topics/") for one in changes)
-    return root.child_changes > 0 or told
+    return root.child_changes > 0 or told or bool(survey.children("/config/topics"))
 
 
 def _follows(survey: Survey, mark: MigrationZnode) -> ControllerFolder | None:
@@ -316,13 +316,17 @@ def not_emptied(survey: Survey) -> Iterator[Outcome]:
         return
     now = standing(survey)
     root = survey.nodes["/brokers/topics"]
+    left = len(survey.children("/config/topics"))
     yield finding(
         "B14",
         "/brokers/topics",
-        f"empty, after {root.child_changes} changes of its children",
+        # Whoever deletes a topic by Kafka deletes its config too.
+        f"empty, and {left} topics still have a config in /config/topics"
+        if left
+        else f"empty, after {root.child_changes} changes of its children",
         "if topics should be here, their metadata was deleted; migrating now makes that final, and "
         "brokers then delete or rename the folders of partitions that they still hold",
         "stop the controllers and the brokers; restore ZooKeeper from a backup that has the topics",
         "KAFKA-17146",
-        None if now.complete or now.in_kraft else Severity.INFO,
+        None if now.complete or now.in_kraft or left else Severity.INFO,
     )

@@ -15,7 +15,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from emulator.commands.zk.client import Connector, settings
 from emulator.config import properties as properties_text
-from emulator.config.zookeeper import OPEN, ZooKeeperSecurity
+from emulator.config.zookeeper import OPEN, ZooKeeperSecurity, connect_string
 from emulator.preflight import controller_folder
 from emulator.preflight.controller_folder import ControllerFolder
 from emulator.preflight.node_file import Properties
@@ -40,7 +40,9 @@ def read_properties(path: Path) -> Properties:
         # A lone surrogate, which Java's escapes can write, could not be printed.
         values = properties_text.parse(_text(path))
         values = {_encodable(key): _encodable(value) for key, value in values.items()}
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise PreflightError(f"{path}: {error.strerror or error}") from error
+    except ValueError as error:
         raise PreflightError(f"{path}: {error}") from error
     told = (values.get(key, "") for key in ("metadata.log.dir", "log.dirs", "log.dir"))
     folders = [part.strip() for text in told for part in text.split(",") if part.strip()]
@@ -119,7 +121,8 @@ def ensemble(
     Without a connection to make, credentials that cannot be used are none.
 
     Raises:
-        PreflightError: the file cannot be read, or its security settings cannot be used.
+        PreflightError: the file cannot be read, its security settings cannot be used, or the
+            connect string is none.
     """
     # Read as every other file, so that its encoding does not matter.
     first = read_properties(configs[0]).values if configs else {}
@@ -129,7 +132,13 @@ def ensemble(
         if not online:
             return "", OPEN
         raise PreflightError(f"{configs[0]}: {error}") from error
-    return zookeeper or told, security
+    hosts = zookeeper or told
+    try:
+        if hosts and online:
+            connect_string(hosts)
+    except ValueError as error:
+        raise PreflightError(f"{hosts} is not host:port[,…][/chroot]: {error}") from error
+    return hosts, security
 
 
 def live(

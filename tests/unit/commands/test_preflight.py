@@ -63,6 +63,25 @@ def test_preflight_that_is_asked_wrongly_exits_with_2(arguments: tuple[str, ...]
     assert why in err
 
 
+def test_a_connect_string_that_is_none_exits_with_2(tmp_path: Path) -> None:
+    """Nothing was asked, so nothing is unreachable; zk dump and zk diff say the same."""
+    wrong = "127.0.0.1:99999/kafka"
+    file = tmp_path / "b.properties"
+    file.write_text(f"zookeeper.connect={wrong}\n")
+    for arguments in (("--zookeeper", wrong), ("-c", file)):
+        code, out, err = run("preflight", *arguments)
+        assert (code, out) == (2, "")
+        assert err.startswith(f"kraft-bridge: preflight: {wrong} is not host:port[,…][/chroot]: ")
+        assert len(err.splitlines()) == 1
+
+
+def test_a_folder_given_as_a_file_is_named_without_an_error_number(tmp_path: Path) -> None:
+    dump = data.extract("3.9.2-full/tree-0-before.json", tmp_path)
+    for option in ("-c", "--target"):
+        code, _, err = run("preflight", "--dump", dump, option, tmp_path)
+        assert (code, err) == (2, f"kraft-bridge: preflight: {tmp_path}: Is a directory\n")
+
+
 def test_preflight_that_cannot_look_exits_with_3() -> None:
     code, out, err = run("preflight", "--zookeeper", "127.0.0.1:1")
     assert (code, out) == (3, "")

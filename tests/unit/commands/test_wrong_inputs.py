@@ -222,7 +222,7 @@ OPTIONS: Final[list[tuple[str, int, str]]] = [
     ("preflight --dump /dev/null --identity x", WRONG, "not scheme:id"),
     ("preflight --dump /dev/null --target-release 5", WRONG, "--target-release 5"),
     ("preflight -c /no/such", WRONG, "/no/such"),
-    ("preflight --zookeeper a:b", UNREACHABLE, "a:b"),
+    ("preflight --zookeeper a:b", WRONG, "is not host:port"),
     (f"preflight --zookeeper {CLOSED}", UNREACHABLE, "Connection refused"),
     (f"preflight --zookeeper {NOWHERE}", UNREACHABLE, "does not resolve"),
     ("zk", WRONG, "Usage: kraft-bridge zk"),

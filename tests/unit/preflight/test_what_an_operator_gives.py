@@ -8,7 +8,7 @@ import pytest
 
 from emulator.preflight.engine import Severity
 from emulator.preflight.report import run
-from emulator.preflight.survey import REDACTED, Survey
+from emulator.preflight.survey import REDACTED, RoundTrips, Survey
 from tests.unit.preflight.test_rules import (
     CONTROLLER,
     at,
@@ -81,3 +81,48 @@ def test_a_listener_of_controllers_without_a_protocol_is_a_blocker() -> None:
         found_ = [one for one in report.findings if one.fact == "has no entry for CONTROLLER"]
         assert {one.severity for one in found_} == {Severity.BLOCKER}
         assert report.exit_code(strict=False) == 1
+
+
+def test_configs_of_topics_without_any_topic_are_a_blocker() -> None:
+    """A /brokers/topics that was deleted and made anew has no changes of its children."""
+    kept = {k: v for k, v in good_nodes().items() if not k.startswith("/brokers/topics/")}
+    report = run(survey(kept))
+    (one,) = (one for one in report.findings if one.code == "B14")
+    assert (one.znode, one.severity) == ("/brokers/topics", Severity.BLOCKER)
+    assert one.fact == "empty, and 2 topics still have a config in /config/topics"
+    never = {k: v for k, v in kept.items() if not k.startswith("/config/topics/")}
+    assert not found(run(survey(never)), "B14"), "a new cluster has no topics yet"
+
+
+@pytest.mark.parametrize(
+    ("of_brokers", "of_controllers", "told"),
+    [
+        ("zk:2181/kafka", "zk:2181", "zookeeper.connect has the chroot '/kafka', and c has '/'"),
+        ("zk:2181", "zk:2181/kafka", "zookeeper.connect has the chroot '/', and c has '/kafka'"),
+    ],
+)
+def test_without_a_connection_chroots_are_compared_with_the_controllers(
+    of_brokers: str, of_controllers: str, told: str
+) -> None:
+    """A dump does not say below which chroot it was read."""
+    key = "zookeeper.connect"
+    report = run(survey(broker={key: of_brokers}, controller={key: of_controllers}))
+    (one,) = (one for one in report.findings if one.code == "W10")
+    assert (one.znode, one.fact) == ("b", told)
+    assert one.consequence == "the two use different trees"
+
+
+def test_with_a_connection_a_chroot_is_compared_with_what_was_read() -> None:
+    key = "zookeeper.connect"
+    told = survey(broker={key: "zk:2181/kafka"}, controller={key: "zk:2181/kafka"})
+    live = replace(told, round_trips=RoundTrips(1.0, 1.0), chroot="/old")
+    facts = {one.znode: one.fact for one in run(live).findings if one.code == "W10"}
+    fact = "zookeeper.connect has the chroot '/kafka', read was '/old'"
+    assert facts == {"b": fact, "c": fact}
+
+
+@pytest.mark.parametrize(("key", "value"), [("broker.id", "one"), ("node.id", "99999999999")])
+def test_an_id_that_is_no_number_is_not_called_generated(key: str, value: str) -> None:
+    report = run(survey(broker={"broker.id": None, key: value}))
+    (one,) = (x for x in report.findings if x.code == "B11")
+    assert (one.znode, one.fact) == (f"b: {key}", f"{value!r} is no id")
