@@ -44,6 +44,14 @@ def next_step(found: dict[str, Any]) -> str:
     migration = found.get("migration") or {}
     where = migration.get("zookeeper", {}).get("server") or "HOST:PORT"
     compare = f"kraft-bridge zk diff --zookeeper {where} --log-dir FOLDER"
+    leader = found.get("leader_id", found["node_id"])
+    if migration and leader != found["node_id"]:
+        # What the migration waits for is known to the leader alone.
+        return (
+            "see that a majority of the controllers runs and that they reach each other"
+            if leader is None
+            else f"kraft-bridge status --url http://HOST:PORT, of node {leader}, which leads"
+        )
     if found.get("refusals"):
         broker = found["refusals"][0]["broker"]
         return f"do what is said of broker {broker} above; kraft-bridge status"

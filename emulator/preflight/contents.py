@@ -77,6 +77,15 @@ def readable(survey: Survey) -> Iterator[Outcome]:
         if fact:
             told.add(path)
             yield _unreadable(path, fact)
+    # B08 says it of the passwords of brokers.
+    part = [one.znode for one in survey.copy.unchecked if not one.znode.startswith("/config/brok")]
+    part = [path for path in part if survey.nodes[path].data != REDACTED]
+    if part:
+        yield NotRun(
+            "B07",
+            f"{len(part):,} znodes with secrets left out of the dump, the first {part[0]}: use "
+            "--zookeeper, or a dump made with --with-secrets",
+        )
     for one in survey.copy.refusals:
         if one.code == Why.METADATA_VERSION.value and one.znode != "/":
             yield finding(

@@ -138,6 +138,25 @@ def test_a_controller_that_is_not_active_says_whom_to_ask(
 
 
 @pytest.mark.parametrize(
+    ("leader", "step"),
+    [
+        (3000, "do what it waits for; kraft-bridge status --wait hybrid --timeout 600"),
+        (3002, "kraft-bridge status --url http://HOST:PORT, of node 3002, which leads"),
+        (None, "see that a majority of the controllers runs and that they reach each other"),
+    ],
+)
+def test_the_next_step_at_a_controller_that_follows_is_to_ask_the_leader(
+    leader: int | None, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said to wait for hybrid, while the leader waited for the operator."""
+    waiting = [{"since": "now", "text": "broker 2 has not registered"}] if leader == 3000 else []
+    migration = STATUS["migration"] | {"phase": "pre-migration", "waiting": waiting}
+    shown = STATUS | {"leader_id": leader, "active": leader == 3000, "migration": migration}
+    monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(shown))
+    assert f"next: {step}\n" in run("status")[1]
+
+
+@pytest.mark.parametrize(
     ("answer", "why"),
     [
         (b"HTTP/1.0 404 Not Found\r\n\r\n", "of a controller or broker: 404 Not Found"),

@@ -16,6 +16,7 @@ from tests.unit.preflight.test_rules import (
     config,
     found,
     good_nodes,
+    js,
     survey,
 )
 
@@ -126,3 +127,18 @@ def test_an_id_that_is_no_number_is_not_called_generated(key: str, value: str) -
     report = run(survey(broker={"broker.id": None, key: value}))
     (one,) = (x for x in report.findings if x.code == "B11")
     assert (one.znode, one.fact) == (f"b: {key}", f"{value!r} is no id")
+
+
+def test_users_and_tokens_with_a_secret_left_out_are_said_to_be_not_looked_at() -> None:
+    """Only a part of their data is left out, and the copy may refuse another part."""
+    hidden = REDACTED.decode()
+    token = {"version": 3, "tokenId": "a", "issueTimestamp": "no number", "hmac": hidden}
+    nodes = {
+        "/config/users/bob": config(**{"SCRAM-SHA-256": hidden}),
+        "/config/brokers/1": config(**{KEY: hidden}),
+        "/delegation_token/tokens/a": js(token),
+    }
+    report = run(survey({**good_nodes(), **nodes}))
+    assert not found(report, "B07")
+    (why,) = (one.why for one in report.not_run if one.code == "B07")
+    assert why.startswith("2 znodes with secrets left out of the dump, the first /config/users/bob")
