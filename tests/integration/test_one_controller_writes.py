@@ -40,17 +40,29 @@ COUNT = 8
 
 
 def held_back(stage: MigratingControllers, leader: int) -> list[str]:
-    """Topics that are committed and answered; what the leader writes of them is held back."""
-    before = len(stage.seen[leader])
+    """Topics that are committed and answered; what the leader writes of them is held back.
+
+    Quotas come first, in multis of their own: one that came too late would write over newer ones,
+    where a creation meets what is there already.
+    """
     stage.proxies[leader].freeze()
+    before = len(stage.seen[leader])
+    limited(stage, 2e6, leader)
+    wait_for("a write of these quotas", lambda: sent(stage, leader, before, "/config/users/"))
     names = stage.create("held-back", leader, count=COUNT)
-
-    def sent() -> bool:
-        seen = {op.path for ops in stage.multis(leader, before) for op in ops}
-        return any(f"/brokers/topics/{name}" in seen for name in names)
-
-    wait_for("a write of these topics", sent)
+    wait_for("a write of these topics", lambda: sent(stage, leader, before, "/brokers/topics/held"))
     return names
+
+
+def limited(stage: MigratingControllers, rate: float, *among: int) -> None:
+    """Set the same quota of each of some users."""
+    for number in range(COUNT):
+        stage.limit("user", f"user-{number}", rate, *among)
+
+
+def sent(stage: MigratingControllers, node_id: int, since: int, path: str) -> bool:
+    """Whether a multi with such a path has left a controller."""
+    return any(op.path.startswith(path) for ops in stage.multis(node_id, since) for op in ops)
 
 
 @pytest.mark.requirement("E01", "E07", "E09", "Z03")
@@ -61,6 +73,7 @@ def test_a_leader_that_was_paused_writes_nothing_beside_the_next_one(
     with migrating(tmp_path, make_zookeeper(fsync=False)) as stage:
         old = stage.start()
         names = stage.create("before", old, count=COUNT)
+        limited(stage, 1e6, old)
         stage.settled()
         names += held_back(stage, old)
         others = [each for each in IDS if each != old]
@@ -74,6 +87,7 @@ def test_a_leader_that_was_paused_writes_nothing_beside_the_next_one(
             caller.start()
             stage.in_dual_write(*others)
             names += stage.create("meanwhile", *others, count=COUNT)
+            limited(stage, 3e6, *others)
             stage.proxies[old].thaw()
             wait_for("what was held back", lambda: arrived(stage))
         caller.join(60)
@@ -88,6 +102,8 @@ def test_a_leader_that_was_paused_writes_nothing_beside_the_next_one(
         tree, logs = stage.stores()
         assert [differences(tree, log) for log in logs.values()] == [[], [], []]
         assert set(names) == set(tree.topics)
+        quotas = [tree.configs[f"users/user-{number}"] for number in range(COUNT)]
+        assert quotas == [{"producer_byte_rate": "3000000.0"}] * COUNT
         judged(stage.transactions(), old, leader, names)
 
 

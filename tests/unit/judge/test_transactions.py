@@ -121,9 +121,10 @@ def story(*last: Transaction) -> Sequence[Transaction]:
         (),
         (change(6, OLD, 3000, 1, error=-103),),
         (Transaction(6, BROKER, (Write("create", "/brokers/ids/1", b"", 0),)),),
+        (Transaction(6, OLD, (Write("check", EPOCH, b"", 2),)),),
         (claim(6, OLD, 3000, 3), change(7, OLD, 3000, 3)),
     ],
-    ids=["nothing", "refused", "a broker registers", "claims again"],
+    ids=["nothing", "refused", "a broker registers", "a look", "claims again"],
 )
 def test_one_writer_at_a_time(last):
     assert two_writers(story(*last)) == []
