@@ -6,9 +6,10 @@ Time moves only in :meth:`Joined.wait`, from deadline to deadline.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
+from types import MappingProxyType
 from typing import Any
 
 from emulator.net.versions import declared
@@ -66,9 +67,15 @@ class Joined:
         """A connection id."""
         return next(self._conns)
 
-    def join(self, name: str, machine: Machine, listeners: dict[tuple[str, int], str]) -> Party:
-        """Start a machine that listens at these addresses, by listener name."""
-        party = Party(name, machine, listeners)
+    def join(
+        self,
+        name: str,
+        machine: Machine,
+        listeners: dict[tuple[str, int], str],
+        files: Mapping[str, bytes] = MappingProxyType({}),
+    ) -> Party:
+        """Start a machine that listens at these addresses, by listener name, on a folder."""
+        party = Party(name, machine, listeners, files=dict(files))
         self.parties.append(party)
         self.perform(party, machine.start(self.now_ms))
         self.settle()

@@ -75,9 +75,8 @@ class Quorum:
             now_ms=self.joined.now_ms,
         )
         name = str(node_id)
-        party = self.joined.join(name, node, {(f"host-{node_id}", 9093): "CONTROLLER"})
-        party.files = {**self.files[node_id], **party.files}
-        self.parties[node_id] = party
+        at = {(f"host-{node_id}", 9093): "CONTROLLER"}
+        self.parties[node_id] = self.joined.join(name, node, at, self.files[node_id])
 
     def configured(self, raw: dict[str, str]) -> Config:
         return config.load(raw)[0]
