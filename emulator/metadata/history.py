@@ -59,6 +59,9 @@ class History:
         self._open: list[_Segment] = []
         self._appended: deque[_Segment] = deque()
         self._idle = IdleOffsets(image.offset)
+        self.confirmed_leader = -1
+        """Offset of the newest record that only a leader which may speak appends: neither a control
+        batch nor of its activation."""
 
     @property
     def tip(self) -> Image:
@@ -163,6 +166,8 @@ class History:
         self._appended.extend(batch.segments)
         last = batch.segments[-1]
         self._tip, self._begin = last.image, last.begin
+        if not (last.touched.controllers or last.aborts):
+            self.confirmed_leader = last.image.offset
         if batch.idle:
             self._idle.add(batch.segments[0].first_offset, last.image.offset)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from emulator.config.load import Config
 from emulator.metadata.history import History
+from emulator.metadata.image import Image
+from emulator.metadata.migration_state import MigrationState
 from emulator.metadata.snapshot import to_records
 from emulator.raft.machine import Raft
 from emulator.seam import Effect
@@ -21,6 +23,7 @@ class SnapshotSchedule:
         self._interval_ms = config.snapshot_interval_ms
         self._raft = raft
         self._history = history
+        self._alone = len(config.voters) == 1
         self._bytes = 0
         self._due_ms = now_ms + config.snapshot_interval_ms
 
@@ -32,7 +35,7 @@ class SnapshotSchedule:
         image = self._history.stable
         latest = raft.latest_snapshot
         covered = latest.end_offset if latest is not None else 0
-        if not due or raft.snapshotting or image.offset < covered:
+        if not due or raft.snapshotting or image.offset < covered or self._unconfirmed(image):
             return []
         last = next(raft.read(image.offset, image.offset), None)
         if last is None or last.last_offset != image.offset:
@@ -41,3 +44,14 @@ class SnapshotSchedule:
         self._due_ms = now_ms + self._interval_ms
         values = (encode_record(record, version) for record, version in to_records(image))
         return raft.snapshot(image.offset + 1, image.epoch, values, last.base_timestamp)
+
+    def _unconfirmed(self, image: Image) -> bool:
+        """Whether ZooKeeper may follow another log than that of the leader of several voters.
+
+        A leader that it has not confirmed appends its activation alone. The log of restored folders
+        would grow by that beyond the place that ZooKeeper names, and if it were trimmed to behind
+        it, nothing could be compared there any more (``continuity``).
+        """
+        if self._alone or image.migration_state is not MigrationState.MIGRATION:
+            return False
+        return self._raft.epoch_at(self._history.confirmed_leader) != image.epoch
