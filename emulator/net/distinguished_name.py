@@ -98,8 +98,8 @@ def _dotted(oid: bytes) -> str:
 def _escaped(text: str) -> str:
     r"""A value as text.
 
-    >>> print(_escaped(' a,b\0 '))
-    \ a\,b\00\
+    >>> print(_escaped(' a,b\0 ') + '|')
+    \ a\,b\00\ |
     """
     lead = len(text) - len(text.lstrip(" \r"))
     trail = len(text.rstrip(" \r"))

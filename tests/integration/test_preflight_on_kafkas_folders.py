@@ -32,7 +32,7 @@ def blockers(folder: ControllerFolder) -> list[str]:
     return [one.fact for one in found if one.code == "B15"]
 
 
-@pytest.mark.parametrize(("release", "level"), [("3.4.1", 8), ("3.7.2", 19), ("3.9.2", 21)])
+@pytest.mark.parametrize(("release", "level"), [("3.4.1", 8), ("3.9.2", 21)])
 def test_a_folder_that_kafka_storage_formatted(release: str, level: int, tmp_path: Path) -> None:
     controller = KraftController(release, tmp_path, None, CLUSTER)
     controller.format()

@@ -206,7 +206,7 @@ def test_ctrl_c_ends_the_tasks_in_order_and_the_figures_are_shown(
         (["--spark-master", "local[1]", "--tasks", "2"], 1, "2 tasks need a core each"),
         (["--spark-master", "spark://127.0.0.1:1"], 1, "spark://127.0.0.1:1 cannot be reached"),
         (["--spark-master", "local[2]", "--trace", "nonsense://x"], 1, "nonsense://x"),
-        (["--spark-master", "local[2]", "--bootstrap-server", "127.0.0.1:1"], 2, "127.0.0.1:1"),
+        (["--spark-master", "local[2]", "--bootstrap-server", "127.0.0.1:1"], 3, "127.0.0.1:1"),
         (["--spark-master", "two of them"], 2, "--spark-master 'two of them'"),
         (["--tasks", "2"], 2, "--tasks needs --spark-master"),
         (["--spark-master", "local[2]", "--tasks", "0"], 2, "--tasks"),
