@@ -214,10 +214,7 @@ def _drain(client: KazooClient, committed: Committed) -> float:
 
 def _transactions(zk: ZooKeeper) -> int:
     """The counter half of the last transaction's id; each write that was tried takes one."""
-    for line in zk.four_letters("srvr").splitlines():
-        if line.startswith("Zxid:"):
-            return int(line.split()[1], 16) & 0xFFFFFFFF
-    return 0
+    return zk.transactions() & 0xFFFFFFFF
 
 
 def _znodes(zk: ZooKeeper) -> int:

@@ -6,7 +6,6 @@ the process is a row of its own: it imports the modules too.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from statistics import median
@@ -36,7 +35,7 @@ def rows(rounds: int, patience_s: float, say: Callable[[Row], None]) -> Iterator
 
 
 def _started(brokers: int, *, fsync: bool) -> Row:
-    meter = Meter({"own": os.getpid()})
+    meter = Meter({})
     cpu, begin = time.process_time(), time.monotonic()
     with Cluster(brokers=brokers, fsync=fsync):
         started = time.monotonic()

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bench.chaos.stage import IDS, Stage
+from bench.chaos.stage import Stage
+from bench.demo.controllers import IDS
 from bench.rig.ports import HOST
 from emulator.commands.admin_client import Connection
 from wire import messages as m

@@ -14,8 +14,9 @@ from typing import Any, Final, Self
 
 from bench.chaos import quorum, verdict
 from bench.chaos.plan import LEADER, Strike, strikes
-from bench.chaos.stage import CLUSTER, IDS, Options, Stage, restart
+from bench.chaos.stage import CLUSTER, Options, Stage, restart
 from bench.demo.clients import Clients
+from bench.demo.controllers import IDS
 from bench.demo.seed import ask
 from bench.load import cluster_api as api
 from bench.load.admin import AdminResult

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from bench.chaos.plan import BROKER, CONTROLLER, ZOOKEEPER, Fault
+from bench.demo.controllers import IDS
 from bench.rig.bridge import Bridge
 from bench.rig.ensemble import ensemble
 from bench.rig.fault_proxy import FaultProxy, FrameProtocol
@@ -19,7 +20,6 @@ from bench.rig.zookeeper import ZooKeeper
 
 RELEASE: Final = "3.9.2"
 CLUSTER: Final = "5L6g3nShT-eMCtK--X86sw"
-IDS: Final = (3000, 3001, 3002)
 _SAFE: Final = {
     "min.insync.replicas": 2,
     "default.replication.factor": 3,

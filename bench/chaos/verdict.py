@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from kazoo.client import KazooClient
 
-from bench.chaos.stage import IDS, Controller, Stage
+from bench.chaos.stage import Controller, Stage
+from bench.demo.controllers import IDS
 from bench.demo.verdict import refused, undeleted, unlike
 from bench.judge.stores import Entities, differences, dump_log, from_log, from_tree
 from bench.load.admin import AdminResult

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from bench.beside.machine import wait_quiet
 from bench.chaos import quorum
-from bench.chaos.stage import CLUSTER, IDS, Controller, Options, Stage, restart
+from bench.chaos.stage import CLUSTER, Controller, Options, Stage, restart
+from bench.demo.controllers import IDS
 from bench.failover.rows import STACKS, Row
 from bench.rig.bridge import Bridge
 from bench.rig.fleet import Fleet
@@ -85,7 +86,7 @@ def _kill(stage: Stage) -> Row:
     place = IDS.index(leader.node_id)
     others = [each for each in stage.controllers if each is not stage.controllers[place]]
     before = {each.folder: _claims(each) for each in others}
-    writes = _zxid(stage)
+    writes = stage.zookeepers[0].transactions()
     killed = time.monotonic()
     stage.controllers[place].kill()
     won = _until(lambda: [one for one in quorum.leaders(stage) if one.epoch > leader.epoch])
@@ -93,7 +94,7 @@ def _kill(stage: Stage) -> Row:
     row = {
         "elected_s": round(won - killed, 3),
         "dual_write_s": round(again - won, 3),
-        "zookeeper_writes": _zxid(stage) - writes,
+        "zookeeper_writes": stage.zookeepers[0].transactions() - writes,
     }
     restart(stage.controllers[place])
     stage.controllers[place].wait_started()
@@ -125,18 +126,10 @@ def _dual_writing(server: Controller) -> bool:
 
 def _drained(stage: Stage) -> None:
     """Wait until ZooKeeper does not change any more."""
-    last = _zxid(stage)
+    last = stage.zookeepers[0].transactions()
     while True:
         time.sleep(_REST_S)
-        now = _zxid(stage)
+        now = stage.zookeepers[0].transactions()
         if now - last <= IDLE_MAX:
             return
         last = now
-
-
-def _zxid(stage: Stage) -> int:
-    """Transactions of ZooKeeper so far."""
-    for line in stage.zookeepers[0].four_letters("srvr").splitlines():
-        if line.startswith("Zxid:"):
-            return int(line.split()[1], 16)
-    raise RuntimeError("ZooKeeper does not tell its last transaction")

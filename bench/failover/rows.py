@@ -13,8 +13,10 @@ from typing import Any, Final
 from bench.beside.machine import Meter, wait_quiet
 from bench.chaos import quorum
 from bench.chaos.run import start
-from bench.chaos.stage import IDS, Options, Stage, restart
+from bench.chaos.stage import Options, Stage, restart
+from bench.demo.controllers import IDS
 from bench.load.connection import Connection, address_of
+from bench.rig.ports import HOST
 from bench.rig.waiting import wait_for
 from wire import messages as m
 
@@ -54,7 +56,7 @@ def _stage(folder: Path, stack: str, linger_ms: int) -> Stage:
 def _commits(stage: Stage) -> Iterator[Row]:
     """Changes one after the other, straight to the leader."""
     leader = _leader(stage)
-    address = f"127.0.0.1:{stage.controllers[IDS.index(leader.node_id)].port}"
+    address = f"{HOST}:{stage.controllers[IDS.index(leader.node_id)].port}"
     asyncio.run(_one_by_one(address, WARM_UPS))
     pids = {s.folder.name: s.pid for s in stage.controllers if s.pid is not None}
     meter = Meter(pids)
@@ -65,7 +67,7 @@ def _commits(stage: Stage) -> Iterator[Row]:
         "calls": len(times),
         "p50_ms": round(times[len(times) // 2] * 1e3, 3),
         "p99_ms": round(times[int(len(times) * 0.99)] * 1e3, 3),
-        "cpu_ms_each": round(sum(usage.cpu_s.values()) / len(times) * 1e3, 3),
+        "cpu_ms_each": round(sum(usage.cpu_s[name] for name in pids) / len(times) * 1e3, 3),
         "others_cores": round(usage.others_cores, 2),
     }
 

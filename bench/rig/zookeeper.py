@@ -191,6 +191,16 @@ class ZooKeeper(Process):
         except OSError:
             return ""
 
+    def transactions(self) -> int:
+        """Id of the last transaction, 0 if unknown; each write that was tried takes one.
+
+        The upper 32 bits are the epoch of the ensemble's leader, the lower ones count.
+        """
+        for line in self.four_letters("srvr").splitlines():
+            if line.startswith("Zxid:"):
+                return int(line.split()[1], 16)
+        return 0
+
     def wait_started(self, timeout_s: float = 60) -> Self:
         """Wait until it answers.
 

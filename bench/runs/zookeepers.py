@@ -81,14 +81,8 @@ class Servers:
         raise RuntimeError("no ZooKeeper server answers")
 
     def transactions(self) -> int | None:
-        """Id of the last transaction, None if unknown; each write that was tried takes one.
-
-        The upper 32 bits are the epoch of the ensemble's leader, the lower ones count.
-        """
-        for line in self.alive().four_letters("srvr").splitlines():
-            if line.startswith("Zxid:"):
-                return int(line.split()[1], 16)
-        return 0
+        """Id of the last transaction, None if unknown; see ``ZooKeeper.transactions``."""
+        return self.alive().transactions()
 
     def znodes(self) -> int | None:
         """Persistent znodes; None if unknown."""

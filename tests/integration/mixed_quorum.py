@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import TypeAlias
 
+from bench.chaos.quorum import described
 from bench.rig.bridge import Bridge
 from bench.rig.kafka import KraftController
 from bench.rig.ports import HOST, free_ports
@@ -55,30 +56,13 @@ class MixedQuorum:
 
     # what the voters say
 
-    def described(self, node_id: int) -> m.DescribeQuorumResponse.PartitionData | None:
-        """What the leader says about the quorum; None from a node that does not lead."""
-        kind = m.DescribeQuorumRequest
-        topic = kind.TopicData(topic_name=TOPIC, partitions=[kind.PartitionData()])
-        try:
-            connection = Connection(HOST, self.ports[node_id], 3)
-        except OSError:
-            return None
-        try:
-            answer = connection.call(kind(topics=[topic]))
-        except OSError:
-            return None
-        finally:
-            connection.close()
-        partition = answer.topics[0].partitions[0]
-        return partition if partition.error_code == 0 and partition.high_watermark > 0 else None
-
     def leader(self, *among: int, timeout_s: float = 30) -> int:
         """Wait for a leader that has committed something in its epoch; its id."""
         found: list[int] = []
 
         def leads() -> bool:
             for each in among or self.nodes:
-                if self.nodes[each].alive and self.described(each) is not None:
+                if self.nodes[each].alive and described(self.ports[each]) is not None:
                     found.append(each)
                     return True
             return False
