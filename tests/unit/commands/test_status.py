@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from threading import Thread
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -278,8 +279,11 @@ def test_a_script_waits_for_a_phase(
         return json.dumps(STATUS | {"migration": STATUS["migration"] | {"phase": phase}})
 
     monkeypatch.setattr(status_client, "fetch", fetch)
-    monkeypatch.setattr(status_client.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(status_client.time, "sleep", lambda s: now.__setitem__(0, now[0] + s))
+    # Only the command's own clock: a thread that another test left sleeps on the module's.
+    clock = SimpleNamespace(
+        monotonic=lambda: now[0], sleep=lambda s: now.__setitem__(0, now[0] + s)
+    )
+    monkeypatch.setattr(status_client, "time", clock)
     found, out, err = run("status", "--wait", wanted, "--timeout", 10, "--json")
     assert found == code, err
     assert now[0] <= 10.0
