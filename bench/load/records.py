@@ -11,7 +11,7 @@ import itertools
 import logging
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -52,6 +52,8 @@ class ProduceLoad:
         partitions: topic -> number of partitions to write to.
         rate: records per second.
         value_bytes: size of each record's value.
+        first: sequence number of the first record of each partition.
+        told: takes each acknowledgement, with the ms since the intended instant.
     """
 
     def __init__(
@@ -62,6 +64,8 @@ class ProduceLoad:
         *,
         client_id: str = "produce-load",
         value_bytes: int = 100,
+        first: int = 0,
+        told: Callable[[Acknowledged, float], None] | None = None,
     ) -> None:
         self._bootstrap = bootstrap
         self._targets = [
@@ -70,6 +74,8 @@ class ProduceLoad:
         self._rate = rate
         self._client_id = client_id
         self._value = bytes(value_bytes)
+        self._first = first
+        self._told = told
         self._result = ProduceResult()
 
     async def run(self, stop: asyncio.Event) -> ProduceResult:
@@ -92,7 +98,8 @@ class ProduceLoad:
                     await asyncio.sleep(max(0.0, intended - time.monotonic()))
                     if stop.is_set():
                         break
-                    sequence, which = divmod(index, len(self._targets))
+                    turn, which = divmod(index, len(self._targets))
+                    sequence = self._first + turn
                     topic, partition = self._targets[which]
                     # Sent in order here; only the wait for the acknowledgement is a task.
                     sent = await self._send(producer, topic, partition, sequence)
@@ -121,9 +128,10 @@ class ProduceLoad:
             return
         waited = (time.monotonic() - intended) * 1000
         self._result.longest_ms = max(self._result.longest_ms, waited)
-        self._result.acknowledged.append(
-            Acknowledged(held.topic, held.partition, held.offset, sequence)
-        )
+        known = Acknowledged(held.topic, held.partition, held.offset, sequence)
+        self._result.acknowledged.append(known)
+        if self._told is not None:
+            self._told(known, waited)
 
 
 @dataclass

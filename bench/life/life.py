@@ -1,0 +1,195 @@
+"""One life while it is played: servers, clients, figures and checks of the present phase."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from bench.life import book as books
+from bench.life.book import Book
+from bench.life.clients import LifeClients
+from bench.life.shown import metadata, unequal
+from bench.life.stage import Stage
+from bench.life.standing import BrokerStanding, Mode, Quorum
+from bench.life.table import PhaseRow, Restart
+from bench.life.waits import CHANGE, RECORD, RulingWatch, Waits
+from bench.rig.kafka import Broker
+from bench.rig.waiting import wait_for
+
+_SAME_S: Final = 15.0
+_SHOWN: Final = 5
+_GAUGE: Final = re.compile(
+    r"^kraft_bridge_migrating_zk_broker_count(?:\{.*\})? (\d+)", re.MULTILINE
+)
+Say = Callable[[str], None]
+
+
+class Life:
+    """What a phase acts on.
+
+    Args:
+        stage: servers that were started as they were left.
+        clients: that run.
+        book, waits: that the clients write.
+        say: takes lines for whoever watches.
+    """
+
+    def __init__(
+        self, stage: Stage, clients: LifeClients, book: Book, waits: Waits, say: Say
+    ) -> None:
+        self.stage = stage
+        self.clients = clients
+        self.book = book
+        self.waits = waits
+        self.say = say
+        self.row = PhaseRow("", "")
+
+    # ------------------------------------------------------------- phases
+    def play(self, name: str, act: Callable[[Life], None], cut: int) -> PhaseRow:
+        """Play a phase under load, and check at its end what must always hold.
+
+        Args:
+            name: of the phase.
+            act: what happens in it.
+            cut: how often it was begun before.
+
+        Raises:
+            whatever ends a step: ProcessError, TimeoutError, OSError, KafkaError.
+        """
+        standing = self.stage.standing
+        self.row = row = PhaseRow(standing.release, name, cut=cut)
+        begin = time.monotonic()
+        with RulingWatch(self.stage.ruling, time.monotonic) as watch:
+            self.clients.change(f"life-{standing.run}-{len(standing.done)}")
+            act(self)
+            self.clients.settle()
+            done = self.clients.changed()
+            row.changes = done.done.total()
+            row.seconds = time.monotonic() - begin
+            self._judge()
+        row.nobody_s = watch.nobody_s
+        row.lag_records, row.lag_ms = watch.lag_records, watch.lag_ms
+        row.record_s = self.waits.longest(RECORD, begin) or 0.0
+        row.change_s = self.waits.longest(CHANGE, begin)
+        row.records = len(self.book.acknowledged)
+        failed = {f"{api} {error}": count for (api, error), count in done.failed.items()}
+        self.check("every change was carried out", not failed and row.changes > 0, f"{failed}")
+        return row
+
+    def check(self, what: str, held: object, figures: str = "") -> None:
+        """Enter a check; ``figures`` say what was seen."""
+        text = f"{what} ({figures})" if figures else what
+        (self.row.checks if held else self.row.wrong).append(text)
+        self.say(f"  {'held' if held else 'WRONG'}: {text}")
+
+    # ------------------------------------------------------------- restarts
+    def restart(self, broker: Broker, mode: Mode, release: str | None = None) -> None:
+        """Restart a broker in a mode, perhaps with another release; returns when all is in sync.
+
+        Raises:
+            ProcessError: it does not stop or start.
+            TimeoutError: replicas do not get in sync.
+        """
+        standing = self.stage.standing
+        before = standing.brokers[broker.id]
+        after = BrokerStanding(mode, release or before.release)
+        with self.restarting(f"broker {broker.id}", _change(before, after)):
+            self.stage.stop_broker(broker)
+            standing.brokers[broker.id] = after
+            self.stage.save()
+            self.stage.start_broker(broker)
+
+    @contextlib.contextmanager
+    def restarting(self, server: str, change: str) -> Iterator[None]:
+        """Measure the restart that the ``with`` block does."""
+        self.say(f"  {server}: {change}")
+        begin = time.monotonic()
+        yield
+        self.stage.whole()
+        took = time.monotonic() - begin
+        self.clients.settle()
+        waited = self.waits.longest(RECORD, begin) or 0.0
+        self.row.restarts.append(
+            Restart(server, change, took, waited, self.waits.longest(CHANGE, begin))
+        )
+        self.say(
+            f"  {server}: in sync after {took:.1f} s; longest wait for a record {waited:.2f} s"
+        )
+
+    # ------------------------------------------------------------- checks
+    def _judge(self) -> None:
+        """What holds at the end of every phase."""
+        dual = self.stage.standing.quorum is Quorum.MIGRATING and self._migrated()
+        if dual:
+            log, wrong = self.stage.agree()
+            topics = len(log.plain.topics)
+            self.check(
+                "both stores are equal", not wrong and topics, f"{topics} topics{_some(wrong)}"
+            )
+            self._gauge()
+        final = self.stage.standing.quorum is Quorum.WITHOUT_FLAG
+        store = self.stage.log() if dual or final else self.stage.tree()
+        wrong = books.unlike(self.book, store.plain)
+        self.check(
+            "every change that was answered is there",
+            not wrong and self.book.topics,
+            f"{len(self.book.topics)} topics of {len(self.book.loads)} loads{_some(wrong)}",
+        )
+        self.same_metadata()
+        read = self.clients.read_back()
+        self.check(
+            "every record that was acknowledged is there, once, in order",
+            read.held and read.acknowledged,
+            f"{read.acknowledged} acknowledged, {read.read} read, {len(read.missing)} missing, "
+            f"{len(read.duplicated)} twice, {len(read.out_of_order)} out of order",
+        )
+
+    def _migrated(self) -> bool:
+        migration = self.stage.status()["migration"]
+        return bool(migration["migration_state"] == "MIGRATION")
+
+    def same_metadata(self) -> None:
+        """Check that every broker tells its clients the same."""
+        wrong: list[str] = []
+        answers: dict[int, dict[str, object]] = {}
+
+        def same() -> bool:
+            for broker in self.stage.cluster.brokers:
+                answers[broker.id] = metadata(broker.bootstrap)
+            wrong[:] = unequal(answers)
+            return not wrong
+
+        with contextlib.suppress(TimeoutError):
+            wait_for("equal metadata", same, _SAME_S)
+        modes = [f"{i}: {one.mode}" for i, one in self.stage.standing.brokers.items()]
+        self.check("every broker shows the same", not wrong, f"{', '.join(modes)}{_some(wrong)}")
+
+    def _gauge(self) -> None:
+        """Check what the controller counts and ZooKeeper holds of brokers in ZooKeeper mode."""
+        migrating = self.stage.in_mode(Mode.MIGRATING)
+        page = self.stage.leader().page("/metrics") or ""
+        found = _GAUGE.search(page)
+        counted = None if found is None else int(found[1])
+        self.check(
+            "the gauge MigratingZkBrokerCount counts them",
+            counted == len(migrating),
+            f"{counted} of {len(migrating)}",
+        )
+        ids = sorted(map(int, self.stage.look.get_children("/brokers/ids")))
+        self.check("/brokers/ids holds the brokers in ZooKeeper mode", ids == migrating, f"{ids}")
+
+
+def _change(before: BrokerStanding, after: BrokerStanding) -> str:
+    if before == after:
+        return f"{before.mode}, as it was"
+    if before.release != after.release:
+        return f"{before.release} to {after.release}"
+    return f"{before.mode} to {after.mode}"
+
+
+def _some(found: list[str]) -> str:
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return "".join(f"; {line}" for line in found[:_SHOWN]) + more

@@ -1,0 +1,193 @@
+"""Lives of several releases, each resumed at the phase in which an earlier run was cut."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from aiokafka.errors import KafkaError
+from kazoo.exceptions import KazooException
+
+from bench.life import phases
+from bench.life.book import Book
+from bench.life.clients import RECORDS, LifeClients
+from bench.life.life import Life
+from bench.life.phases import Phase
+from bench.life.stage import BROKERS, Stage
+from bench.life.standing import BrokerStanding, Mode, Standing
+from bench.life.table import PhaseRow, Restart, restarts, table
+from bench.life.waits import Waits
+from bench.load import cluster_api as api
+from bench.load.cluster_api import RefusedError
+from bench.rig.process import ProcessError, running
+from bench.rig.waiting import wait_for
+from bench.runs.code import code_digest
+
+_FAILURES: Final = (
+    ProcessError,
+    RefusedError,
+    KafkaError,
+    KazooException,
+    OSError,  # with it TimeoutError and ConnectionError
+    subprocess.CalledProcessError,
+)
+"""What a server that ends, refuses or does not answer makes of a phase."""
+_CONTROLLER_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line may change."""
+
+    out: Path
+    """Folder of all lives; each release has one in it."""
+    releases: Sequence[str]
+    until: str | None = None
+    """The last phase to play; None: all."""
+    again: bool = False
+    """Begin anew, whatever is there."""
+
+
+def run(options: Options) -> int:
+    """Play the lives and print their table.
+
+    Returns:
+        Exit code: 0 if every check of every phase held, else 1.
+    """
+    rows: list[PhaseRow] = []
+    for release in options.releases:
+        rows += _life(options, release)
+    for lines in (table(rows), restarts(rows)):
+        say("\n" + "\n".join(lines))
+    wrong = [f"{row.release} {row.phase}: {line}" for row in rows for line in row.wrong]
+    wrong += [f"left behind: {process.name} {process.pid}" for process in running()]
+    for line in wrong:
+        say(f"WRONG: {line}")
+    took = sum(row.seconds for row in rows)
+    say(f"life {'FAILED' if wrong else 'OK'}: {len(rows)} phases, {took:.0f} s")
+    return int(bool(wrong))
+
+
+def say(line: str) -> None:
+    """Print a line at once."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def _life(options: Options, release: str) -> list[PhaseRow]:
+    """Play what is left of one life; returns all its rows."""
+    folder = options.out / release
+    wanted = _until(phases.of(release), options.until)
+    standing = _standing(folder, release, again=options.again)
+    left = [one for one in wanted if one.name not in standing.done]
+    if left:
+        begun = standing.begun or "its beginning"
+        say(f"{release}: run {standing.run} in {folder}, from {begun}")
+        _play(folder, standing, left)
+    names = {one.name for one in wanted}
+    return [_row(one) for one in standing.rows if one["phase"] in names]
+
+
+def _until(all_of_them: Sequence[Phase], last: str | None) -> Sequence[Phase]:
+    names = [one.name for one in all_of_them]
+    return all_of_them if last not in names else all_of_them[: names.index(last) + 1]
+
+
+def _standing(folder: Path, release: str, *, again: bool) -> Standing:
+    """Where the life of a release stands; a new one if there is none that may be continued."""
+    code = code_digest("bench/life")
+    path = folder / "state.json"
+    found = None if again else Standing.load(path)
+    if found is not None and (found.code != code or found.failed):
+        why = "a check failed in it" if found.failed else "the code has changed"
+        say(f"{release}: begins anew: {why}")
+        found = None
+    if found is None:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        brokers = {each: BrokerStanding(Mode.ZOOKEEPER, release) for each in range(BROKERS)}
+        found = Standing(release, code, brokers)
+    found.run += 1
+    found.save(path)
+    return found
+
+
+def _play(folder: Path, standing: Standing, left: Sequence[Phase]) -> None:
+    waits = Waits()
+    book = Book(folder / "book.jsonl")
+    with Stage(folder, standing) as stage:
+        clients = LifeClients(stage.cluster.bootstrap, book, waits, standing.run)
+        try:
+            life = Life(stage, clients, book, waits, say)
+            _phases(life, left)
+        finally:
+            clients.abandon()
+            book.close()
+
+
+def _phases(life: Life, left: Sequence[Phase]) -> None:
+    stage, standing = life.stage, life.stage.standing
+    life.row = PhaseRow(standing.release, left[0].name)
+    try:
+        stage.start()
+        _prepare(life)
+        for phase in left:
+            _one(life, phase)
+        produced, consumed, failed = life.clients.finish()
+        for what, errors in (
+            ("aiokafka", produced.failed),
+            ("librdkafka", failed),
+            ("the group", consumed.failed),
+        ):
+            life.check(f"no error that no retry mends, of {what}", not errors, f"{dict(errors)}")
+        life.check("the group read", consumed.consumed > 0, f"{consumed.consumed} records")
+        unwell = stage.stop()
+        life.check("every server stopped in order", not unwell, "; ".join(unwell))
+    except _FAILURES as error:
+        life.check("the phase came to its end", held=False, figures=f"{error}")
+    _keep(standing, life.row)
+    standing.failed |= any(row["wrong"] for row in standing.rows)
+    stage.save()
+
+
+def _one(life: Life, phase: Phase) -> None:
+    stage, standing = life.stage, life.stage.standing
+    cut = int(standing.begun == phase.name)
+    standing.begun = phase.name
+    stage.save()
+    say(f"{standing.release}: {phase.name}")
+    row = life.play(phase.name, phase.act, cut)
+    standing.done.append(phase.name)
+    standing.begun = ""
+    _keep(standing, row)
+    stage.save()
+
+
+def _keep(standing: Standing, row: PhaseRow) -> None:
+    others = [one for one in standing.rows if one["phase"] != row.phase]
+    standing.rows = [*others, asdict(row)]
+
+
+def _row(plain: dict[str, Any]) -> PhaseRow:
+    return PhaseRow(**{**plain, "restarts": [Restart(**one) for one in plain["restarts"]]})
+
+
+def _prepare(life: Life) -> None:
+    """Let the topics of the clients be there, and let the clients run."""
+    stage = life.stage
+    first = stage.cluster.brokers[0]
+    missing = [name for name in RECORDS if name not in stage.shape(first).topics]
+    if missing:
+        wait_for("a controller", lambda: stage.shape(first).controller_id >= 0, _CONTROLLER_S)
+        seen = stage.shape(first)
+        topics = [api.topic(name, RECORDS[name], BROKERS, {}) for name in missing]
+        asyncio.run(api.create_topics(seen.brokers[seen.controller_id], topics))
+    stage.whole()
+    life.clients.produce()
+    life.clients.settle()

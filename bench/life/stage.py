@@ -1,0 +1,336 @@
+"""The servers of a life: one ZooKeeper, three brokers, three controllers of ours."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import json
+import logging
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException
+
+from bench.demo.controllers import Controllers
+from bench.judge import matrix_stores as judge
+from bench.judge import stores as plain
+from bench.life.standing import Mode, Quorum, Standing
+from bench.life.waits import Ruling
+from bench.load import cluster_api as api
+from bench.rig.cluster import Cluster
+from bench.rig.kafka import Broker
+from bench.rig.process import ProcessError, kill_all
+from bench.rig.tool_host import ToolHost
+from bench.rig.waiting import wait_for
+from bench.rig.zk_dump import contents, dump
+from bench.rig.zookeeper import ZooKeeper
+
+BROKERS: Final = 3
+SAFE: Final = {
+    "min.insync.replicas": 2,
+    "default.replication.factor": BROKERS,
+    "unclean.leader.election.enable": "false",
+}
+_STOP_S: Final = 60.0
+_WHOLE_S: Final = 90.0
+_AGREE_S: Final = 20.0
+_SESSION_S: Final = 30.0
+_ORDERLY: Final = (0, 128 + signal.SIGTERM, -signal.SIGTERM)
+"""Exit codes after SIGTERM: ours, and Java's."""
+_RULING: Final = frozenset({"MIGRATION", "POST_MIGRATION"})
+
+
+class Stage:
+    """Every server, on the folders of this life; ``start`` starts those that are to run.
+
+    As a context manager, all have ended at its end.
+
+    Args:
+        folder: of the life.
+        standing: how each server is to be started.
+    """
+
+    def __init__(self, folder: Path, standing: Standing) -> None:
+        self.folder = folder
+        self.standing = standing
+        self.zk = ZooKeeper(folder / "zookeeper")
+        self.cluster = Cluster(
+            standing.release, folder / "brokers", self.zk, count=BROKERS, properties=SAFE
+        )
+        self.tools = ToolHost()
+        self._look: KazooClient | None = None
+        self.controllers = self._made()
+        for broker in self.cluster.brokers:
+            self._settings(broker)
+
+    @property
+    def config_files(self) -> list[Path]:
+        """The properties of the controllers."""
+        return [node.config for node in self.controllers.nodes.values()]
+
+    @property
+    def state_file(self) -> Path:
+        """Where ``standing`` is kept."""
+        return self.folder / "state.json"
+
+    def save(self) -> None:
+        """Keep ``standing``."""
+        self.standing.save(self.state_file)
+
+    # ------------------------------------------------------------- controllers
+    def _made(self) -> Controllers:
+        standing = self.standing
+        made = Controllers(
+            self.folder / f"controllers-{standing.attempt}",
+            self.zk.hosts,
+            standing.controllers_release or standing.release,
+            {},
+        )
+        if standing.quorum is Quorum.WITHOUT_FLAG:
+            for node in made.nodes.values():
+                node.zk = None
+        return made
+
+    def new_quorum(self) -> None:
+        """Format folders of a new quorum and start it; brokers learn its addresses when restarted.
+
+        Raises:
+            ProcessError: a controller failed.
+        """
+        standing = self.standing
+        standing.attempt += 1
+        standing.quorum = Quorum.MIGRATING
+        standing.cluster_id = self.znode("/cluster/id")["id"]
+        self.controllers = self._made()
+        shutil.rmtree(self.folder / f"controllers-{standing.attempt}", ignore_errors=True)
+        self.save()
+        self.controllers.start(standing.cluster_id)
+
+    # ------------------------------------------------------------- brokers
+    def _settings(self, broker: Broker) -> None:
+        """Let the next start of a broker be as ``standing`` says."""
+        wanted = self.standing.brokers[broker.id]
+        broker.release = wanted.release
+        broker.zk = None if wanted.mode is Mode.KRAFT else self.zk.hosts
+        broker.migration = wanted.mode is Mode.MIGRATING
+        broker.controller_port = None
+        broker.extra.pop("controller.quorum.voters", None)
+        if wanted.mode is not Mode.ZOOKEEPER:
+            broker.controller_port = self.controllers.port
+            broker.extra["controller.quorum.voters"] = self.controllers.voters
+
+    def start_broker(self, broker: Broker) -> None:
+        """Start a broker as ``standing`` says, and wait until it has started.
+
+        A znode that an earlier, killed start has left is waited for first: the broker would end.
+
+        Raises:
+            ProcessError: it ended, or did not start in time.
+            TimeoutError: the znode does not go.
+        """
+        self._settings(broker)
+        if broker.zk is not None:
+            path = f"/brokers/ids/{broker.id}"
+            wait_for(f"end of {path}", lambda: self.look.exists(path) is None, _SESSION_S)
+        broker.start().wait_started()
+
+    def stop_broker(self, broker: Broker) -> None:
+        """SIGTERM and wait.
+
+        Raises:
+            ProcessError: it had to be killed, or ended before.
+        """
+        if not broker.alive:
+            raise ProcessError(f"{broker.name} ended by itself with {broker.exit_code}")
+        code = broker.stop(_STOP_S)
+        if code == -signal.SIGKILL:
+            raise ProcessError(f"{broker.name} did not stop within {_STOP_S:g} s")
+
+    def start(self) -> None:
+        """Start what is to run, after an earlier run or for the first time.
+
+        Raises:
+            ProcessError: a server did not start.
+            TimeoutError: replicas do not get in sync.
+        """
+        if self.standing.zookeeper:
+            self.zk.start().wait_started()
+        if self.standing.quorum is not Quorum.ABSENT:
+            for node in self.controllers.nodes.values():
+                if not (node.data / "meta.properties").exists():
+                    node.format(self.standing.cluster_id, new_quorum=True)
+            for node in self.controllers.nodes.values():
+                node.start()
+            for node in self.controllers.nodes.values():
+                node.wait_started()
+        for broker in self.cluster.brokers:
+            self.start_broker(broker)
+        self.whole()
+
+    def stop(self) -> list[str]:
+        """Stop all in order: brokers, controllers, ZooKeeper; what did not end well, by name."""
+        self.cluster.stop()
+        codes = {broker.name: broker.exit_code for broker in self.cluster.brokers}
+        if self.standing.quorum is not Quorum.ABSENT:
+            ended = self.controllers.stop(_STOP_S)
+            codes |= {
+                f"controller {each}": code
+                for each, code in zip(self.controllers.nodes, ended, strict=True)
+            }
+        self._look_no_more()
+        self.zk.stop()
+        return [f"{name} ended with {code}" for name, code in codes.items() if code not in _ORDERLY]
+
+    def in_mode(self, mode: Mode) -> list[int]:
+        """Ids of the brokers that are to run in a mode."""
+        return [number for number, one in self.standing.brokers.items() if one.mode is mode]
+
+    # ------------------------------------------------------------- looking
+    @property
+    def look(self) -> KazooClient:
+        """A client that reads ZooKeeper on its own."""
+        if self._look is None:
+            logging.getLogger("kazoo").addHandler(logging.NullHandler())
+            self._look = KazooClient(self.zk.hosts, timeout=30)
+            self._look.start(timeout=30)
+        return self._look
+
+    def _look_no_more(self) -> None:
+        client, self._look = self._look, None
+        if client is not None:
+            with contextlib.suppress(Exception):  # of a connection that ends
+                client.stop()
+                client.close()
+
+    def znode(self, path: str) -> Any:
+        """The JSON of a znode; None if it is not there."""
+        if self.look.exists(path) is None:
+            return None
+        return json.loads(self.look.get(path)[0])
+
+    def shape(self, broker: Broker) -> api.Shape:
+        """What a broker tells its clients."""
+        return asyncio.run(api.shape(broker.bootstrap))
+
+    def whole(self) -> None:
+        """Wait until every broker knows all, and every replica is in sync, as each of them says.
+
+        Raises:
+            TimeoutError: they do not get there.
+        """
+        for broker in self.cluster.brokers:
+            wait_for(
+                f"replicas in sync, by broker {broker.id}",
+                functools.partial(self._is_whole, broker),
+                _WHOLE_S,
+            )
+
+    def _is_whole(self, broker: Broker) -> bool:
+        try:
+            seen = self.shape(broker)
+        except OSError:
+            return False
+        return len(seen.brokers) == BROKERS and not seen.short()
+
+    def ruling(self) -> Ruling:
+        """Whether a controller rules now; never raises."""
+        for status in self._statuses():
+            migration = status["migration"]
+            if status["active"] and (migration is None or migration["migration_state"] in _RULING):
+                lag = {"records": None, "ms": None} if migration is None else migration["lag"]
+                return Ruling(True, lag["records_without_no_ops"], lag["ms"])
+        alive = {broker.id for broker in self.cluster.brokers if broker.alive}
+        holder = None
+        if self.zk.alive:
+            with contextlib.suppress(KazooException, ValueError, OSError):
+                holder = self.znode("/controller")
+        return Ruling(holder is not None and holder["brokerid"] in alive)
+
+    def _statuses(self) -> Iterator[dict[str, Any]]:
+        for node in self.controllers.nodes.values():
+            status = node.status() if node.alive else None
+            if status is not None:
+                yield status
+
+    def status(self) -> dict[str, Any]:
+        """The status of the controller that leads.
+
+        Raises:
+            TimeoutError: none does.
+        """
+        found = wait_for(
+            "a controller that leads",
+            lambda: next((one for one in self._statuses() if one["active"]), None),
+        )
+        assert found is not None
+        return found
+
+    def leader(self) -> Any:
+        """The process of the controller that leads."""
+        return self.controllers.nodes[self.status()["node_id"]]
+
+    # ------------------------------------------------------------- stores
+    def tree(self) -> judge.Stores:
+        """ZooKeeper now, read raw."""
+        return judge.read_tree(contents(dump(self.zk.hosts, with_secrets=True)))
+
+    def log(self) -> judge.Stores:
+        """The log of the controller that leads, as Kafka's own tool prints it.
+
+        Raises:
+            ProcessError: the tool cannot read it.
+        """
+        return judge.read_log(self.records())
+
+    def records(self) -> list[dict[str, Any]]:
+        """Every record of that log. Raises: as `log`."""
+        folder = self.leader().data / "__cluster_metadata-0"
+        with tempfile.TemporaryDirectory() as scratch:
+            copies = [str(shutil.copy(one, scratch)) for one in sorted(folder.glob("*.log"))]
+            printed = self.tools.run(
+                "kafka.tools.DumpLogSegments",
+                *("--cluster-metadata-decoder", "--skip-record-metadata"),
+                *("--files", ",".join(copies)),
+            )
+        if printed.code:
+            raise ProcessError(f"kafka-dump-log cannot read the log: {printed.err[:300]}")
+        return list(plain.read_dump(printed.out))
+
+    def agree(self) -> tuple[judge.Stores, list[str]]:
+        """The log, and where ZooKeeper still differs from it after 20 s without changes."""
+        found: list[Any] = []
+
+        def equal() -> bool:
+            log, tree = self.log(), self.tree()
+            behind = log.last_change - tree.plain.offset
+            late = [f"/migration stands {behind} records behind"] if behind > 0 else []
+            found[:] = [log, [*judge.differences(tree, log), *late]]
+            return not found[1]
+
+        with contextlib.suppress(TimeoutError):
+            wait_for("equal stores", equal, _AGREE_S)
+        log, wrong = found
+        return log, wrong
+
+    # ------------------------------------------------------------- end
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self.tools.close()
+            self._look_no_more()
+        finally:
+            kill_all()

@@ -1,0 +1,98 @@
+"""How long clients waited, and for how long nobody ruled: figures of a phase or of one restart."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Self
+
+RECORD, CHANGE = "record", "change"
+"""What a client waits for: a record acknowledged, an administrative change carried out."""
+_POLL_S: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """One answer."""
+
+    at_s: float
+    """When it came, by the monotonic clock."""
+    waited_s: float
+    """Since the instant that it was meant to be asked for."""
+    kind: str
+    """``RECORD`` or ``CHANGE``."""
+
+
+class Waits:
+    """Answers to clients; any thread may note one."""
+
+    def __init__(self) -> None:
+        self._all: list[Wait] = []
+
+    def note(self, kind: str, waited_s: float, at_s: float) -> None:
+        """Enter an answer that came at ``at_s``, in seconds of the monotonic clock."""
+        self._all.append(Wait(at_s, waited_s, kind))
+
+    def longest(self, kind: str, since_s: float) -> float | None:
+        """The longest wait of the answers that came since then, in seconds; None: none came."""
+        # A copy: another thread may append while this one reads.
+        found = [one.waited_s for one in self._all[:] if one.kind == kind and one.at_s >= since_s]
+        return max(found, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What was seen of controllers at one instant."""
+
+    someone: bool
+    """Whether a controller, of either mode, carries out changes."""
+    lag_records: int | None = None
+    """Committed records that ZooKeeper lacks; None where that is not known, or not asked for."""
+    lag_ms: int | None = None
+
+
+class RulingWatch:
+    """Looks again and again whether somebody rules, in a thread while its ``with`` block runs.
+
+    Args:
+        look: what is seen now; must not raise.
+        clock: seconds.
+    """
+
+    def __init__(self, look: Callable[[], Ruling], clock: Callable[[], float]) -> None:
+        self._look = look
+        self._clock = clock
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._poll, name="ruling", daemon=True)
+        self._last_s: float | None = None
+        self.nobody_s = 0.0
+        """Seconds in which nobody ruled: from the look that saw nobody to the next one."""
+        self.lag_records = 0
+        """Longest lag seen."""
+        self.lag_ms = 0
+
+    def take(self, seen: Ruling, now_s: float) -> None:
+        """Enter what was seen; ``now_s``: when the look began."""
+        if self._last_s is not None and self._absent:
+            self.nobody_s += now_s - self._last_s
+        self._absent = not seen.someone
+        self._last_s = now_s
+        self.lag_records = max(self.lag_records, seen.lag_records or 0)
+        self.lag_ms = max(self.lag_ms, seen.lag_ms or 0)
+
+    _absent = False
+
+    def _poll(self) -> None:
+        while not self._over.is_set():
+            now_s = self._clock()
+            self.take(self._look(), now_s)
+            self._over.wait(_POLL_S)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._over.set()
+        self._thread.join()
