@@ -97,3 +97,22 @@ def finding(  # noqa: PLR0917 - the columns of the report
     """A finding with the severity of its code's letter, unless given."""
     found = _LETTERS[code[0]] if severity is None else severity
     return Finding(code, found, znode, fact, consequence, remedy, reference)
+
+
+@dataclass(frozen=True, slots=True)
+class FindingOf:
+    """Makes the findings of one rule that have one reference."""
+
+    code: str
+    reference: str
+
+    def __call__(
+        self,
+        where: str,
+        fact: str,
+        consequence: str,
+        remedy: str,
+        severity: Severity | None = None,
+    ) -> Finding:
+        """A finding about ``where``; its severity is that of the code's letter, unless given."""
+        return finding(self.code, where, fact, consequence, remedy, self.reference, severity)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from emulator.config.authorizer import ALLOW_EVERYONE, STANDARD, SUPER_USERS
-from emulator.preflight.engine import NotRun, Outcome, Severity, finding, rule
+from emulator.preflight.engine import FindingOf, NotRun, Outcome, Severity, finding, rule
 from emulator.preflight.node_file import AUTHORIZER, ENABLE, NAMES, Properties, number
 from emulator.preflight.survey import Survey
 from emulator.preflight.targets import ACL_AUTHORIZERS
@@ -16,6 +16,8 @@ from wire.text import uuid_from_text
 ANONYMOUS: Final = "User:ANONYMOUS"
 A_SUBJECT: Final = "the subject of a certificate, or another principal that its file does not say"
 CLUSTER_ACL: Final = "/kafka-acl/Cluster/kafka-cluster"
+_B18: Final = FindingOf("B18", "KAFKA-20762")
+_B19: Final = FindingOf("B19", "KIP-801")
 _USERNAME: Final = re.compile(r"""\busername\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s;]+))""")
 _KERBEROS: Final = re.compile(r"""\bprincipal\s*=\s*(?:"([^"/@]+)|'([^'/@]+)|([^\s;"'/@]+))""")
 
@@ -64,15 +66,15 @@ def _directory(
     one: Properties, folder: str, directory: str, directories: dict[str, str]
 ) -> Iterator[Outcome]:
     if not _is_uuid(directory):
-        yield _form(
-            one,
+        yield _B18(
+            one.at("meta.properties"),
             f"directory.id {directory} in {folder} is no UUID",
             "the node does not start",
             "remove the line: the node writes a new one",
         )
     elif directories.setdefault(directory, folder) != folder:
-        yield _form(
-            one,
+        yield _B18(
+            one.at("meta.properties"),
             f"directory.id {directory} is in {directories[directory]} and in {folder}",
             "the two folders are taken for one: replicas of one of them are lost",
             "remove the line from the copy: the node writes a new one",
@@ -111,8 +113,8 @@ def _meta(one: Properties, folder: str, meta: Mapping[str, str]) -> Iterator[Out
         return
     version, where = meta["version"], folder
     if version not in {"0", "1"}:
-        yield _form(
-            one,
+        yield _B18(
+            one.at("meta.properties"),
             f"meta.properties in {where} has version {version}",
             "the node does not start: 0 and 1 are known",
             "restore the file",
@@ -121,20 +123,23 @@ def _meta(one: Properties, folder: str, meta: Mapping[str, str]) -> Iterator[Out
     key = "broker.id" if version == "0" else "node.id"
     told, mine = number(meta.get(key, "")), one.node_id
     if mine is not None and told is not None and told != mine:
-        yield _form(
-            one,
+        yield _B18(
+            one.at("meta.properties"),
             f"{key} {told} in {where}, and the file says {mine}",
             "the node does not start: the folder is another node's",
             "give the node its own folder, or its own id",
         )
     if version == "1" and meta.get(key) and told is None:
-        yield _form(
-            one, f"{key} {meta[key]} in {where} is no id", "the node does not start", "restore it"
+        yield _B18(
+            one.at("meta.properties"),
+            f"{key} {meta[key]} in {where} is no id",
+            "the node does not start",
+            "restore it",
         )
     if version == "1" and one.is_zookeeper_broker:
         held = one.flag(ENABLE)
-        yield _form(
-            one,
+        yield _B18(
+            one.at("meta.properties"),
             f"meta.properties in {where} has version 1, as kafka-storage writes it",
             "the broker does not start in ZooKeeper mode once the migration is switched off: it "
             "cannot be rolled back"
@@ -144,23 +149,12 @@ def _meta(one: Properties, folder: str, meta: Mapping[str, str]) -> Iterator[Out
             Severity.WARNING if held else None,
         )
     if version == "0" and one.is_controller:
-        yield _form(
-            one,
+        yield _B18(
+            one.at("meta.properties"),
             f"meta.properties in {where} has version 0, a ZooKeeper-mode broker's",
             "the controller does not start",
             "format an empty folder for the controller",
         )
-
-
-def _form(
-    one: Properties,
-    fact: str,
-    consequence: str,
-    remedy: str,
-    severity: Severity | None = None,
-) -> Outcome:
-    where = f"{one.name}: meta.properties"
-    return finding("B18", where, fact, consequence, remedy, "KAFKA-20762", severity)
 
 
 def _is_uuid(text: str) -> bool:
@@ -222,8 +216,8 @@ def _no_subject(one: Properties, users: frozenset[str]) -> bool:
 
 def _refused(survey: Survey, controller: Properties, one: Properties, principal: str) -> Outcome:
     granted = granted_cluster_action(survey, principal)
-    return _users(
-        controller,
+    return _B19(
+        controller.at(SUPER_USERS),
         f"does not name {principal}, as which {one.name} is seen"
         + (f"; {CLUSTER_ACL} lets it do ClusterAction" if granted else ""),
         "its registration is refused with CLUSTER_AUTHORIZATION_FAILED: ACLs are copied only after "
@@ -234,17 +228,6 @@ def _refused(survey: Survey, controller: Properties, one: Properties, principal:
         "add the brokers' principal to super.users of every controller",
         Severity.WARNING if granted else None,
     )
-
-
-def _users(
-    one: Properties,
-    fact: str,
-    consequence: str,
-    remedy: str,
-    severity: Severity | None = None,
-) -> Outcome:
-    where = f"{one.name}: {SUPER_USERS}"
-    return finding("B19", where, fact, consequence, remedy, "KIP-801", severity)
 
 
 def _back(survey: Survey) -> Iterator[Outcome]:
@@ -262,8 +245,8 @@ def _back(survey: Survey) -> Iterator[Outcome]:
             if granted_cluster_action(survey, principal) or (one.name, principal) in told:
                 continue
             told.add((one.name, principal))
-            yield _users(
-                one,
+            yield _B19(
+                one.at(SUPER_USERS),
                 f"does not name {principal}, as which {controller.name} calls the brokers",
                 "the broker refuses the controllers' LeaderAndIsr and UpdateMetadata requests: it "
                 "never learns of a new leader",

@@ -48,6 +48,10 @@ class Properties:
         """Value of a key, without blanks around it."""
         return self.values.get(key, default).strip()
 
+    def at(self, key: str) -> str:
+        """The place of a key, as a finding names it."""
+        return f"{self.name}: {key}"
+
     def names(self, key: str) -> tuple[str, ...]:
         """Entries of a comma separated value."""
         return tuple(part.strip() for part in self.get(key).split(",") if part.strip())

@@ -10,7 +10,7 @@ from emulator.config.listeners import ANY_ADDRESS, HostPort
 from emulator.metadata.metadata_version import VERSIONS
 from emulator.metadata.migration_state import MigrationState
 from emulator.preflight.controller_folder import ControllerFolder
-from emulator.preflight.engine import NotRun, Outcome, Severity, finding, rule
+from emulator.preflight.engine import FindingOf, NotRun, Outcome, Severity, rule
 from emulator.preflight.node_file import BOOTSTRAP, IBP, NAMES, VOTERS, Properties, same_host
 from emulator.preflight.stage import standing
 from emulator.preflight.survey import Survey
@@ -18,6 +18,8 @@ from emulator.preflight.survey import Survey
 MIGRATION_LEVEL: Final = 8
 TRANSACTION_LEVEL: Final = 13
 KRAFT_META: Final = "1"
+_B15: Final = FindingOf("B15", "KIP-866, Preparing the Cluster")
+_B16: Final = FindingOf("B16", "KIP-866, Configurations")
 
 
 def level_name(level: int) -> str:
@@ -45,23 +47,23 @@ def folders(survey: Survey) -> Iterator[Outcome]:
     seen: dict[int, str] = {}
     for one in survey.folders:
         if not one.meta:
-            yield _folder(
-                one,
+            yield _B15(
+                one.name,
                 "no meta.properties: it was never formatted",
                 "a controller does not start on it",
                 "kraft-bridge format, with the cluster id of /cluster/id",
             )
             continue
         if one.problem:
-            yield _folder(
-                one,
+            yield _B15(
+                one.name,
                 one.problem,
                 "the controller does not start, or starts without a part of its log",
                 "restore an undamaged copy, or format an empty folder",
             )
         if one.meta.get("version") != KRAFT_META:
-            yield _folder(
-                one,
+            yield _B15(
+                one.name,
                 f"meta.properties has version {one.meta.get('version', 'none')}, a controller's "
                 "has 1",
                 "the controller does not start",
@@ -73,24 +75,13 @@ def folders(survey: Survey) -> Iterator[Outcome]:
         yield from _migrated(survey, one)
 
 
-def _folder(
-    one: ControllerFolder,
-    fact: str,
-    consequence: str,
-    remedy: str,
-    severity: Severity | None = None,
-) -> Outcome:
-    where = "KIP-866, Preparing the Cluster"
-    return finding("B15", one.name, fact, consequence, remedy, where, severity)
-
-
 def _identity(survey: Survey, one: ControllerFolder, seen: dict[int, str]) -> Iterator[Outcome]:
     files = {file.node_id: file for file in survey.all_files if file.is_controller}
     node_id = one.node_id
     if node_id is None or (files and node_id not in files):
         told = ", ".join(str(x) for x in sorted(x for x in files if x is not None))
-        yield _folder(
-            one,
+        yield _B15(
+            one.name,
             f"node.id {one.meta.get('node.id', 'missing')}, and the controllers' files have "
             f"{told or 'none'}",
             "no controller starts with this folder",
@@ -98,8 +89,8 @@ def _identity(survey: Survey, one: ControllerFolder, seen: dict[int, str]) -> It
         )
         return
     if node_id in seen:
-        yield _folder(
-            one,
+        yield _B15(
+            one.name,
             f"node.id {node_id}, as {seen[node_id]} has",
             "two controllers with one id depose each other",
             "format one of them with another node.id",
@@ -107,16 +98,16 @@ def _identity(survey: Survey, one: ControllerFolder, seen: dict[int, str]) -> It
     seen.setdefault(node_id, one.name)
     file = files.get(node_id)
     if file is not None and file.voters and one.voters and file.voters != one.voters:
-        yield _folder(
-            one,
+        yield _B15(
+            one.name,
             f"quorum-state was written for the voters {sorted(one.voters)}, and {file.name} names "
             f"{sorted(file.voters)}",
             "the controller does not start",
             f"write the voters of the folder into {VOTERS}, or format all controllers anew",
         )
     if one.dynamic:
-        yield _folder(
-            one,
+        yield _B15(
+            one.name,
             "formatted for a dynamic quorum (--standalone or --initial-controllers)",
             "Kafka's controllers start on it; kraft-bridge does not yet",
             f"for kraft-bridge: format without these options, with {VOTERS}",
@@ -132,8 +123,8 @@ def _levels(survey: Survey, one: ControllerFolder) -> Iterator[Outcome]:
         return
     where = "its log" if one.level is not None else "bootstrap.checkpoint"
     if level < MIGRATION_LEVEL:
-        yield _folder(
-            one,
+        yield _B15(
+            one.name,
             f"metadata.version {level_name(level)} in {where}; a migration needs 8 (3.4-IV0)",
             "the controller refuses to migrate",
             "format it with --release-version of the brokers' inter.broker.protocol.version",
@@ -141,8 +132,8 @@ def _levels(survey: Survey, one: ControllerFolder) -> Iterator[Outcome]:
     told = {file.protocol for file in survey.brokers if file.protocol is not None}
     for version in sorted(told, key=lambda version: version.level):
         if version.level != level:
-            yield _folder(
-                one,
+            yield _B15(
+                one.name,
                 f"metadata.version {level_name(level)} in {where}; brokers have {IBP}="
                 f"{version.name} ({version.level})",
                 "every registration of those brokers is refused with UNSUPPORTED_VERSION, and the "
@@ -158,8 +149,8 @@ def _state(one: ControllerFolder) -> Iterator[Outcome]:
     begun = one.level is not None or one.end_offset > 0
     level = one.level or 0
     if begun and one.state == MigrationState.NONE and (level >= TRANSACTION_LEVEL or one.holds):
-        yield _folder(
-            one,
+        yield _B15(
+            one.name,
             "its log began without zookeeper.metadata.migration.enable: a pure KRaft cluster"
             + (f" with {one.holds} topics and brokers" if one.holds else ""),
             "it refuses to start with the migration switched on, and can never migrate",
@@ -171,8 +162,8 @@ def _state(one: ControllerFolder) -> Iterator[Outcome]:
 def _migrated(survey: Survey, one: ControllerFolder) -> Iterator[Outcome]:
     now = standing(survey)
     if one.state == MigrationState.MIGRATION and not now.in_kraft and not now.unreadable:
-        yield _folder(
-            one,
+        yield _B15(
+            one.name,
             f"its log has migrated already, and {now.text}",
             "once started it writes its old metadata over ZooKeeper: what was changed since is "
             "lost",
@@ -191,17 +182,15 @@ def addresses(survey: Survey) -> Iterator[Outcome]:
     controllers = [one for one in survey.all_files if one.is_controller]
     for one in survey.all_files:
         if one.voter_addresses is None:
-            yield _at(
-                one,
-                VOTERS,
+            yield _B16(
+                one.at(VOTERS),
                 f"{one.get(VOTERS)}: not a list of id@host:port with one entry for each id",
                 "the node does not start",
                 "write it as id@host:port,…",
             )
         if one.bootstrap_servers is None:
-            yield _at(
-                one,
-                BOOTSTRAP,
+            yield _B16(
+                one.at(BOOTSTRAP),
                 f"{one.get(BOOTSTRAP)}: not a list of host:port",
                 "the node does not start",
                 "write it as host:port,…",
@@ -226,9 +215,8 @@ def _own_port(one: Properties) -> Iterator[Outcome]:
     told = [*one.listeners(), *one.listeners("advertised.listeners")]
     ports = {listener.port for listener in told if listener.name in names}
     if own is not None and ports and own.port not in ports:
-        yield _at(
-            one,
-            VOTERS,
+        yield _B16(
+            one.at(VOTERS),
             f"{one.node_id}@{own}, and this controller listens on port "
             f"{', '.join(map(str, sorted(ports)))}",
             "no other node reaches it there",
@@ -247,9 +235,8 @@ def _voters(
     for other in controllers:
         theirs = other.voter_addresses
         if theirs and other is not one and set(theirs) != set(mine):
-            yield _at(
-                one,
-                VOTERS,
+            yield _B16(
+                one.at(VOTERS),
                 f"names {_ids(mine)}, and {other.name} names {_ids(theirs)}",
                 "the node follows another quorum, or cannot find its leader",
                 "write the same voters into every file",
@@ -260,9 +247,8 @@ def _voters(
         if not known or any(_same(address, there) for there in known):
             continue
         maybe = any(_may_be_same(address, there) for there in known)
-        yield _at(
-            one,
-            VOTERS,
+        yield _B16(
+            one.at(VOTERS),
             f"{node_id}@{address}, and controller {node_id} says that it is at "
             f"{', '.join(dict.fromkeys(map(str, known)))}",
             "the node does not find this controller: it never registers, or the quorum has no "
@@ -276,9 +262,8 @@ def _servers(one: Properties, reachable: Mapping[int, tuple[HostPort, ...]]) -> 
     known = [there for some in reachable.values() for there in some]
     for server in one.bootstrap_servers or ():
         if known and not any(_same(server, there) for there in known):
-            yield _at(
-                one,
-                BOOTSTRAP,
+            yield _B16(
+                one.at(BOOTSTRAP),
                 f"{server}, and the controllers say that they are at "
                 f"{', '.join(dict.fromkeys(map(str, known)))}",
                 "if no server of the list is a controller the node never finds the quorum",
@@ -308,15 +293,3 @@ def _is_address(host: str) -> bool:
 
 def _ids(voters: Mapping[int, HostPort]) -> str:
     return ", ".join(map(str, sorted(voters)))
-
-
-def _at(  # noqa: PLR0917 - the columns of the report
-    one: Properties,
-    key: str,
-    fact: str,
-    consequence: str,
-    remedy: str,
-    severity: Severity | None = None,
-) -> Outcome:
-    where = f"{one.name}: {key}"
-    return finding("B16", where, fact, consequence, remedy, "KIP-866, Configurations", severity)

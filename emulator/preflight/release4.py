@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from emulator.preflight.engine import NotRun, Outcome, Severity, finding, rule
+from emulator.preflight.engine import FindingOf, NotRun, Outcome, Severity, rule
 from emulator.preflight.node_file import Properties
 from emulator.preflight.quorum import level_name
 from emulator.preflight.stage import MigrationStage, standing
@@ -55,6 +55,9 @@ def parsed(release: str) -> tuple[int, int] | None:
     return int(major), int(minor)
 
 
+_W18: Final = FindingOf("W18", "Kafka 4.0 upgrade notes")
+
+
 @rule(
     "W18",
     "nothing is left that Kafka 4 refuses",
@@ -72,12 +75,11 @@ def kafka4(survey: Survey) -> Iterator[Outcome]:
     for folder in survey.folders:
         level = folder.metadata_level
         if level is not None and level < LEVEL_MIN:
-            yield _four(
+            yield _W18(
                 folder.name,
                 f"metadata.version {level_name(level)}",
                 f"controllers of {text} do not start below 7 (3.3-IV3)",
                 "kafka-features upgrade --release-version 3.9, once the migration is finalised",
-                None,
             )
     # What a node has now is judged only if it has no target.
     future = {one.node_id for one in survey.targets}
@@ -98,7 +100,7 @@ def kafka4(survey: Survey) -> Iterator[Outcome]:
 def _stage(survey: Survey, text: str) -> Iterator[Outcome]:
     now = standing(survey)
     if now.stage in {MigrationStage.DUAL_WRITE, MigrationStage.UNDER_WAY}:
-        yield _four(
+        yield _W18(
             "/migration",
             f"the migration is not finalised: {now.text}",
             f"a controller of {text} reads the migration's state as a record without effect: dual "
@@ -113,12 +115,11 @@ def _properties(one: Properties, release: tuple[int, int], text: str) -> Iterato
     for key in sorted(one.values):
         why = GONE.get(key, ZOOKEEPER_ONLY if key.startswith(GONE_PREFIXES) else "")
         if why and not (why == ZOOKEEPER_ONLY and of_zookeeper):
-            yield _four(
+            yield _W18(
                 f"{one.name}: {key}",
                 f"{text} does not know it: {why}",
                 "without effect there: what it was set for is lost without a word",
                 "remove it before the upgrade",
-                None,
             )
     size = one.get("log.segment.bytes")
     if _small(size, release):
@@ -130,12 +131,11 @@ def _topic(
 ) -> Iterator[Outcome]:
     config = survey.config(path)
     for key in sorted(config.keys() & GONE_TOPIC.keys()):
-        yield _four(
+        yield _W18(
             path,
             f"{key}={config[key]}: {text} does not know it ({GONE_TOPIC[key]})",
             "without effect there, and the next change of this topic's configs is refused",
             f"kafka-configs --alter --topic {name} --delete-config {key}",
-            None,
         )
     if _small(str(config.get("segment.bytes", "")), release):
         yield _segment(
@@ -156,16 +156,9 @@ def _small(size: str, release: tuple[int, int]) -> bool:
 
 
 def _segment(where: str, size: str, text: str, consequence: str) -> Outcome:
-    return _four(
+    return _W18(
         where,
         f"segment.bytes {size}: {text} refuses less than {SEGMENT_MIN:,}",
         consequence,
         f"set it to {SEGMENT_MIN} or more",
-        None,
     )
-
-
-def _four(
-    where: str, fact: str, consequence: str, remedy: str, severity: Severity | None
-) -> Outcome:
-    return finding("W18", where, fact, consequence, remedy, "Kafka 4.0 upgrade notes", severity)

@@ -9,7 +9,7 @@ from typing import Final
 
 from emulator.config.authorizer import STANDARD
 from emulator.config.listeners import SECURITY_PROTOCOLS, Listener
-from emulator.preflight.engine import NotRun, Outcome, Severity, finding, rule
+from emulator.preflight.engine import FindingOf, NotRun, Outcome, Severity, rule
 from emulator.preflight.node_file import (
     AUTHORIZER,
     BOOTSTRAP,
@@ -29,6 +29,9 @@ ACL_AUTHORIZERS: Final = frozenset(
     }
 )
 """Kafka's authorizers that keep ACLs in ZooKeeper."""
+_B17: Final = FindingOf("B17", "KIP-866, Migrating Brokers to KRaft")
+_KEEP: Final = "none, if it is meant; else write what the node has now"
+_W15: Final = FindingOf("W15", "KIP-866, Migrating Brokers to KRaft")
 
 
 @rule(
@@ -45,9 +48,8 @@ def target_files(survey: Survey) -> Iterator[Outcome]:
         return
     for one in survey.targets:
         if one.is_zookeeper_broker and not one.flag(ENABLE):
-            yield _target(
-                one,
-                "process.roles",
+            yield _B17(
+                one.at("process.roles"),
                 "missing",
                 "the node starts as a ZooKeeper-mode broker again",
                 "set process.roles=broker (or controller)",
@@ -63,21 +65,19 @@ def target_files(survey: Survey) -> Iterator[Outcome]:
 
 def _role(one: Properties) -> Iterator[Outcome]:
     if strange := sorted(set(one.names("process.roles")) - {"broker", "controller"}):
-        yield _target(
-            one,
-            "process.roles",
+        yield _B17(
+            one.at("process.roles"),
             f"{', '.join(strange)}: unknown",
             "the node does not start",
             "set process.roles=broker",
         )
     if one.node_id is None:
-        yield _target(
-            one, "node.id", "missing", "the node does not start", "set it to its broker.id"
+        yield _B17(
+            one.at("node.id"), "missing", "the node does not start", "set it to its broker.id"
         )
     elif one.get("broker.id") and one.get("node.id") and one.get("broker.id") != one.get("node.id"):
-        yield _target(
-            one,
-            "node.id",
+        yield _B17(
+            one.at("node.id"),
             f"{one.get('node.id')}, and broker.id={one.get('broker.id')}",
             "the node does not start: both must be equal",
             "set node.id to its broker.id",
@@ -86,21 +86,22 @@ def _role(one: Properties) -> Iterator[Outcome]:
 
 def _quorum(one: Properties) -> Iterator[Outcome]:
     if not one.finds_controllers:
-        yield _target(
-            one,
-            VOTERS,
+        yield _B17(
+            one.at(VOTERS),
             f"missing, and so is {BOOTSTRAP}",
             "the node does not start",
             f"set {VOTERS} as on the controllers",
         )
     if not one.names(NAMES):
-        yield _target(
-            one, NAMES, "missing", "the node does not start", f"set {NAMES} as on the controllers"
+        yield _B17(
+            one.at(NAMES),
+            "missing",
+            "the node does not start",
+            f"set {NAMES} as on the controllers",
         )
     if one.node_id is not None and one.node_id in one.voters:
-        yield _target(
-            one,
-            VOTERS,
+        yield _B17(
+            one.at(VOTERS),
             f"names node {one.node_id} itself, which is a broker",
             "the node does not start",
             "name the controllers only",
@@ -110,35 +111,31 @@ def _quorum(one: Properties) -> Iterator[Outcome]:
 def _listeners(one: Properties) -> Iterator[Outcome]:
     controllers, listening = one.names(NAMES), {x.name for x in one.listeners()}
     if one.get("listeners") and not listening:
-        yield _target(
-            one,
-            "listeners",
+        yield _B17(
+            one.at("listeners"),
             f"{one.get('listeners')}: not a list of NAME://host:port",
             "the node does not start",
             "write it as NAME://host:port,…",
         )
     for name in sorted(listening & set(controllers)):
-        yield _target(
-            one,
-            "listeners",
+        yield _B17(
+            one.at("listeners"),
             f"{name} is a listener of controllers",
             "the node does not start: it has process.roles=broker only",
             f"remove {name} from listeners",
         )
     advertised = {x.name for x in one.listeners("advertised.listeners")}
     for name in sorted(advertised - listening if listening else ()):
-        yield _target(
-            one,
-            "advertised.listeners",
+        yield _B17(
+            one.at("advertised.listeners"),
             f"{name} is not in listeners",
             "the node does not start",
             f"add {name} to listeners",
         )
     yield from _ports(one)
     if one.get("inter.broker.listener.name") and one.get("security.inter.broker.protocol"):
-        yield _target(
-            one,
-            "security.inter.broker.protocol",
+        yield _B17(
+            one.at("security.inter.broker.protocol"),
             "set beside inter.broker.listener.name",
             "the node does not start: only one of the two may be set",
             "remove it",
@@ -146,9 +143,8 @@ def _listeners(one: Properties) -> Iterator[Outcome]:
     inter = one.inter_broker_listener
     reached = advertised or listening
     if reached and inter not in reached:
-        yield _target(
-            one,
-            "inter.broker.listener.name",
+        yield _B17(
+            one.at("inter.broker.listener.name"),
             f"{inter} is not among the advertised listeners {', '.join(sorted(reached))}",
             "the node does not start",
             "name one of them",
@@ -156,17 +152,15 @@ def _listeners(one: Properties) -> Iterator[Outcome]:
     protocols = one.protocols
     for name in sorted({*listening, *controllers}):
         if protocols.get(name) not in SECURITY_PROTOCOLS:
-            yield _target(
-                one,
-                PROTOCOL_MAP,
+            yield _B17(
+                one.at(PROTOCOL_MAP),
                 f"has no security protocol for {name}",
                 "the node does not start",
                 f"add {name}:PLAINTEXT, or its real protocol",
             )
     if one.get("control.plane.listener.name"):
-        yield _target(
-            one,
-            "control.plane.listener.name",
+        yield _B17(
+            one.at("control.plane.listener.name"),
             one.get("control.plane.listener.name"),
             "the node does not start: KRaft has no such listener",
             "remove it",
@@ -177,9 +171,8 @@ def _ports(one: Properties) -> Iterator[Outcome]:
     ports = Counter(x.port for x in one.listeners() if x.port)
     for port in sorted(port for port, count in ports.items() if count > 1):
         if len({_family(x.host) for x in one.listeners() if x.port == port}) < ports[port]:
-            yield _target(
-                one,
-                "listeners",
+            yield _B17(
+                one.at("listeners"),
                 f"port {port} is named {ports[port]} times",
                 "the node does not start: each listener needs a port of its own",
                 "give each listener another port",
@@ -197,18 +190,16 @@ def _family(host: str) -> str:
 def _authorizer(survey: Survey, one: Properties) -> Iterator[Outcome]:
     name = one.get(AUTHORIZER)
     if name in ACL_AUTHORIZERS:
-        yield _target(
-            one,
-            AUTHORIZER,
+        yield _B17(
+            one.at(AUTHORIZER),
             name,
             "the node does not start: this authorizer keeps its ACLs in ZooKeeper",
             f"set {AUTHORIZER}={STANDARD}",
         )
     enforced = next((x for x in survey.brokers if x.get(AUTHORIZER)), None)
     if not name and enforced is not None:
-        yield _target(
-            one,
-            AUTHORIZER,
+        yield _B17(
+            one.at(AUTHORIZER),
             f"not set, but on {enforced.name}",
             "the broker lets everybody do everything: no ACL is looked at",
             f"set {AUTHORIZER}={STANDARD} and super.users",
@@ -218,9 +209,8 @@ def _authorizer(survey: Survey, one: Properties) -> Iterator[Outcome]:
 def _left(one: Properties) -> Iterator[Outcome]:
     if one.flag(ENABLE):
         connected = bool(one.get("zookeeper.connect"))
-        yield _target(
-            one,
-            ENABLE,
+        yield _B17(
+            one.at(ENABLE),
             "true on a KRaft broker",
             "without effect" if connected else "the node does not start: no zookeeper.connect",
             "remove it; controllers keep it until the migration is finalised",
@@ -228,9 +218,8 @@ def _left(one: Properties) -> Iterator[Outcome]:
         )
     for key in ("zookeeper.connect", IBP):
         if one.get(key):
-            yield _target(
-                one,
-                key,
+            yield _B17(
+                one.at(key),
                 one.get(key),
                 "without effect on a KRaft broker",
                 "remove it",
@@ -246,17 +235,15 @@ def _ids(survey: Survey) -> Iterator[Outcome]:
     for one in targets:
         assert one.node_id is not None
         if (other := seen.setdefault(one.node_id, one.name)) != one.name:
-            yield _target(
-                one,
-                "node.id",
+            yield _B17(
+                one.at("node.id"),
                 f"{one.node_id}, as {other} has",
                 "the second of the two is refused with DUPLICATE_BROKER_REGISTRATION",
                 "give each node the id that it has now",
             )
         if known and one.node_id not in known:
-            yield _target(
-                one,
-                "node.id",
+            yield _B17(
+                one.at("node.id"),
                 f"{one.node_id}; the brokers of this cluster are "
                 f"{', '.join(str(x) for x in sorted(x for x in known if x is not None))}",
                 "it joins as a new broker, and the one whose file this is stays away with all its "
@@ -267,19 +254,6 @@ def _ids(survey: Survey) -> Iterator[Outcome]:
     for one in survey.brokers if survey.targets and targets else ():
         if one.node_id is not None and one.node_id not in given:
             yield NotRun("B17", f"no target file for broker {one.node_id} ({one.name})")
-
-
-def _target(  # noqa: PLR0917 - the columns of the report
-    one: Properties,
-    key: str,
-    fact: str,
-    consequence: str,
-    remedy: str,
-    severity: Severity | None = None,
-) -> Outcome:
-    reference = "KIP-866, Migrating Brokers to KRaft"
-    where = f"{one.name}: {key}"
-    return finding("B17", where, fact, consequence, remedy, reference, severity)
 
 
 @rule(
@@ -309,29 +283,29 @@ def kept_addresses(survey: Survey) -> Iterator[Outcome]:
                 if name not in new
                 else (f"is {new[name].security_protocol} at {new[name].host}:{new[name].port}")
             )
-            yield _kept(
-                one,
-                "advertised.listeners",
+            yield _W15(
+                one.at("advertised.listeners"),
                 f"{name} {what}; {before.name} has {old[name].security_protocol} at "
                 f"{old[name].host}:{old[name].port}",
                 "clients and brokers that know the old address cannot reach the node",
+                _KEEP,
             )
         if one.get("broker.rack") != before.get("broker.rack"):
-            yield _kept(
-                one,
-                "broker.rack",
+            yield _W15(
+                one.at("broker.rack"),
                 f"{one.get('broker.rack') or 'not set'}; {before.name} has "
                 f"{before.get('broker.rack') or 'none'}",
                 "replicas are placed, and consumers fetch, by another rack than before",
+                _KEEP,
             )
         folders = [set(x.names("log.dirs") or x.names("log.dir")) for x in (before, one)]
         if folders[0] and not folders[0] <= folders[1]:
             missing = ", ".join(sorted(folders[0] - folders[1]))
-            yield _kept(
-                one,
-                "log.dirs",
+            yield _W15(
+                one.at("log.dirs"),
                 f"{missing} of {before.name} is missing",
                 "the replicas there are gone from this broker, which fetches them all again",
+                _KEEP,
             )
 
 
@@ -339,14 +313,3 @@ def _advertised(one: Properties) -> list[Listener]:
     names = {*one.names(NAMES), one.get("control.plane.listener.name")}
     told = {x.name: x for x in (*one.listeners(), *one.listeners("advertised.listeners"))}
     return [x for x in told.values() if x.name not in names]
-
-
-def _kept(one: Properties, key: str, fact: str, consequence: str) -> Outcome:
-    return finding(
-        "W15",
-        f"{one.name}: {key}",
-        fact,
-        consequence,
-        "none, if it is meant; else write what the node has now",
-        "KIP-866, Migrating Brokers to KRaft",
-    )
