@@ -139,8 +139,8 @@ def preflight() -> Iterator[str]:
     yield "The first line says where a migration stands already: not begun, under way, dual\n"
     yield "write, finalised, rolled back, foreign, emptied. The findings follow. B: a blocker,\n"
     yield "exit 1. W: a warning, exit 4 with `--strict`. I: information. A finding may be milder\n"
-    yield "than its rule. A rule that could not look, or only at a part, is listed as I04, with\n"
-    yield "the reason."
+    yield "or graver than the letter of its rule. A rule that could not look, or only at a part,\n"
+    yield "is listed as I04, with the reason."
     yield "\n\n| it reads | given by |\n|---|---|\n"
     for what, how in PREFLIGHT_READS:
         yield row(what, how)

@@ -8,6 +8,7 @@ from typing import Final
 from emulator.metadata.acls import Operation, ResourceType
 from emulator.preflight.engine import Outcome, Severity, finding, rule
 from emulator.preflight.survey import Survey
+from emulator.preflight.words import several
 
 ACL_BACKLOG_MANY: Final = 1_000
 ACL_RELEASES: Final = ("3.5", "3.6")
@@ -47,7 +48,7 @@ def acls(survey: Survey) -> Iterator[Outcome]:
         yield finding(
             "W05",
             "/kafka-acl-extended",
-            f"{prefixed} resources with prefixed ACLs",
+            f"{several(prefixed, 'resource')} with prefixed ACLs",
             "copied; brokers older than 2.0 do not look at them",
             "none",
             "KIP-290",
@@ -59,7 +60,7 @@ def acls(survey: Survey) -> Iterator[Outcome]:
             yield finding(
                 "W05",
                 root,
-                f"{count} notifications",
+                several(count, "notification"),
                 "brokers read them all when they start; they should be deleted after 15 minutes",
                 "find out why no broker removes them",
                 "ZkNodeChangeNotificationListener",
@@ -96,7 +97,7 @@ def _acl_entries(
         yield finding(
             "W05",
             path,
-            f"{len(entries)} entries{', some of them Deny' if denies else ''}",
+            f"{several(len(entries), 'entry', 'entries')}{', some of them Deny' if denies else ''}",
             "after one is removed during the migration, Kafka up to 3.6.1 may ignore the others",
             "run controllers and brokers of 3.6.2 or later",
             "CVE-2024-27309",

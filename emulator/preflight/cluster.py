@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from emulator.config.listeners import HostPort
-from emulator.config.zookeeper import connect_string
 from emulator.migration.zk_tree import controller, migration
 from emulator.migration.zk_tree.errors import ZnodeError
-from emulator.preflight.engine import NotRun, Outcome, Severity, finding, rule
-from emulator.preflight.node_file import Properties, same_host
+from emulator.preflight.engine import FindingOf, NotRun, Outcome, Severity, finding, rule
 from emulator.preflight.survey import Survey
+from emulator.preflight.words import listed, named
 
 CLUSTER_ID: Final = "/cluster/id"
 HEADROOM: Final = 1_000
@@ -20,6 +18,8 @@ BRIDGE_REGISTRATION: Final = 5
 """Version of /brokers/ids/N since inter.broker.protocol.version 2.7; a bridge broker writes it."""
 FEATURE_VERSION: Final = 2
 """Version of /feature since inter.broker.protocol.version 3.3-IV0."""
+DELETIONS: Final = "/admin/delete_topics"
+_W01: Final = FindingOf("W01", "KIP-866, Topic Deletions")
 
 
 @rule(
@@ -80,7 +80,8 @@ def cluster_id(survey: Survey) -> Iterator[Outcome]:
     if not survey.properties and not survey.folders:
         yield NotRun("B04", "no server.properties given: no meta.properties to compare with")
     elif unread:
-        yield NotRun("B04", f"no meta.properties in the folders that {', '.join(unread)} names")
+        name = "names" if len(unread) == 1 else "name"
+        yield NotRun("B04", f"no meta.properties in the folders that {listed(unread)} {name}")
 
 
 def _cluster_ids(survey: Survey) -> Iterator[tuple[str, str, str]]:
@@ -186,12 +187,10 @@ def _absent(survey: Survey) -> Iterator[Outcome]:
             held.setdefault(broker_id, []).append(name)
     known = {one.node_id for one in survey.brokers}
     for broker_id in sorted(held.keys() - survey.live_brokers):
-        names = held[broker_id]
-        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         yield finding(
             "B10",
             f"/brokers/ids/{broker_id}",
-            f"absent, and holds replicas of {', '.join(names[:3])}{more}",
+            f"absent, and holds replicas of {listed(held[broker_id], 3)}",
             "the copy waits until it has registered",
             "start it"
             if broker_id in known
@@ -209,13 +208,9 @@ def _absent(survey: Survey) -> Iterator[Outcome]:
 )
 def pending_work(survey: Survey) -> Iterator[Outcome]:
     """Work that the ZooKeeper controller has begun and may not have finished."""
+    for name in survey.children(DELETIONS):
+        yield _deletion(survey, name)
     told = (
-        (
-            "/admin/delete_topics",
-            "its deletion is pending",
-            "the topic is not copied; brokers that were down keep its folder",
-            "let the deletion end: start the brokers that hold its replicas",
-        ),
         (
             "/admin/reassign_partitions",
             "a reassignment by znode",
@@ -230,12 +225,30 @@ def pending_work(survey: Survey) -> Iterator[Outcome]:
         ),
     )
     for path, what, consequence, remedy in told:
-        if path == "/admin/delete_topics":
-            found = [f"{path}/{name}" for name in survey.children(path)]
-        else:
-            found = [path] if path in survey.nodes else []
-        for one in found:
-            yield finding("W01", one, what, consequence, remedy, "KIP-866, Topic Deletions")
+        if path in survey.nodes:
+            yield _W01(path, what, consequence, remedy)
+
+
+def _deletion(survey: Survey, name: str) -> Outcome:
+    where = f"{DELETIONS}/{name}"
+    if f"/brokers/topics/{name}" not in survey.nodes:
+        return _W01(
+            where,
+            "a deletion is asked for, and there is no topic of that name",
+            "a topic of that name that is created before the migration is not copied",
+            "delete the znode",
+        )
+    holders = {one for some in survey.replicas(name) for one in some}
+    down = sorted(holders - survey.live_brokers)
+    return _W01(
+        where,
+        "its deletion is pending"
+        + (f"; replicas of it are on {named('broker', down)}, absent" if down else ""),
+        "the topic is not copied; brokers that were down keep its folder",
+        f"let the deletion end: start {named('broker', down)}"
+        if down
+        else "wait until it has ended: all brokers that hold its replicas are there",
+    )
 
 
 @rule(
@@ -294,76 +307,3 @@ def epochs(survey: Survey) -> Iterator[Outcome]:
                 "raise /controller_epoch above it before the migration",
                 "KAFKA-20488",
             )
-
-
-@rule(
-    "W10",
-    "all nodes use one ZooKeeper, and one chroot",
-    "The connect string of the controllers lacked the chroot. They looked at an empty tree, "
-    "and waited for brokers that registered elsewhere.",
-)
-def chroot(survey: Survey) -> Iterator[Outcome]:
-    """Servers and chroot of each connect string: another one is another cluster."""
-    yield from _other_servers(survey)
-    every = ((one.name, _chroot(one.get("zookeeper.connect"))) for one in survey.properties)
-    told = {name: path for name, path in every if path is not None}
-    ours, other, means = survey.chroot, "read was", "this node uses another tree"
-    if survey.round_trips is None and not ours and told:
-        # A dump does not say below which chroot it was read: the controllers are to have one tree.
-        first = next((x.name for x in survey.controllers if x.name in told), min(told))
-        ours, other, means = told[first], f"and {first} has", "the two use different trees"
-    for name, path in sorted(told.items()):
-        if path != ours and (survey.chroot or len(set(told.values())) > 1):
-            yield finding(
-                "W10",
-                name,
-                f"zookeeper.connect has the chroot {path or '/'!r}, {other} {ours or '/'!r}",
-                means,
-                "use one connect string everywhere",
-                "KIP-866, Configurations",
-            )
-    if "/controller_epoch" not in survey.nodes:
-        for path, _ in survey.below(""):
-            if path.endswith("/controller_epoch"):
-                inner = path.removesuffix("/controller_epoch")
-                yield finding(
-                    "W10",
-                    inner,
-                    "a Kafka cluster lies below this path",
-                    "a controller pointed at the root finds no metadata",
-                    f"append {inner} to zookeeper.connect",
-                    "KIP-866, Configurations",
-                )
-
-
-def _other_servers(survey: Survey) -> Iterator[Outcome]:
-    """A broker whose servers are none of the controllers'."""
-    named = {one.name: _servers(one) for one in survey.properties}
-    first = next((one for one in survey.controllers if named.get(one.name)), None)
-    for one in survey.brokers if first is not None else ():
-        assert first is not None
-        mine, theirs = named[one.name], named[first.name]
-        shared = any(x.port == y.port and same_host(x.host, y.host) for x in mine for y in theirs)
-        if mine and not shared:
-            yield finding(
-                "W10",
-                f"{one.name}: zookeeper.connect",
-                f"{', '.join(map(str, mine))}; {first.name} has {', '.join(map(str, theirs))}",
-                "unless these are names of the same servers, the controllers look at another tree",
-                "use one connect string everywhere",
-                "KIP-866, Configurations",
-            )
-
-
-def _servers(one: Properties) -> tuple[HostPort, ...]:
-    try:
-        return connect_string(one.get("zookeeper.connect"))[0]
-    except ValueError:
-        return ()
-
-
-def _chroot(connect: str) -> str | None:
-    if not connect:
-        return None
-    _, slash, path = connect.partition("/")
-    return f"/{path.strip('/')}" if slash and path.strip("/") else ""

@@ -11,6 +11,7 @@ from emulator.migration.zk_tree import controller
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.preflight.engine import NotRun, Outcome, finding, rule
 from emulator.preflight.survey import Survey
+from emulator.preflight.words import several
 
 READS_PER_REQUEST: Final = 500
 OPS_PER_MULTI: Final = 400
@@ -89,10 +90,12 @@ def amounts(survey: Survey) -> Iterator[Outcome]:
     yield finding(
         "I01",
         "/",
-        f"{len(survey.nodes):,} znodes: {found.topics:,} topics, {found.partitions:,} partitions, "
-        f"{found.topic_configs:,} topic configs, {found.broker_configs:,} broker configs, "
-        f"{found.acls:,} ACLs, {found.scram:,} SCRAM credentials, {found.quotas:,} quotas, "
-        f"{found.tokens:,} delegation tokens, producer ids up to {block}",
+        f"{several(len(survey.nodes), 'znode')}: {several(found.topics, 'topic')}, "
+        f"{several(found.partitions, 'partition')}, "
+        f"{several(found.topic_configs, 'topic config')}, "
+        f"{several(found.broker_configs, 'broker config')}, {several(found.acls, 'ACL')}, "
+        f"{several(found.scram, 'SCRAM credential')}, {several(found.quotas, 'quota')}, "
+        f"{several(found.tokens, 'delegation token')}, producer ids up to {block}",
     )
 
 
@@ -101,7 +104,12 @@ def durations(survey: Survey) -> Iterator[Outcome]:
     """Copy and full comparison, from measured round trips."""
     records = sum(survey.copy.records.values())
     batches = -(-records // MIN_BATCH)
-    yield finding("I02", "/", f"{records:,} records in about {batches:,} batches of {MIN_BATCH}")
+    yield finding(
+        "I02",
+        "/",
+        f"{several(records, 'record')} in about {several(batches, 'batch', 'batches')} of "
+        f"{MIN_BATCH}",
+    )
     trips = survey.round_trips
     if trips is None:
         yield NotRun("I02", "times need measured round trips: use --zookeeper")
@@ -143,8 +151,8 @@ def costs(survey: Survey) -> Iterator[Outcome]:
         yield finding(
             "I03",
             f"/brokers/ids/{broker_id}",
-            f"its loss changes up to {replicas:,} partition states: as many writes, in about "
-            f"{-(-replicas // OPS_PER_MULTI)} multis",
+            f"its loss changes up to {several(replicas, 'partition state')}: as many writes, in "
+            f"about {several(-(-replicas // OPS_PER_MULTI), 'multi')}",
         )
 
 

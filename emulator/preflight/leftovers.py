@@ -7,6 +7,7 @@ from typing import Final
 
 from emulator.preflight.engine import Outcome, Severity, finding, rule
 from emulator.preflight.survey import Survey
+from emulator.preflight.words import several
 
 KAFKAS: Final = frozenset(
     {
@@ -83,7 +84,7 @@ def foreign(survey: Survey) -> Iterator[Outcome]:
         yield finding(
             "W16",
             path,
-            f"{count:,} znodes of {tool or 'another tool'}",
+            f"{several(count, 'znode')} of {tool or 'another tool'}",
             "not migrated: whatever keeps them here loses them when ZooKeeper is switched off, and "
             "stops if it reads brokers or topics from ZooKeeper",
             "find its owner, and move it away from ZooKeeper before the migration is finalised",
@@ -116,19 +117,15 @@ def old_consumers(survey: Survey) -> Iterator[Outcome]:
             and survey.read_at_ms - max(times) > RECENT_MS
             and not alive
         )
-        said = f"{_several(len(alive), 'member')} connected; " if alive else ""
+        said = f"{several(len(alive), 'member')} connected; " if alive else ""
         last = ", the last more than 30 days ago" if quiet else ""
         yield finding(
             "W17",
             root,
-            f"{said}offsets of {_several(len(offsets), 'partition')} in ZooKeeper{last}",
+            f"{said}offsets of {several(len(offsets), 'partition')} in ZooKeeper{last}",
             "not migrated: without ZooKeeper this group has no offsets, and its consumers stop",
             "none, if nobody uses the group; else use a consumer that commits to Kafka, and carry "
             "its offsets over with kafka-consumer-groups --reset-offsets",
             "KIP-500",
             Severity.INFO if quiet else None,
         )
-
-
-def _several(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

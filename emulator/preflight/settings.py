@@ -157,6 +157,13 @@ def controller_settings(survey: Survey) -> Iterator[Outcome]:
             if not one.get(key) and not (key == VOTERS and one.get(BOOTSTRAP)):
                 yield _B12(one.at(key), "missing", "the controller does not start", f"set {key}")
         yield from _unmapped(_B12, one)
+        if one.get("authorizer.class.name") == OLD_AUTHORIZER:
+            yield _B12(
+                one.at("authorizer.class.name"),
+                "AclAuthorizer on a controller",
+                "it keeps its ACLs in ZooKeeper; the controller does not start",
+                f"use {NEW_AUTHORIZER}",
+            )
         yield from _ours(one)
         if not one.flag(ENABLE):
             yield _B12(
@@ -258,11 +265,11 @@ def good_version(survey: Survey) -> Iterator[Outcome]:
 @rule(
     "W14",
     "listeners and authorizers fit the phase",
-    "The controllers had another name for the listener between brokers. They looked for it on "
-    "every broker, and reached none.",
+    "The brokers enforced ACLs, and the controllers had no authorizer. During the migration the "
+    "controllers let everybody do what they decide, and refused changes of ACLs.",
 )
 def listeners(survey: Survey) -> Iterator[Outcome]:
-    """The listener between brokers, ACLs on the controllers, listeners that KRaft has not."""
+    """ACLs on the controllers as on the brokers, and listeners that KRaft has not."""
     yield from _none("W14", survey)
     given = {one.node_id for one in survey.targets}
     for one in survey.properties:
@@ -276,15 +283,6 @@ def listeners(survey: Survey) -> Iterator[Outcome]:
                 "remove it before the brokers become KRaft brokers",
                 Severity.INFO if one.node_id in given else None,
             )
-    yield from _between(survey)
-    for one in survey.controllers:
-        if one.get("authorizer.class.name") == OLD_AUTHORIZER:
-            yield _W14(
-                one.at("authorizer.class.name"),
-                "AclAuthorizer on a controller",
-                "it keeps its ACLs in ZooKeeper; the controller does not start",
-                f"use {NEW_AUTHORIZER}",
-            )
     enforced = [one.name for one in survey.brokers if one.get("authorizer.class.name")]
     for one in survey.controllers:
         if enforced and not one.get("authorizer.class.name"):
@@ -294,33 +292,4 @@ def listeners(survey: Survey) -> Iterator[Outcome]:
                 "CreateAcls and DeleteAcls are refused during the migration, and everybody may do "
                 "what the controller decides",
                 f"set {NEW_AUTHORIZER} and super.users",
-            )
-
-
-def _between(survey: Survey) -> Iterator[Outcome]:
-    """The listener on which the controllers call the brokers, by the files or by /brokers/ids."""
-    key = "inter.broker.listener.name"
-    named = {one.inter_broker_listener for one in survey.brokers}
-    for one in survey.controllers:
-        told = one.inter_broker_listener
-        if named and told not in named:
-            yield _W14(
-                one.at(key),
-                f"{one.get(key) or f'not set, so {told}'}; the brokers have "
-                f"{', '.join(sorted(named))}",
-                "the controller looks for another listener of the brokers and reaches none",
-                "set it as on the brokers",
-            )
-            continue
-        without = [
-            str(broker_id)
-            for broker_id in sorted(survey.live_brokers)
-            if (has := survey.broker_listeners(broker_id)) and told not in has
-        ]
-        if without:
-            yield _W14(
-                one.at(key),
-                f"{told}; brokers {', '.join(without)} have no such listener in /brokers/ids",
-                "the controller cannot send them their leaders and their metadata",
-                "set it to the listener between brokers",
             )

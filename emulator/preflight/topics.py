@@ -8,6 +8,7 @@ from typing import Any, Final
 from emulator.controller.config_defs import topic_configs as known_topic_configs
 from emulator.preflight.engine import Outcome, Severity, finding, rule
 from emulator.preflight.survey import Survey
+from emulator.preflight.words import listed, named, several
 
 ROOT: Final = "/brokers/topics"
 ADVERTISED: Final = "advertised.listeners"
@@ -79,33 +80,42 @@ def unhealthy(survey: Survey) -> Iterator[Outcome]:
         ):
             path = f"{ROOT}/{name}/partitions/{index}/state"
             if path not in survey.nodes:
-                fact = "no state yet"
+                sick = "no state yet", "wait until the ZooKeeper controller has written it"
             else:
                 state = survey.json(path)
-                fact = _sick(state, _list(replicas)) if state else ""
+                sick = _sick(survey, state, _list(replicas)) if state else ("", "")
+            fact, remedy = sick
             if fact:
                 yield finding(
                     "W02",
                     path,
                     fact,
                     "copied as it is; the copy does not repair a partition",
-                    "start the brokers that hold its replicas, or elect a leader",
+                    remedy,
                     "ZkTopicMigrationClient",
                 )
 
 
-def _sick(state: dict[str, Any], replicas: list[Any]) -> str:
+def _sick(survey: Survey, state: dict[str, Any], replicas: list[Any]) -> tuple[str, str]:
+    """What is wrong with a partition, and what to do; both empty if nothing is."""
     isr, leader = _list(state.get("isr")), state.get("leader")
+    move = "move the partition with kafka-reassign-partitions: the controller writes a new state"
     if leader in (-1, None):
-        return "no leader"
+        down = [x for x in replicas if isinstance(x, int) and x not in survey.live_brokers]
+        return "no leader", (
+            f"start {named('broker', down)}, which may hold what was acknowledged last"
+            if down
+            else "its brokers are all there: elect a leader with kafka-leader-election"
+        )
     if not isr:
-        return "empty ISR"
+        return "empty ISR", "start the brokers that hold its replicas, then elect a leader"
     strange = [one for one in isr if one not in replicas]
     if strange:
-        return f"ISR members {strange} are no replicas ({replicas})"
+        are = "is no replica" if len(strange) == 1 else "are no replicas"
+        return f"{listed(strange)} of the ISR {are} ({listed(replicas)})", move
     if leader not in isr:
-        return f"leader {leader} is not in the ISR {isr}"
-    return ""
+        return f"leader {leader} is not in the ISR ({listed(isr)})", move
+    return "", ""
 
 
 @rule(
@@ -127,7 +137,7 @@ def reassigning(survey: Survey) -> Iterator[Outcome]:
             yield finding(
                 "W03",
                 f"{ROOT}/{name}",
-                f"partitions {', '.join(sorted(moving))} are being reassigned",
+                f"{several(len(moving), 'partition')} being reassigned: {listed(sorted(moving))}",
                 "the reassignment goes on under the KRaft controller; throttles stay set",
                 "wait for it: kafka-reassign-partitions --list",
                 "KIP-455",

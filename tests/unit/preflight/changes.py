@@ -171,9 +171,84 @@ def fewer_targets(one: Survey) -> Survey:
     return replace(one, targets=(*one.targets, doubled))
 
 
+def no_authorizer(one: Survey) -> Survey:
+    """No controller has one."""
+    files = [
+        replace(x, values={k: v for k, v in x.values.items() if k != "authorizer.class.name"})
+        if x.is_controller
+        else x
+        for x in one.properties
+    ]
+    return replace(one, properties=files)
+
+
+def broker_alone(changes: Mapping[str, str | None]) -> Apply:
+    """A broker without a target file has the keys."""
+
+    def apply(one: Survey) -> Survey:
+        changed = broker(changes)(one)
+        (mine,) = (x for x, was in zip(changed.properties, one.properties, strict=True) if x != was)
+        targets = [x for x in one.targets if x.node_id != mine.node_id]
+        return replace(changed, targets=targets)
+
+    return apply
+
+
+def with_protocols(file: Properties, changed: Mapping[str, str]) -> dict[str, str]:
+    """A map of all protocols that the file has, with some changed."""
+    names = {**file.protocols, **changed}
+    return {"listener.security.protocol.map": ",".join(f"{k}:{v}" for k, v in names.items())}
+
+
+def mapped(name: str, changes: Mapping[str, str]) -> Apply:
+    """A controller's file knows a listener of that name, and has the keys."""
+
+    def apply(one: Survey) -> Survey:
+        (first, *_) = (x for x in one.properties if x.is_controller)
+        return controller({**with_protocols(first, {name: "PLAINTEXT"}), **changes})(one)
+
+    return apply
+
+
+def other_protocol(one: Survey) -> Survey:
+    """A controller's file has another protocol for the listener between brokers."""
+    (first, *_) = (x for x in one.properties if x.is_controller)
+    name = first.inter_broker_listener
+    other = "SSL" if first.protocols[name] == "PLAINTEXT" else "PLAINTEXT"
+    named = {"inter.broker.listener.name": name, "security.inter.broker.protocol": None}
+    return controller({**with_protocols(first, {name: other}), **named})(one)
+
+
+def other_protocol_of_controllers(one: Survey) -> Survey:
+    (first, *_) = one.targets
+    name = first.names("controller.listener.names")[0]
+    other = "SSL" if first.protocols.get(name) == "PLAINTEXT" else "PLAINTEXT"
+    return target(with_protocols(first, {name: other}))(one)
+
+
+def by_sasl(changes: Mapping[str, str]) -> Apply:
+    """The controllers' listener accepts PLAIN; only the last of the nodes has the changes alone."""
+
+    def apply(one: Survey) -> Survey:
+        def moved(file: Properties, mechanism: Mapping[str, str]) -> Properties:
+            names = dict.fromkeys(file.names("controller.listener.names"), "SASL_PLAINTEXT")
+            own = {**file.values, "sasl.enabled.mechanisms": "PLAIN"}
+            own.pop("sasl.mechanism.controller.protocol", None)
+            return replace(file, values={**own, **with_protocols(file, names), **mechanism})
+
+        plain = {"sasl.mechanism.controller.protocol": "PLAIN"}
+        *most, last = one.targets
+        targets = [*(moved(x, plain) for x in most), moved(last, changes)]
+        return replace(one, properties=[moved(x, plain) for x in one.properties], targets=targets)
+
+    return apply
+
+
 W = Severity.WARNING
 VOTERS, SERVERS = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
 ADDRESS = "3000@10.9.9.9:9093"
+CONNECT, BETWEEN = "zookeeper.connect", "inter.broker.listener.name"
+AUTHORIZER, MAP = "authorizer.class.name", "listener.security.protocol.map"
 ENCODER = "password.encoder.secret"
 MIGRATE = "zookeeper.metadata.migration.enable"
 VOTER = "3000@c3000.example.com:9093"
@@ -356,14 +431,38 @@ CHANGES: tuple[Change, ...] = (
         W,
     ),
     Change("W10", "another ensemble", broker({"zookeeper.connect": "other:2181"}), W),
-    Change("W10", "another chroot", broker({"zookeeper.connect": "zk1:2181/other"}), W),
+    Change("B20", "another chroot", broker({"zookeeper.connect": "zk1:2181/other"})),
+    Change("B20", "controllers with another chroot", controller({CONNECT: "zk1:2181/other"})),
     Change("W11", "custom authorizer", target({"authorizer.class.name": "com.me.Mine"}), W),
     Change("W11", "policy", controller({"create.topic.policy.class.name": "com.me.Policy"}), W),
     Change("W12", "large znode", at_config(config({"retention.ms": "1" * 600_000})), W),
     Change("W13", "low protocol", broker({"inter.broker.protocol.version": "3.5"}), W),
-    Change("W14", "between brokers", controller({"inter.broker.listener.name": "NONE"}), W),
     Change(
-        "W14", "AclAuthorizer on a controller", controller({"authorizer.class.name": OLD_ACL}), W
+        "W14",
+        "no authorizer on a controller",
+        then(broker({AUTHORIZER: OLD_ACL}), no_authorizer),
+        W,
+    ),
+    Change(
+        "W14",
+        "a control plane listener",
+        broker_alone({"control.plane.listener.name": "CONTROLLER"}),
+        W,
+    ),
+    Change("B12", "AclAuthorizer on a controller", controller({AUTHORIZER: OLD_ACL})),
+    Change("B21", "between brokers", controller({BETWEEN: "NONE"})),
+    Change("B21", "a listener that no broker has", mapped("OTHER", {BETWEEN: "OTHER"})),
+    Change("B21", "another protocol between brokers", other_protocol),
+    Change("B21", "a broker's listener without protocol", broker({BETWEEN: "NONE"})),
+    Change(
+        "B21",
+        "both names between brokers",
+        broker({BETWEEN: "A", "security.inter.broker.protocol": "SSL"}),
+    ),
+    Change("B22", "another protocol of the controllers", other_protocol_of_controllers),
+    Change("B22", "no mechanism", by_sasl({})),
+    Change(
+        "B22", "another mechanism", by_sasl({"sasl.mechanism.controller.protocol": "SCRAM-SHA-256"})
     ),
     Change(
         "W15",

@@ -111,6 +111,7 @@ SECURED_MAP = {
     "listener.security.protocol.map": (
         "INTERNAL:SASL_SSL,EXTERNAL:SSL,AUTH:SASL_PLAINTEXT,CONTROLLER:SASL_SSL"
     ),
+    "sasl.enabled.mechanisms": "SCRAM-SHA-512",
     "sasl.mechanism.controller.protocol": "SCRAM-SHA-512",
     "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
     "listener.name.controller.scram-sha-512.sasl.jaas.config": JAAS,

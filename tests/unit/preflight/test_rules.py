@@ -319,7 +319,7 @@ BAD: list[tuple[str, str, Survey]] = [
             }
         ),
     ),
-    ("W10", "b", survey(broker={"zookeeper.connect": "zk:2181/kafka"})),
+    ("B20", "b: zookeeper.connect", survey(broker={"zookeeper.connect": "zk:2181/kafka"})),
     ("W10", "/k", survey({f"/k{path}": one for path, one in good_nodes().items()})),
     ("W11", "b: authorizer.class.name", survey(broker={"authorizer.class.name": "com.me.Mine"})),
     (
@@ -349,7 +349,7 @@ BAD: list[tuple[str, str, Survey]] = [
         survey(broker={"control.plane.listener.name": "CONTROLLER"}),
     ),
     (
-        "W14",
+        "B21",
         "c: inter.broker.listener.name",
         survey(controller={"inter.broker.listener.name": "INTERNAL"}),
     ),
@@ -361,7 +361,7 @@ BAD: list[tuple[str, str, Survey]] = [
         ),
     ),
     (
-        "W14",
+        "B12",
         "c: authorizer.class.name",
         survey(
             controller={"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"},
@@ -489,7 +489,7 @@ def test_what_cannot_be_looked_at_is_listed() -> None:
     nodes = {k: v for k, v in nodes.items() if not k.startswith("/brokers/ids/")}
     blind = replace(survey(nodes), properties=(), targets=(), folders=())
     listed = {one.code for one in run(blind).not_run}
-    by_file = {"B04", "B05", "B11", "B12", "B15", "B17", "W11", "W13", "W14"}
+    by_file = {"B04", "B05", "B11", "B12", "B15", "B17", "B20", "B21", "B22", "W11", "W13", "W14"}
     assert listed == {*by_file, "B07", "B08", "B10", "I02"}
 
 

@@ -11,6 +11,7 @@ from emulator.preflight.report import run
 from emulator.preflight.survey import REDACTED, RoundTrips, Survey
 from tests.unit.preflight.test_rules import (
     CONTROLLER,
+    STATE,
     at,
     changed,
     config,
@@ -98,8 +99,8 @@ def test_configs_of_topics_without_any_topic_are_a_blocker() -> None:
 @pytest.mark.parametrize(
     ("of_brokers", "of_controllers", "told"),
     [
-        ("zk:2181/kafka", "zk:2181", "zookeeper.connect has the chroot '/kafka', and c has '/'"),
-        ("zk:2181", "zk:2181/kafka", "zookeeper.connect has the chroot '/', and c has '/kafka'"),
+        ("zk:2181/kafka", "zk:2181", "chroot '/kafka', and c has '/'"),
+        ("zk:2181", "zk:2181/kafka", "chroot '/', and c has '/kafka'"),
     ],
 )
 def test_without_a_connection_chroots_are_compared_with_the_controllers(
@@ -108,18 +109,25 @@ def test_without_a_connection_chroots_are_compared_with_the_controllers(
     """A dump does not say below which chroot it was read."""
     key = "zookeeper.connect"
     report = run(survey(broker={key: of_brokers}, controller={key: of_controllers}))
-    (one,) = (one for one in report.findings if one.code == "W10")
-    assert (one.znode, one.fact) == ("b", told)
-    assert one.consequence == "the two use different trees"
+    (one,) = (one for one in report.findings if one.code == "B20")
+    assert (one.znode, one.fact) == ("b: zookeeper.connect", told)
+    assert one.severity is Severity.BLOCKER
 
 
 def test_with_a_connection_a_chroot_is_compared_with_what_was_read() -> None:
     key = "zookeeper.connect"
     told = survey(broker={key: "zk:2181/kafka"}, controller={key: "zk:2181/kafka"})
     live = replace(told, round_trips=RoundTrips(1.0, 1.0), chroot="/old")
-    facts = {one.znode: one.fact for one in run(live).findings if one.code == "W10"}
-    fact = "zookeeper.connect has the chroot '/kafka', read was '/old'"
-    assert facts == {"b": fact, "c": fact}
+    facts = {one.znode: one.fact for one in run(live).findings if one.code == "B20"}
+    fact = "chroot '/kafka', and the tree that was read has '/old'"
+    assert facts == {"b: zookeeper.connect": fact, "c: zookeeper.connect": fact}
+
+
+def test_files_that_agree_and_name_another_tree_than_the_one_that_was_read() -> None:
+    key = "zookeeper.connect"
+    told = survey(broker={key: "zk:2181/kafka"}, controller={key: "zk:2181/kafka"})
+    assert found(run(replace(told, round_trips=RoundTrips(1.0, 1.0))), "B20")
+    assert not found(run(told), "B20"), "a dump may have been made below that chroot"
 
 
 @pytest.mark.parametrize(("key", "value"), [("broker.id", "one"), ("node.id", "99999999999")])
@@ -142,3 +150,93 @@ def test_users_and_tokens_with_a_secret_left_out_are_said_to_be_not_looked_at() 
     assert not found(report, "B07")
     (why,) = (one.why for one in report.not_run if one.code == "B07")
     assert why.startswith("2 znodes with secrets left out of the dump, the first /config/users/bob")
+
+
+def test_controllers_that_cannot_log_in_to_each_other_are_a_blocker() -> None:
+    """Without a mechanism of its own a voter uses GSSAPI, whatever its listener accepts."""
+    three = {"controller.quorum.voters": "3000@c:9093,3001@d:9093,3002@e:9093"}
+    plain = {
+        "listener.security.protocol.map": "CONTROLLER:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+    }
+    key = "sasl.mechanism.controller.protocol"
+    report = run(survey(broker={**three, **plain, key: "PLAIN"}, controller={**three, **plain}))
+    told = {one.znode: one for one in report.findings if one.code == "B22"}
+    assert f"c: {key}" in told, "the file of one voter stands for the others"
+    assert told[f"c: {key}"].fact == "not set, so GSSAPI; c accepts PLAIN"
+    assert told[f"c: {key}"].severity is Severity.BLOCKER
+    assert f"b: {key}" not in told
+    alone = {"listeners": "CONTROLLER://c:9093", **plain}
+    report = run(survey(broker={**plain, key: "PLAIN"}, controller=alone))
+    assert f"c: {key}" not in found(report, "B22"), "one voter logs in to nobody"
+
+
+def test_the_listener_of_a_controller_may_be_another_one_that_the_brokers_have() -> None:
+    """It is odd, but they are reached there: a warning. One that they lack is a blocker."""
+    protocols = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT"
+    both = {"listener.security.protocol.map": protocols}
+    here = {**both, "listeners": "PLAINTEXT://:9092,OTHER://:9093"}
+    there = {**both, "inter.broker.listener.name": "OTHER"}
+    (odd,) = (x for x in run(survey(broker=here, controller=there)).findings if x.code == "B21")
+    assert (odd.severity, odd.fact) == (Severity.WARNING, "OTHER; brokers have PLAINTEXT")
+    (fatal,) = (x for x in run(survey(broker=both, controller=there)).findings if x.code == "B21")
+    assert fatal.severity is Severity.BLOCKER
+    assert fatal.fact == "OTHER; broker 1 has no listener of that name"
+
+
+def test_a_broker_that_is_not_restarted_yet_may_have_the_listener_in_its_file_only() -> None:
+    registered = {"version": 5, "listener_security_protocol_map": {"OLD": "PLAINTEXT"}}
+    report = run(survey({**good_nodes(), "/brokers/ids/1": js(registered)}))
+    (one,) = (x for x in report.findings if x.code == "B21")
+    assert one.severity is Severity.WARNING
+    assert "broker 1 has it in the file or in /brokers/ids only" in one.fact
+    registered["listener_security_protocol_map"] = {"PLAINTEXT": "PLAINTEXT"}
+    assert not found(run(survey({**good_nodes(), "/brokers/ids/1": js(registered)})), "B21")
+    report = run(survey({**good_nodes(), "/brokers/ids/2": js({**registered, **OLD})}))
+    assert [x.severity for x in report.findings if x.code == "B21"] == [Severity.BLOCKER]
+
+
+OLD = {"listener_security_protocol_map": {"OLD": "PLAINTEXT"}}
+
+
+def test_the_deletion_of_no_topic_names_no_brokers() -> None:
+    report = run(survey({**good_nodes(), "/admin/delete_topics/none": None}))
+    (one,) = (x for x in report.findings if x.code == "W01")
+    assert one.remedy == "delete the znode"
+    assert "no topic of that name" in one.fact
+
+
+def test_a_pending_deletion_names_the_brokers_that_it_waits_for() -> None:
+    nodes = {**good_nodes(), "/admin/delete_topics/t": None}
+    (one,) = (x for x in run(survey(nodes)).findings if x.code == "W01")
+    assert one.fact == "its deletion is pending"
+    del nodes["/brokers/ids/2"]
+    (one,) = (x for x in run(survey(nodes)).findings if x.code == "W01")
+    assert one.fact == "its deletion is pending; replicas of it are on broker 2, absent"
+    assert one.remedy == "let the deletion end: start broker 2"
+
+
+@pytest.mark.parametrize(
+    ("change", "fact", "remedy"),
+    [
+        ({"leader": -1}, "no leader", "its brokers are all there: elect a leader"),
+        ({"isr": []}, "empty ISR", "start the brokers that hold its replicas"),
+        ({"isr": [1, 9]}, "9 of the ISR is no replica (1, 2)", "move the partition"),
+        ({"isr": [2]}, "leader 1 is not in the ISR (2)", "move the partition"),
+    ],
+)
+def test_the_remedy_of_a_partition_fits_what_is_wrong(
+    change: dict[str, object], fact: str, remedy: str
+) -> None:
+    path = "/brokers/topics/t/partitions/0/state"
+    report = run(at(path, js({**STATE, **change})))
+    (one,) = (x for x in report.findings if x.code == "W02")
+    assert (one.fact, one.remedy[: len(remedy)]) == (fact, remedy)
+
+
+def test_one_of_a_kind_is_named_in_the_singular() -> None:
+    report = run(survey({**good_nodes(), "/config/users/bob": config(**{"SCRAM-SHA-256": "x"})}))
+    (amounts,) = (one.fact for one in report.findings if one.code == "I01")
+    assert ", 1 SCRAM credential, " in amounts
+    (records,) = (x.fact for x in report.findings if x.code == "I02" and "batch" in x.fact)
+    assert records.endswith(" in about 1 batch of 200")

@@ -1,0 +1,322 @@
+"""Rules on whether nodes reach each other: one ZooKeeper, listeners, protocols, logins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from emulator.config.listeners import SECURITY_PROTOCOLS, HostPort
+from emulator.config.zookeeper import connect_string
+from emulator.preflight.engine import FindingOf, NotRun, Outcome, Severity, rule
+from emulator.preflight.node_file import NAMES, PROTOCOL_MAP, Properties, same_host
+from emulator.preflight.survey import Survey
+from emulator.preflight.words import listed, named
+
+CONNECT: Final = "zookeeper.connect"
+BETWEEN: Final = "inter.broker.listener.name"
+BETWEEN_PROTOCOL: Final = "security.inter.broker.protocol"
+MECHANISMS: Final = "sasl.enabled.mechanisms"
+CONTROLLER_MECHANISM: Final = "sasl.mechanism.controller.protocol"
+BROKER_MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
+DEFAULT_MECHANISM: Final = "GSSAPI"
+_B20, _B21, _B22, _W10 = (
+    FindingOf(code, "KIP-866, Configurations") for code in ("B20", "B21", "B22", "W10")
+)
+
+
+@rule(
+    "B20",
+    "all nodes use one chroot",
+    "The connect string of the controllers lacked the chroot. They looked at an empty tree, "
+    "and waited for brokers that registered elsewhere.",
+)
+def chroot(survey: Survey) -> Iterator[Outcome]:
+    """The chroot of each connect string: below another one is another cluster."""
+    # Of the files to come, a KRaft broker's has it without effect.
+    files = (*survey.properties, *(one for one in survey.targets if not one.is_kraft_broker))
+    every = ((one, _chroot(one.get(CONNECT))) for one in files)
+    told = [(one, path) for one, path in every if path is not None]
+    if not told:
+        yield NotRun("B20", f"no {CONNECT} in the files given")
+        return
+    ours, other = survey.chroot, "the tree that was read"
+    if survey.round_trips is None and not ours:
+        # A dump does not say below which chroot it was read: the controllers are to have one tree.
+        first, ours = next(((x, y) for x, y in told if x in survey.controllers), told[0])
+        other = first.name
+    for one, path in told:
+        if path != ours:
+            yield _B20(
+                one.at(CONNECT),
+                f"chroot {path or '/'!r}, and {other} has {ours or '/'!r}",
+                "they are different trees: controllers and brokers never find each other"
+                if other != "the tree that was read"
+                else "the node uses another tree than the one that was looked at",
+                "use one connect string everywhere",
+            )
+
+
+@rule(
+    "W10",
+    "all nodes use one ZooKeeper",
+    "Some connect strings still named the servers of an ensemble that had been replaced. What "
+    "registered there was not seen by the others.",
+)
+def one_zookeeper(survey: Survey) -> Iterator[Outcome]:
+    """The servers of each connect string, and a cluster below the root."""
+    named = {one.name: _servers(one) for one in survey.properties}
+    first = next((one for one in survey.controllers if named.get(one.name)), None)
+    for one in survey.brokers if first is not None else ():
+        assert first is not None
+        mine, theirs = named[one.name], named[first.name]
+        shared = any(x.port == y.port and same_host(x.host, y.host) for x in mine for y in theirs)
+        if mine and not shared:
+            yield _W10(
+                one.at(CONNECT),
+                f"{listed(mine)}; {first.name} has {listed(theirs)}",
+                "unless these are names of the same servers, the controllers look at another tree",
+                "use one connect string everywhere",
+            )
+    if "/controller_epoch" not in survey.nodes:
+        for path, _ in survey.below(""):
+            if path.endswith("/controller_epoch"):
+                inner = path.removesuffix("/controller_epoch")
+                yield _W10(
+                    inner,
+                    "a Kafka cluster lies below this path",
+                    "a controller pointed at the root finds no metadata",
+                    f"append {inner} to {CONNECT}",
+                )
+
+
+def _servers(one: Properties) -> tuple[HostPort, ...]:
+    try:
+        return connect_string(one.get(CONNECT))[0]
+    except ValueError:
+        return ()
+
+
+def _chroot(connect: str) -> str | None:
+    if not connect:
+        return None
+    _, slash, path = connect.partition("/")
+    return f"/{path.strip('/')}" if slash and path.strip("/") else ""
+
+
+@rule(
+    "B21",
+    "controllers reach the brokers",
+    "The controllers had another name for the listener between brokers. They looked for it on "
+    "every broker, and reached none.",
+)
+def between_brokers(survey: Survey) -> Iterator[Outcome]:
+    """The listener between brokers: on each node, and on the controllers as on the brokers."""
+    if not survey.properties:
+        yield NotRun("B21", "no server.properties given: use -c")
+        return
+    for one in survey.properties:
+        if not one.is_kraft_broker:  # B17 looks at those
+            yield from _own_listener(one)
+    if not survey.controllers:
+        yield NotRun("B21", "no controller's server.properties given: use -c")
+    for one in survey.controllers:
+        yield from _to_brokers(survey, one)
+        yield from _as_brokers(survey, one)
+
+
+def _own_listener(one: Properties) -> Iterator[Outcome]:
+    """What a node refuses of its own listener between brokers when it starts."""
+    name = one.get(BETWEEN)
+    if name and one.get(BETWEEN_PROTOCOL):
+        yield _B21(
+            one.at(BETWEEN_PROTOCOL),
+            f"set beside {BETWEEN}",
+            "the node does not start: only one of the two may be set",
+            "remove it",
+        )
+    if name and one.protocols.get(name) not in SECURITY_PROTOCOLS:
+        yield _B21(
+            one.at(PROTOCOL_MAP),
+            f"has no entry for {name}, which {BETWEEN} names",
+            "the node does not start",
+            f"add {name} with its protocol, as on the brokers",
+        )
+        return
+    advertised = [x.name for x in one.listeners("advertised.listeners") or one.listeners()]
+    if one.is_zookeeper_broker and advertised and one.inter_broker_listener not in advertised:
+        yield _B21(
+            one.at(BETWEEN),
+            f"{one.inter_broker_listener} is not among the advertised listeners "
+            f"{listed(sorted(advertised))}",
+            "the broker does not start",
+            "name one of them",
+        )
+
+
+def _to_brokers(survey: Survey, one: Properties) -> Iterator[Outcome]:
+    """Whether brokers have the listener on which a controller calls them.
+
+    Kafka's controller looks for it among the endpoints that a broker registered
+    (``MigrationPropagator``).
+    """
+    told = one.inter_broker_listener
+    by_file = {x.node_id: names for x in survey.brokers if (names := _listener_names(x))}
+    live: dict[int | None, frozenset[str]] = {
+        x: names for x in survey.live_brokers if (names := survey.broker_listeners(x))
+    }
+    lacking, doubtful = [], []
+    for broker_id in sorted(by_file.keys() | live.keys(), key=lambda x: -1 if x is None else x):
+        known = [some[broker_id] for some in (by_file, live) if broker_id in some]
+        if not any(told in names for names in known):
+            lacking.append(broker_id)
+        elif not all(told in names for names in known):
+            doubtful.append(broker_id)
+    how = one.get(BETWEEN) or f"not set, so {told}"
+    if lacking:
+        yield _B21(
+            one.at(BETWEEN),
+            f"{how}; {_brokers(lacking)} no listener of that name",
+            "the controller cannot send them their leaders and their metadata",
+            "name the listener between brokers, as on the brokers",
+        )
+    elif named := {x.inter_broker_listener for x in survey.brokers} - {told}:
+        yield _B21(
+            one.at(BETWEEN),
+            f"{how}; brokers have {listed(sorted(named))}",
+            "the controller calls the brokers on another listener than they call each other, and "
+            "may not be let in there",
+            "set it as on the brokers",
+            Severity.WARNING,
+        )
+    elif doubtful:
+        yield _B21(
+            one.at(BETWEEN),
+            f"{how}; {_brokers(doubtful)} it in the file or in /brokers/ids only",
+            "until they were restarted with their files, the controller may not reach them",
+            "restart them with the files given here",
+            Severity.WARNING,
+        )
+
+
+def _listener_names(one: Properties) -> frozenset[str]:
+    """Names of the listeners of a broker's file; none if they cannot be read."""
+    if not one.get("listeners"):
+        return frozenset({"PLAINTEXT"})
+    return frozenset(x.name for x in (*one.listeners(), *one.listeners("advertised.listeners")))
+
+
+def _brokers(ids: Sequence[int | None]) -> str:
+    some = named("broker", ["without an id" if x is None else x for x in ids])
+    return f"{some} {'has' if len(ids) == 1 else 'have'}"
+
+
+def _as_brokers(survey: Survey, one: Properties) -> Iterator[Outcome]:
+    """Whether a controller speaks the protocol of that listener, and its login is accepted."""
+    name = one.inter_broker_listener
+    mine = _between_protocol(one)
+    if mine not in SECURITY_PROTOCOLS:
+        return
+    for other in survey.brokers:
+        theirs = other.protocols.get(name)
+        if theirs not in SECURITY_PROTOCOLS or name not in _listener_names(other):
+            continue
+        if theirs != mine:
+            yield _B21(
+                one.at(PROTOCOL_MAP),
+                f"{name} is {mine}, and {theirs} on {other.name}",
+                "the controller cannot connect to the brokers: they get no leaders and no metadata",
+                "write the protocol that the listener has on the brokers",
+            )
+            return
+        mechanism = one.get(BROKER_MECHANISM) or DEFAULT_MECHANISM
+        if mine.startswith("SASL_") and mechanism not in _accepted(other, [name]):
+            yield _B21(
+                one.at(BROKER_MECHANISM),
+                _not_accepted(one, BROKER_MECHANISM, other, [name]),
+                "the controller cannot log in to the brokers: they get no leaders and no metadata",
+                "write the mechanism that the brokers use between each other",
+            )
+            return
+
+
+def _between_protocol(one: Properties) -> str:
+    """The protocol on the listener between brokers, as the file of this node has it."""
+    if name := one.get(BETWEEN):
+        return one.protocols.get(name, "")
+    return (one.get(BETWEEN_PROTOCOL) or "PLAINTEXT").upper()
+
+
+@rule(
+    "B22",
+    "nodes can log in to the controllers",
+    "The controllers accepted one SASL mechanism, and sasl.mechanism.controller.protocol was left "
+    "at its default, GSSAPI. The voters elected nobody, and no broker registered.",
+)
+def to_controllers(survey: Survey) -> Iterator[Outcome]:
+    """Protocol and SASL mechanism of each node against those of the controllers' listeners."""
+    if not survey.controllers:
+        yield NotRun("B22", "no controller's server.properties given: use -c")
+        return
+    for one in survey.all_files:
+        if one.is_untouched or not one.names(NAMES):
+            continue
+        # One controller's file stands for the others, if there are several.
+        others = [x for x in survey.controllers if x is not one or len(one.voters) > 1]
+        yield from _first(outcome for other in others for outcome in _login(one, other))
+
+
+def _first(outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
+    found = next(outcomes, None)
+    if found is not None:
+        yield found
+
+
+def _login(one: Properties, controller: Properties) -> Iterator[Outcome]:
+    name = one.names(NAMES)[0]
+    protocol = one.protocols.get(name, name if one.is_zookeeper_broker else "")
+    theirs = {x: controller.protocols.get(x, "") for x in controller.names(NAMES)}
+    if not {protocol, *theirs.values()} <= set(SECURITY_PROTOCOLS) or not theirs:
+        return  # B11, B12 or B17 say so
+    cannot = (
+        "the voters do not reach each other, and elect nobody"
+        if one.is_controller
+        else "the node never registers with the controllers"
+    )
+    if protocol not in theirs.values():
+        yield _B22(
+            one.at(PROTOCOL_MAP),
+            f"{name} is {protocol}; {controller.name} has "
+            f"{listed(f'{x}:{y}' for x, y in theirs.items())}",
+            cannot,
+            f"write the protocol that {controller.name} has",
+        )
+        return
+    alike = [x for x, its in theirs.items() if its == protocol]
+    mechanism = one.get(CONTROLLER_MECHANISM) or DEFAULT_MECHANISM
+    if protocol.startswith("SASL_") and mechanism not in _accepted(controller, alike):
+        yield _B22(
+            one.at(CONTROLLER_MECHANISM),
+            _not_accepted(one, CONTROLLER_MECHANISM, controller, alike),
+            cannot,
+            f"set one that {MECHANISMS} of the controllers names",
+        )
+
+
+def _accepted(one: Properties, listeners: Sequence[str]) -> list[str]:
+    """SASL mechanisms that a node accepts on listeners."""
+    found: dict[str, None] = {}
+    for name in listeners:
+        own = one.names(f"listener.name.{name.lower()}.{MECHANISMS}")
+        found.update(dict.fromkeys(own or one.names(MECHANISMS) or (DEFAULT_MECHANISM,)))
+    return list(found)
+
+
+def _not_accepted(one: Properties, key: str, other: Properties, listeners: Sequence[str]) -> str:
+    mine = one.get(key) or f"not set, so {DEFAULT_MECHANISM}"
+    set_there = any(
+        other.names(f"listener.name.{x.lower()}.{MECHANISMS}") or other.names(MECHANISMS)
+        for x in listeners
+    )
+    accepted = listed(_accepted(other, listeners))
+    because = "" if set_there else f", as {MECHANISMS} is not set there"
+    return f"{mine}; {other.name} accepts {accepted}{because}"
