@@ -9,6 +9,7 @@ from pathlib import Path
 
 from emulator.broker.api.no_records import REFUSALS
 from emulator.broker.registry import offered, served
+from emulator.commands.json_forms import FORMS
 from emulator.controller.registry import advertised
 from emulator.controller.supported import METADATA_VERSION_MAX
 from emulator.metadata.metadata_version import FEATURE_NAME
@@ -176,12 +177,50 @@ def configuration_page() -> Iterator[str]:
     yield from configuration.page()
 
 
+KINDS = {
+    "str": "string",
+    "int": "integer",
+    "float": "number",
+    "bool": "true or false",
+    "any": "any value",
+}
+
+
+def json_page() -> Iterator[str]:
+    """docs/json.md."""
+    yield HEAD.format(source="emulator/commands/json_forms.py")
+    yield "# JSON for programs\n\n"
+    yield "Each output below is one object, or one object on each line where that is said. Its\n"
+    yield 'first member is `schema`, a name and a version, such as `"plan/1"`. The version grows\n'
+    yield "when a member goes, or changes its type or its meaning; members may be added under the\n"
+    yield "same version. A test holds what is printed and this page equal.\n\n"
+    yield "`[]` stands for each element of an array, `{}` for each value of an object whose keys\n"
+    yield "are data. Messages, progress and errors go to standard error, and the\n"
+    yield "[exit codes](command-line.md#exit-codes) are the same with and without `--json`.\n\n"
+    yield table("printed by", "schema")
+    for form in FORMS.values():
+        yield row(f"`{form.printed_by}`", f'[`"{form.schema}"`](#{form.name})')
+    yield row("`status --json`, `/status`", "[`status.md`](status.md)")
+    yield row("`preflight --sarif`", "SARIF 2.1.0")
+    for form in FORMS.values():
+        yield f"\n## {form.name}\n\n`kraft-bridge {form.printed_by}`"
+        yield ": one object on each line.\n\n" if form.lines else ": one object.\n\n"
+        yield table("member", "type", "meaning")
+        yield row("`schema`", "string", f'`"{form.schema}"`')
+        for member in form.members:
+            kind = KINDS[member.kind.strip("?-")]
+            kind += " or null" if "?" in member.kind else ""
+            kind += "; may be absent" if "-" in member.kind else ""
+            yield row(f"`{member.path}`", kind, member.meaning)
+
+
 PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "docs/metrics.md": metrics,
     "docs/apis.md": apis,
     "docs/migration-states.md": migration,
     "docs/preflight.md": preflight,
     "docs/configuration.md": configuration_page,
+    "docs/json.md": json_page,
 }
 
 

@@ -18,6 +18,7 @@ from wire.schema import spec
 app = typer.Typer(no_args_is_help=True, help="Kafka's messages: declarations and recordings.")
 
 EXIT_USAGE = 2
+CHECK_SCHEMA = "wire-check/1"
 FOLLOW_S = 0.1
 """How often a recording is looked at for more."""
 
@@ -126,6 +127,6 @@ def check(
         "identical": checked.identical,
     }
     line = " ".join(f"{name}={count}" for name, count in counts.items())
-    typer.echo(json.dumps(counts) if as_json else line)
+    typer.echo(json.dumps({"schema": CHECK_SCHEMA, **counts}) if as_json else line)
     if not checked.passed:
         raise typer.Exit(1)

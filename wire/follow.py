@@ -18,6 +18,7 @@ from wire.plain import to_plain
 from wire.schema import layout
 
 RECORDING: Final = "wire.jsonl"
+PAIR_SCHEMA: Final = "wire-pair/1"
 """The file of a recording's folder."""
 WIDTH: Final = 160
 """Characters of a message in a line; the rest is cut off."""
@@ -58,7 +59,8 @@ class Shown:
     def json(self) -> str:
         """One object, without the frames."""
         kept = {k: v for k, v in self.pair.items() if k not in {"request", "response"}}
-        return json.dumps({**kept, "req": self.request, "resp": self.response}, default=bytes.hex)
+        both = {"req": self.request, "resp": self.response}
+        return json.dumps({"schema": PAIR_SCHEMA, **kept, **both}, default=bytes.hex)
 
 
 def shown(line: str) -> Shown:

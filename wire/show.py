@@ -9,6 +9,7 @@ import json
 import linecache
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 # Importing the packages declares everything there is to show.
 import wire.messages
@@ -18,6 +19,8 @@ from wire.codegen.encoder import make_encoder
 from wire.releases import RELEASES, broker_ranges, controller_ranges
 from wire.schema import Field, Layout, Spec, declared_messages, layout
 from wire.walk import Span, spans
+
+TABLE_SCHEMA: Final = "wire-table/1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +45,9 @@ class Table:
         return "\n".join([*title, *aligned, *legend]) + "\n"
 
     def json(self) -> str:
-        """One object per row, by column."""
+        """One object: the rows, each by column."""
         rows = [dict(zip(self.header, row, strict=True)) for row in self.rows]
-        return json.dumps(rows, indent=2) + "\n"
+        return json.dumps({"schema": TABLE_SCHEMA, "rows": rows}, indent=2) + "\n"
 
 
 def find(name: str) -> type:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import re
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +11,8 @@ from typing import Annotated
 import typer
 
 from emulator.commands.common import Json, check_master, fail
+from emulator.commands.json_forms import stamped
+from emulator.config.extras import install
 
 
 def analyze(
@@ -45,8 +49,7 @@ def analyze(
     try:
         from bench.report import analyze as report
     except ImportError as error:
-        raise fail(f"{error}; install it: pip install 'kraft-bridge[spark]'") from error
-    import msgspec
+        raise fail(f"{error}; {install('spark')}") from error
     from rich.console import Console
 
     from bench.analysis.reach import SparkUnavailableError
@@ -70,6 +73,6 @@ def analyze(
     except failures as error:
         raise fail(str(error)) from error
     if as_json:
-        typer.echo(msgspec.json.encode(done, enc_hook=str).decode())
+        typer.echo(json.dumps(stamped("analyze", dataclasses.asdict(done)), default=str))
     else:
         report.print_summary(done, Console())

@@ -13,14 +13,15 @@ from collections.abc import Callable
 from typing import Final, TextIO
 
 from emulator.commands.exits import ExitCode
+from emulator.config.extras import install
 
 _EXTRAS: Final = {
-    "cryptography": "tls,passwords",
-    "matplotlib": "spark",
-    "jinja2": "spark",
-    "pandas": "spark",
-    "pyarrow": "spark",
-    "pyspark": "spark",
+    "cryptography": ("tls", "passwords"),
+    "matplotlib": ("spark",),
+    "jinja2": ("spark",),
+    "pandas": ("spark",),
+    "pyarrow": ("spark",),
+    "pyspark": ("spark",),
 }
 """Package -> the extras that install it."""
 
@@ -39,7 +40,7 @@ def run(program: Callable[[], object]) -> int:
         extra = _EXTRAS.get((error.name or "").partition(".")[0])
         if extra is None:
             raise
-        code = _told(f"the package {error.name} is missing: pip install 'kraft-bridge[{extra}]'")
+        code = _told(f"the package {error.name} is missing; {install(*extra)}")
     except OSError as error:
         code = ExitCode.FOUND if error.errno == errno.EPIPE else _told(sentence(error))
     for stream, name in ((sys.stdout, "standard output"), (sys.stderr, "standard error")):

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from emulator.commands.common import fail
+from emulator.config.extras import install
 
 
 def demo(
@@ -23,5 +24,5 @@ def demo(
         from bench.demo.run import run
         from bench.demo.stage import Options, new_folder
     except ImportError as error:
-        raise fail(f"{error}; the demo needs: pip install 'kraft-bridge[spark,java]'") from error
+        raise fail(f"{error}; {install('spark', 'java')}") from error
     raise typer.Exit(run(Options(new_folder(out), seconds, rate)))

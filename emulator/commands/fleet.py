@@ -17,6 +17,8 @@ import typer
 
 from emulator.commands import before_a_fleet as before
 from emulator.commands.common import Override, SparkMaster, SparkTasks, checked_tasks, fail
+from emulator.commands.json_forms import stamped
+from emulator.config.extras import install
 from emulator.io.together import Alone
 from wire.releases import RELEASES
 
@@ -187,7 +189,7 @@ def _run_in_tasks(task: FleetTask, master: str, tasks: int) -> list[FleetOutcome
     try:
         from bench.tasks.barrier import TasksFailedError, Work, run_together
     except ImportError as error:
-        raise fail(f"{error}; install it: pip install 'kraft-bridge[spark]'") from error
+        raise fail(f"{error}; {install('spark')}") from error
     from bench.rig.java import JavaNotFoundError
     from emulator.commands import fleet_share
 
@@ -213,7 +215,8 @@ def _shown(task: FleetTask, outcomes: list[FleetOutcome], *, as_json: bool) -> i
         totals.add(other)
     found = totals.figures()
     mode = "KRaft mode" if task.settings.zookeeper is None else "ZooKeeper mode"
-    typer.echo(json.dumps(found, indent=1) if as_json else text(found, mode))
+    as_text = json.dumps(stamped("fleet", found), indent=1) if as_json else text(found, mode)
+    typer.echo(as_text)
     if any(outcome.interrupted for outcome in outcomes):
         raise fail("interrupted")
     return 1 if totals.failed else 0

@@ -12,6 +12,8 @@ import typer
 
 from emulator.commands.common import Json, SparkMaster, SparkTasks, checked_tasks, fail
 from emulator.commands.exits import ExitCode
+from emulator.commands.json_forms import stamped
+from emulator.config.extras import install
 
 if TYPE_CHECKING:
     from bench.load.session import LoadOutcome, LoadPlan
@@ -63,7 +65,7 @@ def load(  # noqa: PLR0917  # one option each
     try:
         from bench.load.session import LoadPlan
     except ImportError as error:
-        raise fail(f"{error}; install it: pip install 'kraft-bridge[spark]'") from error
+        raise fail(f"{error}; {install('spark')}") from error
     for name, value in (("--rate", rate), ("--duration", duration), ("--give-up", give_up)):
         if value is not None and math.isnan(value):
             raise fail(f"{name} must be a number", 2)
@@ -129,7 +131,9 @@ def _shown(plan: LoadPlan, shares: list[LoadOutcome], *, as_json: bool) -> int:
     from bench.load.session import figures, text
 
     found = figures(plan, shares)
-    typer.echo(json.dumps(found, indent=1) if as_json else text(found, plan.prefix))
+    typer.echo(
+        json.dumps(stamped("load", found), indent=1) if as_json else text(found, plan.prefix)
+    )
     return int(bool(found["failed"] or found["given_up"]))
 
 

@@ -12,6 +12,7 @@ import typer
 
 from emulator.commands.common import fail
 from emulator.commands.folders import FolderUnreadableError, open_log
+from emulator.commands.json_forms import stamped
 from emulator.config.confidential import REDACTED, is_secret
 from emulator.raft.machine import Raft
 from wire import records as r
@@ -30,7 +31,7 @@ def dump(
     try:
         _meta, raft = open_log(log_dir)
         for record in dump_records(raft, with_secrets=with_secrets):
-            typer.echo(msgspec.json.encode(record).decode())
+            typer.echo(msgspec.json.encode(stamped("log-record", record)).decode())
     except FolderUnreadableError as error:
         raise fail(str(error), 2) from error
 

@@ -10,6 +10,7 @@ import importlib.util
 from dataclasses import dataclass, field
 from typing import Final
 
+from emulator.config.extras import install
 from emulator.config.reading import PropertyReader, integer, one_of
 
 PREFIX: Final = "password.encoder."
@@ -67,8 +68,8 @@ class PasswordSettings:
         secret = reader.take(PREFIX + "secret", str, "") or None
         if secret is not None and importlib.util.find_spec("cryptography") is None:
             reader.problems.append(
-                f"{PREFIX}secret is set, which needs the package cryptography: install "
-                "kraft-bridge[passwords]"
+                f"{PREFIX}secret is set, which needs the package cryptography; "
+                f"{install('passwords')}"
             )
         bits = one_of(*map(str, KEY_LENGTHS))
         return cls(

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from emulator.config.extras import install
 from emulator.config.tls import Store, TlsSettings
 from emulator.io.certificate import not_after
 from emulator.zookeeper.client import TLS
@@ -201,5 +202,5 @@ def _pkcs12(store: Store) -> Any:
         return importlib.import_module("emulator.io.pkcs12")
     except ImportError as error:
         raise TlsError(
-            f"{store.location}: PKCS12 needs: pip install 'kraft-bridge[tls]', or convert it to PEM"
+            f"{store.location}: convert it to PEM, or install what PKCS12 needs, {install('tls')}"
         ) from error

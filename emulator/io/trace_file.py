@@ -28,13 +28,12 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from emulator.config.extras import install
 from emulator.trace import rows
 
 _ROW_GROUP_ROWS: Final = 65_536
 _BACKLOG_BLOCKS: Final = 2_000
-_MISSING: Final = (
-    "writing a trace needs pyarrow, which comes with: pip install 'kraft-bridge[spark]'"
-)
+_MISSING: Final = f"writing a trace needs pyarrow; {install('spark')}"
 
 
 class TraceUnavailableError(Exception):

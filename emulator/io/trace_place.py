@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from emulator.config.extras import install
 from emulator.io.trace_file import TraceFailedError, TraceUnavailableError
 
 
@@ -77,6 +78,4 @@ def _filesystems() -> Any:
     try:
         return importlib.import_module("pyarrow.fs")
     except ImportError as missing:
-        raise TraceUnavailableError(
-            f"{missing}; install it: pip install 'kraft-bridge[spark]'"
-        ) from missing
+        raise TraceUnavailableError(f"{missing}; {install('spark')}") from missing

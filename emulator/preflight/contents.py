@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from emulator.config.extras import install
 from emulator.config.passwords import is_password
 from emulator.migration.taking_over.preconditions import Why
 from emulator.migration.zk_tree import migration
@@ -181,8 +182,7 @@ def _encoded(
     elif not survey.decodes:
         yield NotRun(
             "B08",
-            f"{path}: {key} is encoded, and cannot be decoded here: install "
-            "kraft-bridge[passwords]",
+            f"{path}: {key} is encoded, and cannot be decoded here; {install('passwords')}",
         )
 
 

@@ -12,6 +12,7 @@ import typer
 
 from emulator.commands.common import fail
 from emulator.commands.exits import ExitCode
+from emulator.config.extras import install
 
 if TYPE_CHECKING:
     from bench.runs.scenario import Planned, Scenario
@@ -57,7 +58,7 @@ def run(  # noqa: PLR0917  # one option each
         from bench.runs.scenario import planned
         from bench.runs.store import Store
     except ImportError as error:
-        raise fail(f"{error}; the bench needs: pip install 'kraft-bridge[spark,java]'") from error
+        raise fail(f"{error}; {install('spark', 'java')}") from error
     plans: list[tuple[Scenario, list[str], list[Planned], Store]] = []
     for one in _read(scenarios):
         scenario = one.shortened() if quick else one

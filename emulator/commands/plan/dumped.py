@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from emulator.commands import folders, tree_file
+from emulator.commands.json_forms import stamped
 from emulator.config.load import Config
 from emulator.config.passwords import PasswordSettings
 from emulator.metadata import EMPTY, replay
@@ -77,15 +78,16 @@ def _formatted(folder: Path) -> MetadataVersion:
 
 
 def as_json(found: DryRun) -> dict[str, Any]:
-    """One object: ``metadata_version``, ``records``, ``refusals``, ``left``, ``unchecked``."""
+    """One object of the form ``plan``."""
     version = found.metadata_version
-    return {
+    plain = {
         "metadata_version": {"level": version.level, "name": version.name},
         "records": found.records,
         "refusals": [asdict(one) for one in found.refusals],
         "left": [asdict(one) for one in found.left],
         "unchecked": [asdict(one) for one in found.unchecked],
     }
+    return stamped("plan", plain)
 
 
 def show(found: DryRun, console: Console) -> None:

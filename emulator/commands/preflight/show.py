@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import msgspec
 from rich.console import Console
 
+from emulator.commands.json_forms import stamped
 from emulator.preflight.engine import Severity
 from emulator.preflight.report import PreflightReport
 
@@ -14,16 +15,15 @@ STYLES = {Severity.BLOCKER: "bold red", Severity.WARNING: "yellow", Severity.INF
 
 
 def to_json(report: PreflightReport) -> bytes:
-    """One object: ``stage``, ``findings``, ``not_run``, and ``counts`` by severity."""
+    """One object of the form ``preflight``."""
     now = report.standing
-    return msgspec.json.encode(
-        {
-            "stage": {"name": now.stage.value, "text": now.text, "shown_by_a_log": now.shown},
-            "counts": {one.value: report.count(one) for one in Severity},
-            "findings": report.findings,
-            "not_run": report.not_run,
-        }
-    )
+    found = {
+        "stage": {"name": now.stage.value, "text": now.text, "shown_by_a_log": now.shown},
+        "counts": {one.value: report.count(one) for one in Severity},
+        "findings": report.findings,
+        "not_run": report.not_run,
+    }
+    return msgspec.json.encode(stamped("preflight", found))
 
 
 def show(report: PreflightReport, console: Console) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from emulator.commands.common import Json, Override, fail
 from emulator.commands.exits import ExitCode
+from emulator.commands.json_forms import stamped
 from emulator.commands.zk.ensemble import Ensemble, SecuredBy, ensemble
+
+if TYPE_CHECKING:
+    from emulator.migration.tree_diff import Difference
 
 
 def diff(
@@ -26,7 +31,6 @@ def diff(
     """Compare ZooKeeper's tree with a controller's metadata, and name every znode that differs."""
     import msgspec
 
-    from bench.rig.zk_dump import redact
     from emulator.commands.folders import FolderUnreadableError
     from emulator.commands.zk import compare
 
@@ -38,23 +42,31 @@ def diff(
     except compare.ZooKeeperUnreadableError as error:
         raise fail(str(error), ExitCode.UNREACHABLE) from error
     typer.echo(note, err=True)
-    for difference in found:
-        if as_json:
-            both = (difference.have, difference.want)
-            have, want = (
-                both if with_secrets else (one and redact(difference.path, one) for one in both)
-            )
-            row = {
-                "path": difference.path,
-                "kind": difference.kind,
-                "zookeeper": _text(have),
-                "controller": _text(want),
-            }
-            typer.echo(msgspec.json.encode(row).decode())
-        else:
+    if as_json:
+        document = to_json(found, note, with_secrets=with_secrets)
+        typer.echo(msgspec.json.encode(document).decode())
+    else:
+        for difference in found:
             typer.echo(f"{difference.kind:10} {difference.path}")
-    raise typer.Exit(1 if found else 0)
+    raise typer.Exit(ExitCode.FOUND if found else ExitCode.DONE)
 
 
-def _text(data: bytes | None) -> str | None:
-    return None if data is None else data.decode("utf-8", "backslashreplace")
+def to_json(found: Sequence[Difference], note: str, *, with_secrets: bool) -> dict[str, Any]:
+    """One object of the form ``zk-diff``."""
+    from bench.rig.zk_dump import redact
+
+    def shown(path: str, data: bytes | None) -> str | None:
+        if data is None:
+            return None
+        return (data if with_secrets else redact(path, data)).decode("utf-8", "backslashreplace")
+
+    rows = [
+        {
+            "path": one.path,
+            "kind": one.kind,
+            "zookeeper": shown(one.path, one.have),
+            "controller": shown(one.path, one.want),
+        }
+        for one in found
+    ]
+    return stamped("zk-diff", {"compared": note, "differences": rows})

@@ -8,6 +8,7 @@ import typer
 
 from emulator.commands.common import Override, fail
 from emulator.commands.exits import ExitCode
+from emulator.commands.json_forms import stamped
 from emulator.commands.zk.ensemble import Ensemble, SecuredBy, ensemble
 
 
@@ -34,4 +35,5 @@ def dump(
     except (zk_dump.UnreadableError, TlsError) as error:
         because = f"ZooKeeper at {hosts}: {connect.why}" if connect.why else str(error)
         raise fail(because, ExitCode.UNREACHABLE) from error
-    typer.echo(msgspec.json.format(msgspec.json.encode(tree), indent=1))
+    found = stamped("zk-dump", tree)
+    typer.echo(msgspec.json.format(msgspec.json.encode(found), indent=1))

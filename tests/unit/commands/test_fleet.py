@@ -16,9 +16,11 @@ from typer.testing import CliRunner
 
 from emulator.cli import app
 from emulator.commands import before_a_fleet
+from emulator.commands.json_forms import FORMS
 from emulator.config.zookeeper import JAAS
 from emulator.testing import Cluster, Fault
 from tests.kit.certificates import Authority
+from tests.kit.json_form import problems
 from tests.kit.tls_server import HOST, TlsServer
 
 PROTOCOLS = "listener.security.protocol.map"
@@ -179,6 +181,7 @@ def test_the_figures_are_json_and_the_cluster_is_asked_for_its_id() -> None:
         )
     assert result.exit_code == 0, result.output
     figures = json.loads(result.stdout)
+    assert problems(FORMS["fleet"], figures) == []
     assert figures["brokers"] == 2
     assert figures["waits"]["registration"]["count"] == 2
 

@@ -12,7 +12,9 @@ from typer.testing import CliRunner
 from bench.load import session
 from bench.load.admin import AdminLoad
 from emulator.cli import app
+from emulator.commands.json_forms import FORMS
 from emulator.testing import Cluster
+from tests.kit.json_form import problems
 
 CHANGES = {"CreateTopics", "DeleteTopics", "CreatePartitions", "IncrementalAlterConfigs"}
 
@@ -34,6 +36,7 @@ def test_changes_are_made_and_traced(ours, tmp_path):
     )
     assert said.exit_code == 0, said.output
     found = json.loads(said.stdout)
+    assert problems(FORMS["load"], found) == []
     assert (found["intended"], found["done"], found["failed"]) == (60, 60, 0)
     assert set(found["waits"]) <= CHANGES
     assert sum(one["count"] for one in found["waits"].values()) == 60

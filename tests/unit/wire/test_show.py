@@ -52,10 +52,10 @@ def test_one_version_alone() -> None:
 
 
 def test_tables_as_json() -> None:
-    rows = json.loads(run("show", "--json")[1])
+    rows = json.loads(run("show", "--json")[1])["rows"]
     assert rows[1]["api"] == "Fetch"
     assert rows[1]["3.9"] == "cbz17"
-    fields = json.loads(run("show", "ElectLeaders", "--json")[1])
+    fields = json.loads(run("show", "ElectLeaders", "--json")[1])["rows"]
     assert fields[0] == {
         "field": "election_type",
         "type": "int8",
@@ -63,7 +63,9 @@ def test_tables_as_json() -> None:
         "v1": "x",
         "v2": "x",
     }
-    values = json.loads(run("show", "UnregisterBrokerRequest", "--hex", "0000000700", "--json")[1])
+    values = json.loads(run("show", "UnregisterBrokerRequest", "--hex", "0000000700", "--json")[1])[
+        "rows"
+    ]
     assert values[0]["value"] == "7"
 
 
@@ -119,7 +121,12 @@ def test_counts_as_json(tmp_path: Path) -> None:
     empty = tmp_path / "empty.jsonl"
     empty.write_text("")
     code, out, _ = run("check", "--json", str(empty))
-    assert json.loads(out) == {"frames": 0, "decoded": 0, "identical": 0}
+    assert json.loads(out) == {
+        "schema": "wire-check/1",
+        "frames": 0,
+        "decoded": 0,
+        "identical": 0,
+    }
     assert code == 1
 
 

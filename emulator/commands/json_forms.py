@@ -1,0 +1,252 @@
+"""The JSON that verbs print: one form for all, and the members of each.
+
+``schema`` comes first in every object: a name and a version, which grows when a member goes or
+changes its type or meaning. Members may be added under the same version. ``docs/json.md`` is made
+of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+
+@dataclass(frozen=True, slots=True)
+class JsonMember:
+    """One member of a document.
+
+    ``path``: names joined by dots; ``[]`` stands for each element of an array, ``{}`` for each
+    value of an object whose keys are data. ``kind``: ``str``, ``int``, ``float`` (integers too),
+    ``bool``, ``any``; with ``?`` it may be null, with ``-`` it may be absent.
+    """
+
+    path: str
+    kind: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class JsonForm:
+    """What a verb prints."""
+
+    name: str
+    version: int
+    printed_by: str
+    members: tuple[JsonMember, ...]
+    lines: bool = False
+    """One object on each line; else one object in all."""
+
+    @property
+    def schema(self) -> str:
+        """The value of ``schema``."""
+        return f"{self.name}/{self.version}"
+
+
+def _members(text: str) -> tuple[JsonMember, ...]:
+    rows = (line.split(None, 2) for line in text.strip().splitlines())
+    return tuple(JsonMember(path, kind, meaning) for path, kind, meaning in rows)
+
+
+_WAITS: Final = """
+    count   int    how many
+    p50_ms  float- median
+    p99_ms  float- 99th percentile
+    max_ms  float- longest
+"""
+
+
+def _waits(path: str) -> str:
+    lines = (line.split(None, 1) for line in _WAITS.strip().splitlines())
+    return "\n".join(f"{path}.{name} {rest}" for name, rest in lines)
+
+
+_FORMS: Final = (
+    JsonForm(
+        "preflight",
+        1,
+        "preflight --json",
+        _members("""
+            stage.name              str   where a migration stands, as in the first line of the text
+            stage.text              str   the same with what shows it
+            stage.shown_by_a_log    bool  a `--controller-dir` shows it, not ZooKeeper alone
+            counts.blocker          int   findings that stop the migration or lose data
+            counts.warning          int   findings that need a decision
+            counts.info             int   findings that are good to know
+            findings[].code         str   rule, such as B04
+            findings[].severity     str   `blocker`, `warning` or `info`
+            findings[].znode        str   path of a znode, or a file with its key
+            findings[].fact         str   what was found
+            findings[].consequence  str   what it means; may be empty
+            findings[].remedy       str   what to do; may be empty
+            findings[].reference    str   a KIP, an issue, or Kafka's own check; may be empty
+            not_run[].code          str   rule that did not look, or not at all
+            not_run[].why           str   why not
+        """),
+    ),
+    JsonForm(
+        "plan",
+        1,
+        "plan --json",
+        _members("""
+            metadata_version.level  int   feature level
+            metadata_version.name   str   such as 3.9-IV0
+            records{}               int   by record type: how many would be written
+            refusals[].znode        str   path that the copy refuses
+            refusals[].code         str   kind of refusal
+            refusals[].reason       str   why
+            left[].znode            str   path that is left as it is
+            left[].reason           str   why
+            unchecked[].znode       str   path that could not be judged
+            unchecked[].reason      str   why
+        """),
+    ),
+    JsonForm(
+        "zk-dump",
+        1,
+        "zk dump",
+        _members("""
+            note                    str?  of who made the dump
+            time                    float when, in seconds since 1970
+            count                   int   znodes
+            nodes{}.version         int   of the data
+            nodes{}.cversion        int   of the children
+            nodes{}.czxid           int   transaction that created it
+            nodes{}.mzxid           int   transaction that wrote the data last
+            nodes{}.pzxid           int   transaction that changed the children last
+            nodes{}.ctime           int   created, in ms since 1970
+            nodes{}.mtime           int   written, in ms since 1970
+            nodes{}.ephemeral       bool  ends with its session
+            nodes{}.ephemeralOwner  int   session, 0 if none
+            nodes{}.acl[][]         any   permissions (bits), scheme, id
+            nodes{}.text            str-  data, if it is UTF-8; secrets are left out
+            nodes{}.b64             str-  data in base64, if it is not
+            nodes{}.null            bool- true: created without data
+        """),
+    ),
+    JsonForm(
+        "zk-diff",
+        1,
+        "zk diff --json",
+        _members("""
+            compared                  str   up to which offset of each store
+            differences[].path        str   of the znode
+            differences[].kind        str   `missing`, `extra`, `differs`, `malformed`, `recreated`
+            differences[].zookeeper   str?  data in ZooKeeper; null: no znode, or no data
+            differences[].controller  str?  data that the metadata asks for; null: none
+        """),
+    ),
+    JsonForm(
+        "log-record",
+        1,
+        "log dump",
+        _members("""
+            offset   int  of the record
+            epoch    int  of the leader that appended it
+            type     str  such as TopicRecord
+            version  int  of the record's schema
+            data{}   any  fields by name; bytes as base64, ids as 22 characters
+        """),
+        lines=True,
+    ),
+    JsonForm(
+        "load",
+        1,
+        "load --json",
+        _members(f"""
+            intended        int    changes that were due
+            done            int    carried out
+            failed          int    answered with an error
+            given_up        int    without an answer at the end
+            rate_per_s      float  asked for
+            achieved_per_s  float  answered without error
+            seconds         float  from the first to the last answer
+            {_waits("waits{}")}
+            errors{{}}      int    by API and error
+            retries{{}}     int    by API and error
+            topics_left     int    topics that exist at the end
+        """),
+    ),
+    JsonForm(
+        "fleet",
+        1,
+        "fleet --json",
+        _members(f"""
+            processes                int    that ran brokers
+            brokers                  int    of all processes
+            storm_s                  float  until all ran; 0: not all did
+            topics_s                 float  until the topics were created
+            {_waits("waits{}")}
+            {_waits("heartbeats_under_load")}
+            isr.asked                int    changes of ISRs that were due
+            isr.skipped              int    of these could not begin
+            isr.done                 int    of these were answered
+            isr.lost                 int    of these were refused
+            isr.unfinished           int    of these had no answer at the end
+            isr.per_s                float  done
+            isr.requests             int    AlterPartition requests
+            isr.changes_per_request  float  on average
+            requests{{}}             int    by API
+            errors{{}}               int    by error
+            warnings{{}}             int    lines of warning, by text
+            ended_badly{{}}          int    brokers, by reason
+            absent{{}}               int    brokers that should run at the end, by reason
+            loop_longest_stall_ms    float  of the slowest process
+            cpu_cores                float  of all processes
+            memory_kib_per_broker    int    resident
+        """),
+    ),
+    JsonForm(
+        "analyze",
+        1,
+        "analyze --json",
+        _members("""
+            html                str   path of the report
+            parquet             str   path or URI of the tables
+            findings[].about    str   a part of the summary
+            findings[].says     str   a line of it
+            findings[].warning  bool  it makes the run less believable
+        """),
+    ),
+    JsonForm(
+        "wire-table",
+        1,
+        "wire show --json",
+        _members("""
+            rows[]{}  str  by name of the column
+        """),
+    ),
+    JsonForm(
+        "wire-pair",
+        1,
+        "wire show --follow --json",
+        _members("""
+            req   any  the request's fields
+            resp  any  the answer's fields; null: none came
+            {}    any  what `wire record` wrote of the pair, without the frames
+        """),
+        lines=True,
+    ),
+    JsonForm(
+        "wire-check",
+        1,
+        "wire check --json",
+        _members("""
+            frames     int  in the recordings
+            decoded    int  of these could be read
+            identical  int  of these were written again byte by byte
+        """),
+    ),
+)
+FORMS: Final[Mapping[str, JsonForm]] = MappingProxyType({one.name: one for one in _FORMS})
+"""By name."""
+
+
+def stamped(name: str, document: Mapping[str, Any]) -> dict[str, Any]:
+    """A document with its ``schema`` in front.
+
+    >>> stamped("wire-check", {"frames": 1})
+    {'schema': 'wire-check/1', 'frames': 1}
+    """
+    return {"schema": FORMS[name].schema, **document}

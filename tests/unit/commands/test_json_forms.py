@@ -1,0 +1,180 @@
+"""What verbs print as JSON is what the page of forms says, member by member."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bench.report import analyze
+from bench.report.findings import Finding
+from bench.rig import zk_dump
+from emulator.commands.json_forms import FORMS, JsonForm, JsonMember
+from emulator.commands.zk import compare
+from emulator.migration.tree_diff import Difference
+from emulator.raft import layout
+from tests import data
+from tests.kit.json_form import digest, never_shown, problems
+from tests.unit.commands.running import CLUSTER, run
+from wire import messages as m
+from wire import records as r
+from wire.batch import Batch, encode_batch
+from wire.frame import RequestHeader, encode_request, encode_response
+from wire.record_serde import encode_record
+
+PINNED = {
+    "preflight/1": "68731800dc10c8b8",
+    "plan/1": "f1db40be5e34220d",
+    "zk-dump/1": "fb421238d7183c2d",
+    "zk-diff/1": "01c4142172c27c32",
+    "log-record/1": "540c70c363f74336",
+    "load/1": "bc334c1eba735eb8",
+    "fleet/1": "ef7dce4187a856a1",
+    "analyze/1": "54365b96d7be323b",
+    "wire-table/1": "b2f9b95cc86b723c",
+    "wire-pair/1": "0dc8d2267d2a0856",
+    "wire-check/1": "2c917c5af33cb031",
+}
+"""Of the members of each version, whoever reads it: a change needs another version, an addition a
+new digest."""
+
+
+def test_a_version_keeps_its_members() -> None:
+    assert {form.schema: digest(form) for form in FORMS.values()} == PINNED
+
+
+def documents(name: str, text: str) -> list[Any]:
+    return [json.loads(x) for x in text.splitlines()] if FORMS[name].lines else [json.loads(text)]
+
+
+def check(name: str, *printed: str, but: frozenset[str] = frozenset()) -> None:
+    """Each document is of the form, and all members but ``but`` are shown by one of them."""
+    found = [one for text in printed for one in documents(name, text)]
+    assert [problem for one in found for problem in problems(FORMS[name], one)] == []
+    assert never_shown(FORMS[name], found) == but
+
+
+def test_preflight(tmp_path: Path) -> None:
+    file = tmp_path / "tree.json"
+    file.write_text(json.dumps({"nodes": {"/brokers/ids": {"null": True}}}))
+    check("preflight", run("preflight", "--dump", file, "--json")[1])
+
+
+def test_plan(tmp_path: Path) -> None:
+    hidden = {"text": json.dumps({"version": 1, "config": {"SCRAM-SHA-256": zk_dump.REDACTED}})}
+    tree = data.tree("3.9.2-full", "0-before")
+    tree["nodes"] |= {"/config/users/bob": hidden, "/config/topics/none": {"text": "{}"}}
+    tree["nodes"] |= {"/brokers/topics/bad": {"text": "oops"}}
+    tree["nodes"] |= {"/admin/delete_topics/none": {"null": True}}
+    file = tmp_path / "tree.json"
+    file.write_text(json.dumps(tree))
+    check("plan", run("plan", "--dump", file, "--json")[1])
+
+
+class ATree:
+    """As much of kazoo's client as a dump uses, with one znode of each kind of data."""
+
+    nodes = {"/": (b"", ["a", "zookeeper"]), "/a": (b"x", ["b", "c"])} | {
+        "/a/b": (b"\xff", []),
+        "/a/c": (None, []),
+    }
+
+    def start(self, **_more: Any) -> None: ...
+
+    stop = close = start
+
+    def get(self, path: str) -> tuple[bytes | None, Any]:
+        names = "version cversion czxid mzxid pzxid ctime mtime ephemeralOwner"
+        return self.nodes[path][0], SimpleNamespace(**dict.fromkeys(names.split(), 0))
+
+    def get_acls(self, _path: str) -> tuple[list[Any], None]:
+        return [SimpleNamespace(perms=31, id=SimpleNamespace(scheme="world", id="anyone"))], None
+
+    def get_children(self, path: str) -> list[str]:
+        return self.nodes[path][1]
+
+
+def test_zk_dump(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = zk_dump.dump
+    monkeypatch.setattr(
+        zk_dump, "dump", lambda hosts, **_more: made(hosts, connect=lambda _hosts: ATree())
+    )
+    check("zk-dump", run("zk", "dump", "--zookeeper", "127.0.0.1:1")[1])
+
+
+def test_zk_diff(properties: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("format", "-c", properties, "-t", CLUSTER)
+    rows = [Difference("/a", "missing", None, b"x"), Difference("/b", "extra", b"\xff", None)]
+    where = ("--zookeeper", "127.0.0.1:1", "--log-dir", tmp_path / "data", "--json")
+    for found in (rows, []):
+        monkeypatch.setattr(compare, "compare", lambda *_, found=found: (found, "a note"))
+        code, out, _ = run("zk", "diff", *where)
+        assert code == int(bool(found))
+        assert problems(FORMS["zk-diff"], json.loads(out)) == [], "equal stores print one too"
+        assert len(json.loads(out)["differences"]) == len(found)
+
+
+def test_log_dump(properties: Path, tmp_path: Path) -> None:
+    run("format", "-c", properties, "-t", CLUSTER)
+    records = [r.TopicRecord(name="t", topic_id=b"i" * 16), r.NoOpRecord()]
+    batch = Batch(0, 1, 0, 1_000, [(None, encode_record(one, 0)) for one in records])
+    log = tmp_path / "data" / layout.segment_path(0)
+    log.parent.mkdir(exist_ok=True)
+    log.write_bytes(encode_batch(batch))
+    check("log-record", run("log", "dump", "--log-dir", tmp_path / "data")[1])
+
+
+def test_analyze(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = analyze.Analysis(tmp_path / "report.html", "tables", [Finding("load", "none")])
+    monkeypatch.setattr(analyze, "analyze", lambda *_: done)
+    check("analyze", run("analyze", tmp_path, "--out", tmp_path, "--json")[1])
+
+
+def test_wire(tmp_path: Path) -> None:
+    check("wire-table", run("wire", "show", "--json")[1])
+    asked = encode_request(RequestHeader(20, 6, 1, "me"), m.DeleteTopicsRequest())
+    answered = encode_response(20, 6, 1, m.DeleteTopicsResponse())
+    pair = {"api_key": 20, "api": "DeleteTopics", "api_version": 6}
+    for key, frame in (("request", asked), ("response", answered)):
+        pair[key] = base64.b64encode(frame).decode()
+    file = tmp_path / "wire.jsonl"
+    file.write_text(json.dumps(pair) + "\n")
+    check("wire-check", run("wire", "check", file, "--json")[1])
+    from wire.follow import shown
+
+    check("wire-pair", shown(file.read_text()).json())
+
+
+FORM = JsonForm(
+    "x",
+    1,
+    "x",
+    (JsonMember("a", "int", ""), JsonMember("b[].c", "str?", ""), JsonMember("d{}", "float", "")),
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({}, []),
+        ({"a": None}, [".a: null"]),
+        ({"a": True}, [".a: bool, not int"]),
+        ({"a": "1"}, [".a: str, not int"]),
+        ({"b": [{"c": None}]}, []),
+        ({"b": [{}]}, [".b[].c: missing"]),
+        ({"b": {}}, [".b: no array"]),
+        ({"d": {"any": 1}}, []),
+        ({"d": {"any": "1"}}, [".d{}: str, not float"]),
+        ({"e": 1}, [".e: not of this form"]),
+        ({"schema": "x/2"}, ["schema x/2"]),
+    ],
+)
+def test_a_document_of_another_form_is_seen(change: dict[str, Any], told: list[str]) -> None:
+    document = {"schema": "x/1", "a": 1, "b": [], "d": {}}
+    assert problems(FORM, {**document, **change}) == told
+    assert problems(FORM, {"a": 1, **document}) == ["schema does not come first"]
+    assert never_shown(FORM, [{**document, "d": {"any": 1}}]) == {"b[].c"}
