@@ -338,7 +338,7 @@ class MigrationDriver:
         """Tell brokers what ZooKeeper has confirmed: they read topic configs there."""
         effects: list[Effect] = []
         newest, zk_epoch = self._controller.stable, self._zk_epoch
-        for written in self.write_behind.take_written():
+        for written in self.write_behind.confirmations.take():
             if self.state is State.SYNC_KRAFT_TO_ZK:
                 effects += self._enter(State.KRAFT_CONTROLLER_TO_BROKER_COMM, now_ms, poll=False)
                 effects += self.teller.full(written, zk_epoch)

@@ -14,6 +14,9 @@ class Claimer(msgspec.Struct, frozen=True):
     """Random id of this process: no other process can have written it."""
     witnessed: bool = False
     """Whether a majority of several voters holds the log of this controller."""
+    stopped: bool = False
+    """Whether it claims for a folder that no process uses, in the epoch of the last record there:
+    the claim that was made in that epoch is the one that it goes on with."""
 
 
 class Term(msgspec.Struct, frozen=True):

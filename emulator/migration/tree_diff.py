@@ -6,12 +6,12 @@ claim.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from emulator.metadata.image import Image
-from emulator.migration.plan import compare
+from emulator.migration.plan import Group, compare
 from emulator.migration.zk_tree import controller, migration, own
 from emulator.migration.zk_tree.entities import ENTITIES
 from emulator.migration.zk_tree.errors import ZnodeError
@@ -47,15 +47,20 @@ def differences(tree: Tree, image: Image, claim: Claim | None) -> Iterator[Diffe
     """
     epoch = 0 if claim is None else claim.kraft_epoch
     for piece in compare(tree, image, controller_epoch=epoch):
-        ops = [op for group in piece for op in group if not _notifies(op)]
-        # A folder for notifications is created with the first one; it holds no entity.
-        ops = [op for op in ops if op.path not in FOLDERS]
-        made = {op.path for op in ops if isinstance(op, Create)}
-        for op in ops:
-            if not (isinstance(op, Delete) and op.path in made):
-                yield _difference(tree, op)
+        yield from of_piece(tree, piece)
     if claim is not None:
         yield from _claim_differences(tree, claim)
+
+
+def of_piece(tree: Tree, piece: Sequence[Group]) -> Iterator[Difference]:
+    """The differences that one piece of a comparison of ``tree`` with an image would remove."""
+    ops = [op for group in piece for op in group if not _notifies(op)]
+    # A folder for notifications is created with the first one; it holds no entity.
+    ops = [op for op in ops if op.path not in FOLDERS]
+    made = {op.path for op in ops if isinstance(op, Create)}
+    for op in ops:
+        if not (isinstance(op, Delete) and op.path in made):
+            yield _difference(tree, op)
 
 
 def _notifies(op: ZkOp) -> bool:

@@ -6,6 +6,8 @@ code that wrote the tree.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from kazoo.client import KazooClient
@@ -23,7 +25,15 @@ from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.migration.zk_tree.reader import Tree, TreeReader
 from emulator.raft.machine import Raft
 from emulator.zookeeper.errors import ZkCode
-from emulator.zookeeper.ops import GetChildren, NodeData, ReadFailed, ReadValue, Stat, ZkResult
+from emulator.zookeeper.ops import (
+    GetChildren,
+    GetData,
+    NodeData,
+    ReadFailed,
+    ReadValue,
+    Stat,
+    ZkResult,
+)
 
 CONNECT_TIMEOUT_S = 10.0
 
@@ -38,6 +48,30 @@ def read_tree(hosts: str, security: ZooKeeperSecurity = OPEN) -> Tree:
     Raises:
         ZooKeeperUnreadableError: ZooKeeper does not answer, or not to us.
     """
+    reader = TreeReader()
+    with _connected(hosts, security) as client:
+        while not reader.complete:
+            for tag, request in reader.requests():
+                values = [_read(client, read) for read in request.reads]
+                reader.outcome(ZkResult(tag, values))
+    return reader.tree
+
+
+def read_some(
+    hosts: str, security: ZooKeeperSecurity, paths: Iterable[str]
+) -> dict[str, bytes | None]:
+    """Read a few znodes; those that do not exist are left out.
+
+    Raises:
+        ZooKeeperUnreadableError: ZooKeeper does not answer, or not to us.
+    """
+    with _connected(hosts, security) as client:
+        found = {path: _read(client, GetData(path)) for path in paths}
+    return {path: one.data for path, one in found.items() if isinstance(one, NodeData)}
+
+
+@contextlib.contextmanager
+def _connected(hosts: str, security: ZooKeeperSecurity) -> Iterator[KazooClient]:
     try:
         zk_client.check_reachable(hosts)
         client = zk_client.client(hosts, security, timeout_s=CONNECT_TIMEOUT_S, read_only=True)
@@ -50,18 +84,13 @@ def read_tree(hosts: str, security: ZooKeeperSecurity = OPEN) -> Tree:
     try:
         client.start(timeout=CONNECT_TIMEOUT_S)
         client.sync("/")
-        reader = TreeReader()
-        while not reader.complete:
-            for tag, request in reader.requests():
-                values = [_read(client, read) for read in request.reads]
-                reader.outcome(ZkResult(tag, values))
+        yield client
     except (KazooException, KazooTimeoutError) as error:
         because = zk_client.why(client) or str(error) or type(error).__name__
         raise ZooKeeperUnreadableError(f"ZooKeeper at {hosts}: {because}") from error
     finally:
         client.stop()
         client.close()
-    return reader.tree
 
 
 def _read(client: KazooClient, read: object) -> ReadValue:
@@ -107,19 +136,33 @@ def compare(
     tree = read_tree(hosts, security)
     mine = own.try_parse(tree.data(own.PATH))
     claim = Claim(meta.node_id, raft.leader_epoch, -1 if mine is None else mine.zk_epoch)
-    try:
-        said = migration.parse(tree.data(migration.PATH))
-    except ZnodeError:
-        said = migration.INITIAL
-    offset = said.kraft_metadata_offset
-    # Nothing is written to ZooKeeper before it is committed.
-    written = offset + 1 if raft.epoch_at(offset) == said.kraft_metadata_epoch else 0
-    image = committed_image(raft, folder, written)
-    note = f"/migration is at offset {offset}, {_ends(raft, image.offset)}"
+    said = tree.data(migration.PATH)
+    offset = _said(said).kraft_metadata_offset
+    image = committed_image(raft, folder, shown_committed(raft, said, tree.data(own.PATH)))
+    note = f"/migration is at offset {offset}, {ends(raft, image.offset)}"
     return list(differences(tree, image, claim)), note
 
 
-def _ends(raft: Raft, offset: int) -> str:
+def shown_committed(raft: Raft, migration_data: bytes | None, own_data: bytes | None) -> int:
+    """The offset below which ZooKeeper shows the log to be committed: it has nothing else.
+
+    0 if the two znodes name nothing that the log holds.
+    """
+    said, mine = _said(migration_data), own.try_parse(own_data)
+    named = [(said.kraft_metadata_offset, said.kraft_metadata_epoch)]
+    if mine is not None and mine.digest and raft.digest_at(own.log_at(mine)[0]) == mine.digest:
+        named.append(own.log_at(mine))
+    return max(offset + 1 if raft.epoch_at(offset) == epoch else 0 for offset, epoch in named)
+
+
+def _said(data: bytes | None) -> migration.MigrationZnode:
+    try:
+        return migration.parse(data)
+    except ZnodeError:
+        return migration.INITIAL
+
+
+def ends(raft: Raft, offset: int) -> str:
     """Up to where the folder was compared."""
     if offset + 1 == raft.log_end_offset:
         return f"the log ends with offset {offset}"

@@ -8,7 +8,8 @@ never the difference of two images.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
 
 import msgspec
 
@@ -21,6 +22,9 @@ from emulator.migration.position import Position
 from emulator.migration.zk_tree.entities import ENTITIES
 from emulator.migration.zk_tree.entity import Entities
 from emulator.migration.zk_tree.reader import Tree
+
+Noting: TypeAlias = Callable[[Tree, Iterable[Piece]], Iterator[Piece]]
+"""Notes what the pieces of a comparison change in a tree, and passes them on."""
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -42,7 +46,9 @@ class Backlog:
 
     def __init__(self, keep: Callable[[Piece], Piece], entities: Entities = ENTITIES) -> None:
         self._keep = keep
-        self._entities = entities
+        self.entities = entities
+        self.held = False
+        """Whether no unit is to be made now, as the tree is being compared."""
         self._known = PlannedPaths()
         self.target = EMPTY
         self.planned = EMPTY
@@ -65,8 +71,13 @@ class Backlog:
 
     @property
     def waiting(self) -> bool:
-        """Whether something is committed that no unit covers."""
-        return self.target.offset > self.planned.offset
+        """Whether something is committed that no unit covers, and may be made one of."""
+        return self.target.offset > self.planned.offset and not self.held
+
+    @property
+    def settled(self) -> bool:
+        """Whether the tree is as planned, or as the claim found it: its differences are foreign."""
+        return self.planned is EMPTY or self.planned.offset == self.confirmed.offset
 
     @property
     def changed(self) -> bool:
@@ -86,20 +97,38 @@ class Backlog:
             self._pending,
             controller_epoch=kraft_epoch,
             known=self._known,
-            entities=self._entities,
+            entities=self.entities,
         )
         return self._unit(self._base, source, begun_ns)
 
-    def full_unit(self, tree: Tree, kraft_epoch: int, begun_ns: int) -> Unit:
-        """Make a unit that turns ``tree``, with any content, into the newest stable image."""
-        source = plan.compare(
+    def full_unit(
+        self, tree: Tree, kraft_epoch: int, begun_ns: int, noting: Noting | None = None
+    ) -> Unit:
+        """Make a unit that turns ``tree``, with any content, into the newest stable image.
+
+        Args:
+            tree: as read.
+            kraft_epoch: leader epoch.
+            begun_ns: when the reading began.
+            noting: takes what differs. What was committed since the last unit is no difference:
+                it is not in this unit then, but in the next one.
+        """
+        again = noting is not None and self.planned is not EMPTY
+        source: Iterable[Piece] = plan.compare(
             tree,
-            self.target,
+            self.planned if again else self.target,
             controller_epoch=kraft_epoch,
             known=self._known,
-            entities=self._entities,
+            entities=self.entities,
         )
-        unit = self._unit(self.confirmed, source, begun_ns)
+        if noting is not None:
+            source = noting(tree, source)
+        if again:
+            unit = Unit(
+                self.confirmed, self.planned, Touched(), self._kept(source), begun_ns=begun_ns
+            )
+        else:
+            unit = self._unit(self.confirmed, source, begun_ns)
         unit.full = True
         return unit
 
@@ -118,9 +147,11 @@ class Backlog:
         return Written(unit.after, touched, unit.first_offset, unit.last_offset)
 
     def _unit(self, base: Position, source: Iterable[Piece], begun_ns: int) -> Unit:
-        kept = (piece if piece is PAUSE else self._keep(piece) for piece in source)
-        unit = Unit(base, self.target, self._pending, kept, begun_ns=begun_ns)
+        unit = Unit(base, self.target, self._pending, self._kept(source), begun_ns=begun_ns)
         self._pending = Touched()
         self.planned = self.target
         self._base = Position(self.target.offset, self.target.epoch)
         return unit
+
+    def _kept(self, source: Iterable[Piece]) -> Iterator[Piece]:
+        return (piece if piece is PAUSE else self._keep(piece) for piece in source)

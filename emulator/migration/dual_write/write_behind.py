@@ -16,7 +16,8 @@ from emulator.metadata.delta import Delta
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.dual_write import settle
-from emulator.migration.dual_write.backlog import Backlog, Written
+from emulator.migration.dual_write.backlog import Backlog
+from emulator.migration.dual_write.comparison import Comparing
 from emulator.migration.dual_write.confirmations import Confirmations
 from emulator.migration.dual_write.modes import Mode, check_mode
 from emulator.migration.dual_write.pipeline import (
@@ -72,16 +73,12 @@ class WriteBehind:
         self._backlog = Backlog(self.poison.filter, entities)
         self.confirmations = Confirmations(self._backlog)
         self.lag = self.confirmations.lag
+        self.comparing = Comparing()
         self._sending = Sending(self.pipeline, self._backlog, stamp)
         self.verified = False
         self._reading: Reading | None = None
         self._reading_since_ns = 0
         self.reconcile_count = self.doubt_count = 0
-
-    @property
-    def started(self) -> bool:
-        """Whether the chain is taken over and confirmed; data may not have been written yet."""
-        return self.mode in (Mode.CLAIMED, Mode.RECONCILING, Mode.RUNNING)
 
     def keep_from(self, image: Image) -> int | None:
         """The offset from which the log must be kept, so that the next claim can compare.
@@ -106,7 +103,7 @@ class WriteBehind:
 
     def deadline_ms(self, now_ms: int) -> int | None:
         """When :meth:`tick` wants to be called."""
-        if self._sending.busy:
+        if self._sending.busy or self.comparing.due(self.mode, self.pipeline):
             return now_ms
         if self.mode is Mode.POISONED:
             return self.poison.retry_ms
@@ -122,10 +119,6 @@ class WriteBehind:
     def _kraft_epoch(self) -> int:
         assert self.pipeline.chain is not None
         return self.pipeline.chain.term.kraft_epoch
-
-    def take_written(self) -> list[Written]:
-        """Units confirmed since the last call, oldest first."""
-        return self.confirmations.take()
 
     def begin(  # noqa: PLR0917  # the claim, what it found, and what it has to do
         self,
@@ -157,7 +150,7 @@ class WriteBehind:
 
     def reconcile(self, now_ms: int) -> list[Effect]:
         """Read the whole tree, compare it with the newest stable image, write the differences."""
-        assert self.started, self.mode
+        assert self.mode in {Mode.CLAIMED, Mode.RECONCILING, Mode.RUNNING}, self.mode
         return self._begin_reconcile(now_ms)
 
     def verify(self, now_ms: int) -> list[Effect]:
@@ -174,6 +167,7 @@ class WriteBehind:
         self.confirmations.restart(-1, -1)
         self._sending.busy = False
         self.why = ""
+        self.comparing.fail("this controller leads no more")
         self._enter(Mode.STOPPED)
 
     def drain(self, now_ms: int) -> list[Effect]:
@@ -214,10 +208,13 @@ class WriteBehind:
 
     def _pump(self, now_ms: int) -> list[Effect]:
         self._sending.busy = False
+        self._backlog.held = self.comparing.holds
         if self.mode is Mode.STARTING:
             return self._sending.first(now_ms)
         if self.mode is not Mode.RUNNING:
             return []
+        if self.comparing.step(self.pipeline):
+            return self._begin_reconcile(now_ms)
         if self.poison.skipped_due(now_ms) and not self._sending.draining:
             if self.pipeline.in_flight:
                 return []
@@ -255,6 +252,7 @@ class WriteBehind:
                 return effects
 
     def _confirmed(self, unit: Unit, now_ms: int) -> list[Effect]:
+        self.comparing.confirmed(unit)
         if unit.full:
             self.confirmations.compared_ms = now_ms
             self.poison.healed()
@@ -300,6 +298,7 @@ class WriteBehind:
                 self._reading = None
                 self._enter(Mode.DEPOSED)
                 self.why = why
+                self.comparing.fail(why)
                 return [Log("error", "deposed", {"why": why})]
             case settle.Foreign():
                 return self._touched(found, now_ms)
@@ -380,8 +379,11 @@ class WriteBehind:
             return []
         self._reading = None
         self.poison.readable()
-        unit = self._backlog.full_unit(reading.tree, self._kraft_epoch, self._reading_since_ns)
-        self.pipeline.units.append(unit)
+        unit = self.comparing.unit(
+            reading.tree, self._backlog, self._kraft_epoch, self._reading_since_ns
+        )
+        if unit is not None:
+            self.pipeline.units.append(unit)
         self._enter(Mode.RUNNING)
         return self._pump(now_ms)
 

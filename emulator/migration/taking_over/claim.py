@@ -151,8 +151,8 @@ def _held(found: Found, who: Claimer) -> Reason | None:
     """Refuse if another KRaft controller holds the claim in an epoch not below ours."""
     holder = found.controller
     if holder is None:
-        return _claimed_last(found, who)
-    if holder.kraft_epoch < who.kraft_epoch:
+        return _deleted() if who.stopped else _claimed_last(found, who)
+    if holder.kraft_epoch < who.kraft_epoch + who.stopped:
         return None
     text = (
         f"{controller.PATH} is held by KRaft controller {holder.broker_id} in epoch "
@@ -172,6 +172,15 @@ def _held(found: Found, who: Claimer) -> Reason | None:
         )
     else:
         text += "another quorum has the claim; delete the znode if that quorum no longer exists"
+    return Reason(Why.CONTROLLER_HELD, controller.PATH, text, fatal=True)
+
+
+def _deleted() -> Reason:
+    """Refuse to claim for a stopped controller what somebody has given free."""
+    text = (
+        f"{controller.PATH} does not exist: somebody has deleted it, as a rollback does. If there "
+        "is none, start the controller: it claims the cluster again, and compares"
+    )
     return Reason(Why.CONTROLLER_HELD, controller.PATH, text, fatal=True)
 
 

@@ -209,6 +209,8 @@ class GuardTask(Task):
     def __init__(self, zk: Zk, attempt: Attempt) -> None:
         super().__init__(zk)
         self._attempt = attempt
+        self.found: claim.Found | None = None
+        """What was read, if it can be used."""
 
     def begin(self, now_ms: int) -> list[Effect]:
         """Read."""
@@ -222,6 +224,7 @@ class GuardTask(Task):
         elif isinstance(found := found_of(outcomes), Reason):
             reasons.append(found)
         else:
+            self.found = found
             reasons += claim.guard(found, of.image, of.log, of.who)
         self.guards_passed = not reasons
         self.result = Missing(tuple(reasons)) if reasons else Done()

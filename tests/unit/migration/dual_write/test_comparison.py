@@ -1,0 +1,178 @@
+"""A comparison that an operator asks for: what others did to the tree is named, and repaired."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulator.metadata.configs import TOPIC
+from emulator.migration.dual_write.comparison import Compared, Comparison, why_not
+from emulator.migration.dual_write.modes import Mode
+from emulator.zookeeper.ops import SetData
+from tests.unit.migration.stories import A, B
+from tests.unit.migration.test_write_behind import config
+from tests.unit.migration.world import World, differences, migration_offset
+from wire import records as r
+
+STATE = "/brokers/topics/a/partitions/0/state"
+FOREIGN = {
+    "/brokers/topics/b/partitions/0/state": "missing",
+    "/brokers/topics/b/partitions/0": "missing",
+    "/brokers/topics/b/partitions": "missing",
+    "/brokers/topics/b": "missing",
+    "/config/topics/a": "differs",
+    STATE: "differs",
+    "/config/users/eve": "extra",
+    "/brokers/topics/ghost": "extra",
+}
+
+
+def world_of(**settings: int) -> World:
+    world = World(**settings).dual_write()
+    world.append(*world.topic("a", A, (1, 2), (2, 1)))
+    world.append(*world.topic("b", B, (1, 2)))
+    world.append(config(TOPIC, "a", "retention.ms", "5"))
+    world.advance(2_000)
+    assert differences(world) == {}
+    return world
+
+
+def tamper(world: World) -> None:
+    """Somebody deletes a topic, changes a config and an ISR, makes a user and half a topic."""
+    for path in list(FOREIGN)[:4]:
+        world.remove(path)
+    world.put("/config/topics/a", b'{"version":1,"config":{"retention.ms":"6"}}')
+    world.put(STATE, world.data(STATE).replace(b'"isr":[1,2]', b'"isr":[1]'))  # type: ignore[union-attr]
+    world.put("/config/users/eve", b'{"version":1,"config":{"producer_byte_rate":"1"}}')
+    world.put("/brokers/topics/ghost", b'{"version":1,"partitions":{}}')
+    world.put("/admin/reassign_partitions", b"{}")
+    world.put("/isr_change_notification/isr_change_1", b"{}")
+
+
+def asked(world: World, *, dry_run: bool = False) -> Comparison:
+    one = Comparison(dry_run=dry_run)
+    world.driver.write_behind.comparing.ask(one)
+    return one
+
+
+def compared(world: World, *, dry_run: bool = False) -> Comparison:
+    one = asked(world, dry_run=dry_run)
+    world.advance(2_000)
+    assert one.progress is Compared.DONE, (one.progress, one.why)
+    return one
+
+
+def kinds(one: Comparison) -> dict[str, str]:
+    return {each.path: each.kind for each in one.differences}
+
+
+def writes(world: World) -> list[str]:
+    """Paths of data operations since the last look."""
+    found = [op.path for ops in world.multis for op in ops]
+    world.multis.clear()
+    chain = {"/controller_epoch", "/kraft_bridge", "/migration"}
+    return [path for path in found if path not in chain and "/config/changes/" not in path]
+
+
+def test_equal_trees_differ_in_nothing_and_nothing_is_written() -> None:
+    world = world_of()
+    world.multis.clear()
+    one = compared(world)
+    assert one.equal
+    assert writes(world) == []
+    assert one.offset == world.journal.stable.offset
+
+
+def test_a_dry_run_names_what_others_did_and_writes_nothing() -> None:
+    world = world_of()
+    tamper(world)
+    world.multis.clear()
+    one = compared(world, dry_run=True)
+    assert kinds(one) == FOREIGN
+    assert not one.equal
+    assert one.counts == {"missing": 4, "differs": 2, "extra": 2}
+    assert world.multis == []
+    assert world.driver.write_behind.mode is Mode.RUNNING
+
+
+def test_what_others_did_is_named_and_repaired_and_nothing_else_is_written() -> None:
+    world = world_of()
+    tamper(world)
+    world.multis.clear()
+    one = compared(world)
+    assert kinds(one) == FOREIGN
+    assert set(writes(world)) == set(FOREIGN)
+    assert differences(world) == {}
+    assert migration_offset(world) == world.journal.stable.offset
+    assert world.data("/admin/reassign_partitions") == b"{}", "Kafka's, and not ours to write"
+    assert world.data("/isr_change_notification/isr_change_1") == b"{}"
+    assert compared(world).equal, "and a second time there is nothing"
+
+
+def test_changes_that_are_committed_meanwhile_are_no_differences_and_are_written() -> None:
+    world = world_of()
+    tamper(world)
+    world.held = []
+    world.append(config(TOPIC, "b", "retention.ms", "7"))
+    one = asked(world)
+    world.append(config(TOPIC, "b", "retention.ms", "8"))
+    world.release()
+    world.append(config(TOPIC, "a", "retention.bytes", "9"))
+    world.advance(2_000)
+    assert kinds(one) == FOREIGN
+    assert differences(world) == {}
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_connection_that_is_lost_meanwhile_changes_nothing(dry_run: bool) -> None:
+    world = world_of(write_behind_multi_ops=3)
+    tamper(world)
+    one = asked(world, dry_run=dry_run)
+    for _ in range(6):
+        world.dropping_replies = True
+        world.settle()
+        world.cut()
+        world.advance(50)
+    world.advance(10_000)
+    assert one.progress is Compared.DONE
+    assert kinds(one) == FOREIGN
+    assert (differences(world) == {}) is not dry_run
+
+
+def test_it_ends_with_the_term() -> None:
+    world = world_of()
+    one = asked(world)
+    world.driver.resigned(world.now_ms)
+    assert (one.progress, one.why) == (Compared.FAILED, "this controller leads no more")
+
+
+def test_a_claim_that_is_lost_meanwhile_is_said() -> None:
+    world = world_of()
+    tamper(world)
+    world.model.tree.write(SetData("/controller_epoch", b"99"), 1, world.now_ms)
+    one = asked(world)
+    world.advance(5_000)
+    assert one.progress is Compared.FAILED
+    assert "another controller has claimed the cluster" in one.why
+
+
+def test_when_nothing_can_be_compared() -> None:
+    assert why_not(Mode.RUNNING, reconciled=True) == ""
+    for mode in (Mode.STOPPED, Mode.DEPOSED, Mode.POISONED):
+        assert why_not(mode, reconciled=True)
+    assert why_not(Mode.RECONCILING, reconciled=False)
+
+
+def test_a_comparison_does_not_end_while_a_repair_is_refused() -> None:
+    world = world_of()
+    tamper(world)
+    world.model.tree.read_only.add("/config/topics/a")
+    one = asked(world)
+    world.advance(5_000)
+    assert one.progress is Compared.LOOKING
+    assert world.driver.write_behind.mode is Mode.POISONED
+    world.model.tree.read_only.clear()
+    world.append(r.NoOpRecord())
+    world.advance(60_000)
+    assert one.progress is Compared.DONE
+    assert kinds(one) == FOREIGN
+    assert differences(world) == {}
