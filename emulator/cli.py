@@ -37,6 +37,7 @@ VERBS: Final[Mapping[str, str]] = MappingProxyType(
         "zk start": "emulator.commands.zk.start:start",
         "zk dump": "emulator.commands.zk.dump:dump",
         "zk diff": "emulator.commands.zk.diff:diff",
+        "zk reconcile": "emulator.commands.zk.reconcile:reconcile",
         "log dump": "emulator.commands.log_dump:dump",
         "wire": "wire.cli:app",
         "wire record": "emulator.commands.wire_record:record",

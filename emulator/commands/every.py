@@ -16,7 +16,7 @@ from wire.releases import RELEASES
 _GROUPS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "bench": "Scenarios on several controllers, side by side.",
-        "zk": "ZooKeeper: start one, dump a tree, compare it with a controller.",
+        "zk": "ZooKeeper: start one, dump a tree, compare it with a controller, repair it.",
         "log": "The metadata log.",
         "wire": "Kafka's messages: show one, record and check frames.",
     }

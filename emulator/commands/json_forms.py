@@ -138,6 +138,21 @@ _FORMS: Final = (
         """),
     ),
     JsonForm(
+        "zk-reconcile",
+        1,
+        "zk reconcile --json",
+        _members("""
+            dry_run             bool  nothing was written
+            offset              int   last record of the metadata that was compared; -1: none was
+            counts{}            int   by kind, as in `zk-diff`: how many znodes differ
+            differences[].path  str   of a znode; the first 10,000 are listed
+            differences[].kind  str   as in `zk-diff`
+            refused[].path      str   of a znode that ZooKeeper does not take
+            refused[].cause     str   why
+            failed              str   why it has not come to its end; empty if it has
+        """),
+    ),
+    JsonForm(
         "log-record",
         1,
         "log dump",

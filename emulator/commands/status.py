@@ -117,7 +117,7 @@ def fetch(url: str) -> str:
         OSError: nothing answers there.
         ValueError: the answer is not from a kraft-bridge controller or broker.
     """
-    _check_address(url)
+    check_address(url)
     try:
         with urllib.request.urlopen(f"{url.rstrip('/')}/status", timeout=TIMEOUT_S) as answer:  # noqa: S310 - http only, see above
             text = answer.read().decode()
@@ -142,7 +142,12 @@ def _shown(url: str) -> str:
     return re.sub(r"//[^/]*@", "//", url)
 
 
-def _check_address(url: str) -> None:
+def check_address(url: str) -> None:
+    """Check the text of an option.
+
+    Raises:
+        AddressError: not an http address; a user and password in it are not shown.
+    """
     try:
         parts = urllib.parse.urlsplit(url)
         good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0

@@ -9,11 +9,7 @@ user to read: a page in a browser, or another user of the machine, cannot make a
 
 from __future__ import annotations
 
-import contextlib
-import hmac
 import json
-import os
-import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -21,10 +17,10 @@ from typing import Final
 from emulator.faults.fault import ScriptError, read_json, read_toml
 from emulator.faults.script import FaultScript
 from emulator.io.http import HttpRequest, Page
+from emulator.io.local_token import LocalToken
 from emulator.seam import Log
 
 TOKEN_FILE: Final = "faults.token"  # noqa: S105 - where it is, not what
-TOKEN_BYTES: Final = 32
 DOTS_MAX: Final = 2_000
 """Of one script. Reading a key of n parts takes a time that grows with the square of n: a body of
 32,000 would stop the node for half a minute."""
@@ -44,34 +40,19 @@ class FaultsRoute:
 
     def __init__(self, script: FaultScript, folder: Path, log: Callable[[Log], None]) -> None:
         self._script = script
-        self._token = secrets.token_hex(TOKEN_BYTES)
-        self._path = folder / TOKEN_FILE
-        # A file that is there may be open, or readable for others.
-        self._path.unlink(missing_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        try:
-            with os.fdopen(os.open(self._path, flags, 0o600), "w") as file:
-                os.fchmod(file.fileno(), 0o600)
-                file.write(self._token + "\n")
-        except OSError as error:
-            self.close()
-            raise OSError(error.errno, error.strerror, str(self._path)) from error
-        where: dict[str, object] = {"path": "/faults", "token": str(self._path)}
+        self._token = LocalToken(folder / TOKEN_FILE)
+        where: dict[str, object] = {"path": "/faults", "token": str(self._token.path)}
         log(Log("warning", "requests may be made to fail by a script of faults", where))
 
     def close(self) -> None:
         """Remove the token."""
-        with contextlib.suppress(OSError):
-            self._path.unlink()
+        self._token.close()
 
     def answer(self, asked: HttpRequest) -> Page:
         """The page for one request."""
-        if not asked.local:
-            return Page(404, "text/plain", b"only from this machine\n")
-        given = asked.headers.get("authorization", "").encode("latin-1")
-        if not hmac.compare_digest(given, f"Bearer {self._token}".encode()):
-            why = f"needs the header Authorization: Bearer TOKEN; the token is in {TOKEN_FILE}\n"
-            return Page(403, "text/plain", why.encode())
+        refusal = self._token.refusal(asked)
+        if refusal is not None:
+            return refusal
         try:
             match asked.method:
                 case "GET" | "HEAD":

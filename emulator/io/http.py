@@ -1,4 +1,4 @@
-"""GET /metrics /livez /readyz /status, and /faults: a minimal HTTP server.
+"""GET /metrics /livez /readyz /status, /faults and what operators ask: a minimal HTTP server.
 
 A web framework would add nine dependencies for these routes. The connection is closed after an
 answer; a request whose head is above 8 KiB, or its body above 64 KiB, is refused. Few
@@ -25,6 +25,7 @@ _REASONS = {
     403: "Forbidden",
     404: "Not Found",
     405: "Method Not Allowed",
+    409: "Conflict",
     411: "Length Required",
     413: "Content Too Large",
     503: "Service Unavailable",
@@ -133,10 +134,17 @@ class HttpConnection(asyncio.Protocol):
         return action(HttpRequest(method, headers, body[: int(length)], self._local()))
 
     def _local(self) -> bool:
-        """Whether both ends are loopback addresses."""
+        """Whether both ends are loopback addresses, or have one address.
+
+        Who connects to an address of its own machine does so from that address; from elsewhere no
+        answer would arrive there.
+        """
         assert self._transport is not None, "data came over it"
         ends = [self._transport.get_extra_info(name) for name in ("peername", "sockname")]
-        return all(end and _is_loopback(end[0]) for end in ends)
+        if not all(ends):
+            return False
+        peer, own = (end[0] for end in ends)
+        return bool(peer == own or (_is_loopback(peer) and _is_loopback(own)))
 
     def _answer(self, page: Page, *, head: bool) -> None:
         if self._transport is None or self._transport.is_closing():

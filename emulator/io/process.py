@@ -22,12 +22,15 @@ from emulator.faults.script import FaultScript
 from emulator.io import descriptors, serving
 from emulator.io.clock import Clock
 from emulator.io.disk import Disk, FolderLockedError
+from emulator.io.http import HttpRequest, Page
 from emulator.io.logging import logger
+from emulator.io.operator_route import reconcile_page
 from emulator.io.run import Shell
 from emulator.io.tls import profiles
 from emulator.io.trace_file import TraceFailedError, TraceFile, TraceUnavailableError
 from emulator.node import introspection, recovery
 from emulator.node.machine import Node
+from emulator.node.reconciling import Reconciling
 from emulator.node.write_ahead import WriteAheadNode
 from emulator.node.write_off import WriteOffNode
 from emulator.raft.errors import RecoveryError
@@ -168,7 +171,18 @@ class NodeProcess:
         faults = self.faults if config.faults_enabled else None
         host, folder = config.controller_listener.host, Path(config.log_dir)
         routes = serving.pages(metrics, self.status, self.node.not_ready_because)
-        return serving.HttpEndpoint(host, config.metrics_port, routes, faults, folder)
+        pages = {} if self.node.driver is None else {"/reconcile": self._reconcile_page()}
+        return serving.HttpEndpoint(host, config.metrics_port, routes, faults, folder, pages)
+
+    def _reconcile_page(self) -> Callable[[HttpRequest], Page]:
+        page = reconcile_page(Reconciling(self.node))
+
+        def answer(asked: HttpRequest) -> Page:
+            assert self.shell is not None
+            self.shell.wake()
+            return page(asked)
+
+        return answer
 
     async def _housekeeping(self) -> None:
         """Sample gauges into the trace, flush it, record stalls of the event loop."""

@@ -172,6 +172,10 @@ class Shell:
         self._events.append(event)
         self._schedule()
 
+    def wake(self) -> None:
+        """Have a step in this turn: the machine was changed otherwise than by an event."""
+        self._schedule()
+
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True

@@ -19,6 +19,7 @@ from emulator.config.listeners import HostPort, Listener
 from emulator.faults.script import FaultScript
 from emulator.io import http, process_metrics
 from emulator.io.faults_route import FaultsRoute
+from emulator.io.operator_route import OperatorRoute
 from emulator.io.run import Shell
 from emulator.seam import Halt, Log
 
@@ -134,6 +135,7 @@ class HttpEndpoint:
     routes: http.Routes
     faults: FaultScript | None
     folder: Path
+    operator: http.Actions | None = None
 
 
 @contextlib.asynccontextmanager
@@ -167,6 +169,10 @@ async def opened(
                 route = FaultsRoute(endpoint.faults, endpoint.folder, log)
                 closing.callback(route.close)
                 actions = {"/faults": route.answer}
+            if endpoint.operator and endpoint.port >= 0:
+                operator = OperatorRoute(endpoint.folder, endpoint.operator)
+                closing.callback(operator.close)
+                actions = {**actions, **operator.actions}
             where = endpoint.host, endpoint.port
             server, port = await serve_http(endpoint.routes, *where, log, actions)
             if server is not None:

@@ -109,8 +109,6 @@ class OfflineReconcile:
         """Whether there has been a session."""
         self.claimed = False
         """Whether the claim was made: from then on every other writer is fenced."""
-        self.written = 0
-        """Operations of data that ZooKeeper has taken."""
         self._write_behind = WriteBehind(
             zk, stamp, attempt.log.digest_at, entities=attempt.entities
         )
@@ -274,8 +272,6 @@ class OfflineReconcile:
 
     def _write(self, now_ms: int) -> list[Effect]:
         behind = self._write_behind
-        ops = behind.pipeline.multi_ops
-        self.written = sum(ops.values()) - ops.get("chain", 0)
         if behind.mode is Mode.CLAIMED:
             return behind.reconcile(now_ms)
         if behind.mode is Mode.DEPOSED:

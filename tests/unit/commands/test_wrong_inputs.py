@@ -84,6 +84,7 @@ READERS: Final[dict[str, tuple[str, ...]]] = {
     "format": ("format", "-t", CLUSTER, "-c"),
     "zk dump": ("zk", "dump", "-c"),
     "zk diff": ("zk", "diff", "--log-dir", "x", "-c"),
+    "zk reconcile": ("zk", "reconcile", "--yes", "--log-dir", "x", "-c"),
     "elect-leaders": ("elect-leaders", "--bootstrap-server", CLOSED, "--admin.config"),
 }
 
@@ -154,7 +155,14 @@ FOLDERS: Final[dict[str, tuple[Place, str]]] = {
 }
 
 
-@pytest.mark.parametrize("verb", ["log dump", "zk diff --zookeeper 127.0.0.1:1"])
+@pytest.mark.parametrize(
+    "verb",
+    [
+        "log dump",
+        "zk diff --zookeeper 127.0.0.1:1",
+        "zk reconcile --yes --zookeeper 127.0.0.1:1",
+    ],
+)
 @pytest.mark.parametrize("kind", FOLDERS)
 def test_a_folder_that_is_no_controllers(verb: str, kind: str, tmp_path: Path) -> None:
     make, said = FOLDERS[kind]

@@ -96,3 +96,27 @@ def test_a_connection_that_asks_nothing_or_does_not_read_ends(
         server.close()
 
     asyncio.run(work())
+
+
+@pytest.mark.parametrize(
+    ("peer", "own", "local"),
+    [
+        ("127.0.0.1", "127.0.0.1", True),
+        ("127.0.0.1", "127.0.0.2", True),
+        ("10.0.0.5", "10.0.0.5", True),
+        ("fe80::1%eth0", "fe80::1%eth0", True),
+        ("10.0.0.6", "10.0.0.5", False),
+        ("10.0.0.5", "127.0.0.1", False),
+    ],
+)
+def test_a_request_is_local_from_the_address_that_it_was_sent_to(
+    peer: str, own: str, local: bool
+) -> None:
+    connection = http.HttpConnection({}, {}, {})
+
+    class Ends(asyncio.Transport):
+        def get_extra_info(self, name: str, default: object = None) -> object:
+            return (peer if name == "peername" else own, 1)
+
+    connection._transport = Ends()
+    assert connection._local() is local

@@ -1,0 +1,114 @@
+"""Asks a running controller to compare ZooKeeper with its metadata, and shows what it found."""
+
+from __future__ import annotations
+
+import http.client
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import typer
+
+from emulator.commands.common import fail
+from emulator.commands.exits import ExitCode
+from emulator.commands.status import NOT_OURS, AddressError, check_address
+from emulator.commands.zk.shown import ReconcileOutcome, tell
+from emulator.io.operator_route import TOKEN_FILE
+
+POLL_S: Final = 0.2
+TIMEOUT_S: Final = 5.0
+_OPENER: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""A token is for this machine: never through a proxy."""
+
+
+def run(url: str, folder: Path, *, dry_run: bool, timeout_s: float, as_json: bool) -> None:
+    """Ask, wait for the end, print.
+
+    Args:
+        url: the metrics port.
+        folder: of the node, with the token.
+        dry_run: write nothing.
+        timeout_s: how long its end is waited for.
+        as_json: one JSON object a line.
+
+    Raises:
+        typer.Exit: always; with the exit code.
+    """
+    token = _token(folder)
+    body = msgspec.json.encode({"dry_run": dry_run})
+    found = _asked(url, token, body)
+    end = time.monotonic() + timeout_s
+    while found["state"] not in {"done", "failed"}:
+        if time.monotonic() > end:
+            raise fail(_unended(found, timeout_s), ExitCode.FOUND)
+        time.sleep(POLL_S)
+        found = _asked(url, token)
+    why = found["why"] and f"the comparison has not come to an end: {found['why']}"
+    outcome = ReconcileOutcome(
+        dry_run=found["dry_run"],
+        offset=found["offset"],
+        counts=found["counts"],
+        differences=[(each["path"], each["kind"]) for each in found["differences"]],
+        refused={each["path"]: each["cause"] for each in found["refused"]},
+        why=why,
+    )
+    tell(outcome, as_json=as_json)
+
+
+def _unended(found: dict[str, Any], timeout_s: float) -> str:
+    what = f"the comparison has not ended in {timeout_s:g} s; the controller goes on with it"
+    refused = "; ".join(f"{one['path']}: {one['cause']}" for one in found["refused"])
+    return f"{what}. ZooKeeper refuses {refused}" if refused else what
+
+
+def _token(folder: Path) -> str:
+    path = folder / TOKEN_FILE
+    try:
+        return path.read_text().strip()
+    except FileNotFoundError:
+        why = "no such file: no controller with a migration and kraftbridge.metrics.port runs here"
+        raise fail(f"{path}: {why}", ExitCode.WRONG) from None
+    except (OSError, UnicodeDecodeError) as error:
+        why = (error.strerror or str(error)) if isinstance(error, OSError) else "not a token"
+        raise fail(f"{path}: {why}", ExitCode.WRONG) from error
+
+
+def _asked(url: str, token: str, body: bytes | None = None) -> dict[str, Any]:
+    """What ``/reconcile`` answers; a POST if there is a body."""
+    try:
+        check_address(url)
+    except AddressError as error:
+        raise fail(f"--url {error}", ExitCode.WRONG) from error
+    where = f"{url.rstrip('/')}/reconcile"
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    request = urllib.request.Request(where, data=body, headers=headers)  # noqa: S310 - http, see above
+    try:
+        with _OPENER.open(request, timeout=TIMEOUT_S) as answer:
+            found = msgspec.json.decode(answer.read())
+    except urllib.error.HTTPError as error:
+        raise _refused(where, error) from error
+    except urllib.error.URLError as error:
+        raise fail(f"{where}: {error.reason}", ExitCode.UNREACHABLE) from error
+    except (OSError, http.client.HTTPException, ValueError, msgspec.DecodeError) as error:
+        why = str(error) if isinstance(error, OSError) else NOT_OURS
+        raise fail(f"{where}: {why}", ExitCode.UNREACHABLE) from error
+    if not isinstance(found, dict) or "state" not in found:
+        raise fail(f"{where}: {NOT_OURS}", ExitCode.UNREACHABLE)
+    return found
+
+
+def _refused(where: str, error: urllib.error.HTTPError) -> typer.Exit:
+    """The end after an answer that is not 200."""
+    text = error.read(10_000).decode(errors="replace").strip()
+    error.close()
+    if error.code == http.client.CONFLICT:
+        try:
+            return fail(str(msgspec.json.decode(text)["why"]))
+        except (msgspec.DecodeError, KeyError, TypeError):
+            pass
+    if error.code == http.client.FORBIDDEN:
+        return fail(f"{where} refuses the token in --log-dir: it is another node", ExitCode.WRONG)
+    return fail(f"{where}: {error.code} {error.reason}: {text}", ExitCode.UNREACHABLE)
