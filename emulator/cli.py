@@ -25,6 +25,7 @@ VERBS: Final[Mapping[str, str]] = MappingProxyType(
         "format": "emulator.commands.format:format_command",
         "controller": "emulator.commands.controller:controller",
         "status": "emulator.commands.status:status",
+        "rollback": "emulator.commands.rollback.command:rollback",
         "elect-leaders": "emulator.commands.elect_leaders.command:elect_leaders",
         "load": "emulator.commands.load:load",
         "analyze": "emulator.commands.analyze:analyze",

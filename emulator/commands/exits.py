@@ -49,6 +49,11 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
             "preflight -c now/*.properties --target new/*.properties --controller-dir /data/kraft",
             "preflight --dump tree.json --strict --json",
         ),
+        "rollback": (
+            "rollback -c controller-1.properties -c controller-2.properties",
+            "rollback -c controller.properties --yes",
+            "rollback -c controller.properties --clear --yes",
+        ),
         "plan": ("plan --dump tree.json -c server.properties",),
         "elect-leaders": (
             "elect-leaders --bootstrap-server b1:9092 --topic orders --partition 0",

@@ -103,6 +103,38 @@ _FORMS: Final = (
         """),
     ),
     JsonForm(
+        "rollback",
+        1,
+        "rollback --json",
+        _members("""
+            phase.name             str    what going back begins from, as in rollback.md
+            phase.text             str    one sentence about it
+            counts.blocker         int    findings that keep the cluster from going back
+            counts.warning         int    findings that need a decision
+            counts.info            int    findings that are good to know
+            findings[].code        str    R01 to R10, as in rollback.md
+            findings[].severity    str    `blocker`, `warning` or `info`
+            findings[].znode       str    path of a znode, or a file or folder
+            findings[].fact        str    what was found
+            findings[].consequence str    what it means; may be empty
+            findings[].remedy      str    what to do; may be empty
+            findings[].reference   str    a KIP, or an issue; may be empty
+            steps[].actor          str    `operator`, `kraft-bridge` or `brokers`
+            steps[].what           str    what is done
+            steps[].cost           str    what it costs
+            steps[].command        str    what to type; may be empty
+            steps[].done           bool   found done
+            acted                  bool   with `--yes`
+            refused                bool   because of a blocker: nothing was changed
+            did[]                  str    what this run did, in order
+            failed                 str    why it could not go on; empty: it could
+            controller             int?   broker that is the controller in ZooKeeper mode
+            without_controller_ms  float? from the end of the last controller to the election
+            ours_ms                float? of it, until `/controller` was free
+            brokers_ms             float? of it, until the brokers had elected one
+        """),
+    ),
+    JsonForm(
         "zk-dump",
         1,
         "zk dump",

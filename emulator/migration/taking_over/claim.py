@@ -126,6 +126,8 @@ def guard(found: Found, image: Image, log: LogView, who: Claimer) -> list[Reason
         log: our log.
         who: this controller.
     """
+    if own.rolled_back(found.own):
+        return [_rolled_back(found)]
     if not already_ours(found, who) and (held := _held(found, who)) is not None:
         return [held]
     if image.migration_state == MigrationState.MIGRATION:
@@ -145,6 +147,20 @@ def guard(found: Found, image: Image, log: LogView, who: Claimer) -> list[Reason
             )
         ]
     return []
+
+
+def _rolled_back(found: Found) -> Reason:
+    """Refuse after ``kraft-bridge rollback``, whatever our log holds, until an operator says so."""
+    ruler = "nobody" if found.controller is None else f"broker {found.controller.broker_id}"
+    return Reason(
+        Why.ZOOKEEPER_MODE_TOOK_OVER,
+        own.PATH,
+        f"the cluster was rolled back by kraft-bridge rollback, as {own.PATH} says; {ruler} holds "
+        f"{controller.PATH}. Changes made since then would be lost. To migrate again, stop the "
+        f"controllers, delete {migration.PATH} and {own.PATH} (kraft-bridge rollback --clear "
+        "--yes), format the controllers in empty folders, then restart the brokers",
+        fatal=True,
+    )
 
 
 def _held(found: Found, who: Claimer) -> Reason | None:

@@ -4,7 +4,8 @@ The claim writes it, and then every multi. Its version counts our multis, since 
 writes it. Its content holds the process that wrote it, the number of its last multi, and the last
 batch of the log that ZooKeeper has followed; until there is one since the claim, the newest batch
 of the log that claimed. Kafka has no such znode and leaves it alone. It stays after a rollback, as
-``/migration`` does; delete both before another migration.
+``/migration`` does, and ``kraft-bridge rollback`` puts its own name into ``writer``: then no
+controller claims. Delete both before another migration.
 
 Older releases wrote it without ``incarnation``, ``digest``, ``log_offset`` and ``epoch_created``:
 they are then empty and are not checked.
@@ -21,6 +22,8 @@ from emulator.migration.zk_tree.errors import ZnodeError
 
 PATH: Final = "/kraft_bridge"
 FORMAT: Final = 1
+ROLLED_BACK: Final = "kraft-bridge rollback"
+"""``writer`` from a rollback on: nobody may claim as long as this znode is there."""
 
 
 class OwnZnode(msgspec.Struct, frozen=True):
@@ -76,6 +79,11 @@ def try_parse(data: bytes | None) -> OwnZnode | None:
         return parse(data)
     except ZnodeError:
         return None
+
+
+def rolled_back(znode: OwnZnode | None) -> bool:
+    """Whether ``kraft-bridge rollback`` wrote it last."""
+    return znode is not None and znode.writer == ROLLED_BACK
 
 
 def log_at(znode: OwnZnode) -> tuple[int, int]:

@@ -29,6 +29,7 @@ from wire.record_serde import encode_record
 PINNED = {
     "preflight/1": "68731800dc10c8b8",
     "plan/1": "f1db40be5e34220d",
+    "rollback/1": "bb9bcbb6a21788be",
     "zk-dump/1": "fb421238d7183c2d",
     "zk-diff/1": "01c4142172c27c32",
     "zk-reconcile/1": "3d5214ac9b088e3f",

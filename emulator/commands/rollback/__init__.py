@@ -1,0 +1,1 @@
+"""``kraft-bridge rollback``: input, effects and output; ``emulator.rollback`` decides."""

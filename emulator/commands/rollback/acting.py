@@ -1,0 +1,312 @@
+"""What ``rollback --yes`` does to a real cluster, as ``emulator.rollback.course`` asks for it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    BadVersionError,
+    ConnectionLoss,
+    KazooException,
+    NodeExistsError,
+    NoNodeError,
+    OperationTimeoutError,
+    SessionExpiredError,
+)
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
+
+from emulator.commands.rollback import processes
+from emulator.commands.rollback.looking import Looker, accepts, status_url
+from emulator.commands.status import fetch
+from emulator.commands.zk.client import Connector
+from emulator.migration.taking_over.claim import Found
+from emulator.migration.zk_tree import controller
+from emulator.preflight.node_file import Properties
+from emulator.raft import layout
+from emulator.rollback import missing, release
+from emulator.rollback.course import CourseError
+from emulator.rollback.missing import FolderEnd
+from emulator.rollback.situation import ControllerSeen, Situation
+from emulator.zookeeper.errors import ZkCode
+from emulator.zookeeper.ops import (
+    Check,
+    Create,
+    Delete,
+    Multi,
+    NodeData,
+    ReadFailed,
+    ReadValue,
+    SetData,
+    Stat,
+)
+
+CONNECT_TIMEOUT_S: Final = 10.0
+POLL_S: Final = 0.02
+ELECTION_S: Final = 30.0
+"""How long brokers may take: each watches ``/controller``."""
+_CHANGED: Final = (BadVersionError, NoNodeError, NodeExistsError)
+_LOST: Final = (ConnectionLoss, SessionExpiredError, OperationTimeoutError, KazooTimeoutError)
+
+
+class LiveRollback:
+    """A real cluster as the course of a rollback sees it.
+
+    Args:
+        looker: looks at it.
+        hosts: ZooKeeper.
+        connect: makes a client of it, with the login.
+        files: properties of the controllers, for ``/status``.
+        timeout_s: for the controllers to write what is missing, and again to end.
+        creator_only: whether a znode that is created belongs to its creator (``set.acl``).
+        say: tells the operator what is being done.
+    """
+
+    def __init__(  # noqa: PLR0917 - one argument per part of the world
+        self,
+        looker: Looker,
+        hosts: str,
+        connect: Connector,
+        files: Sequence[Properties],
+        timeout_s: float,
+        creator_only: bool,
+        say: Callable[[str], None],
+    ) -> None:
+        self._looker = looker
+        self._hosts = hosts
+        self._connect = connect
+        self._files = {one.node_id: one for one in files if one.is_controller}
+        self._timeout_s = timeout_s
+        self._creator_only = creator_only
+        self._client: KazooClient | None = None
+        self.say = say
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._client is not None:
+            self._client.stop()
+            self._client.close()
+
+    def look(self) -> Situation:
+        """See :meth:`Looker.look`."""
+        return self._looker.look()
+
+    def now(self) -> float:
+        """Seconds, monotonic."""
+        return time.monotonic()
+
+    # ------------------------------------------------------------- the controllers
+    def drain(self, seen: Situation) -> None:
+        """Ask the leader until its lag is 0."""
+        until, said = time.monotonic() + self._timeout_s, ""
+        while True:
+            behind, why = self._behind(seen)
+            if behind == 0:
+                return
+            if why != said:
+                self.say(why)
+                said = why
+            if time.monotonic() > until:
+                raise CourseError(
+                    f"{why}: nothing was changed. Wait, see kraft-bridge status, and try again"
+                )
+            time.sleep(0.1)
+
+    def _behind(self, seen: Situation) -> tuple[int | None, str]:
+        """Changes that ZooKeeper lacks, and a sentence; None: nobody knows."""
+        for one in sorted(seen.controllers, key=lambda one: not one.leads):
+            file = self._files.get(one.node_id)
+            url = None if file is None else status_url(file, one.address)
+            try:
+                found: dict[str, Any] = {} if url is None else msgspec.json.decode(fetch(url))
+            except (OSError, ValueError):
+                continue
+            lag = (found.get("migration") or {}).get("lag") or {}
+            if not found.get("active"):
+                continue
+            behind = lag.get("records_without_no_ops")
+            if behind is None:
+                return None, f"{one.text} leads, and has not compared the stores yet"
+            return int(behind), f"{behind} changes are not in ZooKeeper yet"
+        return None, "no controller says that it leads"
+
+    def stop(self, seen: Situation) -> float | None:
+        """SIGTERM to the controllers of this machine, the leader first; wait until all are down."""
+        self._zookeeper()  # connected before anybody waits for it
+        running = sorted(seen.running, key=lambda one: not one.leads)
+        ending = processes.Ending(one.pid for one in running if one.pid is not None)
+        try:
+            others = [one for one in running if one.pid is None]
+            if others:
+                names = ", ".join(one.text for one in others)
+                self.say(f"stop {names} now, by SIGTERM: waiting for it to end")
+            ending.terminate()
+            if ending.refused:
+                pids = ", ".join(map(str, ending.refused))
+                self.say(f"stop the processes {pids} now, by SIGTERM: this user may not")
+            until = time.monotonic() + self._timeout_s
+            last, left = ending.wait(self._timeout_s)
+            if left:
+                pids = ", ".join(map(str, left))
+                raise CourseError(f"controllers (pid {pids}) did not end: see their logs")
+            for one in others:
+                last = max(last, self._await_end(one, until))
+        finally:
+            ending.close()
+        return last
+
+    def _await_end(self, one: ControllerSeen, until: float) -> float:
+        while time.monotonic() < until:
+            if one.folder:
+                over = not processes.holder(Path(one.folder)).held
+            else:
+                over = one.address is not None and accepts(one.address) is False
+            if over:
+                return time.monotonic()
+            time.sleep(POLL_S)
+        raise CourseError(f"{one.text} still runs: stop it, and run this command again")
+
+    def log_ends(self, found: Found) -> Sequence[FolderEnd]:
+        """The end of each log on this machine, from the segment on that holds the offset."""
+        said = found.migration
+        ends = []
+        for name, folder in self._looker.folders_of_end().items():
+            if processes.holder(folder).held:
+                raise CourseError(
+                    f"the controller in {name} was started again, perhaps by a supervisor: stop it "
+                    "there, and run this command again"
+                )
+            try:
+                files = _segments(folder, said.kraft_metadata_offset)
+            except OSError as error:
+                raise CourseError(f"{error.filename}: {error.strerror}") from error
+            ends.append(
+                missing.read(name, files, said.kraft_metadata_offset, said.kraft_metadata_epoch)
+            )
+        return ends
+
+    # ------------------------------------------------------------- ZooKeeper
+    def _zookeeper(self) -> KazooClient:
+        if self._client is None:
+            client = self._connect(self._hosts)
+            try:
+                client.start(timeout=CONNECT_TIMEOUT_S)
+            except KazooTimeoutError as error:
+                client.stop()
+                client.close()
+                raise CourseError(f"ZooKeeper at {self._hosts}: {error}") from error
+            self._client = client
+        return self._client
+
+    def read(self) -> Sequence[ReadValue]:
+        """Read the four znodes, after a sync."""
+        client = self._zookeeper()
+        try:
+            client.sync("/")
+            return [_read(client, path) for path in release.PATHS]
+        except KazooException as error:
+            raise CourseError(f"ZooKeeper at {self._hosts}: {error or type(error).__name__}") from (
+                error
+            )
+
+    def commit(self, multi: Multi) -> bool:
+        """Send a multi; after a lost answer the next read says whether it was applied."""
+        transaction = self._zookeeper().transaction()
+        for op in multi.ops:
+            match op:
+                case Check():
+                    transaction.check(op.path, op.version)
+                case SetData():
+                    transaction.set_data(op.path, op.data, op.version)
+                case Delete():
+                    transaction.delete(op.path, op.version)
+                case Create():
+                    acl = OPEN_ACL_UNSAFE
+                    if self._creator_only:
+                        acl = CREATOR_ALL_ACL + READ_ACL_UNSAFE
+                    transaction.create(op.path, op.data, acl=acl)
+        try:
+            results = transaction.commit()
+        except _LOST:
+            time.sleep(POLL_S)
+            return False
+        except KazooException as error:
+            raise CourseError(f"ZooKeeper: {error or type(error).__name__}") from error
+        failed = [one for one in results if isinstance(one, Exception)]
+        if not failed:
+            return True
+        if any(isinstance(one, _CHANGED) for one in failed):
+            return False
+        raise CourseError(f"ZooKeeper refuses the release: {type(failed[-1]).__name__}")
+
+    def elected(self) -> tuple[int, float] | None:
+        """Watch ``/controller`` until it names a broker in ZooKeeper mode."""
+        client, until = self._zookeeper(), time.monotonic() + ELECTION_S
+        while (left := until - time.monotonic()) > 0:
+            changed = threading.Event()
+            try:
+                exists = client.exists(controller.PATH, watch=lambda _, told=changed: told.set())
+                if exists is not None:
+                    data, _ = client.get(controller.PATH)
+                    at, holder = time.monotonic(), controller.try_parse(data)
+                    if holder is not None and holder.kraft_epoch < 0:
+                        return holder.broker_id, at
+            except NoNodeError:
+                continue
+            except KazooException as error:
+                raise CourseError(f"ZooKeeper: {error or type(error).__name__}") from error
+            changed.wait(min(left, 1.0))
+        return None
+
+
+def _segments(folder: Path, offset: int) -> dict[str, bytes]:
+    """Segments that can hold what follows an offset, by path below the folder."""
+    inner = folder / layout.FOLDER
+    found = {
+        base: path
+        for path in inner.iterdir()
+        if (base := layout.segment_base(f"{layout.FOLDER}/{path.name}")) is not None
+    }
+    first = max((base for base in found if base <= offset), default=0)
+    return {
+        f"{layout.FOLDER}/{path.name}": path.read_bytes()
+        for base, path in found.items()
+        if base >= first
+    }
+
+
+def _read(client: KazooClient, path: str) -> ReadValue:
+    try:
+        data, stat = client.get(path)
+    except NoNodeError:
+        return ReadFailed(ZkCode.NO_NODE)
+    return NodeData(
+        data,
+        Stat(
+            stat.czxid,
+            stat.mzxid,
+            stat.ctime,
+            stat.mtime,
+            stat.version,
+            stat.cversion,
+            stat.aversion,
+            stat.ephemeralOwner,
+            stat.dataLength,
+            stat.numChildren,
+            stat.pzxid,
+        ),
+    )

@@ -1,0 +1,230 @@
+"""Looking at a cluster for a rollback: ZooKeeper, the nodes' files and folders, ``/status``."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from bench.rig import zk_dump
+from emulator.commands import folders
+from emulator.commands.preflight import inputs
+from emulator.commands.rollback import processes
+from emulator.commands.status import fetch
+from emulator.commands.zk.client import Connector
+from emulator.config.listeners import HostPort
+from emulator.config.properties import parse
+from emulator.metadata.image import Image
+from emulator.metadata.migration_state import MigrationState
+from emulator.migration.tree_diff import Difference, differences
+from emulator.migration.zk_tree.migration import MigrationZnode
+from emulator.migration.zk_tree.tree import Tree, TreeNode
+from emulator.preflight.controller_folder import ControllerFolder
+from emulator.preflight.node_file import Properties
+from emulator.preflight.survey import Survey, of_dump
+from emulator.raft import layout
+from emulator.rollback.phases import RollbackPhase, phase_of
+from emulator.rollback.situation import ControllerSeen, FolderSeen, Situation
+
+CONNECT_S: Final = 1.0
+METRICS_PORT: Final = "kraftbridge.metrics.port"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the operator gave. ``properties``: files of controllers and brokers."""
+
+    hosts: str
+    properties: Sequence[Properties] = ()
+    log_dirs: Sequence[Path] = ()
+    broker_folders: Sequence[Path] = ()
+
+
+class Looker:
+    """Looks at a cluster, again and again."""
+
+    def __init__(self, given: Given, connect: Connector) -> None:
+        self._given = given
+        self._connect = connect
+        self.paths: dict[int, Path] = {}
+        """Controllers' folders on this machine, by node id."""
+        for path in self._candidates():
+            told = inputs.read_folder(path).node_id
+            if told is not None:
+                self.paths[told] = path
+
+    def look(self) -> Situation:
+        """Look at everything.
+
+        Raises:
+            PreflightError: a file or folder cannot be read.
+            UnreadableError: ZooKeeper cannot be read.
+        """
+        dump = zk_dump.dump(self._given.hosts, with_secrets=True, connect=self._connect)
+        read = [inputs.read_folder(path) for path in self.paths.values()]
+        survey = replace(of_dump(dump, self._given.properties), folders=read)
+        seen = Situation(survey, self.controllers(), self._broker_folders())
+        image, why = self._image(seen)
+        seen = replace(seen, modes=_modes(seen, image), not_compared=why)
+        final = phase_of(seen) is RollbackPhase.FINALISED
+        if image is None or (seen.running and not final):
+            return seen
+        if image.migration_state == MigrationState.PRE_MIGRATION:
+            return replace(seen, differences=())
+        return replace(seen, differences=_differences(dump, image))
+
+    def controllers(self) -> tuple[ControllerSeen, ...]:
+        """Every controller that a file, or a folder, names."""
+        files = {one.node_id: one for one in self._given.properties if one.is_controller}
+        addresses: dict[int, HostPort] = {}
+        for one in self._given.properties:
+            addresses.update(one.voter_addresses or {})
+        ids = sorted({*self.paths, *addresses, *(one for one in files if one is not None)})
+        return tuple(self._controller(one, files.get(one), addresses.get(one)) for one in ids)
+
+    def folders_of_end(self) -> Mapping[str, Path]:
+        """Folders by name, for :mod:`emulator.rollback.missing`."""
+        return {str(path): path for path in self.paths.values()}
+
+    def _candidates(self) -> list[Path]:
+        """Folders given, and those that controllers' files name, if they are theirs."""
+        found = [_outer(one) for one in self._given.log_dirs]
+        for one in self._given.properties:
+            if not one.is_controller:
+                continue
+            told = one.get("metadata.log.dir") or next(iter(one.names("log.dirs")), "")
+            told = told or one.get("log.dir")
+            # A file of another machine may name a folder that is another node's here.
+            meta = one.metas.get(told, {})
+            if told and meta and meta.get("node.id") == str(one.node_id):
+                found.append(Path(told))
+        return list(dict.fromkeys(found))
+
+    def _controller(
+        self, node_id: int, file: Properties | None, address: HostPort | None
+    ) -> ControllerSeen:
+        name = f"controller {node_id}" if file is None else file.name
+        status = None if file is None else _status(file, address)
+        folder = self.paths.get(node_id)
+        runs: bool | None
+        pid = None
+        if folder is not None:
+            runs, pid = processes.holder(folder)
+        else:
+            runs = None if address is None else accepts(address)
+        if status is not None and status.get("node_id") == node_id:
+            runs = True
+        else:
+            status = None
+        return ControllerSeen(node_id, name, runs, address, pid, status, str(folder or ""))
+
+    def _broker_folders(self) -> list[FolderSeen]:
+        found = []
+        for one in self._given.properties:
+            if one.is_controller:
+                continue
+            for folder, meta in one.metas.items():
+                told = meta.get("broker.id") or meta.get("node.id")
+                others = [x for x in self._given.properties if folder in x.metas]
+                if told == str(one.node_id) or len(others) == 1:
+                    found.append(FolderSeen(folder, meta, one.node_id))
+        for path in self._given.broker_folders:
+            if not path.is_dir():
+                raise inputs.PreflightError(f"{path}: no such folder")
+            found.append(FolderSeen(str(path), _meta(path)))
+        return found
+
+    def _image(self, seen: Situation) -> tuple[Image | None, str]:
+        """What the newest log holds; None and why, if none can be read."""
+        usable = [one for one in seen.survey.folders if one.epochs]
+        if not usable:
+            return None, "no folder of a controller is on this machine"
+        newest = max(usable, key=lambda one: (one.epochs[-1][0], one.end_offset))
+        if (why := _other_log(newest, seen.stage.mark)) and phase_of(seen) in {
+            RollbackPhase.DUAL_WRITE,
+            RollbackPhase.FINALISED,
+        }:
+            return None, why
+        path = Path(newest.name)
+        try:
+            _, raft = folders.open_log(path)
+            offset = seen.stage.mark.kraft_metadata_offset
+            written = offset + 1 if raft.epoch_at(offset) is not None else 0
+            return folders.committed_image(raft, path, written), ""
+        except folders.FolderUnreadableError as error:
+            return None, str(error)
+
+
+def _other_log(folder: ControllerFolder, mark: MigrationZnode) -> str:
+    offset, epoch = mark.kraft_metadata_offset, mark.kraft_metadata_epoch
+    if offset < folder.start_offset or folder.epoch_at(offset) == epoch:
+        return ""
+    return f"the log in {folder.name} is not the one that ZooKeeper follows"
+
+
+def _modes(seen: Situation, image: Image | None) -> Mapping[int, bool] | None:
+    leader = seen.leader
+    if leader is not None and leader.status is not None:
+        brokers = leader.status.get("brokers") or ()
+        return {int(one["id"]): one["kind"] == "kraft" for one in brokers}
+    if image is None:
+        return None
+    return {one: not each.is_migrating_zk_broker for one, each in image.brokers.items()}
+
+
+def _differences(dump: Mapping[str, Any], image: Image) -> list[Difference]:
+    survey: Survey = of_dump(dump)
+    tree = Tree()
+    tree.nodes = {path: TreeNode(one.data, one.version) for path, one in survey.nodes.items()}
+    lists = {path: survey.children(path) for path in survey.nodes}
+    tree.lists = {path: names for path, names in lists.items() if names}
+    return list(differences(tree, image, None))
+
+
+def _meta(folder: Path) -> dict[str, str]:
+    path = folder / layout.META_PROPERTIES
+    try:
+        return parse(path.read_text())
+    except (OSError, ValueError) as error:
+        raise inputs.PreflightError(f"{path}: {error}") from error
+
+
+def _outer(path: Path) -> Path:
+    return path.parent if path.name == layout.FOLDER else path
+
+
+def _status(file: Properties, address: HostPort | None) -> dict[str, Any] | None:
+    """``/status`` of a controller; None if it does not answer, or is no kraft-bridge."""
+    url = status_url(file, address)
+    if url is None:
+        return None
+    try:
+        found = msgspec.json.decode(fetch(url))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def status_url(file: Properties, address: HostPort | None) -> str | None:
+    """Where a controller shows its status; None if its file does not say."""
+    port = file.get(METRICS_PORT)
+    where = address or next(iter(file.controller_addresses), None)
+    if where is None or not port.isdigit() or port == "0":
+        return None
+    return f"http://{HostPort(where.host or '127.0.0.1', int(port))}"
+
+
+def accepts(address: HostPort) -> bool | None:
+    """Whether somebody accepts connections there; None if that cannot be told."""
+    try:
+        with socket.create_connection((address.host, address.port), CONNECT_S):
+            return True
+    except OSError as error:
+        return False if error.errno == errno.ECONNREFUSED else None
+    except (UnicodeError, ValueError, OverflowError):
+        return None

@@ -1,0 +1,91 @@
+"""What ``kraft-bridge rollback`` found and did, as text or JSON."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from rich.console import Console
+
+from emulator.commands.json_forms import stamped
+from emulator.preflight.engine import Finding, Severity
+from emulator.rollback.course import Course
+from emulator.rollback.phases import MEANINGS
+
+STYLES: Final = {Severity.BLOCKER: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+
+
+def to_json(course: Course, *, acted: bool) -> str:
+    """One object of the form ``rollback``."""
+    document = {
+        "phase": {"name": course.phase.value, "text": MEANINGS[course.phase]},
+        "counts": {
+            one.value: sum(each.severity is one for each in course.findings) for one in Severity
+        },
+        "findings": course.findings,
+        "steps": course.steps,
+        "acted": acted,
+        "refused": bool(course.refused),
+        "did": course.did,
+        "failed": course.failed,
+        "controller": course.controller,
+        "without_controller_ms": _rounded(course.without_controller_ms),
+        "ours_ms": _rounded(course.ours_ms),
+        "brokers_ms": _rounded(course.theirs_ms),
+    }
+    return msgspec.json.encode(stamped("rollback", document)).decode()
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)
+
+
+def show(course: Course, console: Console, *, acted: bool) -> None:
+    """Print the phase, the findings, what was done, and the steps that are left."""
+    _line(console, f"rollback from: {course.phase.value}: {MEANINGS[course.phase]}")
+    for one in course.findings:
+        _finding(console, one)
+    for did in course.did:
+        _line(console, f"done: {did}")
+    if course.controller is not None:
+        _line(console, f"controller: broker {course.controller}, in ZooKeeper mode")
+    whole = course.without_controller_ms
+    if whole is not None:
+        _line(
+            console,
+            f"without a controller: {whole:,.0f} ms from the end of the last controller on: "
+            f"{course.ours_ms:,.0f} ms until /controller was free, {course.theirs_ms:,.0f} ms that "
+            "the brokers took to elect one; it then reads all topics, and tells the brokers",
+        )
+    left = [one for one in course.steps if not one.done]
+    if left:
+        _line(console, "steps:")
+    for number, step in enumerate(left, 1):
+        _line(console, f"  {number}. {step.actor.value}: {step.what}")
+        if step.command:
+            _line(console, f"     type: {step.command}")
+        _line(console, f"     costs: {step.cost}")
+    if course.failed:
+        _line(console, f"failed: {course.failed}")
+    elif course.refused:
+        codes = ", ".join(sorted({one.code for one in course.refused}))
+        _line(console, f"refused because of {codes}: nothing was changed")
+    elif not acted:
+        _line(console, "nothing was changed; with --yes the steps of kraft-bridge are done")
+
+
+def _finding(console: Console, one: Finding) -> None:
+    console.print(
+        f"[{STYLES[one.severity]}]{one.code} {one.severity.value:8}[/] ", end="", highlight=False
+    )
+    _line(console, one.znode)
+    told = (("", one.fact), ("means: ", one.consequence), ("do: ", one.remedy))
+    for label, text in (*told, ("see: ", one.reference)):
+        if text:
+            _line(console, f"    {label}{text}")
+
+
+def _line(console: Console, text: str) -> None:
+    """A line without what would command a terminal: names of znodes may hold any character."""
+    shown = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+    console.print(shown, markup=False, highlight=False, soft_wrap=True)

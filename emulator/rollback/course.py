@@ -1,0 +1,228 @@
+"""The effects of ``kraft-bridge rollback --yes``, in their order.
+
+Nothing is remembered between runs: each begins with a look, and what it finds done is not done
+again. So a run that was cut off after any effect is repeated as a whole.
+
+Between the end of the last controller and the release only four znodes are read, and the ends of
+the logs: the cluster has no controller meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from emulator.migration.taking_over.claim import Found
+from emulator.migration.taking_over.preconditions import Reason
+from emulator.preflight.engine import Finding
+from emulator.rollback import missing, release
+from emulator.rollback.checks import blocking, checks, epoch_min
+from emulator.rollback.missing import FolderEnd
+from emulator.rollback.phases import RollbackPhase, phase_of
+from emulator.rollback.situation import Situation
+from emulator.rollback.steps import RollbackStep, steps
+from emulator.zookeeper.ops import Multi, ReadValue
+
+TRIES: Final = 10
+"""Multis that are sent at most: one that another client's write has refused is made again."""
+START_AND_STOP: Final = (
+    "start the controllers, wait for lag 0, and run this command again: their orderly stop writes "
+    "what is missing; or say --accept-loss"
+)
+
+
+class CourseError(Exception):
+    """It cannot go on; the text says why, and what to do. What was done stays done."""
+
+
+class RollbackWorld(Protocol):
+    """The cluster as the course of a rollback sees it. Times are in seconds, monotonic."""
+
+    def look(self) -> Situation:
+        """Look at everything."""
+
+    def drain(self, seen: Situation) -> None:
+        """Wait until the leader says that ZooKeeper has every change."""
+
+    def stop(self, seen: Situation) -> float | None:
+        """Stop the controllers that run, wait until all have ended; when the last one did."""
+
+    def read(self) -> Sequence[ReadValue]:
+        """Read :data:`release.PATHS`, after a sync."""
+
+    def log_ends(self, found: Found) -> Sequence[FolderEnd]:
+        """The end of the log in each folder that can be read here."""
+
+    def commit(self, multi: Multi) -> bool:
+        """Send a multi; False: refused, as a znode is not as it was read."""
+
+    def elected(self) -> tuple[int, float] | None:
+        """Wait until a broker holds ``/controller``: its id, and when. None: not in time."""
+
+    def now(self) -> float:
+        """The time."""
+
+    def say(self, text: str) -> None:
+        """Tell the operator what is being done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the operator asked for; see the options of the command."""
+
+    accept_loss: bool = False
+    stopped: bool = False
+    clear: bool = False
+
+
+@dataclass(slots=True)
+class Course:
+    """What was found, and what came of it. Times are in ms; None: not measured.
+
+    ``without_controller_ms``: from the end of the last controller to the election of a broker;
+    ``ours_ms`` and ``theirs_ms``: before and after ``/controller`` was deleted.
+    """
+
+    phase: RollbackPhase
+    findings: list[Finding]
+    steps: list[RollbackStep]
+    refused: list[Finding] = field(default_factory=list)
+    did: list[str] = field(default_factory=list)
+    controller: int | None = None
+    ours_ms: float | None = None
+    theirs_ms: float | None = None
+    failed: str = ""
+
+    @property
+    def without_controller_ms(self) -> float | None:
+        """The whole of it."""
+        if self.ours_ms is None or self.theirs_ms is None:
+            return None
+        return self.ours_ms + self.theirs_ms
+
+
+def plan(world: RollbackWorld, wanted: Wanted) -> tuple[Situation, Course]:
+    """Look, judge, and say the steps; nothing is changed."""
+    seen = world.look()
+    phase = phase_of(seen)
+    findings = checks(seen, phase, stopped=wanted.stopped)
+    refused = blocking(findings, accept_loss=wanted.accept_loss)
+    return seen, Course(phase, findings, steps(seen, phase), refused)
+
+
+def go(world: RollbackWorld, wanted: Wanted) -> Course:
+    """Go back as far as the command can; what is left to do is in the steps of the result."""
+    seen, course = plan(world, wanted)
+    if course.refused:
+        return course
+    try:
+        match course.phase:
+            case RollbackPhase.NOT_BEGUN:
+                return course
+            case RollbackPhase.PRE_MIGRATION | RollbackPhase.COPYING | RollbackPhase.DUAL_WRITE:
+                ended = _stop(world, seen, course)
+                _release(world, seen, course, wanted, ended)
+            case RollbackPhase.RELEASED | RollbackPhase.ROLLED_BACK:
+                _release(world, seen, course, wanted, None)
+            case other:
+                raise AssertionError(f"{other} is refused")
+        after = world.look()
+        course.steps = steps(after, phase_of(after))
+        if wanted.clear:
+            _clear(world, after, course, wanted)
+    except CourseError as error:
+        course.failed = str(error)
+    return course
+
+
+def _stop(world: RollbackWorld, seen: Situation, course: Course) -> float | None:
+    if not seen.running:
+        return None
+    if course.phase is RollbackPhase.DUAL_WRITE:
+        world.say("waiting until nothing is missing in ZooKeeper")
+        world.drain(seen)
+    ended = world.stop(seen)
+    names = ", ".join(one.text for one in seen.running)
+    course.did.append(f"stopped {names}")
+    return ended
+
+
+def _release(
+    world: RollbackWorld,
+    seen: Situation,
+    course: Course,
+    wanted: Wanted,
+    ended: float | None,
+) -> None:
+    lowest = epoch_min(seen)
+    held = False
+    for _ in range(TRIES):
+        found = _found(world)
+        if release.done(found):
+            break
+        held = release.held_by_kraft(found)
+        if held and course.phase is RollbackPhase.DUAL_WRITE and not wanted.accept_loss:
+            _nothing_missing(world, seen, found)
+        if world.commit(release.multi(found, lowest)):
+            break
+    else:
+        raise CourseError("another client writes the znodes of the controllers all the time")
+    released = world.now()
+    if held:
+        course.did.append("deleted /controller, marked /kraft_bridge")
+        course.ours_ms = None if ended is None else (released - ended) * 1e3
+    if found.controller is not None and not release.held_by_kraft(found):
+        course.controller = found.controller.broker_id
+        return
+    if not seen.survey.live_brokers:
+        raise CourseError(
+            "no broker runs in ZooKeeper mode: the first one that is started is elected"
+        )
+    elected = world.elected()
+    if elected is None:
+        raise CourseError("/controller is free, and no broker was elected: see the brokers' logs")
+    course.controller, at = elected
+    course.theirs_ms = (at - released) * 1e3 if held else None
+
+
+def _found(world: RollbackWorld) -> Found:
+    found = release.parse(world.read())
+    if isinstance(found, Reason):
+        raise CourseError(found.text)
+    return found
+
+
+def _nothing_missing(world: RollbackWorld, seen: Situation, found: Found) -> None:
+    """Refuse to give ``/controller`` back while a log has what ZooKeeper lacks."""
+    if found.own is not None and found.own.reconciling:
+        raise CourseError(f"the comparison of the whole tree was interrupted: {START_AND_STOP}")
+    ends = world.log_ends(found)
+    usable = [one for one in ends if not one.problem]
+    if ends and not usable:
+        raise CourseError(f"{ends[0].problem}: {START_AND_STOP}")
+    if not ends:
+        world.say("no folder is on this machine: that nothing is missing is the leader's word")
+    lost = missing.missing(usable, max(len(seen.controllers), len(ends)))
+    if lost:
+        raise CourseError(f"{missing.counted(lost)} are not in ZooKeeper: {START_AND_STOP}")
+
+
+def _clear(world: RollbackWorld, seen: Situation, course: Course, wanted: Wanted) -> None:
+    if phase_of(seen) is not RollbackPhase.ROLLED_BACK:
+        return
+    busy = [*seen.running, *(() if wanted.stopped else seen.unknown)]
+    if busy:
+        names = ", ".join(one.text for one in busy)
+        raise CourseError(f"not cleared: {names} may run; stop it first (or say --stopped)")
+    for _ in range(TRIES):
+        found = _found(world)
+        if release.held_by_kraft(found):
+            raise CourseError("not cleared: a KRaft controller holds /controller")
+        multi = release.forgotten(found)
+        if multi is None:
+            return
+        if world.commit(multi):
+            course.did.append("deleted /migration and /kraft_bridge")
+            return
+    raise CourseError("another client writes the znodes of the controllers all the time")

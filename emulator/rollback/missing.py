@@ -1,0 +1,134 @@
+"""What a controllers' log holds behind the offset of ``/migration``: changes not in ZooKeeper.
+
+Only the end of the log is decoded, batch headers before it are skipped: between the end of the
+controllers and the election of a broker nobody waits for this longer than some milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from emulator.raft import layout
+from wire import records as r
+from wire.batch import batch_header, decode_batches
+from wire.errors import DecodeError
+from wire.schema import spec
+
+WRITTEN_TO_ZOOKEEPER: Final = {
+    spec(one).key: one.__name__.removesuffix("Record")
+    for one in (
+        r.TopicRecord,
+        r.PartitionRecord,
+        r.PartitionChangeRecord,
+        r.RemoveTopicRecord,
+        r.ConfigRecord,
+        r.ClientQuotaRecord,
+        r.UserScramCredentialRecord,
+        r.RemoveUserScramCredentialRecord,
+        r.AccessControlEntryRecord,
+        r.RemoveAccessControlEntryRecord,
+        r.ProducerIdsRecord,
+        r.DelegationTokenRecord,
+        r.RemoveDelegationTokenRecord,
+    )
+}
+"""Type of record -> its name: those of entities that have znodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderEnd:
+    """The log of one folder from an offset on.
+
+    ``changes``: offset and kind of each record that ZooKeeper should have. ``epoch``: of the last
+    batch. ``problem``: why it is not known what is missing; empty: it is.
+    """
+
+    name: str
+    end: int = 0
+    epoch: int = -1
+    changes: tuple[tuple[int, str], ...] = ()
+    problem: str = ""
+
+
+def read(name: str, files: Mapping[str, bytes], offset: int, epoch: int) -> FolderEnd:
+    """Read what follows the record at ``offset``, which must be of that leader epoch.
+
+    Args:
+        name: of the folder.
+        files: segments and names of snapshots by path below the folder; a segment that ends
+            before ``offset`` may be left out.
+        offset: of ``/migration``.
+        epoch: its leader epoch there.
+    """
+    bases = sorted(
+        (base, path) for path in files if (base := layout.segment_base(path)) is not None
+    )
+    held, end, last, changes = False, 0, -1, []
+    for _, path in bases:
+        data, position = files[path], 0
+        try:
+            while position < len(data):
+                header = batch_header(data, position)
+                if position + header.size > len(data):
+                    break  # a torn end
+                if header.base_offset <= offset <= header.last_offset:
+                    held = header.leader_epoch == epoch
+                if header.last_offset > offset:
+                    changes += _changes(data[position : position + header.size], offset)
+                end, last = header.last_offset + 1, header.leader_epoch
+                position += header.size
+        except DecodeError as error:
+            return FolderEnd(name, end, last, tuple(changes), f"{name}: {path}: {error}")
+    if not held:
+        why = (
+            f"the log in {name} does not hold offset {offset} of epoch {epoch}, as /migration says"
+        )
+        return FolderEnd(name, end, last, (), why)
+    return FolderEnd(name, end, last, tuple(changes))
+
+
+def _changes(data: bytes, offset: int) -> list[tuple[int, str]]:
+    found = []
+    for batch in decode_batches(data):
+        if batch.is_control:
+            continue
+        for place, (_, value) in enumerate(batch.records, batch.base_offset):
+            # Frame version and type are one byte each: known types are below 128.
+            if place > offset and len(value) > 2 and value[1] in WRITTEN_TO_ZOOKEEPER:
+                found.append((place, WRITTEN_TO_ZOOKEEPER[value[1]]))
+    return found
+
+
+def missing(ends: Sequence[FolderEnd], voters: int) -> tuple[tuple[int, str], ...]:
+    """Changes that may have been acknowledged and are not in ZooKeeper.
+
+    The newest log has all of them. Beyond what a majority holds nothing was acknowledged, which is
+    known only with the folders of all voters.
+
+    Args:
+        ends: of the folders that could be read, without problems.
+        voters: how many the quorum has.
+    """
+    newest = max(ends, key=lambda one: (one.epoch, one.end), default=None)
+    if newest is None:
+        return ()
+    committed = newest.end
+    if len(ends) >= voters:
+        committed = sorted((one.end for one in ends), reverse=True)[voters // 2]
+    return tuple(one for one in newest.changes if one[0] < committed)
+
+
+def counted(changes: Iterable[tuple[int, str]]) -> str:
+    """Changes by kind, for a sentence.
+
+    >>> counted([(7, "Topic"), (8, "Partition"), (9, "Partition")])
+    '3 records (2 Partition, 1 Topic)'
+    """
+    kinds: dict[str, int] = {}
+    for _, kind in changes:
+        kinds[kind] = kinds.get(kind, 0) + 1
+    told = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+    total = sum(kinds.values())
+    return f"{total} record{'' if total == 1 else 's'} ({told})"

@@ -1,0 +1,115 @@
+"""What a rollback looks at: the tree, the nodes' files, the controllers, how the stores differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from emulator.config.listeners import HostPort
+from emulator.migration.tree_diff import Difference
+from emulator.migration.zk_tree import controller, own
+from emulator.migration.zk_tree.own import OwnZnode
+from emulator.preflight.stage import StageFound, standing
+from emulator.preflight.survey import Survey
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSeen:
+    """One controller of the quorum, as seen from outside.
+
+    ``runs``: None: not known, it does not answer and its folder is not on this machine. ``pid``: of
+    the process that holds its folder, if it is on this machine and ours to signal. ``status``: what
+    ``/status`` says; None: nothing.
+    """
+
+    node_id: int | None
+    name: str
+    runs: bool | None
+    address: HostPort | None = None
+    pid: int | None = None
+    status: Mapping[str, Any] | None = None
+    folder: str = ""
+
+    @property
+    def leads(self) -> bool:
+        """Whether it says that it is the active controller."""
+        return bool(self.status and self.status.get("active"))
+
+    @property
+    def migration(self) -> Mapping[str, Any]:
+        """The migration in its ``/status``; empty if it says nothing of one."""
+        found = None if self.status is None else self.status.get("migration")
+        return found if isinstance(found, Mapping) else {}
+
+    @property
+    def text(self) -> str:
+        """How to call it."""
+        return self.name if self.node_id is None else f"controller {self.node_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class FolderSeen:
+    """The ``meta.properties`` of a broker's folder. ``node_id``: of its file, None without one."""
+
+    name: str
+    meta: Mapping[str, str]
+    node_id: int | None = None
+
+
+@dataclass(frozen=True)
+class Situation:
+    """Everything that a rollback is judged by.
+
+    ``differences``: of the tree from the newest log; None: not compared, ``not_compared`` says why.
+    ``modes``: broker id -> whether it is registered in KRaft mode; None: not known.
+    """
+
+    survey: Survey
+    controllers: Sequence[ControllerSeen] = ()
+    broker_folders: Sequence[FolderSeen] = ()
+    modes: Mapping[int, bool] | None = None
+    differences: Sequence[Difference] | None = None
+    not_compared: str = ""
+
+    @cached_property
+    def stage(self) -> StageFound:
+        """Where the migration stands, as preflight says it."""
+        return standing(self.survey)
+
+    @cached_property
+    def mine(self) -> OwnZnode | None:
+        """``/kraft_bridge``; None if it is absent or cannot be read."""
+        return own.try_parse(self.survey.data(own.PATH))
+
+    @property
+    def marked(self) -> bool:
+        """Whether a rollback wrote ``/kraft_bridge`` last."""
+        return own.rolled_back(self.mine)
+
+    @property
+    def held(self) -> bool:
+        """Whether anybody holds ``/controller``."""
+        return controller.PATH in self.survey.nodes
+
+    @property
+    def running(self) -> tuple[ControllerSeen, ...]:
+        """Controllers that run."""
+        return tuple(one for one in self.controllers if one.runs)
+
+    @property
+    def unknown(self) -> tuple[ControllerSeen, ...]:
+        """Controllers of which it is not known whether they run."""
+        return tuple(one for one in self.controllers if one.runs is None)
+
+    @property
+    def leader(self) -> ControllerSeen | None:
+        """The active controller, if one says so."""
+        return next((one for one in self.controllers if one.leads), None)
+
+    @property
+    def in_kraft_mode(self) -> tuple[int, ...]:
+        """Brokers registered in KRaft mode that are not back in ``/brokers/ids``, ascending."""
+        found = (one for one, kraft in (self.modes or {}).items() if kraft)
+        return tuple(sorted(one for one in found if one not in self.survey.live_brokers))

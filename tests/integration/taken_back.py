@@ -1,0 +1,32 @@
+"""``kraft-bridge rollback`` as an operator types it, and what comes of the old controllers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from bench.rig.bridge import COMMAND
+
+
+@dataclass(frozen=True, slots=True)
+class RolledBack:
+    """How the command ended; ``found``: its JSON, empty if there is none."""
+
+    code: int
+    found: dict[str, Any]
+    err: str
+
+    def named(self, code: str) -> list[str]:
+        """Where the findings of a code are."""
+        return [one["znode"] for one in self.found["findings"] if one["code"] == code]
+
+
+def rollback(*arguments: object, timeout_s: float = 60) -> RolledBack:
+    """Run it to its end."""
+    line = [sys.executable, "-c", COMMAND, "rollback", *map(str, arguments), "--json"]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=timeout_s, check=False)
+    found = json.loads(done.stdout) if done.stdout else {}
+    return RolledBack(done.returncode, found, done.stderr)

@@ -1,0 +1,127 @@
+"""``rollback``: the command line, and the processes that it finds by the locks of folders."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from emulator.commands.json_forms import FORMS
+from emulator.commands.rollback import show
+from emulator.commands.rollback.processes import Ending, FolderHolder, holder
+from emulator.rollback.course import Wanted, go, plan
+from tests.kit.json_form import never_shown, problems
+from tests.unit.commands.running import run
+from tests.unit.rollback.model import dual_write, finalised
+
+HOLDS = """
+import fcntl, sys
+file = open(sys.argv[1], "a+b")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ((), "needs --zookeeper"),
+        (("--zookeeper", "h:1", "--accept-loss"), "need --yes"),
+        (("--zookeeper", "h:1", "--clear"), "need --yes"),
+        (("--zookeeper", "127.0.0.1:99999"), "is not host:port"),
+        (("-c", "no-such.properties"), "no-such.properties"),
+        (("--zookeeper", "127.0.0.1:1", "--log-dir", "no-such-folder"), "no such folder"),
+    ],
+)
+def test_asked_wrongly_it_exits_with_2(arguments: tuple[str, ...], why: str) -> None:
+    code, out, err = run("rollback", *arguments)
+    assert (code, out) == (2, ""), err
+    assert why in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_zookeeper_that_nobody_reaches_exits_with_3() -> None:
+    for more in ((), ("--yes",), ("--yes", "--json")):
+        code, out, err = run("rollback", "--zookeeper", "127.0.0.1:1", *more)
+        assert (code, out) == (3, "")
+        assert "Connection refused" in err
+
+
+def test_the_kernel_says_who_holds_a_folder(tmp_path: Path) -> None:
+    assert holder(tmp_path) == FolderHolder(False, None), "no lock file"
+    lock = tmp_path / ".lock"
+    lock.touch()
+    assert holder(tmp_path) == FolderHolder(False, None)
+    with lock.open("a+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert holder(tmp_path) == FolderHolder(True, os.getpid())
+    assert holder(tmp_path) == FolderHolder(False, None)
+
+
+def test_a_process_that_does_not_have_the_file_does_not_hold_the_folder(tmp_path: Path) -> None:
+    """The list of locks names files by number: another file system has the same numbers."""
+    lock = tmp_path / ".lock"
+    lock.touch()
+    told = f"1: FLOCK  ADVISORY  WRITE {os.getpid()} 08:01:{lock.stat().st_ino} 0 EOF\n"
+    assert holder(tmp_path, told) == FolderHolder(False, None)
+    other_namespace = told.replace(f"WRITE {os.getpid()} ", "WRITE 0 ")
+    assert holder(tmp_path, other_namespace) == FolderHolder(True, None)
+
+
+def test_its_end_is_awaited_and_its_number_alone_is_never_signalled(tmp_path: Path) -> None:
+    lock = tmp_path / ".lock"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDS, str(lock)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "held\n"
+        held, pid = holder(tmp_path)
+        assert (held, pid) == (True, child.pid)
+        ending = Ending([child.pid])
+        began = time.monotonic()
+        assert ending.wait(0.01)[1] == [child.pid]
+        ending.terminate()
+        last, left = ending.wait(10)
+        assert (left, began < last <= time.monotonic()) == ([], True)
+        assert holder(tmp_path) == FolderHolder(False, None), "though nobody has reaped it"
+        ending.close()
+        gone = Ending([2**22 + 7])
+        gone.terminate()
+        assert gone.wait(1)[1] == []
+
+
+def test_json_is_of_its_form() -> None:
+    done = json.loads(show.to_json(go(dual_write(), Wanted()), acted=True))
+    refused = json.loads(
+        show.to_json(go(dual_write(up=[], seen_folders=False), Wanted()), acted=True)
+    )
+    for one in (done, refused):
+        assert problems(FORMS["rollback"], one) == []
+    assert never_shown(FORMS["rollback"], [done, refused]) == set()
+    assert (done["controller"], done["without_controller_ms"]) == (0, 210.0)
+    assert (refused["refused"], refused["controller"]) == (True, None)
+
+
+def test_text_says_what_was_done_and_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
+    console = Console(width=200)
+    show.show(go(dual_write(), Wanted()), console, acted=True)
+    text = capsys.readouterr().out
+    assert "rollback from: dual write" in text
+    assert "done: deleted /controller, marked /kraft_bridge" in text
+    assert "without a controller: 210 ms" in text
+    assert "  1. operator: restart every broker without" in text
+    show.show(plan(dual_write(), Wanted())[1], console, acted=False)
+    assert "nothing was changed; with --yes" in capsys.readouterr().out
+    show.show(go(finalised(), Wanted()), console, acted=True)
+    assert "refused because of R01: nothing was changed" in capsys.readouterr().out

@@ -1,0 +1,299 @@
+"""Going back from every phase, cut off after each effect and repeated; and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from emulator.migration.tree_diff import Difference
+from emulator.migration.zk_tree import controller, migration, own
+from emulator.rollback.checks import blocking
+from emulator.rollback.course import Course, Wanted, go, plan
+from emulator.rollback.phases import RollbackPhase, phase_of
+from emulator.rollback.steps import Actor
+from emulator.simulation.zookeeper_tree import RefusedOp
+from emulator.zookeeper.ops import Create, Delete, Multi, SetData
+from tests.unit.rollback.model import (
+    BROKERS,
+    EPOCH,
+    QUORUM,
+    CutOffError,
+    ModelCluster,
+    copying,
+    dual_write,
+    finalised,
+    pre_migration,
+    zookeeper_mode,
+)
+
+Made = Callable[..., ModelCluster]
+PHASES = {
+    RollbackPhase.PRE_MIGRATION: pre_migration,
+    RollbackPhase.COPYING: copying,
+    RollbackPhase.DUAL_WRITE: dual_write,
+}
+
+
+def codes(course: Course) -> set[str]:
+    return {one.code for one in course.refused}
+
+
+def is_back(world: ModelCluster) -> None:
+    """A broker is the controller, nothing runs, nobody may claim, and the topic is there."""
+    assert world.up == []
+    assert world.holder is not None
+    assert world.holder.kraft_epoch == -1
+    assert own.rolled_back(world.mine)
+    assert phase_of(world.look()) is RollbackPhase.ROLLED_BACK
+    assert "/brokers/topics/orders/partitions/0/state" in world.tree.nodes
+    assert controller.parse_epoch(world.data(controller.EPOCH_PATH)) >= EPOCH
+
+
+@pytest.mark.requirement("B01", "G09")
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("quorum", [(3000,), QUORUM])
+def test_from_each_phase_a_broker_is_the_controller_again(
+    phase: RollbackPhase, quorum: tuple[int, ...]
+) -> None:
+    world = PHASES[phase](quorum=quorum)
+    course = go(world, Wanted())
+    assert (course.phase, course.refused, course.failed) == (phase, [], "")
+    is_back(world)
+    claimed = phase is not RollbackPhase.PRE_MIGRATION
+    assert controller.parse_epoch(world.data(controller.EPOCH_PATH)) == EPOCH + claimed
+    if claimed:
+        assert course.controller == 0
+        assert course.ours_ms == pytest.approx(10)
+        assert course.theirs_ms == pytest.approx(200)
+        assert course.without_controller_ms == pytest.approx(210)
+    else:
+        assert course.without_controller_ms is None, "the cluster always had its controller"
+    left = [one for one in course.steps if not one.done]
+    assert Actor.BROKERS not in {one.actor for one in left}
+    assert "restart every broker without" in left[0].what
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("quorum", [(3000,), QUORUM])
+@pytest.mark.parametrize("clear", [False, True])
+def test_cut_off_after_any_effect_it_is_run_again_and_ends_right(
+    phase: RollbackPhase, quorum: tuple[int, ...], clear: bool
+) -> None:
+    whole = PHASES[phase](quorum=quorum)
+    go(whole, Wanted(clear=clear))
+    assert len(whole.done) == len(quorum) + 1 + clear
+    for effects in range(len(whole.done)):
+        world = PHASES[phase](quorum=quorum, effects=effects)
+        with pytest.raises(CutOffError):
+            go(world, Wanted(clear=clear))
+        world.effects = None
+        course = go(world, Wanted(clear=clear))
+        assert (course.refused, course.failed) == ([], ""), effects
+        if clear:
+            assert not {migration.PATH, own.PATH} & world.tree.nodes.keys()
+        else:
+            is_back(world)
+        for path in ("/controller", "/controller_epoch"):
+            assert world.data(path) == whole.data(path), effects
+
+
+def test_cut_off_with_each_subset_of_the_controllers_stopped() -> None:
+    for still_up in ([3000], [3002], [3000, 3002], []):
+        world = dual_write(quorum=QUORUM, up=still_up)
+        assert go(world, Wanted()).failed == ""
+        is_back(world)
+
+
+def test_run_again_at_the_end_it_changes_nothing_and_says_so() -> None:
+    world = dual_write()
+    go(world, Wanted())
+    versions = {path: one.version for path, one in world.tree.nodes.items()}
+    course = go(world, Wanted())
+    assert course.phase is RollbackPhase.ROLLED_BACK
+    assert (course.did, course.refused, course.failed, course.controller) == ([], [], "", 0)
+    assert {path: one.version for path, one in world.tree.nodes.items()} == versions
+
+
+def test_a_plan_changes_nothing() -> None:
+    for made in (*PHASES.values(), finalised, zookeeper_mode):
+        world = made(effects=0)
+        plan(world, Wanted())
+
+
+@pytest.mark.requirement("B04")
+def test_the_epoch_is_never_deleted_and_raised_where_states_are_above_it() -> None:
+    world = dual_write()
+    sent: list[Multi] = []
+    commit = world.commit
+
+    def recording(multi: Multi) -> bool:
+        sent.append(multi)
+        return commit(multi)
+
+    world.commit = recording  # type: ignore[method-assign]
+    path = "/brokers/topics/orders/partitions/0/state"
+    state = msgspec.json.decode(world.data(path) or b"")
+    high = msgspec.json.encode({**state, "controller_epoch": EPOCH + 30})
+    world.tree.write(SetData(path, high), 7, 1)
+    course = go(world, Wanted(clear=True))
+    assert course.failed == ""
+    assert controller.parse_epoch(world.data(controller.EPOCH_PATH)) == EPOCH + 31
+    deleted = [one.path for multi in sent for one in multi.ops if isinstance(one, Delete)]
+    assert sorted(deleted) == ["/controller", "/kraft_bridge", "/migration"]
+    (told,) = [one for one in course.findings if one.code == "R08"]
+    assert f"raised to {EPOCH + 30}" in told.consequence
+
+
+def test_a_controller_that_still_writes_makes_the_release_read_again() -> None:
+    world = dual_write(interferes=3)
+    assert go(world, Wanted()).failed == ""
+    is_back(world)
+    world = dual_write(interferes=1_000)
+    assert "all the time" in go(world, Wanted()).failed
+    assert world.holder is not None
+    assert world.holder.kraft_epoch >= 0
+
+
+@pytest.mark.requirement("B05")
+def test_changes_in_the_log_that_zookeeper_lacks_keep_controller_where_it_is() -> None:
+    """The controllers were killed while the command waited for their orderly end."""
+    world = dual_write(unwritten=((125, "Topic"), (126, "Partition")))
+    course = go(world, Wanted())
+    assert "2 records (1 Partition, 1 Topic) are not in ZooKeeper" in course.failed
+    assert world.holder is not None
+    assert world.holder.kraft_epoch >= 0
+    world.differences = [Difference("/brokers/topics/late", "missing", None, b"{}")]
+    again = go(world, Wanted())
+    assert codes(again) == {"R06"}
+    assert again.refused[0].znode == "/brokers/topics/late"
+    assert go(world, Wanted(accept_loss=True)).failed == ""
+    is_back(world)
+
+
+def test_the_leader_writes_what_is_left_before_it_is_stopped() -> None:
+    world = dual_write(lag=7)
+    assert go(world, Wanted()).failed == ""
+    assert world.said[0] == "waiting until nothing is missing in ZooKeeper"
+    unknown = dual_write(lag=None)
+    assert codes(go(unknown, Wanted())) == {"R05"}
+    assert unknown.up == [3000]
+
+
+@pytest.mark.parametrize(
+    ("world", "code"),
+    [
+        (dual_write(kraft=(2,), alive=(0, 1)), "R04"),
+        (dual_write(kraft=BROKERS, alive=()), "R04"),
+        (dual_write(poisoned=("/config/topics/a",)), "R05"),
+        (dual_write(up=[], seen_folders=False), "R06"),
+        (dual_write(quorum=QUORUM, up=[3000], unknown=(3001,)), "R07"),
+        (dual_write(quorum=()), "R07"),
+    ],
+)
+def test_what_stands_in_the_way_is_named_and_nothing_is_done(
+    world: ModelCluster, code: str
+) -> None:
+    course = go(world, Wanted())
+    assert code in codes(course)
+    assert world.done == []
+
+
+@pytest.mark.requirement("G03")
+def test_brokers_in_kraft_mode_go_back_first_while_the_controllers_run() -> None:
+    world = dual_write(kraft=(2,), alive=(0, 1))
+    course = go(world, Wanted())
+    assert "restart each broker that is in KRaft mode (2)" in course.steps[0].what
+    world.kraft, world.alive = (), BROKERS
+    world.put("/brokers/ids/2", b"{}", ephemeral=True)
+    assert go(world, Wanted()).refused == []
+    is_back(world)
+
+
+def test_with_the_controllers_gone_brokers_in_kraft_mode_follow_later() -> None:
+    world = dual_write(kraft=(2,), alive=(0, 1), up=[])
+    course = go(world, Wanted())
+    assert (course.refused, course.failed) == ([], "")
+    assert {one.severity.value for one in course.findings if one.code == "R04"} == {"warning"}
+    is_back(world)
+
+
+def test_nobody_is_waited_for_who_cannot_be_elected() -> None:
+    world = dual_write(kraft=BROKERS, alive=(), up=[])
+    course = go(world, Wanted())
+    assert "the first one that is started is elected" in course.failed
+    assert phase_of(world.look()) is RollbackPhase.RELEASED
+    world.alive = (1,)
+    world.put("/brokers/ids/1", b"{}", ephemeral=True)
+    world.elect()
+    assert go(world, Wanted()).controller == 1
+    is_back(world)
+
+
+@pytest.mark.requirement("B08", "F11")
+def test_once_finalised_it_is_refused_and_what_would_be_lost_is_listed() -> None:
+    lost = [Difference(f"/brokers/topics/new-{i:02}", "missing", None, b"{}") for i in range(25)]
+    world = finalised(up=[], differences=lost)
+    course = go(world, Wanted(accept_loss=True))
+    assert codes(course) == {"R01"}
+    assert "offline" in course.refused[0].consequence
+    named = [one for one in course.findings if one.code == "R06"]
+    assert [one.znode for one in named[:20]] == [one.path for one in lost[:20]]
+    assert "5 more znodes differ, 25 in all" in named[20].fact
+    assert course.steps == []
+    assert world.done == []
+
+
+def test_before_a_migration_there_is_nothing_to_do() -> None:
+    world = zookeeper_mode()
+    course = go(world, Wanted(clear=True))
+    assert (course.phase, course.refused, world.done) == (RollbackPhase.NOT_BEGUN, [], [])
+
+
+@pytest.mark.requirement("B06")
+def test_cleared_for_a_second_attempt_only_once_back_and_with_nobody_running() -> None:
+    world = dual_write()
+    go(world, Wanted())
+    world.up = [3000]
+    assert "not cleared: controller 3000 may run" in go(world, Wanted(clear=True)).failed
+    assert own.rolled_back(world.mine)
+    world.up = []
+    course = go(world, Wanted(clear=True))
+    assert course.did == ["deleted /migration and /kraft_bridge"]
+    assert not {migration.PATH, own.PATH} & world.tree.nodes.keys()
+    assert phase_of(world.look()) is RollbackPhase.NOT_BEGUN
+    assert go(world, Wanted(clear=True)).did == []
+
+
+def test_controller_deleted_by_hand_the_rest_is_done() -> None:
+    world = dual_write(up=[])
+    world.tree.write(Delete(controller.PATH), 7, 1)
+    assert phase_of(world.look()) is RollbackPhase.DUAL_WRITE
+    world.elect()
+    course = go(world, Wanted())
+    assert (course.phase, course.failed) == (RollbackPhase.ROLLED_BACK, "")
+    is_back(world)
+
+
+def test_of_a_quorum_of_kafkas_the_mark_is_made_new() -> None:
+    world = dual_write(up=[])
+    world.tree.write(Delete(own.PATH), 7, 1)
+    assert go(world, Wanted()).failed == ""
+    is_back(world)
+
+
+def test_unreadable_znodes_are_refused_by_name() -> None:
+    for path, code in ((migration.PATH, "R02"), (own.PATH, "R09"), (controller.EPOCH_PATH, "R08")):
+        world = dual_write()
+        world.tree.write(SetData(path, b"{"), 7, 1)
+        assert code in codes(go(world, Wanted())), path
+        assert world.done == []
+    with pytest.raises(RefusedOp):
+        world.tree.write(Create(own.PATH, b""), 7, 1)
+
+
+def test_losses_alone_can_be_accepted() -> None:
+    world = finalised()
+    findings = plan(world, Wanted())[1].findings
+    assert [one.code for one in blocking(findings, accept_loss=True)] == ["R01"]
