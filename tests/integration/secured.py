@@ -33,6 +33,7 @@ from bench.rig.tool_host import ToolHost
 from bench.rig.waiting import wait_for
 from bench.rig.zk_dump import contents, dump
 from tests.integration.sasl_users import ACLS, CONFIGS, ELECTIONS, TOKENS, TOPICS, Users, confluent
+from tests.integration.taken_back import rollback
 from tests.integration.taps import Tap
 from wire import messages as m
 from wire.codec import encode
@@ -369,15 +370,21 @@ def enveloped(run: Secured, sender: str, who: str) -> tuple[int, int | None]:
 
 
 def _back(run: Secured) -> None:
-    """Back to ZooKeeper mode, on the tree our controller wrote."""
+    """Back to ZooKeeper mode, on the tree our controller wrote, by ``kraft-bridge rollback``."""
     cluster, seen = run.cluster, run.seen
+    files = [broker.folder / f"{broker.name}.properties" for broker in cluster.brokers]
+    where = ("--zookeeper", cluster.zk, "-c", run.bridge.config, *files)
+    seen["rollback_planned"] = rollback(*where)
+    seen["rollback"] = rollback(*where, "--yes")
+    seen["exit_code"] = run.bridge.wait()
+    wanted = ("--topic", "since", "--partitions", "1", "--replication-factor", "2")
+    seen["since"] = run.tool(TOPICS, "--create", *wanted)
     cluster.stop()
-    seen["exit_code"] = run.bridge.stop()
-    run.look.delete("/controller")
     for broker in cluster.brokers:
         broker.migration, broker.controller_port = False, None
     cluster.start().wait_ready()
     _whole(run)
+    _the_old_controller_starts(run)
     seen["controller_after"] = json.loads(run.look.get("/controller")[0])
     seen["acls_after"] = run.done(ACLS, "--list")
     seen["traffic_after"] = traffic(run)
@@ -390,6 +397,35 @@ def _back(run: Secured) -> None:
     run.passwords["bob"] = ("SCRAM-SHA-512", "bob-1")
     seen["removed_login_after"] = run.tool(TOPICS, "--list", user="bob").code
     seen["dave_after"] = run.tool(TOPICS, "--list", user="dave").code
+    _again(run, run.folder / "second")
+
+
+def _the_old_controller_starts(run: Secured) -> None:
+    """A supervisor starts it again: what it says, and what becomes of the tree."""
+    run.seen["tree_back"] = run.tree()
+    run.bridge.start()
+    run.seen["old_controller"] = run.bridge.wait_status(
+        "a refusal", lambda status: status["migration"]["phase"] == "refused"
+    )
+    run.bridge.stop()
+    run.seen["tree_after_the_old"] = run.tree()
+
+
+def _again(run: Secured, folder: Path) -> None:
+    """A second attempt, after the steps that the command prints."""
+    cluster, seen = run.cluster, run.seen
+    where = ("--zookeeper", cluster.zk, "-c", run.bridge.config)
+    seen["cleared"] = rollback(*where, "--clear", "--yes")
+    second = Bridge(folder, cluster.zk, port=run.bridge.port, properties=run.bridge.extra)
+    try:
+        second.format(json.loads(run.look.get("/cluster/id")[0])["id"]).start().wait_started()
+        cluster.migrate(run.controller_tap.proxy.port, rolling=False)
+        second.wait_dual_write()
+        second.wait_drained()
+        tree = judge.read_tree(contents(dump(cluster.zk, with_secrets=True)))
+        seen["second"] = tree, judge.read_log(dump_log(second.data))
+    finally:
+        second.kill()
 
 
 def served(run: Secured, topic: str) -> tuple[str, str]:

@@ -188,13 +188,54 @@ def test_the_client_s_principal_is_judged_by_the_controller(run: Secured):
 # --- back in ZooKeeper mode, on the tree we wrote
 
 
+@pytest.mark.requirement("B01", "B04", "G03", "G09")
+def test_it_goes_back_by_one_command_while_the_brokers_run(run: Secured):
+    """They are still in migration mode: one is elected as soon as /controller is free."""
+    planned, done = run.seen["rollback_planned"], run.seen["rollback"]
+    assert (planned.code, planned.found["did"], planned.found["acted"]) == (0, [], False)
+    assert (done.code, done.found["failed"]) == (0, ""), done
+    assert done.found["phase"]["name"] == "dual write"
+    assert done.found["did"] == [
+        "stopped controller 3000",
+        "deleted /controller, marked /kraft_bridge",
+    ]
+    assert done.found["controller"] in secured.BROKERS
+    whole = done.found["without_controller_ms"]
+    assert whole == pytest.approx(done.found["ours_ms"] + done.found["brokers_ms"], abs=0.2)
+    assert 0 < whole < 10_000, "on a machine of its own below 1 s"
+    left = [one for one in done.found["steps"] if not one["done"]]
+    assert "restart every broker without" in left[0]["what"]
+
+
+@pytest.mark.requirement("A05")
+def test_kafkas_tool_creates_a_topic_under_the_elected_broker_at_once(run: Secured):
+    assert run.seen["since"].code == 0, run.seen["since"]
+
+
+@pytest.mark.requirement("B07")
+def test_the_old_controller_started_again_is_refused_and_changes_nothing(run: Secured):
+    (waiting,) = run.seen["old_controller"]["migration"]["waiting"]
+    assert waiting["why"] == "zookeeper_mode_took_over"
+    assert "kraft-bridge rollback --clear" in waiting["text"]
+    assert run.seen["tree_after_the_old"] == run.seen["tree_back"]
+
+
+@pytest.mark.requirement("B06")
+def test_a_second_attempt_copies_everything_again(run: Secured):
+    assert run.seen["cleared"].found["did"] == ["deleted /migration and /kraft_bridge"]
+    tree, log = run.seen["second"]
+    assert differences(tree, log) == []
+    assert {"since", "orders", "pay-alice"} <= log.plain.topics.keys()
+    assert log.of("acl")
+
+
 @pytest.mark.requirement("W08", "W10")
 def test_a_zookeeper_mode_cluster_serves_on_the_tree_we_wrote(run: Secured):
     assert run.seen["exit_code"] == 0
     assert run.seen["controller_after"]["kraftControllerEpoch"] == -1
     served = run.seen["served_after"]
     made = {"by-an-old-client", "pay-alice", "pay-smuggled-by-admin"}
-    assert set(served) == {*OLD_TOPICS, *made} - {"gone"}
+    assert set(served) == {*OLD_TOPICS, *made, "since"} - {"gone"}
     assert set(served.values()) == {("", "")}
 
 
