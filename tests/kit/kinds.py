@@ -20,7 +20,7 @@ KINDS: dict[str, frozenset[str]] = {
     "proxy": frozenset({"fault_proxy"}),
     "Kafka's classes": frozenset({"kafka_tool", "compile_java"}),
     "Spark": frozenset({"spark"}),
-    "simulation": frozenset({"simulator", "simulate"}),
+    "simulation": frozenset({"simulator", "simulate", "simulated_world"}),
 }
 UNIT = "unit"
 ORDER = (*KINDS, UNIT)

@@ -6,7 +6,6 @@ from emulator.simulation.broker import BrokerAsked
 from emulator.simulation.broker_settings import REQUEST_MS
 from emulator.simulation.checkers.answers import error_codes
 from emulator.simulation.checkers.base import Checker
-from emulator.simulation.run import Run
 from emulator.simulation.scenario import Scenario
 from wire.errors import ErrorCode
 
@@ -45,9 +44,9 @@ def away(world, for_ms):
 
 @pytest.mark.requirement("I14")
 @pytest.mark.parametrize("seed", range(2))
-def test_a_broker_looks_for_the_controller_until_the_time_of_a_request_is_over(seed):
+def test_a_broker_looks_for_the_controller_until_the_time_of_a_request_is_over(simulator, seed):
     """One is deposed and answers that it is not the controller; then there is none for too long."""
-    run = Run(
+    run = simulator(
         seed,
         Scenario(
             faults=("epoch-bumped", "controller-crash", "epoch-bumped"),
@@ -76,9 +75,9 @@ class Refused(Checker):
 
 
 @pytest.mark.requirement("I15")
-def test_a_client_whose_envelope_was_refused_is_told_of_an_unknown_error():
+def test_a_client_whose_envelope_was_refused_is_told_of_an_unknown_error(simulator):
     """The checker `refused-unnamed` holds that none is told that the broker lacks a right."""
-    run = Run(1, Scenario(changes=60, envelope_refusals=0.3))
+    run = simulator(1, Scenario(changes=60, envelope_refusals=0.3))
     refused = Refused(run.world)
     run.world.onlookers.append(refused)
     run.run()

@@ -48,7 +48,7 @@ class Appends(Checker):
 
 
 @pytest.mark.requirement("W02")
-def test_a_new_life_appends_nothing_before_zookeeper_answers(monkeypatch):
+def test_a_new_life_appends_nothing_before_zookeeper_answers(simulator, monkeypatch):
     """Until the first ZooKeeper session stood, a restarted controller appended without bound."""
 
     def both(strike):
@@ -59,7 +59,7 @@ def test_a_new_life_appends_nothing_before_zookeeper_answers(monkeypatch):
     story = Scenario(faults=("both",), changes=120, change_every_ms=40, bound=15)
     steps = 0
     for seed in range(3):
-        run = Run(seed, story)
+        run = simulator(seed, story)
         looks = Appends(run.world)
         run.world.onlookers.append(looks)
         run.run()

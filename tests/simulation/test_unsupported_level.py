@@ -5,7 +5,6 @@ import pytest
 from emulator.controller.api import update_features
 from emulator.simulation.facts import METADATA_VERSION
 from emulator.simulation.scenario import Scenario
-from emulator.simulation.world import World
 from wire import messages as m
 
 UPGRADE = 1
@@ -20,10 +19,10 @@ def until(world, holds):
 
 @pytest.mark.requirement("J09")
 @pytest.mark.parametrize("seed", range(3))
-def test_they_unregister_and_end(seed, monkeypatch):
+def test_they_unregister_and_end(simulated_world, seed, monkeypatch):
     """The controller looks neither at what its brokers support nor at the migration."""
     monkeypatch.setattr(update_features, "check", lambda *_: None)
-    world = World(seed, Scenario(metadata_version="3.4-IV0", broker_release="3.4"))
+    world = simulated_world(seed, Scenario(metadata_version="3.4-IV0", broker_release="3.4"))
     world.begin()
     until(world, lambda: world.traffic.begun)
     for broker in [*world.brokers.values()]:
