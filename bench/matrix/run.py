@@ -22,6 +22,7 @@ from bench.rig.tool_host import ToolHost
 
 CLASSES: Final = (*entities.CLASSES, *security.CLASSES)
 STEPS: Final[dict[str, Callable[[Stage], None]]] = {
+    "versions": lifecycle.versions,
     "register": lifecycle.register,
     "copy": lifecycle.copy,
     **{one.name: one.change for one in CLASSES},
@@ -34,9 +35,12 @@ STEPS: Final[dict[str, Callable[[Stage], None]]] = {
 }
 """Row -> what it does, in order."""
 _NEEDED: Final = ("register", "copy")
+_FIRST: Final = ("versions", *_NEEDED)
+"""These are always taken: the first one looks at brokers that have met no controller yet."""
 BUILDS_ON: Final = {"elections": "broker death", "back from KRaft": "to KRaft mode"}
 """Step -> the step that it depends on."""
 PROVES: Final[dict[str, tuple[str, ...]]] = {
+    "versions": ("I17",),
     "register": ("N02",),
     "copy": ("G05", "X03"),
 }
@@ -98,14 +102,14 @@ def play(
         folder: for its files; made.
         host: Kafka's tools.
         say: takes each cell as a line.
-        only: names of steps; register and copy are always taken.
+        only: names of steps; versions, register and copy are always taken.
 
     Raises:
         ProcessError: the old cluster itself did not start.
     """
     begun = time.monotonic()
     begin = controllers.ours if controller == "ours" else controllers.kafkas
-    wanted = [*_NEEDED, *(name for name in STEPS if name not in _NEEDED and _in(name, only))]
+    wanted = [*_FIRST, *(name for name in STEPS if name not in _FIRST and _in(name, only))]
     cells: list[Cell] = []
     with Stage(release, begin, folder, may_enforce_acls(release), host) as stage:
         seeds = {one.name: one.seed for one in CLASSES}

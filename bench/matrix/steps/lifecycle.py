@@ -1,4 +1,4 @@
-"""Steps on brokers and partitions: registration, copy, failure, elections, modes, rollback."""
+"""Steps on brokers and partitions: versions, copy, failure, elections, modes, rollback."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from bench.matrix.steps import security
 from bench.matrix.steps.entities import OLD, create, take_producer_ids
 from bench.rig.kafka import Broker
 from wire import messages as m
+from wire.releases import broker_ranges
 
 VICTIM: Final = 2
 _PREFERRED, _NOT_NEEDED, _NO_REASSIGNMENT = 0, 84, 85
@@ -34,6 +35,18 @@ def fenced(records: list[dict[str, Any]]) -> dict[int, bool]:
             case "BROKER_REGISTRATION_CHANGE_RECORD" if data.get("fenced", 0):
                 found[data["brokerId"]] = data["fenced"] > 0
     return found
+
+
+def versions(stage: Stage) -> None:
+    """A broker of Kafka in ZooKeeper mode speaks the versions that ours of this release speaks.
+
+    So those of KIP-590 that were never released are in no release.
+    """
+    asked = m.ApiVersionsRequest(client_software_name="matrix", client_software_version="1")
+    answer = stage.ask(asked, broker=0)
+    accepted("ApiVersions", answer.error_code)
+    listed = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+    same("API versions", listed, dict(broker_ranges(stage.release[:3], mode="zk")))
 
 
 def register(stage: Stage) -> None:

@@ -316,6 +316,7 @@ def test_a_scrape_under_load_counts_each_waiting_client_once() -> None:
     assert found["kraft_bridge_num_messages_redirected_total"] == waiting
     assert found["kraft_bridge_forwarding_queue_length"] == waiting
     assert found["kraft_bridge_num_client_forwarding_to_controller_count"] == 30
+    assert found["kraft_bridge_num_client_forwarding_to_controller_rate"] == pytest.approx(1)
     assert found["kraft_bridge_num_messages_redirected_rate"] == pytest.approx(waiting / 30)
     software = [
         value for name, value in found.items() if name.startswith("kraft_bridge_client_software")
