@@ -23,6 +23,13 @@ def show(text: str, console: Console) -> None:
         console.print(_waiting(migration["waiting"]))
     for one in found.get("refusals", ()):
         console.print(_refusal(one))
+    quorum = found.get("quorum")
+    if quorum is not None and len(quorum["voters"]) > 1:
+        console.print(_quorum(quorum))
+        for voter in quorum["voters"]:
+            if not voter["ready"]:
+                text = f"voter {voter['id']} is not ready: {voter['why_not']}"
+                console.print(text, soft_wrap=True)
     if found["brokers"]:
         console.print(_brokers(found["brokers"]))
     console.print(f"next: {next_step(found)}", soft_wrap=True)
@@ -176,6 +183,32 @@ def _refusal(one: dict[str, Any]) -> Table:
         table.add_row(name, one[key])
     table.add_row("error", f"{one['error']}: {one['text']}")
     table.add_row("do", one["remedy"])
+    return table
+
+
+def _quorum(quorum: dict[str, Any]) -> Table:
+    """The voters, and how far they are as the leader has told."""
+    leader, epoch = quorum["leader_id"], quorum["leader_epoch"]
+    if leader is None:
+        title = f"Quorum: no leader is known in epoch {epoch}"
+    elif quorum["as_of"] is None:
+        why = quorum["not_told_because"] or "it was just asked"
+        title = f"Quorum: {leader} leads epoch {epoch}, and has told nothing yet: {why}"
+    else:
+        title = f"Quorum: {leader} leads epoch {epoch}, as of {quorum['as_of']}"
+    table = Table(title=title, title_justify="left")
+    for name in ("id", "endpoint", "lag", "last fetch", "caught up", "release", "ready"):
+        table.add_column(name)
+    for voter in quorum["voters"]:
+        table.add_row(
+            str(voter["id"]),
+            voter["endpoint"],
+            "unknown" if voter["lag"] is None else str(voter["lag"]),
+            "leads" if voter["id"] == leader else voter["last_fetch"] or "never",
+            voter["last_caught_up"] or "never",
+            voter["release"] or voter["metadata_versions"] or "unknown",
+            "yes" if voter["ready"] else "no",
+        )
     return table
 
 

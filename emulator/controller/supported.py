@@ -33,3 +33,8 @@ def supported_features(release: str) -> Mapping[str, tuple[int, int]]:
     if release == "3.9":
         features[KRAFT_VERSION] = (0, 1)
     return MappingProxyType(dict(sorted(features.items())))
+
+
+def tells_readiness(release: str) -> bool:
+    """Whether ApiVersions of a controller of a release says that it has a migration configured."""
+    return release != "3.4"

@@ -28,7 +28,7 @@ from emulator.io.operator_route import reconcile_page
 from emulator.io.run import Shell
 from emulator.io.tls import profiles
 from emulator.io.trace_file import TraceFailedError, TraceFile, TraceUnavailableError
-from emulator.node import introspection, recovery
+from emulator.node import introspection, readiness, recovery
 from emulator.node.machine import Node
 from emulator.node.reconciling import Reconciling
 from emulator.node.write_ahead import WriteAheadNode
@@ -167,10 +167,13 @@ class NodeProcess:
             values[metric.TRACE_ROWS] = one_label(written)
             return exposition(values, active=self.node.active)
 
+        def not_ready() -> str:
+            return readiness.not_ready_because(self.node, self.clock.now_ms())
+
         config = self.config
         faults = self.faults if config.faults_enabled else None
         host, folder = config.controller_listener.host, Path(config.log_dir)
-        routes = serving.pages(metrics, self.status, self.node.not_ready_because)
+        routes = serving.pages(metrics, self.status, not_ready)
         pages = {} if self.node.driver is None else {"/reconcile": self._reconcile_page()}
         return serving.HttpEndpoint(host, config.metrics_port, routes, faults, folder, pages)
 

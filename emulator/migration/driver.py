@@ -105,6 +105,7 @@ class MigrationDriver:
         self.teller = Teller(self.propagator)
         self.bound = Bound(controller, settings.bounds)
         self.waits = Waits()
+        self.why_not_ready: quorum.WhyNot = lambda _voter: ""
 
     @property
     def deadline_ms(self) -> int | None:
@@ -317,7 +318,7 @@ class MigrationDriver:
         if image.offset < self._needed_offset:
             self._retry.due_ms = None  # it is asked again when the commit is known
             return []
-        state, missing = quorum.next_state(image, self._settings.voters)
+        state, missing = quorum.next_state(image, self._settings.voters, self.why_not_ready)
         effects = [] if state is self.state else self._enter(state, now_ms)
         if missing and self._guards_passed is not False:
             effects += self.waits.stand(missing, now_ms)

@@ -1,8 +1,8 @@
-"""Connections to the other voters of the quorum: three to each.
+"""Connections to the other voters of the quorum: four to each.
 
-One carries elections, one Fetch and FetchSnapshot, one calls of the controller: what waits at the
-leader must not delay a Vote. Each request has exactly one outcome: its answer, or that there is
-none.
+One carries elections, one Fetch and FetchSnapshot, one calls of the controller, one questions for
+the status: what waits at the leader must not delay a Vote. Each request has exactly one outcome:
+its answer, or that there is none.
 
 A connection is made when there is something to send. After each one that failed the pause before
 the next grows; a request that would wait longer than the shortest pause is given up at once, so
@@ -23,16 +23,19 @@ from emulator.config.sasl import OPEN_ACCESS, PeerAccess
 from emulator.net.channel import ChannelConfig, ChannelState, OutboundChannel
 from emulator.net.greeting import Greeting
 from emulator.net.login import Login
-from emulator.net.outcomes import Answered, Broken, Opened, Turn, Unanswered
+from emulator.net.outcomes import Answered, Broken, EndedBy, Opened, Turn, Unanswered
 from emulator.seam import Effect, Event
 from wire import messages as m
 
 T = TypeVar("T")
 _CALL: Final = "call"
+_LOOK: Final = "look"
 _LANES: Final[Mapping[type, str]] = {
     m.FetchRequest: "follow",
     m.FetchSnapshotRequest: "follow",
     m.ControllerRegistrationRequest: _CALL,
+    m.ApiVersionsRequest: _LOOK,
+    m.DescribeQuorumRequest: _LOOK,
 }
 _ELECT: Final = "elect"
 CONNECT_MS_MAX: Final = 1_000
@@ -41,6 +44,15 @@ RECONNECT_MS: Final = 50
 RECONNECT_MS_MAX: Final = 500
 """It doubles with each connection that brought no answer, up to this one, as Kafka's does."""
 _DOUBLINGS_MAX: Final = 8
+_WHY: Final[Mapping[EndedBy, str]] = {
+    EndedBy.PEER: "the connection was refused, or closed",
+    EndedBy.TIME: "no answer in time",
+    EndedBy.NONSENSE: "an answer that cannot be decoded",
+    EndedBy.REFUSAL: "ApiVersions or the login was refused",
+    EndedBy.VERSIONS: "it supports no version of the request that can carry it",
+    EndedBy.OWNER: "the connection was closed here",
+}
+"""What is said of a request without an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +204,7 @@ class VoterChannels(Generic[T]):
                     lane.answered()
                     self._outcomes.append(VoterOutcome(ticket, message))
                 case Unanswered(ticket=ticket, by=by):
-                    self._outcomes.append(VoterOutcome(ticket, None, by.value))
+                    self._outcomes.append(VoterOutcome(ticket, None, _WHY[by]))
                 case Broken(why=why):
                     self._give_up(lane, why)
                     lane.lost(now_ms)

@@ -19,6 +19,7 @@ from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.migration.zk_tree import acls
 from emulator.node import advice
 from emulator.node.machine import Node
+from emulator.node.quorum_status import quorum
 from emulator.trace import metrics as metric
 from emulator.trace.exposition import Value, one_label
 from emulator.trace.metric import Metric
@@ -43,6 +44,7 @@ def status(node: Node, now_ms: int) -> dict[str, Any]:
         "active": node.active,
         "leader_epoch": node.raft.leader_epoch,
         "leader_id": node.raft.leader_id if node.raft.leader_id >= 0 else None,
+        "quorum": quorum(node, now_ms),
         "metadata_version": {"level": version.level, "name": version.name},
         "offsets": {
             "log_end": node.raft.log_end_offset,

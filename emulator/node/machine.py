@@ -117,6 +117,7 @@ class Node:
             zk = zk_client(config, new_conn, rng)
             channels = Channels(config.node_id, new_conn, config.inter_broker_access)
             driver = MigrationDriver(own, zk, self.controller, self.raft, channels, stamp)
+            driver.why_not_ready = self.peers.why_not_migrating
             self.migration = MigrationSide(zk, driver)
         self.blocking_ms = Distribution()
         self.office = NodeOffice(
@@ -167,14 +168,6 @@ class Node:
     def blocked_total_ms(self, now_ms: int) -> int:
         """Sum of the waits of all operations for ZooKeeper."""
         return self.controller.gate.total_ms(now_ms)
-
-    def not_ready_because(self) -> str:
-        """Why this node is not ready for traffic; empty if it is ready."""
-        if not self.migration.connected:
-            return "no ZooKeeper session"
-        if self.active:
-            return ""
-        return self.office.silent_because or "not the active controller yet"
 
     def start(self, now_ms: int) -> list[Effect]:
         """Take part in elections, connect to ZooKeeper; a quorum of one leads at once."""

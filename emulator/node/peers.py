@@ -10,6 +10,7 @@ from collections.abc import Callable
 from emulator.config.sasl import OPEN_ACCESS, PeerAccess
 from emulator.controller.machine import Controller
 from emulator.net.voters import VoterChannels
+from emulator.node.inquiry import INQUIRIES, VoterInquiry
 from emulator.node.registering import SelfRegistration
 from emulator.raft.asking import Ask
 from emulator.raft.machine import Raft
@@ -35,6 +36,7 @@ class Peers:
         self._ended: set[int] = set()
         """Those of them of which an outcome is known."""
         self.registration = SelfRegistration(raft, controller)
+        self.inquiry = VoterInquiry(raft, others)
         self._channels: VoterChannels[Ask] = VoterChannels(
             others, config.node_id, config.times.request_ms, new_conn, access
         )
@@ -42,13 +44,22 @@ class Peers:
     @property
     def deadline_ms(self) -> int | None:
         """When ``tick`` is due."""
-        times = (self._channels.deadline_ms, self.registration.deadline_ms)
+        times = (
+            self._channels.deadline_ms,
+            self.registration.deadline_ms,
+            self.inquiry.deadline_ms,
+        )
         return min((one for one in times if one is not None), default=None)
 
     @property
     def ending(self) -> bool:
         """Whether a voter that was sent EndQuorumEpoch may still answer the first one."""
         return not self._ending <= self._ended
+
+    def why_not_migrating(self, voter: int) -> str:
+        """Why a voter's own answer keeps a migration from beginning; empty if it does not."""
+        answer = self.inquiry.voters.get(voter)
+        return "" if answer is None else answer.not_migrating(self._raft.config.release)
 
     def owns(self, conn: int) -> bool:
         """Whether a connection is one to another voter."""
@@ -70,12 +81,15 @@ class Peers:
                 self._ended.add(one.ticket.node_id)
             if isinstance(one.ticket.message, m.ControllerRegistrationRequest):
                 self.registration.answered(one.message, now_ms)
+            elif isinstance(one.ticket.message, INQUIRIES):
+                self.inquiry.answered(one.ticket, one.message, one.why, now_ms)
             elif one.message is None:
                 effects += self._raft.unanswered(one.ticket, now_ms)
             else:
                 effects += self._raft.answered(one.ticket, one.message, now_ms)
         asked = self.registration.poll(now_ms)
-        for ask in self._raft.take_asks() + ([] if asked is None else [asked]):
+        asks = self._raft.take_asks() + ([] if asked is None else [asked])
+        for ask in asks + self.inquiry.poll(now_ms):
             if isinstance(ask.message, m.EndQuorumEpochRequest):
                 self._ending.add(ask.node_id)
             self._channels.put(ask.node_id, ask.message, ask)
@@ -86,10 +100,15 @@ class NoPeers:
     """There is no other voter: nothing is ever due, nobody is asked."""
 
     deadline_ms: None = None
+    inquiry: None = None
     ending = False
 
     def __init__(self, raft: Raft) -> None:
         self._raft = raft
+
+    def why_not_migrating(self, _voter: int) -> str:
+        """Nothing does."""
+        return ""
 
     def owns(self, _conn: int) -> bool:
         """None is."""

@@ -75,6 +75,10 @@ class Following:
         """How often records that were appended here have been dropped, or replaced."""
         self.contradicted = False
         """The leader lacks what is committed here: the node stops."""
+        self.caught_up_ms: int | None = None
+        """When everything was durable here last that the leader had just told to be committed."""
+        self._told = False
+        """Whether the leader has answered a Fetch since the last one was sent."""
         self._replica = replica
         self._election = election
         self._rng = rng
@@ -112,6 +116,9 @@ class Following:
         if deadline_ms is None or deadline_ms > now_ms:
             return None
         replica = self._replica
+        if self._told and replica.caught_up:
+            self.caught_up_ms = now_ms
+        self._told = False
         quorum, config = replica.quorum, replica.config
         leader_id = quorum.leader_id
         node_id = self._rng.choice(self._others) if leader_id == NONE else leader_id
@@ -192,6 +199,7 @@ class Following:
     # ---------------------------------------------------------------- Fetch
     def _fetched(self, found: m.FetchResponse.PartitionData, now_ms: int) -> list[Effect]:
         self._election.fetched(now_ms)
+        self._told = True
         diverging, snapshot = found.diverging_epoch, found.snapshot_id
         if diverging.epoch >= 0 and diverging.end_offset >= 0:
             return self._truncate(LogEnd(diverging.epoch, diverging.end_offset), now_ms)

@@ -25,13 +25,15 @@ from emulator.raft.contradicted import refuse_contradicted
 from emulator.raft.deadlines import earlier
 from emulator.raft.layout import SnapshotId
 from emulator.raft.member import Member
-from emulator.raft.quorum_state import NONE, ElectionState, QuorumState, parse
+from emulator.raft.progress import VoterProgress
+from emulator.raft.quorum_state import NONE, ElectionState, QuorumState, VoterState, parse
 from emulator.raft.recovery import leftovers, recover_log
 from emulator.raft.recovery_point import RecoveryPointFile
 from emulator.raft.replica import UNKNOWN, Replica, Serving
 from emulator.raft.snapshots import recover_snapshots, values_of
 from emulator.raft.snapshotting import Snapshotting
 from emulator.raft.verify import CheckedRecords, checked
+from emulator.raft.voter_state import Held
 from emulator.seam import Effect, Log, ReplaceFile
 from emulator.slices import Slices, whole
 from wire.batch import Batch, decode_batches
@@ -95,6 +97,26 @@ class Raft:
     def is_leader(self) -> bool:
         """Whether this node leads and may append."""
         return self._replica.quorum.is_leader
+
+    @property
+    def voter_state(self) -> VoterState:
+        """Leader, follower, candidate, ..."""
+        return self._replica.quorum.state
+
+    @property
+    def held(self) -> Held:
+        """Whether this voter still has all that it acknowledged."""
+        return self._member.election.held
+
+    @property
+    def progress(self) -> Mapping[int, VoterProgress]:
+        """How far the other voters are, as this leader knows; of no meaning at a follower."""
+        return self._member.election.progress.voters
+
+    @property
+    def caught_up_ms(self) -> int | None:
+        """When this follower last had all that its leader said to be committed; None: never yet."""
+        return self._member.following.caught_up_ms
 
     @property
     def log_end_offset(self) -> int:

@@ -15,7 +15,7 @@ from typing import Final
 from emulator.controller.context import Context
 from emulator.controller.registry import advertised, handles
 from emulator.controller.result import Result
-from emulator.controller.supported import supported_features
+from emulator.controller.supported import supported_features, tells_readiness
 from emulator.metadata.image import Image
 from emulator.net.versions import listed, software_is_named
 from wire import messages as m
@@ -23,7 +23,6 @@ from wire.errors import ErrorCode
 
 _KEY: Final = 18
 _FEATURES_FINALIZED_SINCE = ("3.6", "3.7", "3.8", "3.9")
-_READINESS_SINCE = ("3.5", *_FEATURES_FINALIZED_SINCE)
 _MIN_ZERO_FEATURES_SINCE_VERSION = 4
 
 
@@ -99,7 +98,7 @@ def _offer(
             # Decoders before v4 fail on a feature that may be absent (KAFKA-17011).
             if low > 0 or zeros
         ],
-        zk_migration_ready=migration_enabled and release in _READINESS_SINCE,
+        zk_migration_ready=migration_enabled and tells_readiness(release),
     )
     if release in _FEATURES_FINALIZED_SINCE:
         response.finalized_features_epoch = features_epoch

@@ -157,6 +157,57 @@ def test_the_next_step_at_a_controller_that_follows_is_to_ask_the_leader(
     assert f"next: {step}\n" in run("status")[1]
 
 
+def voter(node_id: int, **more: Any) -> dict[str, Any]:
+    """A row of ``quorum.voters``."""
+    row = {
+        "id": node_id,
+        "endpoint": f"host-{node_id}:9093",
+        "end_offset": 8,
+        "lag": 0,
+        "last_fetch": "10:00:01",
+        "last_caught_up": "10:00:02",
+        "release": "3.9",
+        "metadata_versions": "1-21",
+        "ready": True,
+        "why_not": "",
+    }
+    return row | more
+
+
+def test_status_shows_the_voters_and_who_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    quorum = {
+        "leader_id": 3001,
+        "leader_epoch": 7,
+        "as_of": "10:00:03",
+        "not_told_because": "",
+        "voters": [
+            voter(3000),
+            voter(3001, last_fetch=None),
+            voter(
+                3002, lag=None, release=None, metadata_versions="1-25", ready=False, why_not="[why]"
+            ),
+        ],
+    }
+
+    def shown(**more: Any) -> str:
+        told = STATUS | {"quorum": quorum | more}
+        monkeypatch.setattr(status_client, "fetch", lambda _url: json.dumps(told))
+        monkeypatch.setenv("COLUMNS", "150")
+        return run("status")[1]
+
+    out = shown()
+    assert "Quorum: 3001 leads epoch 7, as of 10:00:03" in out
+    assert "voter 3002 is not ready: [why]" in out
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines()]
+    assert ["3000", "host-3000:9093", "0", "10:00:01", "10:00:02", "3.9", "yes"] in cells
+    assert ["3001", "host-3001:9093", "0", "leads", "10:00:02", "3.9", "yes"] in cells
+    assert ["3002", "host-3002:9093", "unknown", "10:00:01", "10:00:02", "1-25", "no"] in cells
+    away = shown(as_of=None, not_told_because="no answer in time")
+    assert "3001 leads epoch 7, and has told nothing yet: no answer in time" in away
+    assert "Quorum: no leader is known in epoch 7" in shown(leader_id=None)
+    assert "Quorum" not in shown(voters=[voter(3000)]), "a quorum of one is no table"
+
+
 @pytest.mark.parametrize(
     ("answer", "why"),
     [

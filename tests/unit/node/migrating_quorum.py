@@ -132,7 +132,7 @@ class MigratingQuorum(Quorum):
                 resting = {State.UNINITIALIZED, State.INACTIVE}
                 assert each.driver is None or each.driver.state in resting
 
-    def register(self, broker_id: int = BROKER, *, answered: bool = True) -> None:
+    def register(self, broker_id: int = BROKER, *, answered: bool = True, version: int = 4) -> None:
         """A broker in ZooKeeper mode registers with whoever is active, and may wait for it."""
         kind = m.BrokerRegistrationRequest
         request = kind(
@@ -151,9 +151,9 @@ class MigratingQuorum(Quorum):
         for _ in range(10):
             asker = self.joined.ask((f"host-{self.leader}", 9093))
             if not answered:
-                asker.send(request, 4)
+                asker.send(request, version)
                 return
-            if asker.ask(request, 4).error_code == 0:
+            if asker.ask(request, version).error_code == 0:
                 return
         raise AssertionError("refused")
 

@@ -8,6 +8,7 @@ import pytest
 
 from emulator.migration.authority import SILENT
 from emulator.node import introspection
+from emulator.node.readiness import not_ready_because
 from emulator.raft.layout import TOPIC, TOPIC_ID
 from emulator.seam import Accepted, Received
 from emulator.zookeeper.ops import Create, Delete, SetData
@@ -158,7 +159,7 @@ def test_a_restored_folder_says_that_it_is_refused_and_the_way_out() -> None:
     (waiting,) = status["migration"]["waiting"]
     assert waiting["fatal"]
     assert "start the controller with the folder that was used last" in waiting["text"]
-    assert "refuses this controller" in old.node.not_ready_because()
+    assert "refuses this controller" in not_ready_because(old.node, old.now_ms)
     lines = [line for line in old.logs if line.event == "brokers and callers are refused"]
     assert [line.level for line in lines] == ["info", "warning"], "not confirmed yet, then refused"
 
@@ -186,7 +187,7 @@ def test_without_zookeeper_a_migrated_log_says_nothing_and_fences_nobody() -> No
         ErrorCode.BROKER_NOT_AVAILABLE, -1, epoch - 1, -1,
     )  # fmt: skip
     assert world.node.raft.log_end_offset == end
-    assert world.node.not_ready_because() == "no ZooKeeper session"
+    assert not_ready_because(world.node, world.now_ms) == "no ZooKeeper session"
 
 
 def test_when_zookeeper_is_back_sessions_of_brokers_start_anew() -> None:
@@ -271,7 +272,7 @@ def test_what_keeps_zookeeper_from_confirming_the_log_is_in_the_status(op: Any, 
     world = World(None, zookeeper)
     world.advance(1_000)
     assert registration(world) == ErrorCode.NOT_CONTROLLER
-    assert "/status says why" in world.node.not_ready_because()
+    assert "/status says why" in not_ready_because(world.node, world.now_ms)
     waiting = introspection.status(world.node, world.now_ms)["migration"]["waiting"]
     assert why in {one["why"] for one in waiting}
 
@@ -329,7 +330,7 @@ def test_a_deposed_controller_sends_callers_away_at_once(bound: int) -> None:
     assert world.node.raft.log_end_offset == end
     epoch = world.node.raft.leader_epoch
     assert told(fetched(world, 1, epoch, 1))[0] == ErrorCode.BROKER_NOT_AVAILABLE
-    assert world.node.not_ready_because() in SILENT.values()
+    assert not_ready_because(world.node, world.now_ms) in SILENT.values()
     assert world.stop().exit_code == 1
 
 

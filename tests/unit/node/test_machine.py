@@ -13,6 +13,7 @@ from emulator.migration.states import State
 from emulator.net.reply import Ticket
 from emulator.node import introspection
 from emulator.node.machine import Node
+from emulator.node.readiness import not_ready_because
 from emulator.raft.format import MetaProperties, render_bootstrap_checkpoint
 from emulator.raft.layout import BOOTSTRAP_CHECKPOINT
 from emulator.seam import (
@@ -170,7 +171,7 @@ def test_a_zookeeper_that_refuses_is_said_once_and_stands_in_the_status() -> Non
     assert (waiting["why"], waiting["subject"]) == ("no_session", "zk:2181")
     assert waiting["since"] == "1970-01-01T00:16:40.000+00:00"
     assert "Connection refused" in waiting["text"]
-    assert world.node.not_ready_because() == "no ZooKeeper session"
+    assert not_ready_because(world.node, world.now_ms) == "no ZooKeeper session"
 
 
 def test_the_controller_knows_what_zookeeper_can_hold() -> None:
