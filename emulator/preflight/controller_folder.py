@@ -2,12 +2,17 @@
 
 Unlike the recovery of a log it refuses nothing: a folder of another release, of a dynamic quorum or
 with a torn end is read as far as it goes. Only the few record types that are judged are decoded.
+
+The end of the log of one of several voters may be truncated by the next leader. What one of ours
+had written down as committed counts, and what ZooKeeper shows to be; a folder of Kafka's does not
+tell, so all of it counts.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import msgspec
@@ -63,6 +68,9 @@ class ControllerFolder:
     """Voters in ``quorum-state``."""
     dynamic: bool = False
     """Whether the quorum is a dynamic one (kraft.version 1)."""
+    uncommitted: int = 0
+    """Records at the end of its log that are not known to be committed; no record is judged there.
+    """
 
     @property
     def node_id(self) -> int | None:
@@ -129,23 +137,32 @@ def wanted(path: str) -> bool:
             layout.META_PROPERTIES,
             layout.BOOTSTRAP_CHECKPOINT,
             layout.QUORUM_STATE,
+            layout.RECOVERY_POINT,
         }
         or layout.segment_base(path) is not None
         or layout.snapshot_id(path) is not None
     )
 
 
-def read(name: str, files: Mapping[str, bytes], meta: Mapping[str, str]) -> ControllerFolder:
+def read(
+    name: str,
+    files: Mapping[str, bytes],
+    meta: Mapping[str, str],
+    shown: tuple[int, int] = (-1, -1),
+) -> ControllerFolder:
     """Read a folder.
 
     Args:
         name: of the folder, for findings.
         files: those that are :func:`wanted`, by path below the folder.
         meta: its ``meta.properties``; empty if there is none.
+        shown: offset and leader epoch of a record that ZooKeeper shows to be committed.
     """
     boot, problems = _Replayed(), []
     if (data := files.get(layout.BOOTSTRAP_CHECKPOINT)) is not None:
         problems += [f"{layout.BOOTSTRAP_CHECKPOINT}: {why}" for why in _replay(data, boot)]
+    quorum, why = _quorum_state(files.get(layout.QUORUM_STATE))
+    voters = frozenset(one.voter_id for one in quorum.current_voters) if quorum else frozenset()
     found, epochs, start, end = _Replayed(), dict[int, int](), 0, 0
     # A snapshot has every record below its end, and the log goes on from there.
     snapshots = {one: path for path in files if (one := layout.snapshot_id(path)) is not None}
@@ -156,30 +173,49 @@ def read(name: str, files: Mapping[str, bytes], meta: Mapping[str, str]) -> Cont
         ]
         start = end = newest.end_offset
         epochs[newest.epoch] = start
+    committed = max(start, _committed(files, voters))
+    open_end: list[Batch] = []
     segments = {base: path for path in files if (base := layout.segment_base(path)) is not None}
     for base in sorted(segments):
         for batch in _batches(files[segments[base]], problems, segments[base]):
             epochs.setdefault(batch.leader_epoch, batch.base_offset)
             last = batch.base_offset + len(batch.records)
             if last > end:
-                _take(batch, found)
                 end = last
-    quorum, why = _quorum_state(files.get(layout.QUORUM_STATE))
-    return ControllerFolder(
+                if batch.base_offset < committed:
+                    _take(batch, found)
+                else:
+                    open_end.append(batch)
+    folder = ControllerFolder(
         name,
         meta,
         "; ".join([*problems, *why]),
         boot.level,
-        found.level,
-        found.state,
-        tuple(sorted(epochs.items())),
-        min(segments, default=start),
-        end,
-        found.holds,
-        None if quorum is None else quorum.leader_epoch,
-        frozenset(one.voter_id for one in quorum.current_voters) if quorum else frozenset(),
-        found.dynamic or boot.dynamic or (quorum is not None and quorum.data_version > 0),
+        epochs=tuple(sorted(epochs.items())),
+        start_offset=min(segments, default=start),
+        end_offset=end,
+        election_epoch=None if quorum is None else quorum.leader_epoch,
+        voters=voters,
     )
+    if folder.epoch_at(shown[0]) == shown[1]:
+        for batch in open_end:
+            if batch.base_offset <= shown[0]:
+                _take(batch, found)
+                committed = batch.base_offset + len(batch.records)
+    return replace(
+        folder,
+        level=found.level,
+        state=found.state,
+        holds=found.holds,
+        dynamic=found.dynamic or boot.dynamic or (quorum is not None and quorum.data_version > 0),
+        uncommitted=0 if math.isinf(committed) else max(0, end - int(committed)),
+    )
+
+
+def _committed(files: Mapping[str, bytes], voters: frozenset[int]) -> float:
+    """Everything below it is known to be committed; infinite if the folder does not tell."""
+    point = layout.parse_recovery_point(files.get(layout.RECOVERY_POINT, b""))
+    return math.inf if point is None or len(voters) < 2 else point.committed
 
 
 def _replay(data: bytes, into: _Replayed) -> list[str]:

@@ -73,6 +73,14 @@ def folders(survey: Survey) -> Iterator[Outcome]:
         yield from _levels(survey, one)
         yield from _state(one)
         yield from _migrated(survey, one)
+        if one.uncommitted:
+            yield _folder(
+                one,
+                f"the last {one.uncommitted} of its records are not known to be committed",
+                "the next leader may drop them, so they are not judged here",
+                "ask the leader: kraft-bridge status",
+                Severity.INFO,
+            )
 
 
 def _identity(survey: Survey, one: ControllerFolder, seen: dict[int, str]) -> Iterator[Outcome]:

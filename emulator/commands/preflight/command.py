@@ -78,6 +78,7 @@ def preflight(
     from emulator.commands.preflight import inputs, sarif, show
     from emulator.preflight import release4
     from emulator.preflight import report as judging
+    from emulator.preflight.stage import standing
 
     if dump is not None and zookeeper is not None:
         raise _cannot("--zookeeper and --dump exclude each other")
@@ -90,11 +91,13 @@ def preflight(
         raise _cannot(f"--target-release {target_release}: one of {releases}, or 4.x")
     present, future = _given(configs or [], targets or [], files or [])
     survey = _tree(zookeeper, dump, present)
+    mark = standing(survey).mark
+    shown = mark.kraft_metadata_offset, mark.kraft_metadata_epoch
     try:
         survey = replace(
             survey,
             targets=[inputs.read_properties(one) for one in future],
-            folders=[inputs.read_folder(one) for one in controller_dirs or ()],
+            folders=[inputs.read_folder(one, shown) for one in controller_dirs or ()],
             target_release=target_release,
             identities=survey.identities | set(identities or ()),
             decodes=find_spec("cryptography") is not None,

@@ -50,8 +50,12 @@ def read_properties(path: Path) -> Properties:
     return Properties(str(path), values, next(iter(metas.values()), {}), metas)
 
 
-def read_folder(path: Path) -> ControllerFolder:
+def read_folder(path: Path, shown: tuple[int, int] = (-1, -1)) -> ControllerFolder:
     """Read a controller's folder; nothing is locked, and the controller may be running.
+
+    Args:
+        path: the folder, or the log's folder in it.
+        shown: offset and leader epoch in ``/migration``, -1 if it has none.
 
     Raises:
         PreflightError: it is no folder, or a file in it cannot be read.
@@ -69,7 +73,7 @@ def read_folder(path: Path) -> ControllerFolder:
         }
     except OSError as error:
         raise PreflightError(f"{error.filename or path}: {error.strerror or error}") from error
-    return controller_folder.read(str(path), files, _meta(path))
+    return controller_folder.read(str(path), files, _meta(path), shown)
 
 
 def _encodable(text: str) -> str:

@@ -14,6 +14,7 @@ from emulator.preflight.report import run
 from emulator.preflight.stage import MigrationStage, standing
 from emulator.raft import layout
 from emulator.raft.format import render_bootstrap_checkpoint
+from emulator.raft.layout import SnapshotId
 from emulator.raft.quorum_state import ElectionState, render
 from tests.unit.preflight.changes import claimed, drop, marked, then
 from tests.unit.preflight.clean import clean
@@ -146,3 +147,50 @@ def test_brokers_left_behind_by_a_finalised_migration_are_named() -> None:
     report = run(replace(one, folders=(log,)))
     named = [x.znode for x in report.findings if x.code == "B13" and x.znode != "/migration"]
     assert named == [f"/brokers/ids/{number}" for number in (0, 1, 2)]
+
+
+def test_the_end_of_a_voters_log_that_may_be_truncated_is_not_judged() -> None:
+    """A leader that died wrote its topics there; the next leader has another end."""
+    log = segment(
+        (0, 1, [level(21), state(MigrationState.PRE_MIGRATION)]),
+        (2, 1, [state(MigrationState.MIGRATION)]),
+        (3, 2, [encode_record(r.TopicRecord(name="t", topic_id=bytes(16)), 0)]),
+    )
+
+    def found(
+        voters: set[int], point: bytes | None, shown: tuple[int, int] = (-1, -1)
+    ) -> tuple[int, int, int]:
+        files = {
+            layout.segment_path(0): log,
+            layout.QUORUM_STATE: render(ElectionState(2, 3000), voters),
+        }
+        if point is not None:
+            files[layout.RECOVERY_POINT] = point
+        one = controller_folder.read("d", files, META, shown)
+        assert one.end_offset == 4
+        return one.state, one.holds, one.uncommitted
+
+    before, after = MigrationState.PRE_MIGRATION, MigrationState.MIGRATION
+    three, point = {3000, 3001, 3002}, layout.render_recovery_point(4, 2)
+    assert found(three, point) == (before, 0, 2)
+    assert found(three, point, shown=(2, 1)) == (after, 0, 1)
+    assert found(three, point, shown=(2, 7)) == (before, 0, 2), "another log's record"
+    assert found(three, point, shown=(9, 2)) == (before, 0, 2)
+    assert found({3000}, point) == (after, 1, 0), "nobody can truncate it"
+    assert found(three, None) == (after, 1, 0), "a folder of Kafka's does not tell"
+    assert found(three, b"nonsense") == (after, 1, 0)
+    snapshot = {
+        layout.snapshot_path(SnapshotId(2, 1)): segment((0, 1, [level(21)])),
+        layout.segment_path(0): log,
+        layout.QUORUM_STATE: render(ElectionState(2, 3000), three),
+        layout.RECOVERY_POINT: layout.render_recovery_point(4, 0),
+    }
+    assert controller_folder.read("d", snapshot, META).uncommitted == 2
+
+
+def test_what_is_not_judged_is_said() -> None:
+    survey = clean("plain")
+    folder = survey.folders[0]
+    report = run(replace(survey, folders=[replace(folder, uncommitted=3)]))
+    told = [one for one in report.findings if "the last 3 of its records" in one.fact]
+    assert [one.severity for one in told] == [Severity.INFO]
