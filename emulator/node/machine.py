@@ -372,6 +372,8 @@ class Node:
             return []
         handing_over = self._stop.hand_over(now_ms)
         if handing_over:
+            # The term ends before the migration takes what ZooKeeper has answered.
+            handing_over += self.office.take_effects(now_ms)
             handing_over += self._run_path(now_ms)
         effects, end = self._stop.go_on(now_ms)
         effects = handing_over + effects

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from emulator.raft.config import OBSERVER_SESSION_MS
+
+OBSERVERS_MAX: Final = 10_000
+"""Observers that are remembered. Requests choose their ids, so there may be any number."""
 
 
 @dataclass(slots=True)
@@ -32,7 +37,12 @@ class Observers:
     """
 
     def __init__(self) -> None:
-        self._observers: dict[tuple[int, bytes], Observer] = {}
+        self._observers: OrderedDict[tuple[int, bytes], Observer] = OrderedDict()
+        """In the order of their last Fetch."""
+
+    def __len__(self) -> int:
+        """How many are remembered."""
+        return len(self._observers)
 
     def of(self, key: tuple[int, bytes]) -> Observer | None:
         """The observer with that id and directory, if it has fetched."""
@@ -41,10 +51,15 @@ class Observers:
     def fetched(
         self, key: tuple[int, bytes], offset: int, leader_end_offset: int, now_ms: int
     ) -> Observer:
-        """Record a valid fetch: the replica has everything below ``offset``."""
-        observer = self._observers.get(key)
+        """Record a valid fetch: the replica has everything below ``offset``.
+
+        Who fetched longest ago is forgotten for it if there are too many.
+        """
+        observer = self._observers.pop(key, None)
         if observer is None:
-            observer = self._observers[key] = Observer(*key, offset, now_ms)
+            self._drop(now_ms, OBSERVERS_MAX - 1)
+            observer = Observer(*key, offset, now_ms)
+        self._observers[key] = observer
         if offset >= leader_end_offset:
             observer.last_caught_up_ms = now_ms
         elif offset >= observer.leader_end_at_fetch > 0:
@@ -57,8 +72,14 @@ class Observers:
 
     def alive(self, now_ms: int) -> Iterator[Observer]:
         """The observers that fetched in the last 300 s, by id; the others are dropped."""
+        self._drop(now_ms, OBSERVERS_MAX)
         for key in sorted(self._observers):
-            if self._observers[key].last_fetch_ms + OBSERVER_SESSION_MS < now_ms:
-                del self._observers[key]
-            else:
-                yield self._observers[key]
+            yield self._observers[key]
+
+    def _drop(self, now_ms: int, most: int) -> None:
+        """Forget those that are gone, and who fetched longest ago until ``most`` are left."""
+        while self._observers:
+            key, oldest = next(iter(self._observers.items()))
+            if oldest.last_fetch_ms + OBSERVER_SESSION_MS >= now_ms and len(self) <= most:
+                return
+            del self._observers[key]

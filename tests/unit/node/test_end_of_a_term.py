@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from emulator.migration.states import State
 from emulator.node.office import GIVES_UP_MS_MIN
 from emulator.raft.layout import TOPIC, TOPIC_ID
 from emulator.seam import Effect, Send
@@ -39,6 +40,26 @@ def test_what_waits_in_the_client_of_zookeeper_is_not_sent_after_the_term():
     quorum.joined.settle()
     quorum.joined.wait(1_000)
     assert "/migration" not in quorum.zookeeper.nodes
+
+
+def test_the_migration_takes_nothing_as_leader_after_it_was_handed_over():
+    """SIGTERM: Raft resigns, and what ZooKeeper had answered before is still to be taken."""
+    quorum = MigratingQuorum()
+    leader = quorum.migrate()
+    quorum.wait_written()
+    node, party = quorum.node(leader), quorum.parties[leader]
+    taken, exchange = [0], node.migration.exchange
+
+    def checked(now_ms: int) -> list[Effect]:
+        taken[0] += 1
+        assert node.raft.is_leader or quorum.driver(leader).state is State.INACTIVE
+        return exchange(now_ms)
+
+    node.migration.exchange = checked  # type: ignore[method-assign]
+    quorum.joined.perform(party, node.shutdown(quorum.joined.now_ms))
+    quorum.joined.settle()
+    quorum.joined.until(lambda: party.halt is not None, 4_000)
+    assert taken[0] > 1
 
 
 def test_a_leader_that_must_not_lead_tells_brokers_nothing_until_it_resigns():
