@@ -74,8 +74,8 @@ def folders(survey: Survey) -> Iterator[Outcome]:
         yield from _state(one)
         yield from _migrated(survey, one)
         if one.uncommitted:
-            yield _folder(
-                one,
+            yield _B15(
+                one.name,
                 f"the last {one.uncommitted} of its records are not known to be committed",
                 "the next leader may drop them, so they are not judged here",
                 "ask the leader: kraft-bridge status",
