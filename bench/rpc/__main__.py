@@ -1,8 +1,9 @@
-"""``python -m bench.rpc rates|steps|memory|start``: the controller's request path, measured.
+"""``python -m bench.rpc rates|steps|memory|start|snapshot``: the request path, measured.
 
 ``rates``: requests/s, CPU and latency at 1, 10 and 100 connections, beside Kafka 3.9.2's controller
 (``--only ours`` without it). ``steps``: how long large requests keep others waiting. ``memory``:
-bytes for each partition. ``start``: time to listening. All in plain KRaft, without ZooKeeper; one
+bytes for each partition. ``start``: time to listening. ``snapshot``: how long heartbeats wait while
+snapshots are written, one after the other. All in plain KRaft, without ZooKeeper; one
 process each, and the client in this one.
 """
 
@@ -16,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench.rpc import memory, rates, steps
+from bench.rpc import memory, rates, snapshot, steps
 from bench.rpc.cluster import CLUSTER_ID, create, registered
 from bench.rpc.requests import KINDS
 from bench.rpc.servers import KAFKA, OURS, running
@@ -24,11 +25,13 @@ from bench.rpc.servers import KAFKA, OURS, running
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.rpc", description=__doc__)
-    parser.add_argument("what", choices=("rates", "steps", "memory", "start"))
+    parser.add_argument("what", choices=("rates", "steps", "memory", "start", "snapshot"))
     parser.add_argument("--only", choices=(OURS, KAFKA), help="measure one controller only")
     parser.add_argument("--kinds", nargs="+", choices=sorted(KINDS), default=list(KINDS))
     parser.add_argument("--connections", nargs="+", type=int, default=[1, 10, 100])
-    parser.add_argument("--seconds", type=float, default=3.0, help="for each row of rates")
+    parser.add_argument(
+        "--seconds", type=float, default=3.0, help="for each row of rates or snapshot"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--partitions", type=int, help="default: 100,000; 20,000 for start, steps")
     parser.add_argument(
@@ -66,6 +69,12 @@ def main() -> int:
                     create(cluster, "there", (asked.partitions or 20_000) // 100, 100)
                     _say(f"== {contender}")
                     rows += steps.measure(cluster, _say)
+        elif asked.what == "snapshot":
+            for contender in contenders:
+                with running(contender, folder) as server:
+                    _say(f"== {contender}")
+                    size = asked.partitions or 100_000
+                    rows += snapshot.measure(server, size, asked.seconds, _say)
         elif asked.what == "memory":
             rows.append(memory.memory(asked.partitions or 100_000, folder, _say))
         else:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.rpc import client, rates
+from bench.rpc import client, rates, snapshot
 from bench.rpc.cluster import BROKERS, RpcCluster, RpcRefusedError, frame
 from bench.rpc.memory import resident_bytes
 from bench.rpc.requests import ALTER_PREFIX, KINDS
-from bench.rpc.servers import OURS
+from bench.rpc.servers import OURS, running
 from wire import messages as m
 from wire.frame import decode_request, encode_response
 
@@ -93,3 +93,23 @@ def test_the_real_process_is_measured(tmp_path: Path) -> None:
     assert all(row.rate > 0 for row in rows)
     assert len(said) == len(rows)
     assert len(rates.table(rows)) == 2 + len(KINDS)
+
+
+def test_heartbeats_are_counted_while_snapshots_are_written(tmp_path: Path) -> None:
+    said: list[str] = []
+    with running(OURS, tmp_path) as server:
+        without, beside = snapshot.measure(server, 300, 1.0, said.append)
+    assert without.snapshots == 0
+    assert beside.snapshots > 1
+    assert beside.snapshot_bytes > 300 * 40
+    assert beside.p50_ms <= beside.p99_ms <= beside.longest_ms
+    assert beside.longest_step_ms is not None
+    assert len(said) == 2
+
+
+def test_snapshots_that_never_come_are_no_measurement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "ALWAYS", snapshot.IDLE)
+    with running(OURS, tmp_path) as server, pytest.raises(RpcRefusedError, match="no snapshot"):
+        snapshot.measure(server, 100, 0.2, lambda _line: None)
