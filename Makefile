@@ -51,8 +51,10 @@ type: $(ENV) ## mypy --strict
 laws: $(ENV) ## the algebraic laws, with more examples than in a test run
 	HYPOTHESIS_PROFILE=thorough $(PYTEST) --timeout 3600 tests/laws
 
-sim: $(ENV) ## SEEDS fresh simulated clusters (1000), on both cores; exit 1 names the seed that failed
-	$(PY) -m tools.recorded sim $(PY) -m emulator.cli simulate --count $(SEEDS) --jobs $(JOBS)
+sim: $(ENV) ## SEEDS fresh simulated clusters (1000) of one controller, then of three; exit 1 names the seed
+	code=0; $(PY) -m tools.recorded sim $(PY) -m emulator.cli simulate --count $(SEEDS) --jobs $(JOBS) || code=1; \
+	  $(PY) -m tools.recorded sim-of-three $(PY) -m emulator.cli simulate --controllers 3 --migration \
+	  --count $(SEEDS) --jobs $(JOBS) || code=1; exit $$code
 
 chaos: $(ENV) $(JARS) ## ten minutes: three controllers, three real brokers, ZooKeeper, kill -9, SIGSTOP, TCP faults
 	code=0; for round in "--servers 1" "--servers 3" "--servers 1 --kafkas 1" "--kafkas 2"; do \

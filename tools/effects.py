@@ -1,31 +1,66 @@
-"""Write the table of states and faults: ``python -m tools.effects [RECORD ...]``.
+"""Write the tables of states and faults: ``python -m tools.effects [RECORD ...]``.
 
 ``RECORD`` is a record of ``kraft-bridge simulate`` with the commit it was made on, as
-``tools.recorded`` keeps it (``.cache/records/sim.json`` when not given). Several are added up. The
-table goes between two markers of ``docs/simulation.md``.
+``tools.recorded`` keeps it (``.cache/records/sim.json`` when not given). Those of one table are
+added up. Each table goes between its markers of ``docs/simulation.md``: one of clusters with one
+controller, one of three controllers in a migration (kind failover). A table of which no record is
+given stays as it is.
 """
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from emulator.migration.states import State
+from emulator.simulation import failover
 from emulator.simulation.aftermath import Effects
-from emulator.simulation.empty_cells import REASONS, reason
+from emulator.simulation.empty_cells import (
+    REASONS,
+    REASONS_OF_THREE,
+    reason,
+    reason_of_three,
+)
 from emulator.simulation.faults import RECIPES
 from tools.docs import ROOT, row, table
 
 PAGE: Final = ROOT / "docs" / "simulation.md"
-BEGIN: Final = "<!-- effects: written by `python -m tools.effects` -->\n"
-END: Final = "<!-- effects end -->\n"
 
 
-def rows(records: Sequence[dict[str, Any]]) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One table of the page: its markers, its faults, and why a cell of it may be empty."""
+
+    begin: str
+    end: str
+    faults: tuple[str, ...]
+    reason: Callable[[str, str], str]
+    notes: tuple[str, ...]
+
+
+ONE: Final = Part(
+    "<!-- effects: written by `python -m tools.effects` -->\n",
+    "<!-- effects end -->\n",
+    tuple(RECIPES),
+    reason,
+    tuple(dict.fromkeys(REASONS.values())),
+)
+THREE: Final = Part(
+    "<!-- effects of three: written by `python -m tools.effects` -->\n",
+    "<!-- effects of three end -->\n",
+    failover.ENDS,
+    reason_of_three,
+    tuple(dict.fromkeys(REASONS_OF_THREE.values())),
+)
+
+
+def rows(part: Part, records: Sequence[dict[str, Any]]) -> Iterator[str]:
     """The lines between the markers.
 
     Args:
+        part: which table.
         records: each with ``commit``, ``seeds``, ``first_seed``, ``kind`` and ``effects``, as the
             verb counts.
     """
@@ -37,21 +72,20 @@ def rows(records: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield "\n"
     yield table("fault", *(state.value.replace("_", " ").lower() for state in State))
     effects = _added_up([record["effects"] for record in records])
-    notes = list(dict.fromkeys(REASONS.values()))
-    for fault in RECIPES:
+    for fault in part.faults:
         cells = []
         for state in State:
             counts = effects.get(state.value, {}).get(fault, {})
             if counts.get("seeds"):
                 cells.append(f"{counts['seeds']} of {counts['struck']}")
-            elif reason(state.value, fault):
-                cells.append(f"({notes.index(reason(state.value, fault)) + 1})")
+            elif why := part.reason(state.value, fault):
+                cells.append(f"({part.notes.index(why) + 1})")
             else:
                 cells.append(f"0 of {counts.get('struck', 0)}")
         yield row(f"`{fault}`", *cells)
     yield "\n"
-    for number, why in enumerate(notes, 1):
-        yield f"({number}) {why[0].upper()}{why[1:]}\n\n"
+    for number, note in enumerate(part.notes, 1):
+        yield f"({number}) {note[0].upper()}{note[1:]}\n\n"
 
 
 def _added_up(all_effects: Sequence[Effects]) -> Effects:
@@ -66,12 +100,15 @@ def _added_up(all_effects: Sequence[Effects]) -> Effects:
 
 
 def main() -> int:
-    """Write the table; returns the exit code."""
+    """Write the tables; returns the exit code."""
     paths = sys.argv[1:] or [str(ROOT / ".cache/records/sim.json")]
     records = [json.loads(Path(path).read_text()) for path in paths]
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(before + BEGIN + "".join(rows(records)) + END + after)
+    for part in (ONE, THREE):
+        own = [one for one in records if (one["kind"] == "failover") == (part is THREE)]
+        if own:
+            before, _, rest = PAGE.read_text().partition(part.begin)
+            _, _, after = rest.partition(part.end)
+            PAGE.write_text(before + part.begin + "".join(rows(part, own)) + part.end + after)
     return 0
 
 

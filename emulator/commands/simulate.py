@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 
 AT_ONCE = 5
 """Seeds a process takes at a time."""
-KINDS = ("quick", "long", "swarm", "aimed", "quorum")
+KINDS = ("quick", "long", "swarm", "aimed", "quorum", "failover")
+OF_THREE = ("quorum", "failover")
+"""Kinds with three controllers: without a migration, and with one."""
 SEEDS_MIN = 1_000
-"""Fewer seeds of the swarm do not count as a proof."""
+"""Fewer seeds of the swarm, or of three controllers in a migration, do not count as a proof."""
 PROVES = ("G06", "W07", "Z02", "Z03")
 """The rows of docs/requirements.md that the checkers hold in every seed of a migration."""
 
@@ -36,10 +38,11 @@ def simulate(  # noqa: PLR0917  # one option each
         float | None, typer.Option(min=0, help="Run seeds for this many hours; --count is ignored.")
     ] = None,
     kind: Annotated[
-        str, typer.Option(help="How clusters are drawn: quick, long, swarm, aimed or quorum.")
+        str,
+        typer.Option(help="How clusters are drawn: quick, long, swarm, aimed, quorum, failover."),
     ] = "",
     controllers: Annotated[
-        int, typer.Option(help="Voters of the quorum: 1, or 3 (kind quorum, without a migration).")
+        int, typer.Option(help="Voters of the quorum: 1, or 3 (kind quorum; failover migrates).")
     ] = 1,
     jobs: Annotated[int, typer.Option(min=1, help="Processes to run seeds in.")] = 1,
     record: Annotated[
@@ -47,6 +50,9 @@ def simulate(  # noqa: PLR0917  # one option each
         typer.Option(envvar="KRAFT_BRIDGE_RECORD", help="A file for a JSON record of all runs."),
     ] = None,
     *,
+    migration: Annotated[
+        bool, typer.Option("--migration", help="With --controllers 3: they migrate a cluster.")
+    ] = False,
     shrink: Annotated[
         bool, typer.Option("--shrink", help="Shrink failing runs and print them as tests.")
     ] = False,
@@ -55,7 +61,7 @@ def simulate(  # noqa: PLR0917  # one option each
     ] = False,
 ) -> None:
     """Run simulated clusters, each determined by its seed; exit 1 if a check failed."""
-    kind = _kind(kind, controllers)
+    kind = _kind(kind, controllers, migration=migration)
     if record is not None and not _may_keep(record):
         typer.echo(f"kraft-bridge: --record: {record} cannot be written", err=True)
         raise typer.Exit(2)
@@ -91,20 +97,25 @@ def simulate(  # noqa: PLR0917  # one option each
     raise typer.Exit(1 if failed else 0)
 
 
-def _kind(kind: str, controllers: int) -> str:
+def _kind(kind: str, controllers: int, *, migration: bool) -> str:
     """How clusters are drawn; ends the process with 2 if there is none of that kind."""
     if controllers not in {1, 3}:
-        typer.echo(f"kraft-bridge: --controllers is 1 or 3, not {controllers}", err=True)
-        raise typer.Exit(2)
-    chosen = kind or ("swarm" if controllers == 1 else "quorum")
+        raise _refused(f"--controllers is 1 or 3, not {controllers}")
+    of_three = OF_THREE[migration]
+    chosen = kind or ("swarm" if controllers == 1 else of_three)
     if chosen not in KINDS:
-        typer.echo(f"kraft-bridge: --kind is one of {', '.join(KINDS)}, not {chosen}", err=True)
-        raise typer.Exit(2)
-    if controllers == 3 and chosen != "quorum":
-        why = f"clusters of kind {chosen} have one controller"
-        typer.echo(f"kraft-bridge: --controllers 3: {why}", err=True)
-        raise typer.Exit(2)
+        raise _refused(f"--kind is one of {', '.join(KINDS)}, not {chosen}")
+    if controllers == 3 and chosen not in OF_THREE:
+        raise _refused(f"--controllers 3: clusters of kind {chosen} have one controller")
+    if migration and chosen == "quorum":
+        raise _refused("--migration: clusters of kind quorum do not migrate; failover does")
     return chosen
+
+
+def _refused(why: str) -> typer.Exit:
+    """Say why nothing is simulated; returns the end of the process."""
+    typer.echo(f"kraft-bridge: {why}", err=True)
+    return typer.Exit(2)
 
 
 def _may_keep(record: Path) -> bool:
@@ -169,7 +180,7 @@ def _keep(  # noqa: PLR0917  # the columns of a record
         "outcome": "failed" if failed else "passed",
     }
     content = {
-        "complete": kind == "swarm" and done >= SEEDS_MIN,
+        "complete": kind in {"swarm", "failover"} and done >= SEEDS_MIN,
         "tests": [proof],
         "kind": kind,
         "first_seed": first,

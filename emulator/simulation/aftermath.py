@@ -15,15 +15,17 @@ from typing import Final, Literal, TypeAlias
 
 from emulator.simulation.scheduler import MS, Scheduler
 
-What: TypeAlias = Literal["lost", "refused", "repeated"]
+What: TypeAlias = Literal["lost", "refused", "repeated", "elected"]
 """Lost: bytes, pages, events or effects that never came to be. Refused: an error of ZooKeeper or of
 the disk, or damage with which a process does not begin. Repeated: a write or a control request that
-had been received already came again."""
+had been received already came again. Elected: another voter leads."""
 Where: TypeAlias = Literal["process", "zookeeper", "broker", "disk", "voter"]
 """Inside the controller's process, on the way to ZooKeeper, a broker or another voter and there, on
 the disk."""
 
 AFTER_US: Final = 2_000 * MS
+ELECTED_AFTER_US: Final = 8_000 * MS
+"""An election begins when a voter has not heard of its leader for two to three seconds."""
 
 _ALL: Final[tuple[What, ...]] = ("lost", "refused", "repeated")
 _ENDED: Final = frozenset(
@@ -35,6 +37,9 @@ _RIVALLED: Final = _ENDED | {("refused", "zookeeper")}
 _DISK: Final = _ENDED | {("refused", "disk")}
 _ZOOKEEPER: Final = frozenset((what, "zookeeper") for what in _ALL)
 _BROKER: Final = frozenset((what, "broker") for what in ("lost", "repeated"))
+_VOTER: Final = frozenset(
+    {("lost", "process"), ("lost", "disk"), ("lost", "voter"), ("elected", "voter")}
+)
 _WRITTEN: Final = frozenset((what, "zookeeper") for what in ("refused", "repeated"))
 
 REACH: Final[Mapping[str, frozenset[tuple[str, str]]]] = {
@@ -71,6 +76,18 @@ REACH: Final[Mapping[str, frozenset[tuple[str, str]]]] = {
     "broker-death": _BROKER,
     "broker-shutdown": _BROKER,
     "broker-leaves": _BROKER,
+    "voter-crash": _VOTER,
+    "voter-crash-in-step": _VOTER,
+    "voter-kill": _VOTER,
+    "voter-shutdown": _VOTER,
+    "voter-pause": _VOTER,
+    "voters-parted": _VOTER,
+    "zookeeper-parted": _VOTER | _ZOOKEEPER,
+    "voter-disk-slow": _VOTER,
+    "voter-disk-error": _VOTER | {("refused", "disk")},
+    "voter-disk-lost": _VOTER,
+    "voter-disk-restored": _VOTER,
+    "all-power": _VOTER,
 }
 """Fault -> what it can do, and where."""
 
@@ -120,9 +137,11 @@ class Aftermath:
         self.happenings[what, where] += 1
         if self._open:
             place, now_us = self._place(), self._scheduler.now_us
-            self._open = [one for one in self._open if _lasts(one, place, now_us)]
+            self._open = [o for o in self._open if _lasts(o, place, now_us, ELECTED_AFTER_US)]
+            after_us = ELECTED_AFTER_US if what == "elected" else AFTER_US
             for one in self._open:
-                if (what, where) in REACH.get(one.struck.fault, ()):
+                reaches = (what, where) in REACH.get(one.struck.fault, ())
+                if reaches and _lasts(one, place, now_us, after_us):
                     one.struck.effects.add(what)
 
     def lost_between(self, opener: str, acceptor: str) -> None:
@@ -136,9 +155,9 @@ class Aftermath:
             self.happened("lost", "zookeeper" if acceptor == "zookeeper" else "voter")
 
 
-def _lasts(one: _Open, place: tuple[str, str], now_us: int) -> bool:
+def _lasts(one: _Open, place: tuple[str, str], now_us: int, after_us: int) -> bool:
     ended_us = one.ended_us()
-    recent = ended_us is None or now_us <= ended_us + AFTER_US
+    recent = ended_us is None or now_us <= ended_us + after_us
     return recent and place == (one.process, one.struck.state)
 
 

@@ -178,6 +178,11 @@ class SimulatedBroker:
         return self.known.epoch
 
     @property
+    def machine(self) -> BrokerNode:
+        """The product's own."""
+        return self._node
+
+    @property
     def in_kraft_mode(self) -> bool:
         """Its mode."""
         return self.known.side.mode == "kraft"

@@ -183,7 +183,8 @@ class CommittedLog:
         before = self._points[-1]
         facts = self._draft.facts(last)
         self._draft = Draft(facts)
-        after = before.then(facts) if self._znodes else Expected(facts, before.parts)
+        shown = self._znodes and changes
+        after = before.then(facts) if shown else Expected(facts, before.parts)
         self._offsets.append(last)
         self._points.append(after)
         if changes:

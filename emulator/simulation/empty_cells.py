@@ -132,3 +132,13 @@ def reason(state: str, fault: str) -> str:
     """Why a cell of the table of states and faults is empty; "" when none is known."""
     keys = ((state, fault), (state, ""), ("", fault))
     return next((REASONS[key] for key in keys if key in REASONS), "")
+
+
+REASONS_OF_THREE: Final[Mapping[tuple[str, str], str]] = MappingProxyType({})
+"""The same with three controllers in a migration, where a term of the leader may end."""
+
+
+def reason_of_three(state: str, fault: str) -> str:
+    """Why a cell of the table of three controllers is empty; "" when none is known."""
+    keys = ((state, fault), (state, ""), ("", fault))
+    return next((REASONS_OF_THREE[key] for key in keys if key in REASONS_OF_THREE), "")

@@ -163,6 +163,11 @@ class Process:
         return self.node.raft.leader_epoch if self.node.active else -1
 
     @property
+    def led_epoch(self) -> int:
+        """The epoch that it leads, whether it says so to anybody or not; -1: none."""
+        return self.node.raft.leader_epoch if self.node.raft.is_leader else -1
+
+    @property
     def migration_state(self) -> str:
         """Where its ``/status`` says the migration stands."""
         driver = self.node.driver

@@ -9,10 +9,10 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
+from emulator.simulation.awaited import ELECTED, ELECTED_AGAIN
 from emulator.simulation.faults.voters import VOTERS
 from emulator.simulation.scenario import Scenario
 from emulator.simulation.scheduler import MS
-from emulator.simulation.world import ELECTED, ELECTED_AGAIN
 
 TRAFFIC_MS: Final = 60_000
 AFTER_MS: Final = (0, 1, 5, 20, 200)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -14,10 +15,13 @@ from emulator.simulation import checkers
 from emulator.simulation import scenario as scenarios
 from emulator.simulation.aftermath import Struck
 from emulator.simulation.aimed import aimed
+from emulator.simulation.awaited import ELECTED, ELECTED_AGAIN
 from emulator.simulation.checkers.base import Checker
 from emulator.simulation.checkers.chain import EpochsGrow
 from emulator.simulation.checkers.lag import LagBounded, LagIsTrue
+from emulator.simulation.failover import failover
 from emulator.simulation.faults import RECIPES
+from emulator.simulation.faults.leaders import LEADERS
 from emulator.simulation.faults.strike import Strike
 from emulator.simulation.faults.voters import VOTERS
 from emulator.simulation.quorum import quorum
@@ -25,7 +29,7 @@ from emulator.simulation.scenario import Planned, Scenario, planned
 from emulator.simulation.scheduler import MS
 from emulator.simulation.swarm import swarm
 from emulator.simulation.violation import Violated
-from emulator.simulation.world import ELECTED, ELECTED_AGAIN, World
+from emulator.simulation.world import World
 
 KINDS: Final[dict[str, Callable[[int], Scenario]]] = {
     "quick": scenarios.quick,
@@ -33,6 +37,7 @@ KINDS: Final[dict[str, Callable[[int], Scenario]]] = {
     "swarm": swarm,
     "aimed": aimed,
     "quorum": quorum,
+    "failover": failover,
 }
 STATES: Final = frozenset(state.value for state in State)
 LAST_LINES: Final = 40
@@ -73,8 +78,12 @@ class Run:
         """The checker of a kind; None if this run has none."""
         return next((one for one in self.checkers if isinstance(one, kind)), None)
 
-    def run(self) -> None:
+    def run(self, under_faults_ms_max: int | None = None) -> None:
         """From the first connection to rest.
+
+        Args:
+            under_faults_ms_max: time within which every fault must have ended; None: as for the
+                kinds that are drawn.
 
         Raises:
             Violated: an invariant does not hold.
@@ -83,7 +92,7 @@ class Run:
         world.begin()
         in_kraft = UNDER_FAULTS_IN_KRAFT_MS_MAX
         most_ms = UNDER_FAULTS_MS_MAX if world.scenario.migration else in_kraft
-        self._until(lambda: self._faults_over, most_ms, "faults end")
+        self._until(lambda: self._faults_over, under_faults_ms_max or most_ms, "faults end")
         world.scheduler.tell("run", "no more faults")
         world.calm()
         self._until(self._stays_at_rest, QUIET_MS_MAX, "rest")
@@ -94,11 +103,13 @@ class Run:
     # ---------------------------------------------------------------- faults
     def _plan(self, plan: Planned) -> None:
         world, scenario = self.world, self.world.scenario
-        known = STATES if scenario.migration else {ELECTED, ELECTED_AGAIN}
+        known = STATES if scenario.migration else frozenset[str]()
+        known |= {ELECTED, ELECTED_AGAIN} if scenario.controllers > 1 else set()
         if plan.state and plan.state not in known:
             raise ValueError(f"{plan.state} is no state: one of {', '.join(sorted(known))}")
-        recipe = (RECIPES | VOTERS)[plan.name]
-        strike = Strike(world, plan.name, Random(f"{world.seed} {plan.name} {plan.key}"))
+        recipe = (RECIPES | VOTERS | LEADERS)[plan.name]
+        rng = Random(f"{world.seed} {plan.name} {plan.key}")
+        strike = Strike(world, plan.name, rng, at_leader=plan.state in STATES)
         self._strikes.append(strike)
 
         def begin() -> None:
@@ -123,7 +134,7 @@ class Run:
                 begin()
 
         if plan.state:
-            world.awaited.setdefault(plan.state, []).append(reached)
+            world.awaited.when(plan.state, reached)
         else:
             self._to_strike += 1
             world.after_ms(strike.rng.randint(0, scenario.faults_within_ms), wait)
@@ -267,7 +278,7 @@ def simulate(seed: int, scenario: Scenario | None = None, *, kind: str = "quick"
     Args:
         seed: decides everything that chance decides.
         scenario: the cluster and its faults; drawn from the seed when not given.
-        kind: how it is drawn: quick, long, swarm, aimed or quorum.
+        kind: how it is drawn: quick, long, swarm, aimed, quorum or failover.
     """
     chosen = KINDS[kind](seed) if scenario is None else scenario
     run = Run(seed, chosen)
@@ -318,11 +329,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kind", choices=sorted(KINDS), default="quick")
     parser.add_argument("--story", action="store_true", help="show every line of a run that held")
     chosen = parser.parse_args(arguments)
-    failed = 0
+    failed, began_s = 0, time.process_time()
     for seed in range(chosen.seed, chosen.seed + chosen.count):
         report = simulate(seed, kind=chosen.kind)
         failed += bool(report.failure)
         if chosen.story or (report.failure and chosen.count == 1):
             sys.stdout.write("\n".join(report.lines) + "\n")
         sys.stdout.write(f"{report}\n")
+    if chosen.count > 1:
+        each_s = (time.process_time() - began_s) / chosen.count
+        sys.stdout.write(f"{chosen.count} seeds, {failed} failed, {each_s:.2f} s of CPU each\n")
     return 1 if failed else 0

@@ -17,6 +17,7 @@ from emulator.raft.errors import RecoveryError
 from emulator.seam import Effect
 from emulator.simulation import settings, tree_check, zookeeper_mode
 from emulator.simulation.aftermath import Aftermath
+from emulator.simulation.awaited import Awaited
 from emulator.simulation.broker import BrokerAsked, SimulatedBroker
 from emulator.simulation.broker_lives import BrokerLives
 from emulator.simulation.committed import CommittedLog
@@ -40,9 +41,6 @@ SOMEBODY: Final = 1
 """Session of a client of ZooKeeper that is neither a controller nor a broker."""
 MIGRATION: Final = 1
 """The state of the migration in the log once the copy is in it."""
-ELECTED: Final = "ELECTED"
-ELECTED_AGAIN: Final = "ELECTED_AGAIN"
-"""The first leader of several voters has written its first record; another one has."""
 
 
 class Onlooker(Protocol):
@@ -104,8 +102,7 @@ class World:
             self.aftermath.happened,
         )
         self.onlookers: list[Onlooker] = []
-        self.awaited: dict[str, list[Callable[[], None]]] = {}
-        """What begins when the migration reaches a state, by the state's name."""
+        self.awaited = Awaited(one_by_one=scenario.controllers > 1)
         self.foreign: set[str] = set()
         """Znodes that somebody else has made."""
         self.foreign_writes = {"/migration": 0, "/kraft_bridge": 0}
@@ -125,11 +122,10 @@ class World:
             node_id: settings.configured(scenario, node_id) for node_id in settings.voters(scenario)
         }
         self._refusals = settings.refusals(self.seed, scenario)
-        self._state, self._elections = "", 0
         self.controllers, self.voters = machines(scenario)
         """The voters of the quorum that brokers know, by node id."""
         self._active = -1, self.controllers[settings.FIRST_ID]
-        """The epoch of the one that said last that it is active; -1: nobody has."""
+        """The epoch of the newest leader of several; -1: there was none."""
         if self.voters is not None:
             self.voters.on_elected = self._elected
         self.hosts = {host.name: host for host in self.controllers.values()}
@@ -176,7 +172,7 @@ class World:
     # ---------------------------------------------------------------- what is asked from outside
     @property
     def active(self) -> Host:
-        """The host of the controller that said last that it is the active one."""
+        """The host of the newest leader, also before it says that it is the active controller."""
         return self._active[1]
 
     @property
@@ -327,7 +323,9 @@ class World:
             self.start_process(host)
 
     def _place(self) -> tuple[str, str]:
-        """The newest life of the active controller, and the state of its driver."""
+        """The newest life of the active controller, or its epoch, and the state of its driver."""
+        if self._active[0] >= 0:
+            return f"epoch {self._active[0]}", self.awaited.state
         process = self.active.process
         return ("", "") if process is None else (process.name, process.migration_state)
 
@@ -337,11 +335,14 @@ class World:
             return
         for one in self.onlookers:
             one.stepped(process, effects)
-        if self.voters is not None and process.active_epoch > self._active[0]:
-            self._active = process.active_epoch, host
+        if self.voters is not None and process.led_epoch > self._active[0]:
+            if self._active[0] >= 0:
+                self.aftermath.happened("elected", "voter")
+            self._active = process.led_epoch, host
         if host is not self.active:
             return
-        self._reached(process.migration_state)
+        if self._active[0] in {-1, process.led_epoch}:
+            self.awaited.reached(process.migration_state)
         if not self.traffic.begun and self._may_be_asked:
             self.traffic.begin()
             self.rolls.begin()
@@ -354,17 +355,9 @@ class World:
         there = [one for one in self.facts.brokers.values() if not one.fenced]
         return len(there) == self.scenario.brokers
 
-    def _reached(self, state: str) -> None:
-        if state == self._state:
-            return
-        self._state = state
-        for action in self.awaited.pop(state, []):
-            action()
-
     def _elected(self) -> None:
         """A leader writes its first record: what waits for it begins when the step is done."""
-        again, self._elections = self._elections > 0, self._elections + 1
-        for action in self.awaited.pop(ELECTED_AGAIN if again else ELECTED, []):
+        for action in self.awaited.elected():
             self.scheduler.after(0, action)
 
     # ---------------------------------------------------------------- ZooKeeper

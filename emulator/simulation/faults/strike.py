@@ -13,12 +13,15 @@ class Strike:
     """What a recipe works with.
 
     ``rng`` is this fault's alone. The fault is over when nothing that it put off is still to come.
+    ``at_leader``: it is aimed at a state of the migration, so that of several voters the leader is
+    to be struck.
     """
 
-    def __init__(self, world: World, name: str, rng: Random) -> None:
+    def __init__(self, world: World, name: str, rng: Random, *, at_leader: bool = False) -> None:
         self.world = world
         self.name = name
         self.rng = rng
+        self.at_leader = at_leader
         self.ended_us: int | None = None
         """When it ended; None before that."""
         self._to_come = 0

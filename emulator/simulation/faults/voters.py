@@ -86,7 +86,7 @@ def voters_parted(strike: Strike) -> None:
     """A voter and the others, or two voters, do not reach each other, or one of both not."""
     world, rng = strike.world, strike.rng
     names = [host.name for host in world.controllers.values()]
-    one = world.active.name if rng.random() < ACTIVE else rng.choice(names)
+    one = chosen(strike).name
     others = [name for name in names if name != one]
     if rng.random() < 0.3:
         others = [rng.choice(others)]
@@ -142,12 +142,12 @@ def voter_disk_lost(strike: Strike) -> None:
         host.disk = SimulatedDisk(formatted)
         strike.tell(f"the disk of {host.name} is lost")
 
-    _other_disk(strike, _chosen(strike), lose, needs_all=False)
+    _other_disk(strike, chosen(strike), lose, needs_all=False)
 
 
 def voter_disk_restored(strike: Strike) -> None:
     """A backup takes the place of a voter's disk."""
-    host = _chosen(strike)
+    host = chosen(strike)
     backup = SimulatedDisk(host.disk.files)
     strike.tell(f"a backup of {host.name} is made")
 
@@ -170,20 +170,21 @@ def all_power(strike: Strike) -> None:
 
 def _one(strike: Strike) -> Host | None:
     """A voter that runs, the active one most of the time; None if none runs."""
-    chosen = _chosen(strike)
+    wanted = chosen(strike)
     running = [
         host
         for host in strike.world.controllers.values()
         if host.process is not None and host.process.alive and not host.process.frozen
     ]
-    if chosen in running or not running:
-        return chosen if running else None
+    if wanted in running or not running:
+        return wanted if running else None
     return strike.rng.choice(running)
 
 
-def _chosen(strike: Strike) -> Host:
+def chosen(strike: Strike) -> Host:
+    """The host that is to be struck: that of the active controller most of the time."""
     world = strike.world
-    if strike.rng.random() < ACTIVE:
+    if strike.at_leader or strike.rng.random() < ACTIVE:
         return world.active
     return strike.rng.choice(list(world.controllers.values()))
 

@@ -1,0 +1,233 @@
+"""One cluster for many virtual hours: ``python -m emulator.simulation.endurance --hours 24``.
+
+Three controllers migrate four brokers, two of which go on in KRaft mode, so that the cluster is in
+mixed mode for the rest. Clients go on asking for changes, some of which undo others; now and then a
+leader's machine goes down, or a connection breaks. All checkers look on. At each hour the sizes of
+disks, of ZooKeeper's tree and of the machines' memory are printed. Exit code 1 if an invariant is
+broken, or if a size has grown from the first half of the hours to the second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass, fields
+from typing import Final
+
+from emulator.raft import layout
+from emulator.simulation.host import Host
+from emulator.simulation.product_size import product_bytes
+from emulator.simulation.run import Run
+from emulator.simulation.scenario import Scenario
+from emulator.simulation.violation import Violated
+from emulator.simulation.world import World
+
+HOUR_MS: Final = 3_600_000
+CHANGE_EVERY_MS: Final = 5_000
+OTHERS_EVERY_MS: Final = 30_000
+FAULTS: Final = ("voter-crash", "voter-kill", "voter-shutdown", "cut", "session-expiry")
+"""As many as there are hours, in turn, at random times."""
+TO_KRAFT: Final = (0, 2)
+"""Brokers that are restarted in KRaft mode when the copy is done."""
+BROKERS: Final = 4
+SLACK_MS: Final = 3_600_000
+GROWS: Final = 1.3
+"""A size may be so many times as large in the second half: it is looked at once an hour."""
+NOTIFICATIONS: Final = (
+    "/config/changes",
+    "/isr_change_notification",
+    "/log_dir_event_notification",
+    "/admin/delete_topics",
+)
+SHOWN: Final = ("topics", "partitions")
+"""What clients decide, and the rest follows from."""
+
+
+@dataclass(frozen=True, slots=True)
+class HourRow:
+    """Sizes at one moment: of the largest of the controllers or brokers, if there are several.
+
+    ``hour`` and ``cpu_s`` are the virtual time since the copy, and the CPU time of this process in
+    the hour before. Bytes of memory are those of the objects of the product.
+    """
+
+    hour: int
+    cpu_s: float
+    records: int
+    topics: int
+    partitions: int
+    log_bytes: int
+    snapshots: int
+    snapshot_bytes: int
+    files: int
+    znodes: int
+    notifications: int
+    sessions: int
+    raft_bytes: int
+    metadata_bytes: int
+    controller_bytes: int
+    migration_bytes: int
+    node_bytes: int
+    broker_bytes: int
+
+
+def endurance(hours: int) -> Scenario:
+    """The cluster."""
+    return Scenario(
+        faults=tuple(f"{FAULTS[at % len(FAULTS)]}/{at}" for at in range(hours)),
+        controllers=3,
+        brokers=BROKERS,
+        # One more: the last look comes before the end.
+        changes=hours * HOUR_MS // CHANGE_EVERY_MS + 1,
+        change_every_ms=CHANGE_EVERY_MS,
+        faults_within_ms=hours * HOUR_MS,
+        moves_every_ms=OTHERS_EVERY_MS,
+        client_changes_every_ms=OTHERS_EVERY_MS,
+        acl_changes_every_ms=OTHERS_EVERY_MS,
+        token_changes_every_ms=OTHERS_EVERY_MS,
+    )
+
+
+class Endurance:
+    """Runs the cluster and keeps a row for each hour.
+
+    Args:
+        seed: of all random choices.
+        hours: of virtual time from the end of the copy on.
+        say: takes each row.
+    """
+
+    def __init__(self, seed: int, hours: int, say: Callable[[HourRow], None]) -> None:
+        self.rows: list[HourRow] = []
+        self._run = Run(seed, endurance(hours))
+        self._hours = hours
+        self._say = say
+        self._cpu_s = time.process_time()
+
+    def run(self) -> None:
+        """From the first connection to rest.
+
+        Raises:
+            Violated: an invariant does not hold.
+        """
+        self._run.world.scheduler.after(0, self._begin)
+        self._run.run(self._hours * HOUR_MS + SLACK_MS)
+
+    def _begin(self) -> None:
+        """Wait for the end of the copy; then roll some brokers, and look every hour."""
+        world = self._run.world
+        if not world.traffic.begun:
+            world.after_ms(100, self._begin)
+            return
+        for broker_id in TO_KRAFT:
+            world.lives.turn(broker_id)
+            world.lives.kill(world.brokers[broker_id])
+        for hour in range(1, self._hours + 1):
+            world.after_ms(hour * HOUR_MS, lambda hour=hour: self._look(hour))  # type: ignore[misc]  # a default binds the value of this turn
+
+    def _look(self, hour: int) -> None:
+        cpu_s = time.process_time()
+        self.rows.append(_row(self._run.world, hour, cpu_s - self._cpu_s))
+        self._say(self.rows[-1])
+        # What happened before takes no part in anything to come; nobody reads it here.
+        self._run.world.scheduler.lines.clear()
+        gc.collect()
+        gc.freeze()
+        self._cpu_s = time.process_time()
+
+
+def grown(rows: Sequence[HourRow]) -> list[str]:
+    """A sentence for each size that is larger in the second half than it was in the first.
+
+    The first hour does not count: everything begins there.
+    """
+    later = rows[1:]
+    if len(later) < 4:
+        return []
+    half = len(later) // 2
+    found = []
+    for one in fields(HourRow)[3:]:
+        before, after = (
+            max(getattr(row, one.name) for row in part) for part in (later[:half], later[half:])
+        )
+        if one.name not in SHOWN and after > max(GROWS * before, before + 8):
+            found.append(f"{one.name}: {before} at most in the first half, then {after}")
+    return found
+
+
+def _row(world: World, hour: int, cpu_s: float) -> HourRow:
+    hosts = list(world.controllers.values())
+    facts, nodes = world.facts, world.tree.nodes
+    parts = [_parts(host) for host in hosts]
+    return HourRow(
+        hour=hour,
+        cpu_s=round(cpu_s, 1),
+        records=world.committed.end_offset,
+        topics=len(facts.topics),
+        partitions=sum(len(one.partitions) for one in facts.topics.values()),
+        log_bytes=max(_log_bytes(host) for host in hosts),
+        snapshots=max(len(_snapshots(host)) for host in hosts),
+        snapshot_bytes=max(sum(_snapshots(host)) for host in hosts),
+        files=max(len(host.disk.files) for host in hosts),
+        znodes=len(nodes),
+        notifications=sum(len(nodes[path].children) for path in NOTIFICATIONS),
+        sessions=len(list(world.zookeeper.model.session_ids)),
+        raft_bytes=max(one[0] for one in parts),
+        metadata_bytes=max(one[1] for one in parts),
+        controller_bytes=max(one[2] for one in parts),
+        migration_bytes=max(one[3] for one in parts),
+        node_bytes=max(map(sum, parts)),
+        broker_bytes=max(product_bytes(one.machine) for one in world.brokers.values()),
+    )
+
+
+def _parts(host: Host) -> tuple[int, ...]:
+    """Bytes of the log, the metadata, the controller, the migration, and of all else of a node."""
+    if host.process is None or not host.process.alive:
+        return (0, 0, 0, 0, 0)
+    node, seen = host.process.node, set[int]()
+    machines = (node.raft, node.history, node.controller, node.migration, node)
+    return tuple(product_bytes(one, seen) for one in machines)
+
+
+def _log_bytes(host: Host) -> int:
+    return sum(
+        len(data) for path, data in host.disk.files.items() if layout.segment_base(path) is not None
+    )
+
+
+def _snapshots(host: Host) -> list[int]:
+    """Sizes of the snapshots of a folder."""
+    files = host.disk.files.items()
+    return [len(data) for path, data in files if layout.snapshot_id(path) is not None]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run, print, and judge the sizes; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m emulator.simulation.endurance")
+    parser.add_argument("--hours", type=int, default=24, help="virtual hours after the copy")
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = parser.parse_args(arguments)
+
+    def show(*cells: object) -> None:
+        sys.stdout.write("| " + " | ".join(map(str, cells)) + " |\n")
+        sys.stdout.flush()
+
+    show(*(one.name for one in fields(HourRow)))
+    show(*("---:" for _ in fields(HourRow)))
+    found = Endurance(chosen.seed, chosen.hours, lambda row: show(*astuple(row)))
+    try:
+        found.run()
+    except Violated as violated:
+        sys.stdout.write(f"{violated}\n")
+        return 1
+    larger = grown(found.rows)
+    sys.stdout.write("\n".join(larger or ["no size has grown"]) + "\n")
+    return 1 if larger else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+"""Clusters of three controllers in a migration, whose leader ends in every state of its driver."""
+
+from dataclasses import replace
+
+import pytest
+from typer.testing import CliRunner
+
+from emulator.cli import app
+from emulator.migration.states import State
+from emulator.simulation.failover import ENDS, PAIRS, failover
+from emulator.simulation.scenario import planned
+from tests.kit.shares import rest_slow
+
+SHORT_MS = 8_000
+"""Clients ask for so long here: the same faults meet each other more often."""
+SHORT = range(0, 160, 4)
+LONG = range(1000, 1040, 4)
+
+
+def short(seed):
+    """What a seed draws, in an eighth of the time."""
+    drawn = failover(seed)
+    return replace(
+        drawn,
+        changes=SHORT_MS // drawn.change_every_ms,
+        faults_within_ms=SHORT_MS * 3 // 4,
+    )
+
+
+@pytest.mark.requirement("P04", "E07", "E09", "U01")
+@pytest.mark.parametrize("first", rest_slow(SHORT, 1))
+def test_a_migration_of_three_keeps_every_promise(simulate, first):
+    for seed in range(first, first + 4):
+        report = simulate(seed, short(seed), kind="failover")
+        assert not report.failure, str(report)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", LONG)
+def test_also_for_a_minute_and_longer(simulate, first):
+    for seed in range(first, first + 4):
+        report = simulate(seed, kind="failover")
+        assert not report.failure, str(report)
+        assert report.virtual_ms >= 60_000
+        assert report.scenario.controllers == 3
+        assert 3 <= report.scenario.brokers <= 6
+
+
+def test_consecutive_seeds_end_a_term_in_every_state_by_every_fault():
+    first = [planned(failover(seed).faults[0], 0) for seed in range(len(PAIRS))]
+    assert {(one.state, one.name) for one in first} == {
+        (state.value, name) for state in State for name in ENDS
+    }
+
+
+def test_leaders_end_in_the_states_that_a_fault_is_aimed_at(simulate):
+    """Two leaders, one after the other, in the same state."""
+    seen = set()
+    for state in (State.WAIT_FOR_BROKERS, State.SYNC_KRAFT_TO_ZK, State.DUAL_WRITE):
+        twice = replace(
+            short(1),
+            faults=(f"voter-kill@{state.value}/a", f"voter-kill@{state.value}/b"),
+            topics=3,
+            rolls=0,
+        )
+        report = simulate(1, twice, kind="failover")
+        assert not report.failure, str(report)
+        struck = [one for one in report.strikes if one.fault == "voter-kill"]
+        seen |= {one.state for one in struck if "elected" in one.effects}
+        assert {one.state for one in struck} == {state.value}
+        assert len(struck) == 2
+    assert seen
+
+
+def test_zookeeper_away_from_the_leader_alone_is_survived(simulate):
+    for seed in range(2):
+        parted = replace(
+            short(seed),
+            faults=("zookeeper-parted@DUAL_WRITE+50/a", "zookeeper-parted@DUAL_WRITE+50/b"),
+        )
+        report = simulate(seed, parted, kind="failover")
+        assert not report.failure, str(report)
+        assert any("zookeeper are parted" in line for line in report.lines)
+
+
+@pytest.mark.slow
+def test_a_seed_tells_the_same_story_twice(simulate):
+    assert simulate(7, short(7)).digest == simulate(7, short(7)).digest
+
+
+@pytest.mark.slow
+def test_the_verb_draws_migrations_of_three_controllers():
+    verb = ["simulate", "--controllers", "3", "--migration", "--seed", "0"]
+    done = CliRunner().invoke(app, verb)
+    assert done.exit_code == 0, done.output
+    assert "1 seeds of kind failover from 0" in done.output
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--kind", "quorum"], "--migration: clusters of kind quorum do not migrate"),
+        (["--controllers", "3", "--kind", "long"], "clusters of kind long have one controller"),
+    ],
+)
+def test_the_verb_refuses_a_migration_of_what_does_not_migrate(options, why):
+    done = CliRunner().invoke(app, ["simulate", "--migration", "--seed", "0", *options])
+    assert done.exit_code == 2
+    assert why in done.output

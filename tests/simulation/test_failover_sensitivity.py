@@ -1,0 +1,102 @@
+"""Faults planted in three controllers that migrate: each is noticed, by the promise it breaks."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from emulator.controller.writes import Writes
+from emulator.metadata.history import History
+from emulator.migration import plan
+from emulator.migration.taking_over import claim
+from emulator.migration.telling import propagation
+from emulator.raft.election import QuorumElection
+from emulator.raft.progress import Progress
+from emulator.simulation.scenario import Scenario
+from emulator.zookeeper.ops import Multi
+
+STILL = Scenario(controllers=3, topics=3, changes=20, change_every_ms=100)
+FAILS_OVER = replace(
+    STILL,
+    changes=50,
+    multi_ops=3,
+    faults_within_ms=4_000,
+    faults=("voter-kill@DUAL_WRITE+200/a", "voter-crash@DUAL_WRITE+300/b"),
+)
+PARTED = replace(
+    FAILS_OVER,
+    faults=("voters-parted@DUAL_WRITE+200/a", "voters-parted@DUAL_WRITE+300/b"),
+    zookeeper_delay_us=(5_000, 60_000),
+)
+
+
+def found(simulate, scenario, seeds=3):
+    """The first promise that a few seeds find broken; empty if all held."""
+    names = (simulate(seed, scenario, kind="failover").invariant for seed in range(seeds))
+    return next((name for name in names if name), "")
+
+
+@pytest.mark.parametrize("scenario", [STILL, FAILS_OVER, PARTED])
+def test_nothing_planted_nothing_noticed(simulate, scenario):
+    assert found(simulate, scenario, 2) == ""
+
+
+def test_a_znode_ahead_of_what_is_committed(simulate, monkeypatch):
+    real = History.advance
+    monkeypatch.setattr(History, "advance", lambda self, _: real(self, self.tip.offset + 1))
+    slow = replace(STILL, sync_us=(50_000, 300_000))
+    assert found(simulate, slow) == "zookeeper-shows-committed"
+
+
+def test_a_claim_that_leaves_the_epoch_to_the_leader_before(simulate, monkeypatch):
+    real = claim.multi
+
+    def tame(*args):
+        return Multi(tuple(op for op in real(*args).ops if op.path != "/controller_epoch"))
+
+    monkeypatch.setattr(claim, "multi", tame)
+    assert found(simulate, FAILS_OVER) == "one-writer"
+
+
+def test_a_leader_that_does_not_compare_what_the_one_before_has_written(simulate, monkeypatch):
+    changes = plan.changes
+
+    def short(*args, **kwargs):
+        for piece in changes(*args, **kwargs):
+            yield piece[:-1]
+
+    monkeypatch.setattr(plan, "changes", short)
+    assert found(simulate, FAILS_OVER) == "tree-is-image"
+
+
+def test_a_full_list_one_short(simulate, monkeypatch):
+    real = propagation.all_partitions
+    monkeypatch.setattr(
+        propagation, "all_partitions", lambda image: itertools.islice(real(image), 1, None)
+    )
+    assert found(simulate, FAILS_OVER) == "full-lists-all"
+
+
+def test_an_answer_before_a_majority_has_the_change(simulate, monkeypatch):
+    real = Writes._performed
+
+    def performed(self, *args):
+        add = self.purgatory.add
+        self.purgatory.add = lambda until, offset, reply, deadline: self._answers.give(reply)
+        try:
+            yield from real(self, *args)
+        finally:
+            self.purgatory.add = add
+
+    monkeypatch.setattr(Writes, "_performed", performed)
+    assert found(simulate, FAILS_OVER, 6) == "answered-is-committed"
+
+
+def test_a_leader_that_counts_only_itself(simulate, monkeypatch):
+    monkeypatch.setattr(Progress, "majority_end", lambda self, own_end: own_end)
+    assert found(simulate, STILL) in {"mark-is-committed", "zookeeper-shows-committed"}
+
+
+def test_a_candidate_that_needs_no_vote_but_its_own(simulate, monkeypatch):
+    monkeypatch.setattr(QuorumElection, "majority", property(lambda _: 1))
+    assert found(simulate, STILL) == "one-vote"
