@@ -122,6 +122,12 @@ class MigrationSide:
         return self.driver.write_behind.keep_from(stable)
 
     @property
+    def apart_since_ms(self) -> int | None:
+        """Since when ZooKeeper cannot be reached; None if it can, or was not tried yet."""
+        down = self.zk.servers.down
+        return None if down is None or self.zk.connected else down.since_ms
+
+    @property
     def unfit_because(self) -> str:
         """Why this node must not lead, though another voter may; empty if nothing is known."""
         return self.driver.waits.own_fault
@@ -156,6 +162,7 @@ class NoMigration:
     connected = True
     drained = True
     unfit_because = ""
+    apart_since_ms: None = None
 
     def lead(self, _leader_epoch: int, _now_ms: int) -> list[Effect]:
         """Nothing."""

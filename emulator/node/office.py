@@ -23,6 +23,7 @@ from emulator.controller.supported import supported_features
 from emulator.metadata.history import History
 from emulator.migration.authority import SILENT, Authority
 from emulator.migration.side import MigrationSide, NoMigration
+from emulator.node.giving_up import Apartness, Unfit, unfit
 from emulator.node.recovery import replay_log, snapshot_image
 from emulator.node.tracing import NodeCounters
 from emulator.raft.machine import Raft
@@ -132,6 +133,9 @@ class NodeOffice:
         self._gives_up_ms = 0
         """When it gives its leadership up, if it must not lead."""
         self._rewritten = raft.rewritten
+        self._apart = Apartness()
+        self._term_ms = 0
+        """When this term began."""
 
     @property
     def active(self) -> bool:
@@ -146,8 +150,27 @@ class NodeOffice:
     @property
     def deadline_ms(self) -> int | None:
         """When ``follow`` has something to do; None while only an event can change anything."""
-        unfit = self._unfit_epoch is not None and self._raft.is_leader
-        return self._gives_up_ms if unfit else None
+        if not self._raft.is_leader:
+            return None
+        return self._gives_up_ms if self._unfit_epoch is not None else self._apart_due_ms
+
+    @property
+    def _apart_due_ms(self) -> int | None:
+        """When it gives up because it has no session with ZooKeeper; None if it does not."""
+        if self._unfit is not Unfit.APART:
+            return None
+        return self._apart.due_ms(self._term_ms)
+
+    @property
+    def _unfit(self) -> Unfit | None:
+        if self.office is not Office.SILENT:
+            return None
+        return unfit(
+            own_fault=bool(self._migration.unfit_because),
+            apart=self._migration.apart_since_ms is not None,
+            authority=self._authority,
+            alone=self._alone,
+        )
 
     def take_effects(self, now_ms: int) -> list[Effect]:
         """Follow, and return what changes since the last call of this have caused."""
@@ -173,8 +196,11 @@ class NodeOffice:
             if epoch is not None and epoch != self._unfit_epoch:
                 self._begin_term(epoch, now_ms)
         self._judge(now_ms)
-        if self.office is Office.SILENT and self._unfit_epoch is None and not self._alone:
-            self._judge_reason(raft.leader_epoch)
+        if not self._alone:
+            self._apart.seen(self._migration.apart_since_ms)
+            if self._unfit_epoch is None:
+                self._judge_reason(raft.leader_epoch, now_ms)
+            raft.yield_to_others(self._apart.lasts(now_ms))
         if self._unfit_epoch is not None:
             self._give_up(epoch, now_ms)
 
@@ -186,20 +212,26 @@ class NodeOffice:
                 raise
             # Nobody has asked ZooKeeper whether this is its log.
             self._raft.serve(Serving.NOTHING, now_ms)
-            self._unfit(epoch, str(error))
+            self._must_not_lead(epoch, str(error))
             return
-        self._led_epoch, self.office = epoch, Office.WON
+        self._led_epoch, self.office, self._term_ms = epoch, Office.WON, now_ms
         self._counters.elections += 1
         self._effects.append(Log("info", "active controller", {"migration": note}))
         self._effects += self._migration.lead(epoch, now_ms)
 
-    def _judge_reason(self, epoch: int) -> None:
+    def _judge_reason(self, epoch: int, now_ms: int) -> None:
         """Why the migration waits may be this node's alone, as a wrong zookeeper.connect is."""
-        why = self._migration.unfit_because
-        if why:
-            self._unfit(epoch, why)
+        match self._unfit:
+            case Unfit.OWN_FAULT:
+                self._must_not_lead(epoch, self._migration.unfit_because)
+            case Unfit.APART:
+                due_ms = self._apart.due_ms(self._term_ms)
+                if due_ms is not None and due_ms <= now_ms:
+                    self._apart.times += 1
+                    why = "no session with ZooKeeper, which another voter may have"
+                    self._must_not_lead(epoch, why)
 
-    def _unfit(self, epoch: int, why: str) -> None:
+    def _must_not_lead(self, epoch: int, why: str) -> None:
         """Another voter may lead, and this node must not."""
         self._unfit_epoch = epoch
         fields: dict[str, object] = {"epoch": epoch, "why": why}

@@ -37,6 +37,8 @@ election each second for half a year."""
 EPOCH_LAST: Final = 2**31 - 1
 LATE_MS: Final = 50
 """A turn that comes so late after it was due follows a long step of this node, or a pause."""
+YIELDS: Final = 4
+"""Election timeouts that one waits who lets others stand first: each of them may stand twice."""
 _BACKOFF_BASE_MS = 100
 _DOUBLINGS_MAX = 10
 
@@ -85,6 +87,8 @@ class QuorumElection:
         """Of the state: election timeout, fetch timeout, or the next BeginQuorumEpoch."""
         self._again: dict[int, int] = {}
         """Voter -> when to repeat a request that got no answer."""
+        self.yielded_ms = 0
+        """How much longer it waits, to let others stand first, when a leader has resigned."""
         self._leaving = False
         self._compared = False
         """Whether a leader has told since the start what is committed."""
@@ -261,7 +265,7 @@ class QuorumElection:
             place = successors.index(self.config.node_id)
             step = most >> min(len(successors) - 1, _DOUBLINGS_MAX)
             wait_ms = min(most, step << min(place - 1, _DOUBLINGS_MAX)) if place else 0
-        self._timer_ms = now_ms + wait_ms
+        self._timer_ms = now_ms + wait_ms + self.yielded_ms
 
     def unanswered(self, ask: Ask, now_ms: int) -> None:
         """A request got no answer: repeat it soon, if it still matters."""
@@ -279,6 +283,8 @@ class QuorumElection:
         if not self.quorum.is_leader:
             return
         self._leave_epoch(now_ms, lambda: self.quorum.to_resigned(self.quorum.epoch))
+        if self._timer_ms is not None:
+            self._timer_ms += self.yielded_ms
         for node_id in sorted(self._others):
             self._repeat(node_id)
 

@@ -23,6 +23,7 @@ from emulator.raft.asking import Ask
 from emulator.raft.config import RaftConfig
 from emulator.raft.contradicted import refuse_contradicted
 from emulator.raft.deadlines import earlier
+from emulator.raft.election import YIELDS
 from emulator.raft.layout import SnapshotId
 from emulator.raft.member import Member
 from emulator.raft.progress import VoterProgress
@@ -146,6 +147,11 @@ class Raft:
         if serving is not self._replica.serving:
             self._replica.serving = serving
             self._answering.wake(now_ms)
+
+    def yield_to_others(self, yields: bool) -> None:
+        """Let other voters stand first when a leader has resigned, or no longer."""
+        times = self.config.times
+        self._member.election.yielded_ms = YIELDS * times.election_ms if yields else 0
 
     @property
     def high_watermark(self) -> int:

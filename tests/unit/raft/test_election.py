@@ -10,7 +10,7 @@ import pytest
 from emulator.config.quorum import QuorumTimes
 from emulator.raft.asking import Ask, LogEnd
 from emulator.raft.config import RaftConfig
-from emulator.raft.election import ANSWERED_MAX, EPOCH_LAST, JUMP_MAX, QuorumElection
+from emulator.raft.election import ANSWERED_MAX, EPOCH_LAST, JUMP_MAX, YIELDS, QuorumElection
 from emulator.raft.quorum_state import ElectionState, QuorumState, VoterState
 from emulator.raft.voter_state import NEW_QUORUM, Held, Holding, remembered
 from tests.unit.raft.world import CLUSTER
@@ -231,6 +231,19 @@ def test_a_follower_stands_by_its_place_among_the_successors(successors, wait_ms
     one = One(ElectionState(3, 2))
     one.election.ended(2, 3, successors, one.now)
     assert one.election.deadline_ms == NOW + wait_ms
+
+
+def test_who_yields_lets_the_others_stand_first_when_a_leader_has_resigned():
+    follows, leads = One(ElectionState(3, 2)), One().leader()
+    follows.election.yielded_ms = leads.election.yielded_ms = YIELDS * TIMES.election_ms
+    follows.election.ended(2, 3, [1, 3], follows.now)
+    assert follows.election.deadline_ms == NOW + YIELDS * TIMES.election_ms
+    leads.election.resign(leads.now)
+    due_ms = leads.election.deadline_ms
+    assert due_ms >= leads.now + (1 + YIELDS) * TIMES.election_ms
+    follows = One(ElectionState(3, 2))
+    follows.election.yielded_ms = YIELDS * TIMES.election_ms
+    assert follows.election.deadline_ms == NOW + TIMES.fetch_ms, "not when one has died"
 
 
 @pytest.mark.parametrize(("leader_id", "epoch"), [(2, 2), (3, 3)])
