@@ -65,6 +65,13 @@ class Touched(msgspec.Struct):
         self.producer_ids |= later.producer_ids
         self.migration_state |= later.migration_state
 
+    @property
+    def in_zookeeper(self) -> bool:
+        """Whether anything is touched that ZooKeeper has too during a migration."""
+        if self.topics or self.configs:
+            return True
+        return self.producer_ids or any(getattr(self, name) for name in _SELDOM_IN_ZOOKEEPER)
+
     def __bool__(self) -> bool:
         """Whether anything is touched."""
         if self.topics or self.configs or self.brokers:
@@ -72,14 +79,8 @@ class Touched(msgspec.Struct):
         return any(getattr(self, name) for name in (*_SELDOM, "producer_ids", "migration_state"))
 
 
-_SELDOM: Final = (
-    "client_quotas",
-    "scram_credentials",
-    "acls",
-    "delegation_tokens",
-    "controllers",
-    "features",
-)
+_SELDOM_IN_ZOOKEEPER: Final = ("client_quotas", "scram_credentials", "acls", "delegation_tokens")
+_SELDOM: Final = (*_SELDOM_IN_ZOOKEEPER, "controllers", "features")
 """Collections besides those of topics, configs and brokers. What touches a topic or a partition
 names the topic in ``topics``.
 """

@@ -157,6 +157,7 @@ class History:
                 replayer.other(record, offset, epoch)
                 touch(segments[-1].touched, before, record)
         segments[-1].image, segments[-1].begin = replayer.image, begin
+        _judge_mark(segments, epoch)
         idle = all(isinstance(record, r.NoOpRecord) for record in records)
         return Replayed(self._tip, tuple(segments), idle)
 
@@ -257,3 +258,17 @@ class History:
                 f"offset {offset}: {type(record).__name__}: there is no open transaction"
             )
         return begin
+
+
+def _judge_mark(segments: Sequence[_Segment], epoch: int) -> None:
+    """Take the mark from images in which it holds no more; one that is left in a change is none."""
+    gone = False
+    for segment in segments:
+        mark = segment.image.mark
+        if mark is None:
+            continue
+        gone = gone or (segment.touched.in_zookeeper and not mark.bears(epoch))
+        if gone:
+            segment.image = replace(segment.image, mark=None)
+            if segment.begin is not None and segment.begin.offset >= segments[0].first_offset:
+                segment.begin = replace(segment.begin, mark=None)

@@ -14,6 +14,7 @@ from emulator.metadata.configs import Config, Configs
 from emulator.metadata.controllers import Controllers
 from emulator.metadata.delegation_tokens import DelegationTokens
 from emulator.metadata.features import Features
+from emulator.metadata.finalisation_mark import FinalisationMark
 from emulator.metadata.metadata_version import FEATURE_NAME, MINIMUM, MetadataVersion
 from emulator.metadata.migration_state import MigrationState
 from emulator.metadata.pmap import PMap
@@ -44,6 +45,8 @@ class Image(msgspec.Struct, frozen=True, gc=False):
     producer_ids: ProducerIds = ProducerIds()
     features: Features = PMap()
     migration_state: MigrationState = MigrationState.NONE
+    mark: FinalisationMark | None = None
+    """That of the last leader with the migration flag, while it holds."""
 
     @property
     def metadata_version(self) -> MetadataVersion:

@@ -15,12 +15,14 @@ from emulator.metadata import (
     controllers,
     delegation_tokens,
     features,
+    finalisation_mark,
     migration_state,
     producer_ids,
     scram,
 )
 from emulator.metadata.errors import ReplayError
 from emulator.metadata.image import Image
+from emulator.metadata.migration_state import MigrationState
 from emulator.metadata.runs import RUNS, RecordRun
 from emulator.metadata.topic_changes import OF_TOPICS, TopicChanges
 from emulator.metadata.topics import Topic
@@ -208,7 +210,16 @@ def _feature_level(image: Image, record: r.FeatureLevelRecord) -> Image:
 
 
 def _migration_state(image: Image, record: r.ZkMigrationStateRecord) -> Image:
-    return replace(image, migration_state=migration_state.enter(image.migration_state, record))
+    # A mark belongs to the state in which it was left.
+    state = migration_state.enter(image.migration_state, record)
+    return replace(image, migration_state=state, mark=None)
+
+
+def _no_op(image: Image, record: r.NoOpRecord) -> Image:
+    if image.migration_state is not MigrationState.MIGRATION:
+        return image
+    mark = finalisation_mark.of_record(record)
+    return image if mark is None else replace(image, mark=mark)
 
 
 def _nothing(image: Image, _record: object) -> Image:
@@ -238,7 +249,7 @@ _APPLY: Final[Mapping[type, Apply]] = MappingProxyType(
         r.ProducerIdsRecord: _producer_ids,
         r.FeatureLevelRecord: _feature_level,
         r.ZkMigrationStateRecord: _migration_state,
-        r.NoOpRecord: _nothing,
+        r.NoOpRecord: _no_op,
         r.BeginTransactionRecord: _nothing,
         r.EndTransactionRecord: _nothing,
         r.AbortTransactionRecord: _abort,

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from emulator.metadata import acls, client_quotas, controllers, delegation_tokens, scram
+from emulator.metadata import (
+    acls,
+    client_quotas,
+    controllers,
+    delegation_tokens,
+    finalisation_mark,
+    scram,
+)
 from emulator.metadata.brokers import Broker, registration
 from emulator.metadata.errors import ReplayError
 from emulator.metadata.image import Image
@@ -87,6 +94,8 @@ def _records(image: Image, version: MetadataVersion) -> Iterator[object]:
             next_producer_id=ids.next_producer_id,
         )
     yield from _security(image, version)
+    if image.mark is not None:
+        yield finalisation_mark.record_of(image.mark)
 
 
 def _features(image: Image, version: MetadataVersion) -> Iterator[object]:
