@@ -87,6 +87,13 @@ OURS: Final[Mapping[str, str]] = {
     "kraftbridge.faults.enable": (
         "[scripts of faults](testing.md) may be set over HTTP; needs `kraftbridge.metrics.port`"
     ),
+    "kraftbridge.finalization": (
+        "when a controller without the migration flag [finalises](finalising.md): when "
+        "`every-voter` is without it, or as `kafka`, at once"
+    ),
+    "kraftbridge.finalise.hold": (
+        "whether it waits for [`kraft-bridge finalise --yes`](finalising.md)"
+    ),
     "kraftbridge.kip590.strict.versions": (
         "request versions as KIP-590 has them ([divergence](divergence.md#4-the-broker))"
     ),

@@ -17,6 +17,7 @@ from emulator.config import zookeeper as config_zookeeper
 from emulator.config.authorizer import AUTHORIZER_KEYS, AuthorizerSettings
 from emulator.config.bench_only import BenchOnly
 from emulator.config.connections import ConnectionSettings
+from emulator.config.finalising import FINALISATION, HOLD, RULES, contradictions
 from emulator.config.limits import MutationQuotaSettings, TokenSettings
 from emulator.config.listener_tls import all_tls
 from emulator.config.listeners import (
@@ -104,6 +105,10 @@ class Config:
     write_behind_max_age_ms: int = 0
     write_behind_poison: str = "block"
     write_behind_multi_ops: int = 400
+    finalise_by: str = "every-voter"
+    """When a leader without the migration flag finalises: see :mod:`emulator.config.finalising`."""
+    finalise_hold: bool = False
+    """Whether it waits for ``kraft-bridge finalise --yes``."""
     metrics_port: int = -1
     """-1: no HTTP endpoint; 0: any free port."""
     faults_enabled: bool = False
@@ -170,6 +175,8 @@ _PLAIN: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "write_behind_max_age_ms": ("kraftbridge.zk.write.behind.max.age.ms", integer(0, LONG_MAX)),
     "write_behind_poison": ("kraftbridge.zk.write.behind.poison", one_of("block", "skip")),
     "write_behind_multi_ops": ("kraftbridge.zk.write.behind.multi.ops", integer(1, 1000)),
+    "finalise_by": (FINALISATION, one_of(*RULES)),
+    "finalise_hold": (HOLD, boolean),
     "metrics_port": ("kraftbridge.metrics.port", integer(0, 65_535)),
     "faults_enabled": ("kraftbridge.faults.enable", boolean),
     "trace_dir": ("kraftbridge.trace.dir", str),
@@ -324,6 +331,7 @@ def _cross_checks(config: Config, raw: Mapping[str, str]) -> list[str]:
     )
     if config.faults_enabled and config.metrics_port < 0:
         problems.append("kraftbridge.faults.enable=true: needs kraftbridge.metrics.port")
+    problems += contradictions(config.finalise_by, hold=config.finalise_hold)
     if not config.log_dir:
         problems.append("metadata.log.dir or log.dirs is required")
     return problems

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from emulator.controller import finalisation
 from emulator.controller.context import ControllerConfig
 from emulator.controller.result import Record
 from emulator.controller.supported import supported_features
 from emulator.metadata import controllers
 from emulator.metadata.brokers import Endpoint
 from emulator.metadata.controllers import ControllerRegistration
+from emulator.metadata.finalisation_mark import record_of
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import FEATURE_NAME, Feature, MetadataVersion
 from emulator.metadata.migration_state import MigrationState
@@ -49,7 +51,7 @@ def activation(
     Raises:
         ActivationRefusedError: see the texts below.
     """
-    began = _bootstrap(config) if empty else Activation((), _migration_note(image, config))
+    began = _bootstrap(config) if empty else _of_a_migration(image, config)
     if not in_transaction:
         return began
     abort = (r.AbortTransactionRecord(reason="Controller failover"),)
@@ -108,7 +110,7 @@ def _given(config: ControllerConfig, metadata_version: MetadataVersion) -> tuple
     return config.bootstrap_records
 
 
-def _migration_note(image: Image, config: ControllerConfig) -> str:
+def _of_a_migration(image: Image, config: ControllerConfig) -> Activation:
     state, enabled = image.migration_state, config.migration_enabled
     match state:
         case MigrationState.NONE if enabled:
@@ -116,16 +118,41 @@ def _migration_note(image: Image, config: ControllerConfig) -> str:
                 "zookeeper.metadata.migration.enable is true, but this log belongs to a cluster "
                 "that was created in KRaft mode, which cannot migrate from ZooKeeper."
             )
-        case MigrationState.PRE_MIGRATION | MigrationState.MIGRATION if not enabled:
+        case MigrationState.PRE_MIGRATION if not enabled:
             raise ActivationRefusedError(
                 f"The migration is in state {state.name}, but zookeeper.metadata.migration.enable "
-                "is not true. Without it, the migration would be finalised, which cannot be undone "
-                "and is not supported yet. Set it to true and start again."
+                "is not true. Nothing is copied yet, so nothing can be finalised. Set it to true "
+                "and start again."
             )
+        case MigrationState.MIGRATION if not enabled:
+            return _without_the_flag(image, config)
         case MigrationState.POST_MIGRATION if enabled:
-            return "The migration is complete: zookeeper.metadata.migration.enable is ignored."
+            note = "The migration is complete: zookeeper.metadata.migration.enable is ignored."
+            return Activation((), note)
         case _:
-            return f"Migration: {state.name}."
+            return Activation((), f"Migration: {state.name}.")
+
+
+def _without_the_flag(image: Image, config: ControllerConfig) -> Activation:
+    """What a leader appends that is to finalise the migration, and may have to wait for that.
+
+    Raises:
+        ActivationRefusedError: the only voter cannot get what it lacks.
+    """
+    if config.finalises_at_once:
+        final = r.ZkMigrationStateRecord(zk_migration_state=MigrationState.POST_MIGRATION)
+        return Activation(((final,),), "Finalised at once: kraftbridge.finalization=kafka.")
+    lacks = finalisation.lacking_alone(image)
+    if lacks and len(config.voters) <= 1:
+        raise ActivationRefusedError(
+            "zookeeper.metadata.migration.enable is not true, and the migration cannot be "
+            f"finalised, which could not be undone: {'; '.join(one.text for one in lacks)}. "
+            f"{finalisation.FLAG}=true keeps the migration going."
+        )
+    if image.mark is None:
+        return Activation((), "Migration: waits to be finalised; no mark.")
+    mark = image.mark.continued(image.epoch)
+    return Activation(((record_of(mark),),), "Migration: waits to be finalised.")
 
 
 def registration(image: Image, config: ControllerConfig) -> r.RegisterControllerRecord | None:

@@ -19,6 +19,7 @@ from emulator.controller.result import Record
 from emulator.metadata.brokers import FENCE, IN_CONTROLLED_SHUTDOWN, UNFENCE, Broker
 from emulator.metadata.image import Image
 from emulator.metadata.metadata_version import Feature
+from emulator.metadata.migration_state import MigrationState
 from emulator.slices import ENTRIES_PER_SLICE, Slices
 from wire import records as r
 
@@ -27,7 +28,12 @@ Moves: TypeAlias = Slices[tuple[Record, ...]]
 
 
 def migrating(image: Image, config: ControllerConfig) -> bool:
-    """Whether ZooKeeper-mode brokers may register (FeatureControl and zkRegistrationAllowed)."""
+    """Whether ZooKeeper-mode brokers may register (FeatureControl and zkRegistrationAllowed).
+
+    Not after the final record, whatever the flag says; Kafka 3.9 asks the flag alone.
+    """
+    if image.migration_state is MigrationState.POST_MIGRATION:
+        return False
     return config.migration_enabled and image.metadata_version.supports(Feature.MIGRATION)
 
 

@@ -74,6 +74,8 @@ class ControllerConfig:
     properties: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     authorizer: Authorizer | None = None
     znodes: Znodes | None = None
+    finalises_at_once: bool = False
+    """Whether a leader without ``migration_enabled`` ends a migration as Kafka does: alone."""
 
 
 class Call(msgspec.Struct, frozen=True, gc=False):

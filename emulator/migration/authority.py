@@ -35,6 +35,9 @@ class Authority(Enum):
     """A guard refuses: ZooKeeper follows another log, or another controller is in charge."""
     DEPOSED = "deposed"
     """The claim was ours and is no longer."""
+    UNFINISHED = "unfinished"
+    """The migration goes on in the log, and this controller, without the flag, cannot go on with
+    it."""
 
 
 SILENT: Final[Mapping[Authority, str]] = MappingProxyType(
@@ -43,6 +46,8 @@ SILENT: Final[Mapping[Authority, str]] = MappingProxyType(
         "why",
         Authority.REFUSED: "ZooKeeper refuses this controller; /status says why, and the way out",
         Authority.DEPOSED: "the claim is no longer ours; /status says why, and what to do",
+        Authority.UNFINISHED: "the migration is not finalised, and this controller runs without "
+        "zookeeper.metadata.migration.enable; if that lasts, /status says what is missing",
     }
 )
 """Those in which nothing is told and nothing accepted, and why, in a sentence for an operator."""

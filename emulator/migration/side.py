@@ -5,19 +5,23 @@ A node that has none to do holds :class:`NoMigration` in its place, which answer
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from emulator.metadata.delta import Delta
+from emulator.metadata.finalisation_mark import FinalisationMark
 from emulator.metadata.image import Image
+from emulator.metadata.migration_state import MigrationState
+from emulator.migration import leaving
 from emulator.migration.authority import Authority
 from emulator.migration.driver import MigrationDriver
 from emulator.migration.dual_write.modes import Mode
 from emulator.migration.states import State
-from emulator.seam import Closed, Connected, Effect, Received
+from emulator.seam import Closed, Connected, Effect, Log, Received
 from emulator.zookeeper.client import ZkClient
 from emulator.zookeeper.states import ZkState
 
+FINALISED: Final = "ZooKeeper is not used any more, for good"
 _OUT_OF_CHARGE: Final = {
     Mode.STOPPED: "ZooKeeper was not compared with the log since the start",
     Mode.DEPOSED: "this controller has lost its claim;",
@@ -27,23 +31,29 @@ _OUT_OF_CHARGE: Final = {
 class MigrationSide:
     """Every call may return effects, to be performed in order."""
 
-    def __init__(self, zk: ZkClient, driver: MigrationDriver) -> None:
+    def __init__(self, zk: ZkClient, driver: MigrationDriver, stable: Callable[[], Image]) -> None:
+        """``stable``: the newest stable metadata."""
         self.zk = zk
         self.driver = driver
+        self._stable = stable
         self._seen_generation = 0
         self._started = False
         self._leads = False
+        self._over = False
+        """Whether the migration was finalised while this process ran."""
 
     @property
     def deadline_ms(self) -> int | None:
         """When ``tick`` has something to do."""
+        if self._over:
+            return self.zk.deadline_ms
         times = (self.zk.deadline_ms, self.driver.deadline_ms)
         return min((one for one in times if one is not None), default=None)
 
     @property
     def connected(self) -> bool:
         """Whether there is a session with ZooKeeper, if one is needed."""
-        return self.zk.connected
+        return self._over or self.zk.connected
 
     @property
     def mode(self) -> Mode:
@@ -70,6 +80,8 @@ class MigrationSide:
     def lead(self, leader_epoch: int, now_ms: int) -> list[Effect]:
         """Begin a term: this node leads in that epoch, and has appended its first records."""
         self._leads = True
+        if self._over:
+            return []
         effects = self.start(now_ms)
         return effects + self.driver.became_leader(leader_epoch, now_ms)
 
@@ -88,7 +100,7 @@ class MigrationSide:
     def tick(self, now_ms: int) -> list[Effect]:
         """Do what is due."""
         effects: list[Effect] = []
-        for machine in (self.zk, self.driver):
+        for machine in (self.zk,) if self._over else (self.zk, self.driver):
             due_ms = machine.deadline_ms
             if due_ms is not None and due_ms <= now_ms:
                 effects += machine.tick(now_ms)
@@ -98,6 +110,10 @@ class MigrationSide:
         """Hand on to the driver what ZooKeeper has answered, and a session that is new."""
         effects: list[Effect] = []
         results = self.zk.take_results()
+        if self._over:
+            return []
+        if self._stable().migration_state is MigrationState.POST_MIGRATION:
+            return self._end(now_ms)
         if results:
             effects += self.driver.zk_results(results, now_ms)
         if self.zk.connected and self.zk.generation != self._seen_generation:
@@ -105,9 +121,19 @@ class MigrationSide:
             effects += self.driver.zk_connected(now_ms)
         return effects
 
+    def _end(self, now_ms: int) -> list[Effect]:
+        """The log is final: ZooKeeper is not used any more, by this process at once (F09)."""
+        self._over = True
+        effects = self.driver.resigned(now_ms) + self.zk.close(now_ms)
+        return [*effects, Log("info", "the migration is finalised", {"why": FINALISED})]
+
     def metadata(self, deltas: Sequence[Delta], now_ms: int) -> list[Effect]:
         """Take what became stable, oldest first; to be called when the high watermark has moved."""
-        return self.driver.metadata(deltas, now_ms)
+        return [] if self._over else self.driver.metadata(deltas, now_ms)
+
+    def mark(self, leader_epoch: int) -> FinalisationMark | None:
+        """What to leave in the log if ZooKeeper has everything, and may be left; else None."""
+        return None if self._over else leaving.mark(self.driver, self._stable(), leader_epoch)
 
     def keep_from(self, stable: Image) -> int | None:
         """From which offset on the log is kept for the next claim; None: nothing has to be.
@@ -115,7 +141,7 @@ class MigrationSide:
         Nothing by a voter that follows: if it lacks what ZooKeeper stands at when it leads, the
         majority stands for its log (``continuity``).
         """
-        if not self._leads:
+        if not self._leads or self._over:
             return None
         if self.driver.state is State.BECOME_CONTROLLER:
             return 0  # a claim without an answer may have been applied: it names our newest batch
@@ -125,12 +151,17 @@ class MigrationSide:
     def apart_since_ms(self) -> int | None:
         """Since when ZooKeeper cannot be reached; None if it can, or was not tried yet."""
         down = self.zk.servers.down
-        return None if down is None or self.zk.connected else down.since_ms
+        return None if down is None or self.connected else down.since_ms
 
     @property
     def unfit_because(self) -> str:
         """Why this node must not lead, though another voter may; empty if nothing is known."""
         return self.driver.waits.own_fault
+
+    @property
+    def fitter(self) -> Sequence[int]:
+        """Voters that are known to be able to lead, if this one is not; nothing is known here."""
+        return ()
 
     def drain(self, now_ms: int) -> list[Effect]:
         """Clean shutdown: write what is left at once."""
@@ -140,6 +171,9 @@ class MigrationSide:
         """Take leave of ZooKeeper; whether its answer is still to come."""
         effects = self.zk.close(now_ms)
         return effects, self.zk.state is ZkState.CLOSING
+
+    def release(self) -> None:
+        """Nothing is held by a node with the flag."""
 
     def out_of_charge(self) -> str:
         """Why ZooKeeper may miss something although it is drained; empty if it does not."""
@@ -163,6 +197,7 @@ class NoMigration:
     drained = True
     unfit_because = ""
     apart_since_ms: None = None
+    fitter: Sequence[int] = ()
 
     def lead(self, _leader_epoch: int, _now_ms: int) -> list[Effect]:
         """Nothing."""
@@ -191,6 +226,10 @@ class NoMigration:
     def close(self, _now_ms: int) -> tuple[list[Effect], bool]:
         """Nothing."""
         return [], False
+
+    def mark(self, _leader_epoch: int) -> FinalisationMark | None:
+        """Nobody needs one."""
+        return None
 
     def out_of_charge(self) -> str:
         """Nothing is missing."""

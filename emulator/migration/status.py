@@ -97,13 +97,15 @@ _NOT_IN_CHARGE: Final = {
     Authority.UNPROVEN: "claiming",
     Authority.REFUSED: "refused",
     Authority.DEPOSED: "deposed",
+    Authority.UNFINISHED: "finalising",
 }
 
 
 def phase_of(image: Image, state: State, authority: Authority) -> str:
     """The phase, named as in Kafka's operations guide, of a controller that may speak.
 
-    claiming, refused, deposed: it may not, so what its log says is not the state of the cluster.
+    claiming, refused, deposed, finalising: it may not, so what its log says is not the state of the
+    cluster.
     hybrid: active, with brokers in ZooKeeper mode; dual write: every broker is in KRaft mode, and
     ZooKeeper is still written.
     """

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
+from emulator.config.finalising import KAFKAS
 from emulator.config.listeners import SECURITY_PROTOCOLS
 from emulator.config.load import Config
 from emulator.controller.authorizer import StandardAuthorizer
@@ -139,6 +140,7 @@ def controller_config(
         properties=config.static,
         authorizer=_authorizer(config),
         znodes=_znodes(config) if config.migration_enabled else None,
+        finalises_at_once=config.finalise_by == KAFKAS,
     )
 
 

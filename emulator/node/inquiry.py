@@ -24,6 +24,9 @@ from wire.errors import ErrorCode, named
 
 EVERY_MS: Final = 5_000
 """Between two questions to a voter that answers."""
+LEADER_FIRST_MS: Final = 200
+"""From the begin of a term to its first questions: who has just resigned may be on its way out, and
+cannot lead whatever it says of its flag."""
 RETRY_MS: Final = 1_000
 """The same to one that does not."""
 INQUIRIES: Final = (m.ApiVersionsRequest, m.DescribeQuorumRequest)
@@ -131,7 +134,8 @@ class VoterInquiry:
         asks: list[Ask] = []
         if self._changed:
             self._known = self._raft.leader_id, self._raft.leader_epoch
-            self._due_ms = dict.fromkeys(self.voters, 0)
+            first_ms = LEADER_FIRST_MS if self._raft.is_leader else 0
+            self._due_ms = dict.fromkeys(self.voters, now_ms + first_ms)
         if self._describes:
             self._describes = False
             leader_id = self._raft.leader_id
@@ -157,14 +161,16 @@ class VoterInquiry:
         match message:
             case m.ApiVersionsResponse(error_code=0):
                 known.introduced(message, now_ms)
-                self._due_ms[voter] = now_ms + EVERY_MS
+                if ask.epoch == self._raft.leader_epoch:
+                    self._due_ms[voter] = now_ms + EVERY_MS
                 self._describes |= voter == self._raft.leader_id
                 return
             case m.ApiVersionsResponse(error_code=code):
                 known.failure = named(code)
             case _:
                 known.failure = why or "no answer"
-        self._due_ms[voter] = now_ms + RETRY_MS
+        if ask.epoch == self._raft.leader_epoch:
+            self._due_ms[voter] = now_ms + RETRY_MS
 
     @property
     def _changed(self) -> bool:

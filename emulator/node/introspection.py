@@ -18,6 +18,7 @@ from emulator.migration.status import Waiting
 from emulator.migration.taking_over.preconditions import Reason, Why
 from emulator.migration.zk_tree import acls
 from emulator.node import advice
+from emulator.node.finalisation_status import finalisation
 from emulator.node.machine import Node
 from emulator.node.quorum_status import quorum
 from emulator.trace import metrics as metric
@@ -65,6 +66,7 @@ def status(node: Node, now_ms: int) -> dict[str, Any]:
         "topics": len(image.topics),
         "partitions": _partition_count(image),
         "migration": None if node.driver is None else _migration(node, node.driver, now_ms),
+        "finalisation": finalisation(node),
     }
 
 

@@ -23,16 +23,13 @@ from emulator.controller.supported import supported_features
 from emulator.faults.script import FaultScript
 from emulator.metadata.delta import Delta
 from emulator.migration.driver import MigrationDriver
-from emulator.migration.settings import Settings
-from emulator.migration.side import MigrationSide, NoMigration
-from emulator.migration.telling.channels import Channels
 from emulator.net.reply import Request
 from emulator.node.assembly import (
     accepted_connections,
     controller_config,
     raft_config,
-    zk_client,
 )
+from emulator.node.migrating import migration_of
 from emulator.node.office import NodeOffice
 from emulator.node.peers import peers_of
 from emulator.node.recovery import load_history
@@ -111,14 +108,9 @@ class Node:
         self.connections = accepted_connections(
             config, stamp, descriptors, faults, lambda: self.controller.stable
         )
-        self.migration: MigrationSide | NoMigration = NoMigration()
-        if config.migration_enabled:
-            own = Settings.of(config, identity.cluster_id, settings.incarnation_id)
-            zk = zk_client(config, new_conn, rng)
-            channels = Channels(config.node_id, new_conn, config.inter_broker_access)
-            driver = MigrationDriver(own, zk, self.controller, self.raft, channels, stamp)
-            driver.why_not_ready = self.peers.why_not_migrating
-            self.migration = MigrationSide(zk, driver)
+        self.migration = migration_of(
+            config, self.raft, self.controller, self.peers, new_conn, rng, stamp
+        )
         self.blocking_ms = Distribution()
         self.office = NodeOffice(
             self.raft, self.controller, self.history, self.migration, self.counters
@@ -168,6 +160,10 @@ class Node:
     def blocked_total_ms(self, now_ms: int) -> int:
         """Sum of the waits of all operations for ZooKeeper."""
         return self.controller.gate.total_ms(now_ms)
+
+    def release_hold(self) -> None:
+        """``kraft-bridge finalise --yes``; a step must follow. See ``finalising``."""
+        self.migration.release()
 
     def start(self, now_ms: int) -> list[Effect]:
         """Take part in elections, connect to ZooKeeper; a quorum of one leads at once."""
@@ -370,6 +366,9 @@ class Node:
     def _stop_if_drained(self, now_ms: int) -> list[Effect]:
         if self._halted:
             return []
+        marked = self._stop.leave_mark(now_ms)
+        if marked:
+            return marked + self._run_path(now_ms)
         handing_over = self._stop.hand_over(now_ms)
         if handing_over:
             # The term ends before the migration takes what ZooKeeper has answered.

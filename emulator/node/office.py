@@ -243,7 +243,7 @@ class NodeOffice:
             if now_ms < self._gives_up_ms:
                 return
             self._gives_up_ms = now_ms + GIVES_UP_MS_MIN
-            self._effects += self._raft.resign(now_ms)
+            self._effects += self._raft.resign(now_ms, self._migration.fitter)
         self._unfit_epoch = None
         self.follow(now_ms)
         self._raft.serve(DUTIES[self.office].observers, now_ms)
@@ -280,7 +280,8 @@ class NodeOffice:
             self._raft.serve(duty.observers, now_ms)
         if self.office is Office.SILENT:
             self._controller.suspend(now_ms)
-            level = "info" if self._authority is Authority.UNPROVEN else "warning"
+            passing = {Authority.UNPROVEN, Authority.UNFINISHED}
+            level = "info" if self._authority in passing else "warning"
             fields: dict[str, object] = {"why": self.silent_because}
             self._effects.append(Log(level, "brokers and callers are refused", fields))
         elif duty.callers and not done.callers:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from emulator.controller.machine import Controller
+from emulator.metadata.finalisation_mark import record_of
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.side import MigrationSide, NoMigration
 from emulator.node.peers import NoPeers, Peers
@@ -57,6 +58,8 @@ class OrderlyStop:
         self._leads = False
         """Whether this node still leads several voters."""
         self._resigned_ms: int | None = None
+        self._marked = False
+        """Whether the mark was left, or could not be."""
 
     @property
     def begun(self) -> bool:
@@ -83,6 +86,24 @@ class OrderlyStop:
             effects += self._raft.shutdown(now_ms)
         self._controller.end()
         return effects + self._migration.drain(now_ms)
+
+    def leave_mark(self, now_ms: int) -> list[Effect]:
+        """Tell a leader without the flag, in the log, that ZooKeeper has everything, if it has.
+
+        The last record of this leader; ZooKeeper gets its offset too.
+        """
+        raft, late = self._raft, self._late(now_ms)
+        if self._marked or self._since_ms is None or late or not raft.is_leader:
+            return []
+        if self._behind or raft.high_watermark < raft.log_end_offset:
+            return []
+        self._marked = True
+        mark = self._migration.mark(raft.leader_epoch)
+        if mark is None:
+            return []
+        offset = self._controller.append((record_of(mark),), now_ms)
+        text = "ZooKeeper has everything: a leader without the flag may finalise"
+        return [Log("info", text, {"offset": offset})]
 
     def hand_over(self, now_ms: int) -> list[Effect]:
         """Resign, as soon as nothing is left to write or too much; what follows is to be sent."""
@@ -120,6 +141,10 @@ class OrderlyStop:
         if not why:
             return effects, End("everything committed is in ZooKeeper", 0)
         return effects, End(f"stopped; changes may be missing in ZooKeeper: {why}", 1)
+
+    def _late(self, now_ms: int) -> bool:
+        deadline_ms = self.deadline_ms
+        return deadline_ms is not None and now_ms >= deadline_ms
 
     @property
     def _behind(self) -> bool:

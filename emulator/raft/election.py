@@ -90,6 +90,8 @@ class QuorumElection:
         self.yielded_ms = 0
         """How much longer it waits, to let others stand first, when a leader has resigned."""
         self._leaving = False
+        self._first: Sequence[int] = ()
+        """Who is to be the successor, whoever has the longest log."""
         self._compared = False
         """Whether a leader has told since the start what is committed."""
         self._was_late = False
@@ -278,10 +280,11 @@ class QuorumElection:
 
     # Leadership.
 
-    def resign(self, now_ms: int) -> None:
-        """Give leadership up and tell the others, the best successor first."""
+    def resign(self, now_ms: int, first: Sequence[int] = ()) -> None:
+        """Give leadership up and tell the others, the best successor first, ``first`` before it."""
         if not self.quorum.is_leader:
             return
+        self._first = first
         self._leave_epoch(now_ms, lambda: self.quorum.to_resigned(self.quorum.epoch))
         if self._timer_ms is not None:
             self._timer_ms += self.yielded_ms
@@ -369,7 +372,7 @@ class QuorumElection:
         if self.quorum.state is VoterState.CANDIDATE and node_id not in self.granting:
             self.asks.append(asking.vote(self.config, node_id, epoch, self._log_end()))
         elif self.quorum.state is VoterState.RESIGNED:
-            successors = self.progress.successors()
+            successors = sorted(self.progress.successors(), key=lambda x: x not in self._first)
             self.asks.append(asking.end_quorum_epoch(self.config, node_id, epoch, successors))
 
     def _leave_epoch(self, now_ms: int, enter: Callable[[], None]) -> None:

@@ -327,9 +327,14 @@ class Raft:
         self._member.unanswered(ask, now_ms)
         return self._settle(now_ms)
 
-    def resign(self, now_ms: int) -> list[Effect]:
-        """Give leadership up, if there are others who may lead; they are told."""
-        self._member.election.resign(now_ms)
+    def resign(self, now_ms: int, first: Sequence[int] = ()) -> list[Effect]:
+        """Give leadership up, if there are others who may lead; they are told.
+
+        Args:
+            now_ms: the clock.
+            first: who should stand at once; without them the one with the longest log.
+        """
+        self._member.election.resign(now_ms, first)
         return self._settle(now_ms)
 
     def shutdown(self, now_ms: int) -> list[Effect]:

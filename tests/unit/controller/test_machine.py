@@ -94,7 +94,7 @@ def test_an_empty_log_may_be_refused(fields: dict[str, Any], why: str) -> None:
 RESTARTS = [
     (0, True, "created in KRaft mode"),
     (2, False, "is not true"),
-    (1, False, "the migration would be finalised, which cannot be undone"),
+    (1, False, "cannot be finalised, which could not be undone"),
     (0, False, None),
     (2, True, None),
     (1, True, None),

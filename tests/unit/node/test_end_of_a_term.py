@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from emulator.migration.states import State
 from emulator.node.office import GIVES_UP_MS_MIN
 from emulator.raft.layout import TOPIC, TOPIC_ID
@@ -62,11 +64,16 @@ def test_the_migration_takes_nothing_as_leader_after_it_was_handed_over():
     assert taken[0] > 1
 
 
-def test_a_leader_that_must_not_lead_tells_brokers_nothing_until_it_resigns():
+@pytest.mark.parametrize("copied", [False, True])
+def test_a_leader_that_must_not_lead_tells_brokers_nothing_until_it_resigns(copied):
     """Nobody has the flag any more: nobody has asked ZooKeeper whether this is its log."""
     quorum = MigratingQuorum()
-    quorum.migrate()
-    quorum.wait_written()
+    if copied:
+        quorum.migrate()
+        quorum.wait_written()
+    else:
+        quorum.wait_ready()
+        quorum.wait_equal()
     for each in IDS:
         quorum.kill(each)
     quorum.without_flag.update(IDS)

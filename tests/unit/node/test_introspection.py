@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from emulator.controller.finalisation import Lack
 from emulator.controller.result import ApiError, RefusedAttempt, Registering
+from emulator.metadata.finalisation_mark import FinalisationMark, MarkKind, record_of
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.authority import Authority
 from emulator.migration.dual_write.modes import Mode
@@ -64,7 +66,10 @@ def node(monkeypatch: pytest.MonkeyPatch) -> Node:
     world = World()
     endpoint = r.RegisterBrokerRecord.BrokerEndpoint(name="INTERNAL", host="h", port=1)
     broker = r.RegisterBrokerRecord(broker_id=1, is_migrating_zk_broker=True, end_points=[endpoint])
-    world.node.controller.append([broker], world.now_ms)
+    migrated = r.ZkMigrationStateRecord(zk_migration_state=1)
+    mark = FinalisationMark(MarkKind.LEFT, 3000, 1, 2, 900_000, 5)
+    world.node.controller.append([broker, migrated], world.now_ms)
+    world.node.controller.append([record_of(mark)], world.now_ms)
     world.advance(1_000)
     refused = Registering(
         9, ApiError(ErrorCode.INVALID_REGISTRATION, "why"), RefusedAttempt(7, "h")
@@ -88,7 +93,7 @@ def test_the_page_lists_every_field_with_its_type(node: Node) -> None:
     assert json.loads(json.dumps(status)) == status
     shown = dict(fields(status))
     listed = rows("kraft-bridge status --json`")
-    assert set(shown) == set(listed) - {"migration"}
+    assert set(shown) == set(listed) - {"migration", "finalisation", "finalisation.mark"}
     wrong = {p: v for p, v in shown.items() if type(v) not in TYPES[listed[p][0]]}
     assert not wrong
 
@@ -140,6 +145,10 @@ def test_brokers_that_refuse_our_epoch_are_among_the_reasons(node: Node) -> None
     waiting = introspection.status(node, 1_001_000)["migration"]["waiting"]
     assert (waiting[-1]["why"], waiting[-1]["subject"]) == ("stale_controller_epoch", "3")
     assert "above ours (7)" in waiting[-1]["text"]
+
+
+def test_everything_that_may_be_missing_before_finalising_is_explained() -> None:
+    assert set(rows("## What is missing before finalising")) == {one.value for one in Lack}
 
 
 def test_every_reason_and_mode_is_explained() -> None:
