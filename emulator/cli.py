@@ -26,6 +26,7 @@ VERBS: Final[Mapping[str, str]] = MappingProxyType(
         "controller": "emulator.commands.controller:controller",
         "status": "emulator.commands.status:status",
         "rollback": "emulator.commands.rollback.command:rollback",
+        "finalise": "emulator.commands.finalise:finalise",
         "elect-leaders": "emulator.commands.elect_leaders.command:elect_leaders",
         "load": "emulator.commands.load:load",
         "analyze": "emulator.commands.analyze:analyze",

@@ -44,6 +44,10 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
             "status --url http://10.0.0.5:9404 --json",
             "status --wait dual-write --timeout 600",
         ),
+        "finalise": (
+            "finalise",
+            "finalise --log-dir /var/lib/kraft-bridge --yes",
+        ),
         "preflight": (
             "preflight --zookeeper zk1:2181,zk2:2181/kafka -c broker.properties -c new.properties",
             "preflight -c now/*.properties --target new/*.properties --controller-dir /data/kraft",

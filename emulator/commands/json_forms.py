@@ -185,6 +185,15 @@ _FORMS: Final = (
         """),
     ),
     JsonForm(
+        "finalise",
+        1,
+        "finalise --json",
+        _members("""
+            said[]     str   what is missing or done, a sentence each
+            only_held  bool  nothing but a hold is missing
+        """),
+    ),
+    JsonForm(
         "log-record",
         1,
         "log dump",

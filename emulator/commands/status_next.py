@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-ORDER: Final = ("not migrating", "pre-migration", "copying", "hybrid", "dual write", "finalised")
+ORDER: Final = (
+    "not migrating",
+    "pre-migration",
+    "copying",
+    "hybrid",
+    "dual write",
+    "finalising",
+    "finalised",
+)
 """Phases that a migration goes through, in that order."""
 STUCK: Final = ("refused", "deposed")
 """Phases that waiting alone does not end."""
@@ -12,8 +20,12 @@ STUCK: Final = ("refused", "deposed")
 
 def phase_of(found: dict[str, Any]) -> str:
     """The phase in a ``/status`` of a controller; ``not migrating`` without a migration."""
-    migration = found.get("migration")
-    return "not migrating" if migration is None else str(migration["phase"])
+    migration, finalisation = found.get("migration"), found.get("finalisation")
+    if migration is not None:
+        return str(migration["phase"])
+    if finalisation is None:
+        return "not migrating"
+    return "finalised" if finalisation["state"] == "finalised" else "finalising"
 
 
 def reached(phase: str, wanted: str) -> bool:
@@ -52,6 +64,9 @@ def next_step(found: dict[str, Any]) -> str:
             if leader is None
             else f"kraft-bridge status --url http://HOST:PORT, of node {leader}, which leads"
         )
+    finalisation = found.get("finalisation") or {}
+    if not migration and finalisation.get("state") == "follows":
+        return f"kraft-bridge status --url http://HOST:PORT, of node {leader}, which leads"
     if found.get("refusals"):
         broker = found["refusals"][0]["broker"]
         return f"do what is said of broker {broker} above; kraft-bridge status"
@@ -63,7 +78,9 @@ def next_step(found: dict[str, Any]) -> str:
         "pre-migration": "do what it waits for; kraft-bridge status --wait hybrid --timeout 600",
         "hybrid": f"{compare}; then restart the brokers in KRaft mode, one by one: "
         "kraft-bridge status --wait dual-write --timeout 3600",
-        "dual write": f"{compare}; finalising is not supported yet",
+        "dual write": f"{compare}; then restart the controllers without "
+        "zookeeper.metadata.migration.enable, one by one: kraft-bridge finalise",
+        "finalising": "do what is missing; kraft-bridge status --wait finalised --timeout 600",
         "claiming": "see that ZooKeeper is reached; kraft-bridge status --wait pre-migration",
         "refused": "do what it waits for, then start the controller again",
         "deposed": f"{migration.get('deposed_because') or 'see above'}; {compare}",

@@ -8,7 +8,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from emulator.commands.status_next import next_step
+from emulator.commands.status_next import next_step, phase_of
 
 
 def show(text: str, console: Console) -> None:
@@ -21,6 +21,8 @@ def show(text: str, console: Console) -> None:
     console.print(_facts(found, migration))
     if migration and migration["waiting"]:
         console.print(_waiting(migration["waiting"]))
+    if finalisation := found.get("finalisation"):
+        console.print(_finalisation(finalisation))
     for one in found.get("refusals", ()):
         console.print(_refusal(one))
     quorum = found.get("quorum")
@@ -58,7 +60,9 @@ def _facts(found: dict[str, Any], migration: dict[str, Any] | None) -> Table:
         ("metadata.version", f"{version['name']} (level {version['level']})"),
         ("topics", f"{found['topics']} with {found['partitions']} partitions"),
     ]
-    if migration is None:
+    if migration is None and found.get("finalisation"):
+        rows.append(("phase", phase_of(found)))
+    elif migration is None:
         rows.append(("migration", "not enabled"))
     else:
         lag = migration["lag"]
@@ -169,6 +173,22 @@ def _waiting(reasons: list[dict[str, Any]]) -> Table:
         table.add_column(name)
     for reason in reasons:
         table.add_row(reason["since"], reason["text"])
+    return table
+
+
+def _finalisation(found: dict[str, Any]) -> Table:
+    """Who or what is missing, and the mark."""
+    table = Table(title=f"Finalising: {found['state']}", title_justify="left", show_header=False)
+    for one in found["missing"]:
+        table.add_row("missing", one["text"])
+    if (mark := found["mark"]) is not None:
+        text = (
+            f"of node {mark['node_id']}: ZooKeeper has everything, stores compared "
+            f"{mark['compared_at']}, /controller_epoch {mark['controller_epoch']}"
+        )
+        table.add_row("mark", text)
+    if found["state"] == "finalised":
+        table.add_row("final", "there is no way back to ZooKeeper mode")
     return table
 
 

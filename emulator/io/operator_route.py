@@ -14,7 +14,10 @@ from typing import Any, Final
 from emulator.io import http
 from emulator.io.http import HttpRequest, Page
 from emulator.io.local_token import LocalToken
+from emulator.node.finalisation_status import finalisation
+from emulator.node.machine import Node
 from emulator.node.reconciling import Reconciling, RefusedComparisonError
+from emulator.seam import Log
 
 TOKEN_FILE: Final = "operator.token"  # noqa: S105 - where it is, not what
 
@@ -66,6 +69,19 @@ def reconcile_page(reconciling: Reconciling) -> Callable[[HttpRequest], Page]:
                 return _json(200, reconciling.status())
             case _:
                 return Page(405, "text/plain", b"only GET and POST\n")
+
+    return answer
+
+
+def finalise_page(node: Node, log: Callable[[Log], None]) -> Callable[[HttpRequest], Page]:
+    """``/finalise``: ``POST`` ends the hold of this process (``node/finalising.py``)."""
+
+    def answer(asked: HttpRequest) -> Page:
+        if asked.method != "POST":
+            return Page(405, "text/plain", b"only POST\n")
+        log(Log("warning", "the hold on finalising is ended", {}))
+        node.release_hold()
+        return _json(200, {"finalisation": finalisation(node)})
 
     return answer
 

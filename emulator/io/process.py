@@ -24,7 +24,7 @@ from emulator.io.clock import Clock
 from emulator.io.disk import Disk, FolderLockedError
 from emulator.io.http import HttpRequest, Page
 from emulator.io.logging import logger
-from emulator.io.operator_route import reconcile_page
+from emulator.io.operator_route import finalise_page, reconcile_page
 from emulator.io.run import Shell
 from emulator.io.tls import profiles
 from emulator.io.trace_file import TraceFailedError, TraceFile, TraceUnavailableError
@@ -174,12 +174,14 @@ class NodeProcess:
         faults = self.faults if config.faults_enabled else None
         host, folder = config.controller_listener.host, Path(config.log_dir)
         routes = serving.pages(metrics, self.status, not_ready)
-        pages = {} if self.node.driver is None else {"/reconcile": self._reconcile_page()}
+        pages = {}
+        if self.node.driver is not None:
+            pages["/reconcile"] = self._waking(reconcile_page(Reconciling(self.node)))
+        if config.finalise_hold:
+            pages["/finalise"] = self._waking(finalise_page(self.node, self.log))
         return serving.HttpEndpoint(host, config.metrics_port, routes, faults, folder, pages)
 
-    def _reconcile_page(self) -> Callable[[HttpRequest], Page]:
-        page = reconcile_page(Reconciling(self.node))
-
+    def _waking(self, page: Callable[[HttpRequest], Page]) -> Callable[[HttpRequest], Page]:
         def answer(asked: HttpRequest) -> Page:
             assert self.shell is not None
             self.shell.wake()

@@ -33,6 +33,7 @@ PINNED = {
     "zk-dump/1": "fb421238d7183c2d",
     "zk-diff/1": "01c4142172c27c32",
     "zk-reconcile/1": "3d5214ac9b088e3f",
+    "finalise/1": "f1b67569481d0068",
     "log-record/1": "540c70c363f74336",
     "load/1": "bc334c1eba735eb8",
     "fleet/1": "ef7dce4187a856a1",

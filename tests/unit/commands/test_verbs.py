@@ -26,17 +26,19 @@ def test_every_verb_explains_itself(verb: str) -> None:
 
 @pytest.mark.requirement("C13")
 def test_no_verb_starts_or_ends_a_migration() -> None:
+    """``finalise`` ends a hold that a setting asked for, at a controller without the flag."""
     _, out, _ = run("--help")
     listed = out.partition("Commands:")[2].partition("Exit codes:")[0]
     verbs = {line.split()[0] for line in listed.splitlines() if line.strip()}
     known = {"format", "controller", "broker", "status", "preflight", "plan", "demo", "analyze"}
     known |= {"bench", "load", "elect-leaders", "fleet", "simulate", "zk", "log", "wire"}
+    known |= {"finalise"}
     assert verbs == known
 
 
 @pytest.mark.requirement("C13")
 def test_no_request_of_a_peer_moves_the_migration() -> None:
-    """Only what a start finds, and the copy, write its state; no API and no page does."""
+    """Only what a start finds, the copy, and a leader without the flag write its state; no API."""
     root = Path(emulator.__file__).parent
     writers = set()
     for path in root.rglob("*.py"):
@@ -50,6 +52,7 @@ def test_no_request_of_a_peer_moves_the_migration() -> None:
         "controller/activation.py",
         "metadata/snapshot.py",
         "migration/taking_over/importer.py",
+        "node/finalising.py",
     }
 
 

@@ -1,0 +1,163 @@
+"""``kraft-bridge finalise``: what is missing before a migration is final, and the end of a hold."""
+
+from __future__ import annotations
+
+import http.client
+import time
+import urllib.error
+import urllib.request
+from http import HTTPStatus
+from pathlib import Path
+from typing import Annotated, Any, Final, NamedTuple
+
+import msgspec
+import typer
+
+from emulator.commands.common import Json, fail
+from emulator.commands.exits import ExitCode
+from emulator.commands.json_forms import stamped
+from emulator.commands.status import POLL_S, TIMEOUT_S, AddressError, fetch
+from emulator.commands.status_next import phase_of
+from emulator.io.operator_route import TOKEN_FILE
+
+FINAL_S: Final = 30.0
+"""How long --yes waits for the final record after the hold is released."""
+UNDONE: Final = (
+    "This cannot be undone: the record POST_MIGRATION is written to the metadata log, ZooKeeper is "
+    "not written any more, brokers in ZooKeeper mode are refused, and there is no way back to "
+    "ZooKeeper mode but an offline one, which loses every change made since."
+)
+STEPS: Final = (
+    "Restart each controller without zookeeper.metadata.migration.enable, one by one, by SIGTERM: "
+    "the last restart finalises. kraftbridge.finalise.hold=true on each keeps it open until "
+    "kraft-bridge finalise --yes."
+)
+
+
+_OPENER: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""A token is for this machine: never through a proxy."""
+
+
+class Judgement(NamedTuple):
+    """What is to be said, and the exit code."""
+
+    lines: list[str]
+    code: ExitCode
+    held: bool = False
+    """Whether a hold is all that is missing."""
+
+
+def finalise(
+    url: Annotated[
+        str, typer.Option("--url", help="The leader's kraftbridge.metrics.port, http://…")
+    ] = "http://127.0.0.1:9404",
+    log_dir: Annotated[
+        Path | None, typer.Option("--log-dir", help="With --yes: the leader's folder.")
+    ] = None,
+    *,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="End the hold, if nothing else is missing.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Show what is missing before the migration is final; with --yes end a hold, which makes it so.
+
+    Ask on the machine of the controller that leads. Exit code 1: more than a hold is missing.
+    """
+    if yes and log_dir is None:
+        raise fail("--yes needs --log-dir, with the file operator.token", ExitCode.WRONG)
+    try:
+        found = _judged(url)
+        if yes and found.held:
+            assert log_dir is not None
+            _release(url, log_dir)
+            found = _awaited(url)
+    except AddressError as error:
+        raise fail(f"--url {error}", ExitCode.WRONG) from error
+    except TokenError as error:
+        raise fail(str(error), ExitCode.WRONG) from error
+    except (OSError, ValueError) as error:
+        raise fail(f"{url}: {error}", ExitCode.UNREACHABLE) from error
+    if as_json:
+        body = stamped("finalise", {"said": found.lines, "only_held": found.held})
+        typer.echo(msgspec.json.encode(body).decode())
+    else:
+        typer.echo("\n".join(found.lines))
+    raise typer.Exit(found.code)
+
+
+def judged(status: dict[str, Any]) -> Judgement:
+    """What ``/status`` of a controller means for finalising."""
+    found = status.get("finalisation")
+    if status.get("role") == "broker":
+        return Judgement(["this is a broker; ask the controller that leads"], ExitCode.WRONG)
+    if found is None:
+        phase = phase_of(status)
+        return Judgement([f"phase: {phase}. There is nothing to finalise."], ExitCode.FOUND)
+    if found["state"] == "finalised":
+        return Judgement(["The migration is finalised, for good."], ExitCode.DONE)
+    if found["state"] == "follows":
+        leader = status.get("leader_id")
+        asked = "no leader is known" if leader is None else f"ask node {leader}, which leads"
+        return Judgement([f"node {status['node_id']} does not lead: {asked}"], ExitCode.UNREACHABLE)
+    missing = [one for one in found["missing"] if one["why"] != "held"]
+    lines = [f"missing: {one['text']}" for one in missing]
+    if missing:
+        steps = [STEPS] if found["state"] == "migrating" else []
+        return Judgement([*lines, *steps, UNDONE], ExitCode.FOUND)
+    if found["hold"]:
+        text = "Only kraftbridge.finalise.hold keeps the migration open: --yes ends that."
+        return Judgement([text, UNDONE], ExitCode.DONE, held=True)
+    return Judgement(["Nothing is missing: the final record is being written."], ExitCode.DONE)
+
+
+def _judged(url: str) -> Judgement:
+    return judged(msgspec.json.decode(fetch(url)))
+
+
+class TokenError(ValueError):
+    """The token cannot be read, or is not the controller's."""
+
+
+def _release(url: str, log_dir: Path) -> None:
+    """End the hold.
+
+    Raises:
+        TokenError: no token that the controller takes.
+        OSError, ValueError: it does not answer, or not as one with a hold.
+    """
+    path = log_dir / TOKEN_FILE
+    try:
+        token = path.read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise TokenError(f"{path}: {error}") from error
+    if not (token.isascii() and token.isalnum()):
+        raise TokenError(f"{path}: not a token")
+    request = urllib.request.Request(  # noqa: S310 - its address was checked before
+        f"{url.rstrip('/')}/finalise",
+        method="POST",
+        data=b"",
+        headers={"Authorization": f"Bearer {token}"},
+    )
+    try:
+        with _OPENER.open(request, timeout=TIMEOUT_S) as answer:
+            answer.read()
+    except urllib.error.HTTPError as error:
+        error.close()
+        if error.code == HTTPStatus.FORBIDDEN:
+            raise TokenError(f"{path}: not the token of the controller at {url}") from error
+        raise ValueError(f"/finalise was answered {error.code} {error.reason}") from error
+    except http.client.HTTPException as error:
+        raise ValueError(f"no HTTP: {error}") from error
+
+
+def _awaited(url: str) -> Judgement:
+    """What stands after the release, as soon as it is final, or after some time."""
+    end = time.monotonic() + FINAL_S
+    while True:
+        found = _judged(url)
+        if found.code is ExitCode.DONE and "finalised" in found.lines[0]:
+            return found
+        if time.monotonic() >= end:
+            return Judgement([*found.lines, "It is not final yet."], ExitCode.NOT_YET)
+        time.sleep(min(POLL_S, 0.1))
