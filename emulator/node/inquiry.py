@@ -134,7 +134,8 @@ class VoterInquiry:
         asks: list[Ask] = []
         if self._changed:
             self._known = self._raft.leader_id, self._raft.leader_epoch
-            first_ms = LEADER_FIRST_MS if self._raft.is_leader else 0
+            own = self._raft.leader_id == self._raft.config.node_id
+            first_ms = LEADER_FIRST_MS if own else 0
             self._due_ms = dict.fromkeys(self.voters, now_ms + first_ms)
         if self._describes:
             self._describes = False

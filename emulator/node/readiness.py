@@ -63,8 +63,8 @@ def _own_reasons(node: Node, now_ms: int) -> list[str]:
         found.append("it has not caught up with the leader yet")
     elif now_ms - since > LATE_MS:
         found.append(f"it has not caught up with the leader for {(now_ms - since) // 1000} s")
-    if _migrates(node.controller.stable) and not node.config.migration_enabled:
-        found.append("zookeeper.metadata.migration.enable is not true, and the log migrates")
+    if _is_to_migrate(node.controller.stable) and not node.config.migration_enabled:
+        found.append("zookeeper.metadata.migration.enable is not true, and nothing is copied yet")
     return found
 
 
@@ -85,9 +85,9 @@ def reasons(node: Node, voter: int, account: LeaderAccount | None, now_ms: int) 
     registered = image.metadata_version.supports(Feature.CONTROLLER_REGISTRATION)
     if registered and voter not in image.controllers:
         found.append("it has not registered (ControllerRegistration)")
-    elif registered and _migrates(image) and not image.controllers[voter].zk_migration_ready:
+    elif registered and _is_to_migrate(image) and not image.controllers[voter].zk_migration_ready:
         found.append("it has no migration configured (zookeeper.metadata.migration.enable)")
-    elif not registered and _migrates(image):
+    elif not registered and _is_to_migrate(image):
         why = answer.not_migrating(node.config.release)
         found += [why] if why else []
     levels = levels_of(node, voter)
@@ -123,5 +123,9 @@ def levels_of(node: Node, voter: int) -> tuple[int, int] | None:
     return None if registered is None else registered.features.get(FEATURE_NAME)
 
 
-def _migrates(image: Image) -> bool:
-    return image.migration_state in {MigrationState.PRE_MIGRATION, MigrationState.MIGRATION}
+def _is_to_migrate(image: Image) -> bool:
+    """Whether the copy is still to come: without the flag a voter must not lead.
+
+    After it such a voter is there to finalise, and is ready, or nobody could be restarted so.
+    """
+    return image.migration_state is MigrationState.PRE_MIGRATION

@@ -9,6 +9,7 @@ from emulator.metadata.finalisation_mark import MarkKind
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.zk_tree import migration
+from emulator.node.readiness import not_ready_because
 from emulator.seam import Connect, Effect, Halt
 from tests.unit.node.test_machine import World, dual_writing
 from wire import messages as m
@@ -83,7 +84,7 @@ def test_final_is_final_with_and_without_the_flag() -> None:
         world.advance(3_000)
         assert state(world) is MigrationState.POST_MIGRATION
         assert world.node.active
-        assert world.node.not_ready_because() == ""
+        assert not_ready_because(world.node, world.now_ms) == ""
         assert world.dialled == ()
         told = [line for line in world.logs if line.event == "already finalised"]
         assert [line.level for line in told] == ["error"] * (flag == "true")

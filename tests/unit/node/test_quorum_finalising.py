@@ -8,6 +8,7 @@ from emulator.metadata.migration_state import MigrationState
 from emulator.migration.states import State
 from emulator.node.machine import Node
 from emulator.node.office import Office
+from emulator.node.readiness import not_ready_because
 from tests.unit.node.migrating_quorum import BROKER, MigratingQuorum
 from tests.unit.node.test_quorum import CLUSTER, IDS
 from wire import messages as m
@@ -111,6 +112,7 @@ def test_the_restart_of_the_last_one_finalises(level: int, leader_last: bool) ->
         quorum.joined.wait(5_000)
         quorum.wait_equal()
         assert quorum.states() == {LAST}
+        assert not_ready_because(quorum.node(node_id), quorum.joined.now_ms) == ""
     (last,) = [each for each in IDS if each not in quorum.without_flag]
     assert quorum.leader == last
     quorum.wait_written()
@@ -210,7 +212,7 @@ def test_one_with_the_flag_that_follows_lets_zookeeper_go() -> None:
     count = len(quorum.writes)
     zk = quorum.node(third).zk
     assert zk is None or not zk.connected
-    assert quorum.node(third).not_ready_because() in {"", "not the active controller yet"}
+    assert not_ready_because(quorum.node(third), quorum.joined.now_ms) == ""
     quorum.start(leader)
     quorum.joined.wait(5_000)
     assert quorum.states() == {FINAL}
