@@ -53,7 +53,7 @@ laws: $(ENV) ## the algebraic laws, with more examples than in a test run
 
 sim: $(ENV) ## SEEDS fresh simulated clusters (1000) of one controller, then of three; exit 1 names the seed
 	code=0; $(PY) -m tools.recorded sim $(PY) -m emulator.cli simulate --count $(SEEDS) --jobs $(JOBS) || code=1; \
-	  $(PY) -m tools.recorded sim-of-three $(PY) -m emulator.cli simulate --controllers 3 --migration \
+	  $(PY) -m tools.recorded failover $(PY) -m emulator.cli simulate --controllers 3 --migration \
 	  --count $(SEEDS) --jobs $(JOBS) || code=1; exit $$code
 
 chaos: $(ENV) $(JARS) ## ten minutes: three controllers, three real brokers, ZooKeeper, kill -9, SIGSTOP, TCP faults
