@@ -6,12 +6,14 @@ Reads the machines and changes nothing.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.status import Status
 from emulator.node.machine import Node
+
+COMMAND: Final = "kraft-bridge rollback checks this, and does all but the restarts."
 
 
 def iso(time_ms: int | None) -> str | None:
@@ -78,7 +80,7 @@ def cost(image: Image, found: Status, leader_epoch: int) -> str:
     if image.migration_state != MigrationState.MIGRATION:
         return (
             "Nothing was copied: stop the controller, and restart the brokers without the keys of "
-            "the migration, at any time."
+            f"the migration, at any time. {COMMAND}"
         )
     steps = []
     if not found.lag_known:
@@ -99,6 +101,7 @@ def cost(image: Image, found: Status, leader_epoch: int) -> str:
             "brokers refuse the next controller, and partitions stay offline."
         )
     steps.append("Delete /controller, and restart every broker without the keys of the migration.")
+    steps.append(COMMAND)
     return " ".join(steps)
 
 

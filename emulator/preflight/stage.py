@@ -16,7 +16,7 @@ from enum import Enum
 from typing import Final
 
 from emulator.metadata.migration_state import MigrationState
-from emulator.migration.zk_tree import controller, migration
+from emulator.migration.zk_tree import controller, migration, own
 from emulator.migration.zk_tree.controller import ControllerZnode
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.migration.zk_tree.migration import MigrationZnode
@@ -203,8 +203,18 @@ def _silence(survey: Survey) -> str:
     "/controller and wait for the brokers.",
 )
 def migration_stale(survey: Survey) -> Iterator[Outcome]:
-    """A complete ``/migration`` that no given controller's log continues."""
+    """A complete ``/migration`` that no given controller's log continues; a rollback's mark."""
     now = standing(survey)
+    if not now.complete and own.rolled_back(own.try_parse(survey.data(own.PATH))):
+        yield finding(
+            "B02",
+            own.PATH,
+            "kraft-bridge rollback has marked it",
+            "no kraft-bridge controller claims as long as it is there",
+            "before a second attempt format the controllers anew, then kraft-bridge rollback "
+            "--clear --yes",
+            "KIP-866, Rollback to ZK",
+        )
     if not now.complete or now.shown or now.stage is MigrationStage.FINALISED:
         return
     mark = now.mark

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from emulator.migration.zk_tree import controller, migration, own
+from emulator.migration.zk_tree.controller import EPOCH_MAX
 from emulator.migration.zk_tree.errors import ZnodeError
 from emulator.preflight.engine import Finding, Severity, finding
 from emulator.preflight.node_file import number
@@ -88,6 +89,18 @@ def _stage(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
             "",
             _BLOCKER,
         )
+    cluster_id = seen.survey.json("/cluster/id").get("id")
+    for name, told in seen.clusters:
+        if cluster_id and told and told != cluster_id:
+            yield finding(
+                "R03",
+                name,
+                f"is of cluster {told}, and this is the ZooKeeper of {cluster_id}",
+                "controllers of another cluster would be stopped",
+                "give the files and the ZooKeeper of one cluster",
+                "",
+                _BLOCKER,
+            )
     if phase in _BEFORE and emptied(seen.survey):
         yield finding(
             "R03",
@@ -182,16 +195,16 @@ def _controllers(seen: Situation, phase: RollbackPhase, *, stopped: bool) -> Ite
 
 def epoch_min(seen: Situation) -> int:
     """The highest epoch in states of partitions, and of the quorum; -1 if none is known."""
-    survey, found = seen.survey, [-1]
-    for path, node in survey.below("/brokers/topics"):
-        if path.endswith("/state") and node.data is not None:
-            told = survey.json(path).get("controller_epoch", -1)
-            found += [told] if isinstance(told, int) else []
-    found += [one.election_epoch for one in survey.folders if one.election_epoch is not None]
-    for one in seen.controllers:
-        told = None if one.status is None else one.status.get("leader_epoch")
-        found += [told] if isinstance(told, int) else []
-    return max(found)
+    survey = seen.survey
+    found: list[object] = [one.election_epoch for one in survey.folders]
+    found += [one.status.get("leader_epoch") for one in seen.controllers if one.status]
+    found += [
+        survey.json(path).get("controller_epoch")
+        for path, node in survey.below("/brokers/topics")
+        if path.endswith("/state") and node.data is not None
+    ]
+    # What no broker can read is no epoch.
+    return max((x for x in found if isinstance(x, int) and x < EPOCH_MAX - 1), default=-1)
 
 
 def _epochs(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:

@@ -54,6 +54,9 @@ class RollbackWorld(Protocol):
     def log_ends(self, found: Found) -> Sequence[FolderEnd]:
         """The end of the log in each folder that can be read here."""
 
+    def forbidden(self, multi: Multi) -> str:
+        """Why ZooKeeper would not let us do this, whatever the versions; empty: it would."""
+
     def commit(self, multi: Multi) -> bool:
         """Send a multi; False: refused, as a znode is not as it was read."""
 
@@ -121,10 +124,12 @@ def go(world: RollbackWorld, wanted: Wanted) -> Course:
             case RollbackPhase.NOT_BEGUN:
                 return course
             case RollbackPhase.PRE_MIGRATION | RollbackPhase.COPYING | RollbackPhase.DUAL_WRITE:
+                lowest = epoch_min(seen)
+                _permitted(world, lowest)
                 ended = _stop(world, seen, course)
-                _release(world, seen, course, wanted, ended)
+                _release(world, seen, course, wanted, lowest, ended)
             case RollbackPhase.RELEASED | RollbackPhase.ROLLED_BACK:
-                _release(world, seen, course, wanted, None)
+                _release(world, seen, course, wanted, -1, None)
             case other:
                 raise AssertionError(f"{other} is refused")
         after = world.look()
@@ -134,6 +139,14 @@ def go(world: RollbackWorld, wanted: Wanted) -> Course:
     except CourseError as error:
         course.failed = str(error)
     return course
+
+
+def _permitted(world: RollbackWorld, lowest: int) -> None:
+    """Refuse before anything is stopped, if the release would be refused afterwards."""
+    found = _found(world)
+    why = "" if release.done(found) else world.forbidden(release.multi(found, lowest))
+    if why:
+        raise CourseError(f"{why}: nothing was changed. Log in as the controllers do (-c)")
 
 
 def _stop(world: RollbackWorld, seen: Situation, course: Course) -> float | None:
@@ -148,15 +161,15 @@ def _stop(world: RollbackWorld, seen: Situation, course: Course) -> float | None
     return ended
 
 
-def _release(
+def _release(  # noqa: PLR0917 - what was found before the controllers ended
     world: RollbackWorld,
     seen: Situation,
     course: Course,
     wanted: Wanted,
+    lowest: int,
     ended: float | None,
 ) -> None:
-    lowest = epoch_min(seen)
-    held = False
+    held = marked = False
     for _ in range(TRIES):
         found = _found(world)
         if release.done(found):
@@ -164,13 +177,17 @@ def _release(
         held = release.held_by_kraft(found)
         if held and course.phase is RollbackPhase.DUAL_WRITE and not wanted.accept_loss:
             _nothing_missing(world, seen, found)
+        marked = True  # also if the answer is lost
         if world.commit(release.multi(found, lowest)):
             break
     else:
         raise CourseError("another client writes the znodes of the controllers all the time")
     released = world.now()
+    if marked:
+        course.did.append(
+            "deleted /controller, marked /kraft_bridge" if held else "marked /kraft_bridge"
+        )
     if held:
-        course.did.append("deleted /controller, marked /kraft_bridge")
         course.ours_ms = None if ended is None else (released - ended) * 1e3
     if found.controller is not None and not release.held_by_kraft(found):
         course.controller = found.controller.broker_id

@@ -44,10 +44,13 @@ def _lag(seen: Situation) -> Iterator[Finding]:
             "R05",
             migration.PATH,
             "no controller says that it leads",
-            "it is not known what ZooKeeper lacks",
-            "see kraft-bridge status of each controller; wait until one leads",
+            "what ZooKeeper lacks is known only when they have ended and their logs are read"
+            if seen.checked_at_the_end
+            else "it is not known what ZooKeeper lacks",
+            "see kraft-bridge status of each controller, which needs kraftbridge.metrics.port; "
+            "wait until one leads",
             "",
-            Severity.BLOCKER,
+            Severity.WARNING if seen.checked_at_the_end else Severity.BLOCKER,
         )
         return
     lag = told.get("lag") or {}

@@ -72,7 +72,12 @@ def _finalised(seen: Situation) -> bool:
 def _copied(seen: Situation) -> bool:
     """Whether callers may have been served by the KRaft controllers."""
     logged = [one.state for one in seen.survey.folders]
-    return seen.stage.complete or MigrationState.MIGRATION in logged
+    told = [one.migration.get("migration_state") for one in seen.controllers]
+    return (
+        seen.stage.complete
+        or MigrationState.MIGRATION in logged
+        or MigrationState.MIGRATION.name in told
+    )
 
 
 def _untouched(seen: Situation) -> bool:

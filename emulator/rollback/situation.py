@@ -109,6 +109,22 @@ class Situation:
         return next((one for one in self.controllers if one.leads), None)
 
     @property
+    def clusters(self) -> tuple[tuple[str, str], ...]:
+        """Names of controllers and folders, with the id of the cluster that each is of."""
+        told = [(one.name, one.meta.get("cluster.id", "")) for one in self.survey.folders]
+        told += [
+            (one.name, str(one.status.get("cluster_id", "")))
+            for one in self.controllers
+            if one.status
+        ]
+        return tuple(told)
+
+    @property
+    def checked_at_the_end(self) -> bool:
+        """Whether the logs of all controllers can be read here once they have ended."""
+        return bool(self.controllers) and all(one.folder for one in self.controllers)
+
+    @property
     def in_kraft_mode(self) -> tuple[int, ...]:
         """Brokers registered in KRaft mode that are not back in ``/brokers/ids``, ascending."""
         found = (one for one, kraft in (self.modes or {}).items() if kraft)

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from kazoo.client import KazooClient
 
 from bench.rig.zookeeper import ZooKeeper
 from emulator.metadata.migration_state import MigrationState
 from emulator.preflight.controller_folder import read
 from emulator.raft import layout
 from tests.integration.node_stage import Stage, new_topic, staged
-from tests.integration.taken_back import rollback
+from tests.integration.taken_back import an_election, rollback
 from wire import records as r
 from wire.batch import Batch, encode_batch
 from wire.record_serde import encode_record
@@ -30,25 +28,6 @@ pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 def stage(make_zookeeper: Callable[..., ZooKeeper], tmp_path: Path) -> Iterator[Stage]:
     with staged(make_zookeeper(), tmp_path / "original") as made:
         yield made
-
-
-@contextmanager
-def an_election(client: KazooClient) -> Iterator[None]:
-    """As soon as nobody holds ``/controller``, broker 0 does, with the next epoch."""
-
-    def elect(event: object) -> None:
-        epoch, stat = client.get("/controller_epoch")
-        text = {"version": 2, "brokerid": 0, "timestamp": "1", "kraftControllerEpoch": -1}
-        multi = client.transaction()
-        multi.create("/controller", json.dumps(text).encode(), ephemeral=True)
-        multi.set_data("/controller_epoch", str(int(epoch) + 1).encode(), stat.version)
-        multi.commit_async()
-
-    def watch(event: object) -> None:
-        client.handler.spawn(elect, event)
-
-    assert client.exists("/controller", watch=watch)
-    yield
 
 
 @pytest.mark.requirement("B05", "B03", "B07")

@@ -15,6 +15,7 @@ from kazoo.exceptions import (
     BadVersionError,
     ConnectionLoss,
     KazooException,
+    NoAuthError,
     NodeExistsError,
     NoNodeError,
     OperationTimeoutError,
@@ -52,6 +53,8 @@ CONNECT_TIMEOUT_S: Final = 10.0
 POLL_S: Final = 0.02
 ELECTION_S: Final = 30.0
 """How long brokers may take: each watches ``/controller``."""
+_NO_VERSION: Final = 2**31 - 2
+"""Of the root: it would have been written that often."""
 _CHANGED: Final = (BadVersionError, NoNodeError, NodeExistsError)
 _LOST: Final = (ConnectionLoss, SessionExpiredError, OperationTimeoutError, KazooTimeoutError)
 
@@ -113,6 +116,8 @@ class LiveRollback:
     def drain(self, seen: Situation) -> None:
         """Ask the leader until its lag is 0."""
         until, said = time.monotonic() + self._timeout_s, ""
+        if seen.leader is None and seen.checked_at_the_end:
+            return  # nobody shows a status: the logs will
         while True:
             behind, why = self._behind(seen)
             if behind == 0:
@@ -145,29 +150,30 @@ class LiveRollback:
         return None, "no controller says that it leads"
 
     def stop(self, seen: Situation) -> float | None:
-        """SIGTERM to the controllers of this machine, the leader first; wait until all are down."""
-        self._zookeeper()  # connected before anybody waits for it
+        """Wait for those that the operator stops, then SIGTERM to ours, the leader first."""
         running = sorted(seen.running, key=lambda one: not one.leads)
+        last = time.monotonic()
+        if others := [one for one in running if one.pid is None]:
+            names = ", ".join(one.text for one in others)
+            self.say(f"stop {names} now, by SIGTERM: waiting for the end")
+        until = time.monotonic() + self._timeout_s
+        for one in others:
+            last = max(last, self._await_end(one, until))
+        if len(others) == len(running):
+            return last
         ending = processes.Ending(one.pid for one in running if one.pid is not None)
         try:
-            others = [one for one in running if one.pid is None]
-            if others:
-                names = ", ".join(one.text for one in others)
-                self.say(f"stop {names} now, by SIGTERM: waiting for it to end")
             ending.terminate()
             if ending.refused:
                 pids = ", ".join(map(str, ending.refused))
                 self.say(f"stop the processes {pids} now, by SIGTERM: this user may not")
-            until = time.monotonic() + self._timeout_s
-            last, left = ending.wait(self._timeout_s)
-            if left:
-                pids = ", ".join(map(str, left))
-                raise CourseError(f"controllers (pid {pids}) did not end: see their logs")
-            for one in others:
-                last = max(last, self._await_end(one, until))
+            ended, left = ending.wait(self._timeout_s)
         finally:
             ending.close()
-        return last
+        if left:
+            pids = ", ".join(map(str, left))
+            raise CourseError(f"controllers (pid {pids}) did not end: see their logs")
+        return max(last, ended)
 
     def _await_end(self, one: ControllerSeen, until: float) -> float:
         while time.monotonic() < until:
@@ -214,17 +220,46 @@ class LiveRollback:
 
     def read(self) -> Sequence[ReadValue]:
         """Read the four znodes, after a sync."""
-        client = self._zookeeper()
-        try:
-            client.sync("/")
-            return [_read(client, path) for path in release.PATHS]
-        except KazooException as error:
-            raise CourseError(f"ZooKeeper at {self._hosts}: {error or type(error).__name__}") from (
-                error
-            )
+        client, until = self._zookeeper(), time.monotonic() + CONNECT_TIMEOUT_S
+        while True:
+            try:
+                client.sync("/")
+                return [_read(client, path) for path in release.PATHS]
+            except _LOST as error:
+                if time.monotonic() > until:
+                    raise self._failed(error) from error
+                time.sleep(POLL_S)
+            except KazooException as error:
+                raise self._failed(error) from error
+
+    def _failed(self, error: Exception) -> CourseError:
+        what = str(error) or type(error).__name__
+        return CourseError(f"ZooKeeper at {self._hosts}: {what}: run this command again")
+
+    def forbidden(self, multi: Multi) -> str:
+        """Send a multi that is refused in any case: a refused right comes before that."""
+        never = Check("/", _NO_VERSION)
+        results = self._send(Multi((*multi.ops, never)))
+        refused = [one for one in results if isinstance(one, NoAuthError)]
+        return "ZooKeeper does not let this login change the controllers' znodes" if refused else ""
 
     def commit(self, multi: Multi) -> bool:
         """Send a multi; after a lost answer the next read says whether it was applied."""
+        try:
+            results = self._send(multi)
+        except _LOST:
+            time.sleep(POLL_S)
+            return False
+        except KazooException as error:
+            raise self._failed(error) from error
+        failed = [one for one in results if isinstance(one, Exception)]
+        if not failed:
+            return True
+        if any(isinstance(one, _CHANGED) for one in failed):
+            return False
+        raise CourseError(f"ZooKeeper refuses the release: {type(failed[-1]).__name__}")
+
+    def _send(self, multi: Multi) -> list[object]:
         transaction = self._zookeeper().transaction()
         for op in multi.ops:
             match op:
@@ -239,19 +274,7 @@ class LiveRollback:
                     if self._creator_only:
                         acl = CREATOR_ALL_ACL + READ_ACL_UNSAFE
                     transaction.create(op.path, op.data, acl=acl)
-        try:
-            results = transaction.commit()
-        except _LOST:
-            time.sleep(POLL_S)
-            return False
-        except KazooException as error:
-            raise CourseError(f"ZooKeeper: {error or type(error).__name__}") from error
-        failed = [one for one in results if isinstance(one, Exception)]
-        if not failed:
-            return True
-        if any(isinstance(one, _CHANGED) for one in failed):
-            return False
-        raise CourseError(f"ZooKeeper refuses the release: {type(failed[-1]).__name__}")
+        return list(transaction.commit())
 
     def elected(self) -> tuple[int, float] | None:
         """Watch ``/controller`` until it names a broker in ZooKeeper mode."""
@@ -268,7 +291,7 @@ class LiveRollback:
             except NoNodeError:
                 continue
             except KazooException as error:
-                raise CourseError(f"ZooKeeper: {error or type(error).__name__}") from error
+                raise self._failed(error) from error
             changed.wait(min(left, 1.0))
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import socket
 from collections.abc import Mapping, Sequence
@@ -46,17 +47,26 @@ class Given:
 
 
 class Looker:
-    """Looks at a cluster, again and again."""
+    """Looks at a cluster, again and again.
+
+    Raises:
+        PreflightError: a folder is no controller's.
+    """
 
     def __init__(self, given: Given, connect: Connector) -> None:
         self._given = given
         self._connect = connect
         self.paths: dict[int, Path] = {}
         """Controllers' folders on this machine, by node id."""
+        voters = {x for one in given.properties for x in one.voters}
         for path in self._candidates():
-            told = inputs.read_folder(path).node_id
-            if told is not None:
-                self.paths[told] = path
+            found = inputs.read_folder(path)
+            # A broker has a copy of the log, too: its process must not be stopped.
+            if found.node_id is None or found.node_id not in voters | found.voters:
+                raise inputs.PreflightError(
+                    f"{path}: not known to be a controller's folder; give -c of its controller"
+                )
+            self.paths[found.node_id] = path
 
     def look(self) -> Situation:
         """Look at everything.
@@ -113,10 +123,17 @@ class Looker:
         folder = self.paths.get(node_id)
         runs: bool | None
         pid = None
-        if folder is not None:
-            runs, pid = processes.holder(folder)
+        answers = None if address is None else accepts(address)
+        if folder is None:
+            runs = answers
         else:
-            runs = None if address is None else accepts(address)
+            try:
+                held, pid = processes.holder(folder)
+            except OSError:  # not Linux
+                runs = answers
+            else:
+                # Where the lock cannot be seen its listener can.
+                runs = held or bool(answers)
         if status is not None and status.get("node_id") == node_id:
             runs = True
         else:
@@ -170,8 +187,8 @@ def _other_log(folder: ControllerFolder, mark: MigrationZnode) -> str:
 def _modes(seen: Situation, image: Image | None) -> Mapping[int, bool] | None:
     leader = seen.leader
     if leader is not None and leader.status is not None:
-        brokers = leader.status.get("brokers") or ()
-        return {int(one["id"]): one["kind"] == "kraft" for one in brokers}
+        with contextlib.suppress(KeyError, TypeError, ValueError):
+            return {int(one["id"]): one["kind"] == "kraft" for one in leader.status["brokers"]}
     if image is None:
         return None
     return {one: not each.is_migrating_zk_broker for one, each in image.brokers.items()}

@@ -41,22 +41,22 @@ def holder(folder: Path, locks: str | None = None) -> FolderHolder:
     except OSError:
         return FolderHolder(False, None)
     text = LOCKS.read_text() if locks is None else locks
-    pids = [pid for pid, other in _flocks(text) if other == inode]
+    pids = [pid for pid, other in _locks(text) if other == inode]
     # Another file system may have a file of the same number: the process shows which it holds.
     seen = [(pid, _holds(pid, folder / LOCK)) for pid in pids]
     found = next((pid for pid, holds in seen if holds), None)
     return FolderHolder(found is not None or any(holds is None for _, holds in seen), found)
 
 
-def _flocks(text: str) -> Iterator[tuple[int, int]]:
-    """Process and inode of each whole-file lock.
+def _locks(text: str) -> Iterator[tuple[int, int]]:
+    """Process and inode of each lock, of ours (FLOCK) and of Java (POSIX).
 
-    >>> list(_flocks("1: FLOCK  ADVISORY  WRITE 77 fe:01:4711 0 EOF"))
+    >>> list(_locks("1: FLOCK  ADVISORY  WRITE 77 fe:01:4711 0 EOF"))
     [(77, 4711)]
     """
     for line in text.splitlines():
         words = line.split()
-        if len(words) >= 6 and words[1] == "FLOCK":
+        if len(words) >= 6 and words[1] in {"FLOCK", "POSIX"}:
             with contextlib.suppress(ValueError):
                 yield int(words[4]), int(words[5].rpartition(":")[2])
 

@@ -5,18 +5,26 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from emulator.commands.json_forms import FORMS
 from emulator.commands.rollback import show
+from emulator.commands.rollback.acting import LiveRollback
 from emulator.commands.rollback.processes import Ending, FolderHolder, holder
-from emulator.rollback.course import Wanted, go, plan
+from emulator.config.listeners import HostPort
+from emulator.preflight.survey import Survey
+from emulator.raft import layout
+from emulator.rollback.course import CourseError, Wanted, go, plan
+from emulator.rollback.situation import ControllerSeen, Situation
 from tests.kit.json_form import never_shown, problems
 from tests.unit.commands.running import run
 from tests.unit.rollback.model import dual_write, finalised
@@ -64,6 +72,12 @@ def test_the_kernel_says_who_holds_a_folder(tmp_path: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX)
         assert holder(tmp_path) == FolderHolder(True, os.getpid())
     assert holder(tmp_path) == FolderHolder(False, None)
+
+
+def test_a_controller_of_kafkas_has_another_kind_of_lock(tmp_path: Path) -> None:
+    with (tmp_path / ".lock").open("a+b") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        assert holder(tmp_path) == FolderHolder(True, os.getpid())
 
 
 def test_a_process_that_does_not_have_the_file_does_not_hold_the_folder(tmp_path: Path) -> None:
@@ -125,3 +139,79 @@ def test_text_says_what_was_done_and_what_is_left(capsys: pytest.CaptureFixture[
     assert "nothing was changed; with --yes" in capsys.readouterr().out
     show.show(go(finalised(), Wanted()), console, acted=True)
     assert "refused because of R01: nothing was changed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("meta", "state"),
+    [
+        (
+            "version=1\nnode.id=1\ncluster.id=x\n",
+            '{"leaderEpoch":1,"currentVoters":[{"voterId":3000}]}',
+        ),
+        ("version=1\nnode.id=1\ncluster.id=x\n", '{"leaderEpoch":1,"data_version":1}'),
+        ("version=0\nbroker.id=1\ncluster.id=x\n", ""),
+    ],
+)
+def test_a_brokers_copy_of_the_log_is_no_controllers_folder(
+    tmp_path: Path, meta: str, state: str
+) -> None:
+    """Its process would be stopped."""
+    inner = tmp_path / layout.FOLDER
+    inner.mkdir()
+    (tmp_path / layout.META_PROPERTIES).write_text(meta)
+    if state:
+        (tmp_path / layout.QUORUM_STATE).write_text(state)
+    code, _, err = run("rollback", "--zookeeper", "127.0.0.1:1", "--log-dir", tmp_path, "--yes")
+    assert code == 2
+    assert "not known to be a controller's folder" in err
+
+
+def live(said: list[str], timeout_s: float = 10) -> LiveRollback:
+    """With nothing to connect to."""
+    return LiveRollback(Any, "127.0.0.1:1", Any, [], timeout_s, False, said.append)  # type: ignore[arg-type]
+
+
+def seen(*controllers: ControllerSeen) -> Situation:
+    return Situation(Survey({}), controllers)
+
+
+def test_processes_of_this_machine_are_stopped_last_and_the_others_waited_for(
+    tmp_path: Path,
+) -> None:
+    lock = tmp_path / ".lock"
+    said: list[str] = []
+    line = [sys.executable, "-c", HOLDS, str(lock)]
+    with (
+        subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child,
+        socket.create_server(("127.0.0.1", 0)) as server,
+    ):
+        assert child.stdout is not None
+        child.stdout.readline()
+        address = HostPort("127.0.0.1", server.getsockname()[1])
+        here = ControllerSeen(1, "one", True, pid=child.pid, folder=str(tmp_path))
+        there = ControllerSeen(2, "two", True, address)
+        with pytest.raises(CourseError, match="controller 2 still runs"):
+            live(said, 0.1).stop(seen(here, there))
+        assert child.poll() is None, "the cluster keeps its controller as long as it can"
+        server.close()
+        began = time.monotonic()
+        ended = live(said).stop(seen(here, there))
+        assert ended is not None
+        assert began < ended <= time.monotonic()
+        assert child.wait(10) == -signal.SIGTERM
+    assert said[0] == "stop controller 2 now, by SIGTERM: waiting for the end"
+
+
+def test_a_process_that_ignores_the_signal_is_named(tmp_path: Path) -> None:
+    ignores = HOLDS.replace("import fcntl", "import signal, fcntl").replace(
+        "print", "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint"
+    )
+    line = [sys.executable, "-c", ignores, str(tmp_path / ".lock")]
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        try:
+            with pytest.raises(CourseError, match=f"pid {child.pid}"):
+                live([], 0.2).stop(seen(ControllerSeen(1, "one", True, pid=child.pid)))
+        finally:
+            child.kill()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from emulator.metadata.migration_state import MigrationState
+from emulator.migration.zk_tree import own
 from emulator.preflight.engine import Severity
 from emulator.preflight.node_file import Properties
 from emulator.preflight.survey import DumpedZnode, Survey
@@ -253,11 +254,18 @@ ENCODER = "password.encoder.secret"
 MIGRATE = "zookeeper.metadata.migration.enable"
 VOTER = "3000@c3000.example.com:9093"
 ELSEWHERE = "3000@c3000.example.com:19093"
+
+
+def rolled_back() -> bytes:
+    return own.encode(own.OwnZnode(3000, 2, 9, 0, -1, -1, writer=own.ROLLED_BACK))
+
+
 CHANGES: tuple[Change, ...] = (
     Change("B01", "null /migration", put("/migration", None)),
     Change("B01", "malformed /migration", put("/migration", b"{")),
     Change("B02", "stale /migration", marked(247)),
     Change("B02", "stale /migration, claimed again", then(claimed(), marked(247))),
+    Change("B02", "marked by a rollback", put(own.PATH, rolled_back())),
     Change("B03", "foreign quorum", then(claimed(4000), marked(247))),
     Change("B04", "no cluster id", drop("/cluster")),
     Change("B04", "folder of another cluster", folder(meta={"cluster.id": "A" * 22})),

@@ -67,6 +67,9 @@ class ModelCluster:
     differences: Sequence[Difference] = ()
     poisoned: tuple[str, ...] = ()
     broker_folders: tuple[FolderSeen, ...] = ()
+    readonly: bool = False
+    silent: bool = False
+    """Whether no controller shows its status."""
     interferes: int = 0
     """How often another client writes between a read and a multi."""
     effects: int | None = None
@@ -105,7 +108,7 @@ class ModelCluster:
             folders = tuple(
                 ControllerFolder(
                     f"data-{one}",
-                    {"version": "1", "node.id": str(one)},
+                    {"version": "1", "node.id": str(one), "cluster.id": "mine"},
                     state=self.state,
                     epochs=((1, 0), (LOG_EPOCH, 50)),
                     end_offset=OFFSET + 10,
@@ -126,7 +129,7 @@ class ModelCluster:
     def _controller(self, node_id: int, leader: int | None) -> ControllerSeen:
         runs: bool | None = None if node_id in self.unknown else node_id in self.up
         status: dict[str, Any] | None = None
-        if runs:
+        if runs and not self.silent:
             lag = {"records_without_no_ops": self.lag}
             told = {
                 "migration_state": MigrationState(self.state).name,
@@ -135,10 +138,14 @@ class ModelCluster:
                 "poisoned": [{"znode": one, "cause": "NO_AUTH"} for one in self.poisoned],
             }
             status = {"active": node_id == leader, "leader_epoch": LOG_EPOCH, "migration": told}
-        return ControllerSeen(node_id, f"controller {node_id}", runs, pid=node_id, status=status)
+        folder = f"data-{node_id}" if self.seen_folders and runs is not None else ""
+        name = f"controller {node_id}"
+        return ControllerSeen(node_id, name, runs, pid=node_id, status=status, folder=folder)
 
     def drain(self, seen: Situation) -> None:
-        assert seen.leader is not None
+        if seen.leader is None:
+            assert seen.checked_at_the_end
+            return
         if self.lag is None:
             raise CourseError("nobody knows")
         self.lag = 0
@@ -172,6 +179,9 @@ class ModelCluster:
             for one in self.quorum
             if one not in self.unknown
         ]
+
+    def forbidden(self, multi: Multi) -> str:
+        return "not allowed" if self.readonly else ""
 
     def commit(self, multi: Multi) -> bool:
         paths = [f"{type(one).__name__} {one.path}" for one in multi.ops]

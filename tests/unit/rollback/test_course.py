@@ -9,7 +9,7 @@ import pytest
 
 from emulator.migration.tree_diff import Difference
 from emulator.migration.zk_tree import controller, migration, own
-from emulator.rollback.checks import blocking
+from emulator.rollback.checks import blocking, epoch_min
 from emulator.rollback.course import Course, Wanted, go, plan
 from emulator.rollback.phases import RollbackPhase, phase_of
 from emulator.rollback.steps import Actor
@@ -297,3 +297,35 @@ def test_losses_alone_can_be_accepted() -> None:
     world = finalised()
     findings = plan(world, Wanted())[1].findings
     assert [one.code for one in blocking(findings, accept_loss=True)] == ["R01"]
+
+
+def test_without_the_right_to_write_nothing_is_stopped() -> None:
+    world = dual_write(readonly=True)
+    assert "nothing was changed" in go(world, Wanted()).failed
+    assert world.up == [3000]
+
+
+def test_controllers_of_another_cluster_are_not_stopped() -> None:
+    world = dual_write()
+    world.put("/cluster/id", b'{"version":"1","id":"another"}')
+    assert codes(go(world, Wanted())) == {"R03"}
+    assert world.done == []
+
+
+def test_without_status_the_logs_of_all_show_what_is_missing() -> None:
+    silent = dual_write(silent=True)
+    course = go(silent, Wanted())
+    assert (course.refused, course.failed) == ([], "")
+    assert {one.severity.value for one in course.findings if one.code == "R05"} == {"warning"}
+    is_back(silent)
+    remote = dual_write(silent=True, quorum=QUORUM, up=[3000], seen_folders=False)
+    assert codes(go(remote, Wanted())) == {"R05"}
+
+
+def test_what_no_broker_can_read_is_no_epoch() -> None:
+    world = dual_write()
+    path = "/brokers/topics/orders/partitions/0/state"
+    for epoch in (2**31, 10**30, -5, "9", None, 2.5):
+        state = {"version": 1, "leader": 0, "leader_epoch": 1, "controller_epoch": epoch}
+        world.tree.write(SetData(path, msgspec.json.encode(state)), 7, 1)
+        assert epoch_min(world.look()) == 2, epoch

@@ -1,0 +1,121 @@
+"""``rollback`` as it is typed, on a model of ZooKeeper and the folders of three controllers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.protocol.states import EventType, WatchedEvent
+from kazoo.security import OPEN_ACL_UNSAFE
+
+from emulator.migration.zk_tree import controller, migration, own
+from emulator.raft.format import MetaProperties, render_meta_properties
+from emulator.raft.layout import META_PROPERTIES
+from tests.kit.joined_zookeeper import ZooKeeperMachine
+from tests.unit.commands.socketed_zookeeper import on_a_socket
+from tests.unit.commands.test_folders_of_voters import written
+from tests.unit.commands.test_wrong_inputs import call
+from tests.unit.node.migrating_quorum import MigratingQuorum
+from tests.unit.node.test_quorum import CLUSTER, IDS
+
+
+@pytest.fixture(autouse=True)
+def _open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model keeps ACLs, and does not tell them."""
+    monkeypatch.setattr(KazooClient, "get_acls", lambda _self, _path: (OPEN_ACL_UNSAFE, None))
+
+
+@pytest.fixture
+def quorum() -> MigratingQuorum:
+    """Three have migrated, and everything is written."""
+    found = MigratingQuorum()
+    found.migrate()
+    found.wait_written()
+    found.wait_equal()
+    return found
+
+
+def arguments(quorum: MigratingQuorum, path: Path) -> list[str]:
+    """Properties files of the controllers, which have ended; their folders are beside them."""
+    voters = ",".join(f"{one}@127.0.0.1:1" for one in IDS)
+    found = []
+    for each in IDS:
+        folder, file = path / f"data-{each}", path / f"{each}.properties"
+        meta = render_meta_properties(MetaProperties(CLUSTER, each))
+        folder.mkdir()
+        written(folder, {**quorum.parties[each].files, META_PROPERTIES: meta})
+        file.write_text(
+            f"process.roles=controller\nnode.id={each}\ncontroller.quorum.voters={voters}\n"
+            f"log.dirs={folder}\n"
+        )
+        found += ["-c", str(file)]
+    for each in IDS:
+        quorum.kill(each)
+    return found
+
+
+@contextmanager
+def served(quorum: MigratingQuorum) -> Iterator[tuple[str, Any]]:
+    server = ZooKeeperMachine()
+    server.model.tree = tree = quorum.zookeeper.machine.model.tree
+    with on_a_socket(server) as hosts:
+        yield hosts, tree
+
+
+@contextmanager
+def a_broker(hosts: str) -> Iterator[None]:
+    """Elected as soon as nobody holds ``/controller``."""
+    client = KazooClient(hosts)
+    client.start()
+
+    def elect(event: WatchedEvent) -> None:
+        text = {"version": 2, "brokerid": 1, "timestamp": "1", "kraftControllerEpoch": -1}
+        if event.type == EventType.DELETED:
+            client.create_async(controller.PATH, json.dumps(text).encode(), ephemeral=True)
+
+    try:
+        client.ensure_path("/brokers/ids")
+        if not client.exists("/brokers/ids/1"):
+            client.create("/brokers/ids/1", b"{}", ephemeral=True)
+        assert client.exists(controller.PATH, watch=elect)
+        yield
+    finally:
+        client.stop()
+        client.close()
+
+
+def test_of_three_stopped_controllers_the_logs_are_compared_and_a_broker_is_elected(
+    quorum: MigratingQuorum, tmp_path: Path
+) -> None:
+    more = arguments(quorum, tmp_path)
+    with served(quorum) as (hosts, tree), a_broker(hosts):
+        code, out, err = call("rollback", "--zookeeper", hosts, *more, "--json")
+        assert code == 0, (out, err)
+        epoch = controller.parse_epoch(tree.get(controller.EPOCH_PATH).data)
+        code, out, err = call("rollback", "--zookeeper", hosts, *more, "--yes", "--json")
+        found = json.loads(out)
+        assert (code, found["failed"], found["controller"]) == (0, "", 1), err
+        assert found["did"] == ["deleted /controller, marked /kraft_bridge"]
+        assert own.rolled_back(own.parse(tree.get(own.PATH).data))
+        assert controller.parse_epoch(tree.get(controller.EPOCH_PATH).data) == epoch
+        code, out, _ = call("rollback", "--zookeeper", hosts, *more, "--yes", "--clear", "--json")
+        assert (code, json.loads(out)["phase"]["name"]) == (0, "rolled back")
+        assert not {migration.PATH, own.PATH} & tree.nodes.keys()
+
+
+def test_without_the_right_to_write_it_is_said_before_anything_is_done(
+    quorum: MigratingQuorum, tmp_path: Path
+) -> None:
+    more = arguments(quorum, tmp_path)
+    with served(quorum) as (hosts, tree), a_broker(hosts):
+        tree.read_only.add(own.PATH)
+        versions = {path: one.version for path, one in tree.nodes.items()}
+        code, out, _ = call("rollback", "--zookeeper", hosts, *more, "--yes", "--json")
+        assert code == 1
+        assert "does not let this login change" in json.loads(out)["failed"]
+        assert {path: one.version for path, one in tree.nodes.items()} == versions
