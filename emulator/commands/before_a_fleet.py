@@ -149,7 +149,25 @@ def prepared(settings: FleetSettings, ids: range, *, rolls: bool) -> FleetSettin
     check_properties(settings, ids, rolls=rolls)
     if zookeeper is not None and controller is not None:
         as_after_a_controller(zookeeper, settings.extra)
+    elif zookeeper is not None:
+        check_zookeeper(zookeeper)
     return settings
+
+
+def check_zookeeper(hosts: str) -> None:
+    """Whether any server accepts connections: each broker would try for long, and then end.
+
+    Raises:
+        typer.Exit: none does.
+    """
+    from kazoo.handlers.threading import KazooTimeoutError
+
+    from emulator.commands.zk.client import check_reachable
+
+    try:
+        check_reachable(hosts)
+    except KazooTimeoutError as error:
+        raise fail(f"--zookeeper {hosts}: {error}", ExitCode.UNREACHABLE) from error
 
 
 def check_host(host: str) -> None:

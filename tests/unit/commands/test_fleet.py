@@ -123,6 +123,16 @@ def test_a_broker_that_does_not_come_back_is_exit_code_1() -> None:
     assert "DUPLICATE_BROKER_REGISTRATION" in result.stdout
 
 
+@pytest.mark.parametrize("migrates", [[], ["--controller", "127.0.0.1:1"]])
+def test_zookeeper_that_cannot_be_reached_is_exit_code_3_at_once(migrates: list[str]) -> None:
+    begun = time.monotonic()
+    result = fleet("--brokers", "2", "--zookeeper", "127.0.0.1:1", *migrates)
+    assert result.exit_code == 3
+    assert "--zookeeper 127.0.0.1:1: " in result.output
+    assert "refused" in result.output
+    assert time.monotonic() - begun < 15, "no broker waits for a session"
+
+
 def test_zookeeper_is_prepared_by_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(before_a_fleet, "REACH_S", 1.0)
     authority = Authority(tmp_path)
