@@ -3,43 +3,86 @@
 It can while it writes both stores, when the whole tree was compared with the log in this term, each
 change since then is confirmed, and nothing that ZooKeeper refuses was left out. Each confirmed
 multi has checked ``/controller_epoch`` at our claim, the last one of an orderly stop too.
+
+The tree is compared once more when the last broker has left ZooKeeper mode: until then such a
+broker, or a tool for it, may have written there.
 """
 
 from __future__ import annotations
 
+from emulator.metadata.brokers import Brokers
 from emulator.metadata.finalisation_mark import FinalisationMark, MarkKind
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.driver import MigrationDriver
+from emulator.migration.dual_write.comparison import Comparison, why_not
 from emulator.migration.states import State
 
 
-def mark(driver: MigrationDriver, image: Image, leader_epoch: int) -> FinalisationMark | None:
-    """The mark that a leader leaves; None if it cannot say so, or brokers still need ZooKeeper.
+class LastLook:
+    """Asks for the comparison, and knows whether the mark may be left."""
 
-    Args:
-        driver: of the leader.
-        image: the newest stable one.
-        leader_epoch: of this term.
-    """
-    behind = driver.write_behind
-    compared_ms = behind.confirmations.compared_ms
-    chain = behind.pipeline.chain
-    if driver.state is not State.DUAL_WRITE or not behind.idle:
-        return None
-    if chain is None or compared_ms is None or chain.term.kraft_epoch != leader_epoch:
-        return None
-    if behind.poison.skipped or behind.poison.znodes:
-        return None
-    if image.migration_state is not MigrationState.MIGRATION:
-        return None
-    if any(broker.is_migrating_zk_broker for broker in image.brokers.values()):
-        return None
-    return FinalisationMark(
-        MarkKind.LEFT,
-        chain.term.node_id,
-        leader_epoch,
-        chain.term.zk_epoch,
-        compared_ms,
-        behind.lag.confirmed,
-    )
+    def __init__(self) -> None:
+        self._brokers: Brokers | None = None
+        self._zookeeper_mode = False
+        """Whether a broker was in ZooKeeper mode when it was looked last."""
+        self._since_ms: int | None = None
+        """When the last one had left it; None: none has, while this process looked."""
+
+    def step(self, driver: MigrationDriver, image: Image, now_ms: int) -> None:
+        """Have the stores compared if that is due; to be called after each step of the driver."""
+        if image.brokers is not self._brokers:
+            self._brokers, before = image.brokers, self._zookeeper_mode
+            self._zookeeper_mode = any(
+                broker.is_migrating_zk_broker for broker in image.brokers.values()
+            )
+            if self._zookeeper_mode:
+                self._since_ms = None
+            elif before:
+                self._since_ms = now_ms
+        behind = driver.write_behind
+        asked = behind.comparing.now
+        if self._compared(driver) or driver.state is not State.DUAL_WRITE:
+            return
+        if asked is not None and not asked.ended:
+            return
+        if not why_not(behind.mode, reconciled=behind.confirmations.reconciled):
+            behind.comparing.ask(Comparison())
+
+    def mark(
+        self, driver: MigrationDriver, image: Image, leader_epoch: int
+    ) -> FinalisationMark | None:
+        """The mark that a leader leaves; None if it cannot say so, or brokers need ZooKeeper.
+
+        Args:
+            driver: of the leader.
+            image: the newest stable one.
+            leader_epoch: of this term.
+        """
+        behind = driver.write_behind
+        compared_ms, chain = behind.confirmations.compared_ms, behind.pipeline.chain
+        if driver.state is not State.DUAL_WRITE or not behind.idle or not self._compared(driver):
+            return None
+        if chain is None or compared_ms is None or chain.term.kraft_epoch != leader_epoch:
+            return None
+        if behind.poison.skipped or behind.poison.znodes:
+            return None
+        if image.migration_state is not MigrationState.MIGRATION:
+            return None
+        if any(broker.is_migrating_zk_broker for broker in image.brokers.values()):
+            return None
+        return FinalisationMark(
+            MarkKind.LEFT,
+            chain.term.node_id,
+            leader_epoch,
+            chain.term.zk_epoch,
+            compared_ms,
+            behind.lag.confirmed,
+        )
+
+    def _compared(self, driver: MigrationDriver) -> bool:
+        """Whether the stores were compared after the last broker had left ZooKeeper mode."""
+        if self._since_ms is None:
+            return True
+        compared_ms = driver.write_behind.confirmations.compared_ms
+        return compared_ms is not None and compared_ms >= self._since_ms

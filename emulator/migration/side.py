@@ -12,10 +12,10 @@ from emulator.metadata.delta import Delta
 from emulator.metadata.finalisation_mark import FinalisationMark
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
-from emulator.migration import leaving
 from emulator.migration.authority import Authority
 from emulator.migration.driver import MigrationDriver
 from emulator.migration.dual_write.modes import Mode
+from emulator.migration.leaving import LastLook
 from emulator.migration.states import State
 from emulator.seam import Closed, Connected, Effect, Log, Received
 from emulator.zookeeper.client import ZkClient
@@ -36,6 +36,7 @@ class MigrationSide:
         self.zk = zk
         self.driver = driver
         self._stable = stable
+        self._last_look = LastLook()
         self._seen_generation = 0
         self._started = False
         self._leads = False
@@ -119,6 +120,7 @@ class MigrationSide:
         if self.zk.connected and self.zk.generation != self._seen_generation:
             self._seen_generation = self.zk.generation
             effects += self.driver.zk_connected(now_ms)
+        self._last_look.step(self.driver, self._stable(), now_ms)
         return effects
 
     def _end(self, now_ms: int) -> list[Effect]:
@@ -133,7 +135,9 @@ class MigrationSide:
 
     def mark(self, leader_epoch: int) -> FinalisationMark | None:
         """What to leave in the log if ZooKeeper has everything, and may be left; else None."""
-        return None if self._over else leaving.mark(self.driver, self._stable(), leader_epoch)
+        if self._over:
+            return None
+        return self._last_look.mark(self.driver, self._stable(), leader_epoch)
 
     def keep_from(self, stable: Image) -> int | None:
         """From which offset on the log is kept for the next claim; None: nothing has to be.

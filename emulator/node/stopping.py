@@ -115,7 +115,7 @@ class OrderlyStop:
             return []
         self._leads = False
         self._resigned_ms = now_ms
-        return self._raft.shutdown(now_ms)
+        return self._raft.shutdown(now_ms, self._with_flag)
 
     def go_on(self, now_ms: int) -> tuple[list[Effect], End | None]:
         """What is to do now, and the end if it has come."""
@@ -141,6 +141,14 @@ class OrderlyStop:
         if not why:
             return effects, End("everything committed is in ZooKeeper", 0)
         return effects, End(f"stopped; changes may be missing in ZooKeeper: {why}", 1)
+
+    @property
+    def _with_flag(self) -> list[int]:
+        """Voters that can go on with a migration; others would only hand it on to them."""
+        image = self._controller.stable
+        if image.migration_state is not MigrationState.MIGRATION:
+            return []
+        return [each.id for each in image.controllers.values() if each.zk_migration_ready]
 
     def _late(self, now_ms: int) -> bool:
         deadline_ms = self.deadline_ms

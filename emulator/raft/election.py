@@ -291,10 +291,10 @@ class QuorumElection:
         for node_id in sorted(self._others):
             self._repeat(node_id)
 
-    def leave(self, now_ms: int) -> None:
+    def leave(self, now_ms: int, first: Sequence[int] = ()) -> None:
         """Begin to stop: resign if leader, and stand no more."""
         self._leaving = True
-        self.resign(now_ms)
+        self.resign(now_ms, first)
         self._timer_ms = None
 
     # Inside.

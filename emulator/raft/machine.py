@@ -337,15 +337,15 @@ class Raft:
         self._member.election.resign(now_ms, first)
         return self._settle(now_ms)
 
-    def shutdown(self, now_ms: int) -> list[Effect]:
+    def shutdown(self, now_ms: int, first: Sequence[int] = ()) -> list[Effect]:
         """Refuse fetches from now on (BROKER_NOT_AVAILABLE), also parked ones; flush the log.
 
-        When all of it is durable, ``recovery-point`` is written: damage after the stop is then no
-        torn end, and the next start need not rewrite the end.
+        ``first`` is as of :meth:`resign`. When all of it is durable, ``recovery-point`` is written:
+        damage after the stop is then no torn end, and the next start need not rewrite the end.
         """
         self._replica.shutting_down = True
         if not self._member.alone:
-            self._member.election.leave(now_ms)
+            self._member.election.leave(now_ms, first)
         self._answering.wake(now_ms)
         return [*self._settle(now_ms), *self.flush(now_ms), *self._replica.grown(now_ms)]
 

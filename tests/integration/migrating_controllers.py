@@ -144,10 +144,11 @@ class MigratingControllers:
         return wait_for("dual write", ready, _WAIT_S)[-1]
 
     def driver(self, node_id: int) -> str:
-        """State of the migration driver of one of ours; empty while it does not answer."""
+        """State of the migration driver of one of ours; empty without one, or without an answer."""
         node = self.nodes[node_id]
         status = node.status() if isinstance(node, Bridge) and node.alive else None
-        return "" if status is None else str(status["migration"]["driver_state"])
+        migration = None if status is None else status["migration"]
+        return "" if migration is None else str(migration["driver_state"])
 
     def settled(self) -> int:
         """Wait until ours in dual write has written every change; its id."""

@@ -20,6 +20,9 @@ from bench.rig.waiting import wait_for
 from bench.rig.warming import connected
 from bench.rig.zk_dump import contents, dump
 from bench.rig.zookeeper import ZooKeeper
+from tests.integration.migrating_controllers import MigratingControllers, migrating
+from tests.integration.node_stage import BROKERS
+from wire import messages as m
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
@@ -28,6 +31,7 @@ FLAG = "zookeeper.metadata.migration.enable"
 STATE = "ZK_MIGRATION_STATE_RECORD"
 LAST_FRAMES = 50
 """Of the controller with the flag, on its way to its end."""
+KAFKAS = 3002
 OLD = 7
 """A broker in ZooKeeper mode that comes too late."""
 
@@ -131,3 +135,59 @@ def test_finalised_brokers_go_on_when_zookeeper_is_gone(
         states = [data["zkMigrationState"] for kind, data in types if kind == STATE]
         assert states == [2, 1, 3]
         assert asked[1] - asked[0] < LAST_FRAMES
+
+
+def without_flag(stage: MigratingControllers, node_id: int) -> None:
+    """SIGTERM, and a start without the flag and without zookeeper.connect."""
+    node = stage.nodes[node_id]
+    node.stop()
+    node.zk = None
+    node.start().wait_started()
+
+
+def missing(stage: MigratingControllers) -> set[tuple[str, str]]:
+    """What the leader, if it is one of ours, says is missing."""
+    found = set()
+    for each in stage.ours:
+        node = stage.nodes[each]
+        status = node.status() if isinstance(node, Bridge) and node.alive else None
+        part = status and status["finalisation"]
+        if part and part["state"] != "follows":
+            found |= {(one["why"], one["subject"]) for one in part["missing"]}
+    return found
+
+
+def states(stage: MigratingControllers, node_id: int) -> list[int]:
+    """The states of the migration in one log, by Kafka's own tool; a bad record ends it."""
+    records = dump_log(stage.nodes[node_id].data)
+    return [one["data"]["zkMigrationState"] for one in records if one["type"] == STATE]
+
+
+@pytest.mark.requirement("F08", "F12")
+def test_three_controllers_finalise_and_kafkas_among_them_reads_the_mark(
+    make_zookeeper: Callable[..., ZooKeeper], tmp_path: Path
+) -> None:
+    """While one has the flag, or a broker is in ZooKeeper mode, nobody does."""
+    with migrating(tmp_path, make_zookeeper(fsync=False), kafkas=1) as stage:
+        leader = stage.start()
+        (other,) = stage.ours - {leader}
+        stage.settled()
+        without_flag(stage, other)
+        assert ("zookeeper_broker", "0") in missing(stage)
+        stage.brokers.close()
+        for broker in range(len(BROKERS)):
+            stage.call(leader, m.UnregisterBrokerRequest(broker_id=broker))
+        wait_for("no broker", lambda: ("zookeeper_broker", "0") not in missing(stage), 30)
+        stage.settled()
+        without_flag(stage, leader)
+        wait_for("Kafka's leads, which has the flag", lambda: stage.leaders(KAFKAS), 60)
+        stage.passed(KAFKAS, 2)
+        for each in stage.ours:
+            assert states(stage, each)[-1] == 1
+            status = stage.nodes[each].status()
+            assert status["finalisation"]["mark"]["node_id"] == leader
+        without_flag(stage, KAFKAS)
+        wait_for("the end", lambda: all(states(stage, each)[-1] == 3 for each in stage.nodes), 60)
+        assert [states(stage, each) for each in stage.nodes] == [[2, 1, 3]] * 3
+        stage.create("after")
+        assert all(node.alive for node in stage.nodes.values())

@@ -132,6 +132,56 @@ def test_the_restart_of_the_last_one_finalises(level: int, leader_last: bool) ->
     assert all(quorum.node(each).zk is None for each in IDS)
 
 
+def test_the_stores_are_compared_when_the_last_broker_has_left_zookeeper_mode() -> None:
+    """What somebody wrote to ZooKeeper meanwhile does not stand below the mark."""
+    quorum = FinalisingQuorum()
+    leader = quorum.migrate()
+    quorum.wait_written()
+    quorum.put("/config/topics/a", b'{"version":1,"config":{"retention.ms":"1"}}')
+    quorum.joined.wait(10_000)
+    assert quorum.differences() != {}
+    assert quorum.register_kraft() == 0
+    quorum.joined.until(lambda: quorum.differences() == {}, 5_000)
+    quorum.stop(leader)
+    mark = quorum.node(quorum.leader).controller.stable.mark
+    assert mark is not None
+    assert mark.compared_ms > quorum.joined.now_ms - 5_000
+
+
+def test_with_a_comparison_that_does_not_end_no_mark_is_left() -> None:
+    quorum = FinalisingQuorum()
+    leader = quorum.migrate()
+    quorum.wait_written()
+    quorum.joined.wait(10_000)
+    quorum.cut_zookeeper()
+    assert quorum.register_kraft() == 0
+    quorum.stop(leader)
+    quorum.heal_zookeeper()
+    assert quorum.node(quorum.leader).controller.stable.mark is None
+
+
+def test_who_stops_names_those_with_the_flag_as_successors() -> None:
+    """Whatever their ids are: one without the flag would hand it on at once."""
+    quorum = FinalisingQuorum()
+    quorum.rolled()
+    for _ in range(3):
+        leader = quorum.leader
+        other, third = sorted(each for each in IDS if each != leader)
+        quorum.stop(other)
+        quorum.restart(other)
+        quorum.joined.wait(3_000)
+        quorum.wait_equal()
+        before = quorum.node(leader).raft.leader_epoch
+        quorum.stop(leader)
+        assert quorum.wait_for(State.DUAL_WRITE) == third
+        assert quorum.node(third).raft.leader_epoch == before + 1
+        for each in (leader, other):
+            if each in quorum.parties:
+                quorum.stop(each)
+            quorum.restart(each, flag=True)
+        quorum.joined.wait(3_000)
+
+
 def test_a_leader_without_the_flag_gives_way_to_one_with_it_and_zookeeper_gets_all() -> None:
     quorum = FinalisingQuorum()
     leader = quorum.rolled()

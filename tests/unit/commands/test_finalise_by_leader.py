@@ -1,0 +1,118 @@
+"""``kraft-bridge finalise`` at the page of a controller that holds the migration open."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from emulator.commands import finalise
+from emulator.commands.exits import ExitCode
+from emulator.commands.json_forms import FORMS
+from emulator.io import http
+from emulator.io.operator_route import TOKEN_FILE, OperatorRoute, finalise_page
+from emulator.metadata.migration_state import MigrationState
+from emulator.node import introspection
+from emulator.seam import Log
+from tests.kit.json_form import problems
+from tests.unit.commands.test_wrong_inputs import call
+from tests.unit.node.test_finalising import image, stopped, without_flag
+from tests.unit.node.test_machine import World, dual_writing
+from wire import records as r
+
+HOLD = {"kraftbridge.finalise.hold": "true"}
+
+
+@pytest.fixture
+def held() -> World:
+    """A controller without the flag; a hold is all that is missing."""
+    return without_flag(stopped(dual_writing()), **HOLD)
+
+
+@contextmanager
+def page(world: World, folder: Path, logs: list[Log] | None = None) -> Iterator[str]:
+    """The metrics port of the node; time passes with each request."""
+
+    def status() -> http.Page:
+        world.advance(100)
+        body = json.dumps(introspection.status(world.node, world.now_ms)).encode()
+        return http.Page(200, "application/json", body)
+
+    orders = {"/finalise": finalise_page(world.node, (logs or []).append)}
+    route = OperatorRoute(folder, orders)
+    loop = asyncio.new_event_loop()
+    served = http.serve({"/status": status}, "127.0.0.1", 0, route.actions)
+    server, port = loop.run_until_complete(served)
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        loop.call_soon_threadsafe(server.close)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
+        route.close()
+
+
+def state(world: World) -> MigrationState:
+    return image(world).migration_state
+
+
+def test_it_says_what_would_happen_and_does_it_when_told(held: World, tmp_path: Path) -> None:
+    with page(held, tmp_path) as url:
+        code, out, _ = call("finalise", "--url", url)
+        assert (code, state(held)) == (ExitCode.DONE, MigrationState.MIGRATION)
+        assert "Only kraftbridge.finalise.hold" in out
+        assert finalise.UNDONE in out
+        code, out, _ = call("finalise", "--url", url, "--json")
+        assert problems(FORMS["finalise"], json.loads(out)) == []
+        code, out, err = call("finalise", "--url", url, "--log-dir", str(tmp_path), "--yes")
+        assert (code, out) == (ExitCode.DONE, "The migration is finalised, for good.\n"), err
+        assert state(held) is MigrationState.POST_MIGRATION
+        again = call("finalise", "--url", url, "--log-dir", str(tmp_path), "--yes")
+        assert again[:2] == (code, out)
+
+
+def test_with_something_else_missing_the_hold_stays(held: World, tmp_path: Path) -> None:
+    broker = r.RegisterBrokerRecord(broker_id=7, broker_epoch=5, is_migrating_zk_broker=True)
+    held.node.controller.append([broker], held.now_ms)
+    held.advance(1_000)
+    with page(held, tmp_path) as url:
+        code, out, _ = call("finalise", "--url", url, "--log-dir", str(tmp_path), "--yes")
+    assert code == ExitCode.FOUND
+    assert "missing: broker 7 is registered in ZooKeeper mode" in out
+    assert state(held) is MigrationState.MIGRATION
+
+
+@pytest.mark.parametrize("token", [None, "", "no token\n", "\xff", "a" * 64])
+def test_without_the_token_nothing_happens(held: World, tmp_path: Path, token: str | None) -> None:
+    with page(held, tmp_path) as url:
+        where = tmp_path / "other"
+        where.mkdir()
+        if token is not None:
+            (where / TOKEN_FILE).write_text(token, "latin-1")
+        code, out, err = call("finalise", "--url", url, "--log-dir", str(where), "--yes")
+        assert (code, out) == (ExitCode.WRONG, "")
+        assert str(where / TOKEN_FILE) in err
+        held.advance(1_000)
+        assert state(held) is MigrationState.MIGRATION
+
+
+def test_what_is_wrong_is_said(tmp_path: Path) -> None:
+    assert call("finalise", "--yes")[0] == ExitCode.WRONG
+    assert call("finalise", "--url", "ftp://x")[0] == ExitCode.WRONG
+    assert call("finalise", "--url", "http://127.0.0.1:1")[0] == ExitCode.UNREACHABLE
+
+
+def test_another_method_ends_no_hold(held: World, tmp_path: Path) -> None:
+    logs: list[Log] = []
+    ask = finalise_page(held.node, logs.append)
+    assert ask(http.HttpRequest("GET", {}, b"", True)).status == 405
+    held.advance(100)
+    assert (state(held), logs) == (MigrationState.MIGRATION, [])
