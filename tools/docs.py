@@ -12,6 +12,7 @@ from emulator.broker.registry import offered, served
 from emulator.commands.json_forms import FORMS
 from emulator.controller.registry import advertised
 from emulator.controller.supported import METADATA_VERSION_MAX
+from emulator.metadata import migration_state
 from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.migration import states
 from emulator.migration.dual_write import modes
@@ -123,8 +124,13 @@ def _how(key: int) -> str:
 def migration() -> Iterator[str]:
     """docs/migration-states.md."""
     yield HEAD.format(
-        source="emulator/migration/states.py and emulator/migration/dual_write/modes.py"
+        source="emulator/metadata/migration_state.py, emulator/migration/states.py and "
+        "emulator/migration/dual_write/modes.py"
     )
+    yield "# States in the metadata log\n\nEvery node shows them; one record stands for each change. "
+    yield "An empty log begins in one of two.\n`POST_MIGRATION` is written by a leader [without the "
+    yield "flag](finalising.md); no record leads out of it.\n\n"
+    yield f"```mermaid\n{migration_state.mermaid()}```\n\n"
     yield "# States of the migration driver\n\nThe table from which this is drawn is also the "
     yield "guard: any other change stops the node.\n\n"
     yield f"```mermaid\n{states.mermaid()}```\n\n{len(states.State)} states.\n\n"

@@ -38,7 +38,7 @@ class Activation:
 
 
 def activation(
-    image: Image, config: ControllerConfig, *, empty: bool, in_transaction: bool
+    image: Image, config: ControllerConfig, *, empty: bool, in_transaction: bool, epoch: int
 ) -> Activation:
     """Decide which batches a new leader appends first.
 
@@ -47,11 +47,12 @@ def activation(
         config: this controller.
         empty: the log holds no metadata record at all.
         in_transaction: the former leader left a metadata transaction open.
+        epoch: the leader epoch that begins.
 
     Raises:
         ActivationRefusedError: see the texts below.
     """
-    began = _bootstrap(config) if empty else _of_a_migration(image, config)
+    began = _bootstrap(config) if empty else _of_a_migration(image, config, epoch)
     if not in_transaction:
         return began
     abort = (r.AbortTransactionRecord(reason="Controller failover"),)
@@ -110,7 +111,7 @@ def _given(config: ControllerConfig, metadata_version: MetadataVersion) -> tuple
     return config.bootstrap_records
 
 
-def _of_a_migration(image: Image, config: ControllerConfig) -> Activation:
+def _of_a_migration(image: Image, config: ControllerConfig, epoch: int) -> Activation:
     state, enabled = image.migration_state, config.migration_enabled
     match state:
         case MigrationState.NONE if enabled:
@@ -125,7 +126,7 @@ def _of_a_migration(image: Image, config: ControllerConfig) -> Activation:
                 "and start again."
             )
         case MigrationState.MIGRATION if not enabled:
-            return _without_the_flag(image, config)
+            return _without_the_flag(image, config, epoch)
         case MigrationState.POST_MIGRATION if enabled:
             note = "The migration is complete: zookeeper.metadata.migration.enable is ignored."
             return Activation((), note)
@@ -133,7 +134,7 @@ def _of_a_migration(image: Image, config: ControllerConfig) -> Activation:
             return Activation((), f"Migration: {state.name}.")
 
 
-def _without_the_flag(image: Image, config: ControllerConfig) -> Activation:
+def _without_the_flag(image: Image, config: ControllerConfig, epoch: int) -> Activation:
     """What a leader appends that is to finalise the migration, and may have to wait for that.
 
     Raises:
@@ -151,7 +152,7 @@ def _without_the_flag(image: Image, config: ControllerConfig) -> Activation:
         )
     if image.mark is None:
         return Activation((), "Migration: waits to be finalised; no mark.")
-    mark = image.mark.continued(image.epoch)
+    mark = image.mark.continued(epoch)
     return Activation(((record_of(mark),),), "Migration: waits to be finalised.")
 
 

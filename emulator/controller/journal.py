@@ -135,6 +135,11 @@ class Journal:
         return self.last_append_ms + idle_ms if idle_ms and self._knows_no_op else None
 
     @property
+    def leader_epoch(self) -> int:
+        """The epoch in which records are appended."""
+        return self._log.leader_epoch
+
+    @property
     def next_offset(self) -> int:
         """Offset that the next record will get."""
         return self._log.log_end_offset

@@ -125,6 +125,7 @@ class Controller:
             self.config,
             empty=replace(before, offset=-1, epoch=-1) == EMPTY,
             in_transaction=self._journal.in_transaction,
+            epoch=self._journal.leader_epoch,
         )
         self._journal.reindex()
         for batch in began.batches:

@@ -9,6 +9,7 @@ Source: ZkMigrationStateRecord; ZkMigrationState, Kafka 3.9; KIP-866.
 from __future__ import annotations
 
 from enum import IntEnum
+from itertools import pairwise
 
 from emulator.metadata.errors import ReplayError
 from wire import records as r
@@ -44,3 +45,16 @@ def enter(before: int, record: r.ZkMigrationStateRecord) -> MigrationState:
     if before == MigrationState.POST_MIGRATION != after:
         raise ReplayError(f"a finalised migration cannot return to {after.name}")
     return after
+
+
+def mermaid() -> str:
+    """Draw the way of a log through the states that controllers write, as a Mermaid diagram.
+
+    >>> mermaid().splitlines()[:2]
+    ['stateDiagram-v2', '    [*] --> NONE']
+    """
+    way = (MigrationState.PRE_MIGRATION, MigrationState.MIGRATION, MigrationState.POST_MIGRATION)
+    firsts = (MigrationState.NONE, way[0])
+    lines = ["stateDiagram-v2", *(f"    [*] --> {first.name}" for first in firsts)]
+    lines += [f"    {one.name} --> {after.name}" for one, after in pairwise(way)]
+    return "\n".join(lines) + "\n"

@@ -8,9 +8,13 @@ from emulator.controller.activation import ActivationRefusedError
 from emulator.metadata.finalisation_mark import MarkKind
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
+from emulator.migration.states import State
 from emulator.migration.zk_tree import migration
+from emulator.node import introspection
 from emulator.node.readiness import not_ready_because
 from emulator.seam import Connect, Effect, Halt
+from emulator.trace import metrics as metric
+from emulator.trace.exposition import exposition
 from tests.unit.node.test_machine import World, dual_writing
 from wire import messages as m
 from wire import records as r
@@ -218,3 +222,19 @@ def test_a_broker_in_zookeeper_mode_is_refused_for_good(flag: str) -> None:
     (answer,) = world.answers
     found = decode_response(62, 4, answer[4:])[1]
     assert found.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+@pytest.mark.requirement("S01")
+def test_a_gauge_shows_the_states_of_the_log_and_nothing_internal() -> None:
+    def gauge(world: World) -> tuple[int, int]:
+        found = introspection.metrics(world.node, world.now_ms)
+        text = exposition(found, active=True)
+        assert not [one.value for one in State if one.value in text]
+        return found[metric.ZK_MIGRATION_STATE], found[metric.METADATA_TYPE]
+
+    never, before, migrating = World(**OFF), World(), dual_writing()
+    for world in (never, before):
+        world.advance(300)
+    shown = [gauge(each) for each in (never, before, migrating)]
+    shown.append(gauge(without_flag(stopped(migrating))))
+    assert shown == [(0, 2), (2, 1), (1, 3), (3, 2)]
