@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from emulator.metadata.metadata_version import FEATURE_NAME
+from wire import messages as m
 
 KRAFT_VERSION: Final = "kraft.version"
 METADATA_VERSION_MAX: Final[Mapping[str, int]] = MappingProxyType(
@@ -33,6 +34,26 @@ def supported_features(release: str) -> Mapping[str, tuple[int, int]]:
     if release == "3.9":
         features[KRAFT_VERSION] = (0, 1)
     return MappingProxyType(dict(sorted(features.items())))
+
+
+PROCESS: Final = "kraftbridge.process."
+"""Begin of the name of a feature that names the process. Told only to software of this name:"""
+SOFTWARE: Final = "kraft-bridge"
+
+
+def process_name(incarnation_id: bytes) -> str:
+    """How a process names itself to other voters: 16 hexadecimal digits.
+
+    >>> process_name(bytes(15) + b"x")
+    '0000000000000000'
+    """
+    return incarnation_id.hex()[:16]
+
+
+def process_of(answer: m.ApiVersionsResponse) -> str:
+    """The process that has answered; empty if it does not name itself."""
+    names = (one.name for one in answer.supported_features)
+    return next((name.removeprefix(PROCESS) for name in names if name.startswith(PROCESS)), "")
 
 
 def tells_readiness(release: str) -> bool:

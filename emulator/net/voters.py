@@ -119,6 +119,7 @@ class VoterChannels(Generic[T]):
         request_ms: how long an answer is waited for.
         new_conn: allocates connection ids.
         access: how connections to the other voters are secured.
+        process: the name of this one, which requests of Raft carry in their client id.
     """
 
     def __init__(
@@ -128,6 +129,8 @@ class VoterChannels(Generic[T]):
         request_ms: int,
         new_conn: Callable[[], int],
         access: PeerAccess = OPEN_ACCESS,
+        *,
+        process: str = "",
     ) -> None:
         software = m.ApiVersionsRequest(
             client_software_name="kraft-bridge", client_software_version="1"
@@ -137,7 +140,8 @@ class VoterChannels(Generic[T]):
 
         def lane(address: tuple[str, int], name: str) -> _Lane[T]:
             # Kafka's Raft client and its registration are two clients.
-            client_id = str(node_id) if name == _CALL else f"raft-client-{node_id}"
+            raft = f"raft-client-{node_id}" + (f".{process}" if process else "")
+            client_id = str(node_id) if name == _CALL else raft
             config = ChannelConfig(
                 client_id,
                 CONNECT_MS_MAX,

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from emulator.controller.supported import METADATA_VERSION_MAX, tells_readiness
+from emulator.controller.supported import METADATA_VERSION_MAX, process_of, tells_readiness
 from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.raft.asking import Ask
 from emulator.raft.layout import TOPIC
@@ -46,6 +46,10 @@ class VoterAnswer:
     """Lowest and highest metadata.version that it supports; None if it did not say."""
     migrating: bool = False
     """Whether it said that it has a migration configured."""
+    process: str = ""
+    """The process that answered at its address last; empty if it named none, or did not answer."""
+    process_asked_ms: int = -1
+    """When the question was asked that it answered last."""
     epoch: int = -1
     """Our leader epoch when it was asked for the last time, and has answered or not."""
 
@@ -59,6 +63,7 @@ class VoterAnswer:
             if one.name == FEATURE_NAME
         )
         self.levels = next(offered, None)
+        self.process = process_of(answer)
 
     def not_migrating(self, release: str) -> str:
         """Why it does not allow a migration to begin; empty if it does, or if it is not asked.
@@ -116,8 +121,11 @@ class VoterInquiry:
         self._asked: dict[int, Ask] = {}
         """The question that each voter has not answered yet."""
         self._due_ms = dict.fromkeys(self.voters, 0)
+        self._asked_ms = dict.fromkeys(self.voters, -1)
         self._describes = False
         """Whether the leader is to be asked for the others."""
+        self._again: set[int] = set()
+        """Voters that are to be asked once more at once."""
         self._known = (NONE, -1)
         """Leader and epoch when it was asked last."""
 
@@ -126,8 +134,8 @@ class VoterInquiry:
         """When ``poll`` has something to ask; 0: at once."""
         if self._changed or self._describes:
             return 0
-        free = (due for each, due in self._due_ms.items() if each not in self._asked)
-        return min(free, default=None)
+        free = {each: due for each, due in self._due_ms.items() if each not in self._asked}
+        return 0 if free.keys() & self._again else min(free.values(), default=None)
 
     def poll(self, now_ms: int) -> list[Ask]:
         """The questions that are due, at most one to each voter at a time."""
@@ -144,11 +152,17 @@ class VoterInquiry:
                 asks.append(Ask(leader_id, self._raft.leader_epoch, _describe()))
                 self._asked[leader_id] = asks[-1]
         for voter, due_ms in self._due_ms.items():
-            if due_ms <= now_ms and voter not in self._asked:
+            due = due_ms <= now_ms or voter in self._again
+            if due and voter not in self._asked:
                 ask = Ask(voter, self._raft.leader_epoch, _who_are_you())
                 asks.append(ask)
-                self._asked[voter] = ask
+                self._asked[voter], self._asked_ms[voter] = ask, now_ms
+                self._again.discard(voter)
         return asks
+
+    def ask_again(self, voter: int) -> None:
+        """Ask a voter who it is as soon as it has answered what it was asked before."""
+        self._again.add(voter)
 
     def answered(self, ask: Ask, message: object, why: str, now_ms: int) -> None:
         """Take an answer; ``message`` is None if there is none, and ``why`` says why."""
@@ -158,10 +172,11 @@ class VoterInquiry:
             self._described(ask, message, why, now_ms)
             return
         known = self.voters[voter]
-        known.epoch = ask.epoch
+        known.epoch, known.process = ask.epoch, ""
         match message:
             case m.ApiVersionsResponse(error_code=0):
                 known.introduced(message, now_ms)
+                known.process_asked_ms = self._asked_ms[voter]
                 if ask.epoch == self._raft.leader_epoch:
                     self._due_ms[voter] = now_ms + EVERY_MS
                 self._describes |= voter == self._raft.leader_id

@@ -23,7 +23,7 @@ from emulator.controller.supported import supported_features
 from emulator.faults.script import FaultScript
 from emulator.metadata.delta import Delta
 from emulator.migration.driver import MigrationDriver
-from emulator.net.reply import Request
+from emulator.net.reply import Reply, Request
 from emulator.node.assembly import (
     accepted_connections,
     controller_config,
@@ -264,6 +264,10 @@ class Node:
         )
         self.controller.request(call, now_ms)
         for one in self.controller.answers.take_forwarded():
+            refusal = self.peers.refusal(one.header.client_id, one.message, now_ms)
+            if refusal is not None:
+                self.controller.answers.answer(Reply(one.ticket, refusal))
+                continue
             with self.controller.answers.to(one):
                 self.raft.request(one.message, one.header.api_version, now_ms, one.ticket)
             # A Vote may end our leadership before the next request is looked at.

@@ -9,7 +9,9 @@ from collections.abc import Callable
 
 from emulator.config.sasl import OPEN_ACCESS, PeerAccess
 from emulator.controller.machine import Controller
+from emulator.controller.supported import process_name
 from emulator.net.voters import VoterChannels
+from emulator.node.clones import ClonedVoters
 from emulator.node.inquiry import INQUIRIES, VoterInquiry
 from emulator.node.registering import SelfRegistration
 from emulator.raft.asking import Ask
@@ -38,8 +40,14 @@ class Peers:
         self.registration = SelfRegistration(raft, controller)
         self.inquiry = VoterInquiry(raft, others)
         self._channels: VoterChannels[Ask] = VoterChannels(
-            others, config.node_id, config.times.request_ms, new_conn, access
+            others,
+            config.node_id,
+            config.times.request_ms,
+            new_conn,
+            access,
+            process=process_name(controller.config.incarnation_id),
         )
+        self.clones = ClonedVoters(raft, self.inquiry)
 
     @property
     def deadline_ms(self) -> int | None:
@@ -55,6 +63,10 @@ class Peers:
     def ending(self) -> bool:
         """Whether a voter that was sent EndQuorumEpoch may still answer the first one."""
         return not self._ending <= self._ended
+
+    def refusal(self, client_id: str | None, message: object, now_ms: int) -> object | None:
+        """The answer to a request of a second process of one voter; None: it is none of such."""
+        return self.clones.refusal(client_id, message, now_ms)
 
     def why_not_migrating(self, voter: int) -> str:
         """Why a voter's own answer keeps a migration from beginning; empty if it does not."""
@@ -86,7 +98,9 @@ class Peers:
             elif one.message is None:
                 effects += self._raft.unanswered(one.ticket, now_ms)
             else:
+                self.clones.answered(one.message, one.ticket.node_id, now_ms)
                 effects += self._raft.answered(one.ticket, one.message, now_ms)
+        effects += self.clones.take_lines()
         asked = self.registration.poll(now_ms)
         asks = self._raft.take_asks() + ([] if asked is None else [asked])
         for ask in asks + self.inquiry.poll(now_ms):
@@ -105,6 +119,9 @@ class NoPeers:
 
     def __init__(self, raft: Raft) -> None:
         self._raft = raft
+
+    def refusal(self, _client_id: str | None, _message: object, _now_ms: int) -> None:
+        """None is refused."""
 
     def why_not_migrating(self, _voter: int) -> str:
         """Nothing does."""

@@ -9,13 +9,20 @@ activation.
 
 from __future__ import annotations
 
+from copy import copy
 from functools import lru_cache
 from typing import Final
 
 from emulator.controller.context import Context
 from emulator.controller.registry import advertised, handles
 from emulator.controller.result import Result
-from emulator.controller.supported import supported_features, tells_readiness
+from emulator.controller.supported import (
+    PROCESS,
+    SOFTWARE,
+    process_name,
+    supported_features,
+    tells_readiness,
+)
 from emulator.metadata.image import Image
 from emulator.net.versions import listed, software_is_named
 from wire import messages as m
@@ -60,7 +67,19 @@ def api_versions(
         return Result(refused(request, ErrorCode.INVALID_REQUEST, None))
     zeros = ctx.api_version >= _MIN_ZERO_FEATURES_SINCE_VERSION
     levels = _Levels(image)
-    return Result(_offer(release, ctx.features_epoch, levels, ctx.config.migration_enabled, zeros))
+    config = ctx.config
+    offer = _offer(release, ctx.features_epoch, levels, config.migration_enabled, zeros)
+    asks_who = request.client_software_name == SOFTWARE
+    return Result(_signed(offer, config.incarnation_id) if asks_who else offer)
+
+
+def _signed(offer: m.ApiVersionsResponse, incarnation_id: bytes) -> m.ApiVersionsResponse:
+    """The same for another voter of ours, with the name of this process as one more feature."""
+    kind = m.ApiVersionsResponse.SupportedFeatureKey
+    own = kind(name=PROCESS + process_name(incarnation_id), min_version=1, max_version=1)
+    signed = copy(offer)
+    signed.supported_features = [*offer.supported_features, own]
+    return signed
 
 
 class _Levels:
