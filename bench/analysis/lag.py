@@ -221,7 +221,8 @@ def lag_summary(series: DataFrame) -> DataFrame:
     """Summarise the result of ``lag_series``.
 
     Returns:
-        run_id, process, max_lag_records, max_lag_ms, mean_lag_records (weighted by time),
+        run_id, process, max_lag_records, max_lag_ns (when first), max_lag_ms, mean_lag_records
+        (weighted by time),
         behind_share (of the time, some record that changes something was unwritten),
         last_lag_records (after the drain: without NoOps).
     """
@@ -229,6 +230,7 @@ def lag_summary(series: DataFrame) -> DataFrame:
     behind = F.when(F.col("lag_without_no_ops_records") > 0, lasted).otherwise(F.lit(0))
     return series.groupBy(*KEYS).agg(
         F.max("lag_records").alias("max_lag_records"),
+        F.max_by("time_ns", F.struct("lag_records", -F.col("time_ns"))).alias("max_lag_ns"),
         F.max("lag_ms").alias("max_lag_ms"),
         (F.sum(F.col("lag_records") * lasted.cast("double")) / F.sum(lasted)).alias(
             "mean_lag_records"

@@ -126,7 +126,16 @@ def rate_per_second(clients: DataFrame) -> DataFrame:
 
 
 def rate_summary(rates: DataFrame) -> DataFrame:
-    """Sum the result of ``rate_per_second``: run_id, process, intended, achieved."""
+    """Sum the result of ``rate_per_second``.
+
+    Returns:
+        run_id, process, intended, achieved; first_second and last_second in which a request was
+        due, null where none was.
+    """
+    due = F.when(F.col("intended") > 0, F.col("second"))
     return rates.groupBy(*KEYS).agg(
-        F.sum("intended").alias("intended"), F.sum("achieved").alias("achieved")
+        F.sum("intended").alias("intended"),
+        F.sum("achieved").alias("achieved"),
+        F.min(due).alias("first_second"),
+        F.max(due).alias("last_second"),
     )

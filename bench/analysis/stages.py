@@ -22,6 +22,8 @@ STEPS: Final[dict[str, tuple[Stage, Stage]]] = {
     "propagate_ms": (Stage.COMMITTED, Stage.PROPAGATED),
 }
 """Step -> the stages it lies between."""
+WRITE_BEHIND: Final = frozenset({"plan_ms", "zk_queue_ms", "zk_write_ms", "write_behind_ms"})
+"""Steps of the write-behind, which begins with the claim."""
 
 
 def reached(points: DataFrame, ranges: DataFrame, stages: Sequence[Stage]) -> DataFrame:
@@ -62,7 +64,8 @@ def batch_stages(ranges: DataFrame) -> DataFrame:
     Returns:
         run_id, process, first_offset, last_offset, records, appended_ns, and one column per step
         of ``STEPS``; null where the batch never got that far (a NoOp has no step in ZooKeeper but
-        its offset is acknowledged all the same).
+        its offset is acknowledged all the same). Steps of the write-behind are null for batches
+        that were committed before its first acknowledgement: they waited for the migration.
     """
     batches = ranges.where(F.col("stage") == str(Stage.APPENDED)).select(
         *KEYS,
@@ -71,7 +74,13 @@ def batch_stages(ranges: DataFrame) -> DataFrame:
         F.col("time_ns").alias("begin_ns"),
     )
     later = [stage for stage in Stage if stage is not Stage.APPENDED]
-    followed = reached(batches, ranges, later).withColumnRenamed("begin_ns", "appended_ns")
+    acked_ns = F.when(F.col("stage") == str(Stage.ZK_ACKED), F.col("time_ns"))
+    began = ranges.groupBy(*KEYS).agg(F.min(acked_ns).alias("_began_ns"))
+    followed = (
+        reached(batches, ranges, later)
+        .withColumnRenamed("begin_ns", "appended_ns")
+        .join(F.broadcast(began), KEYS)
+    )
     return followed.select(
         *KEYS,
         "first_offset",
@@ -84,7 +93,10 @@ def batch_stages(ranges: DataFrame) -> DataFrame:
 
 def _step(name: str) -> Column:
     begin, end = STEPS[name]
-    return ms(f"{end}_ns", f"{begin}_ns").alias(name)
+    lasted = ms(f"{end}_ns", f"{begin}_ns")
+    if name in WRITE_BEHIND:
+        lasted = F.when(F.col("committed_ns") >= F.col("_began_ns"), lasted)
+    return lasted.alias(name)
 
 
 def stage_latency(batches: DataFrame) -> DataFrame:

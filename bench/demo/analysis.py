@@ -1,25 +1,28 @@
 """Step 5: Spark over the trace, in a child process, so that its Java ends with it.
 
-``python -m bench.demo.analysis TRACE OUT`` is that child; it leaves ``OUT/summary.json``.
+``python -m bench.demo.analysis TRACE OUT CHECKS`` is that child; it leaves ``OUT/summary.json``.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from bench.demo.clients import ADMIN
 from bench.demo.narrator import Narrator
 from bench.demo.stage import Stage
 from bench.report.analyze import Analysis, analyze, print_summary
+from bench.report.blocks import Note, ReportSection, table
 from bench.report.findings import Finding
 from bench.rig.process import Process, ProcessError
 
 _SPARK_S: Final = 180.0
 _SUMMARY: Final = "summary.json"
+_CHECKS: Final = "checks.json"
 _FROM_OUTSIDE: Final = ("http://", "https://", "src=", "@import", "<link")
 
 
@@ -32,7 +35,10 @@ def analyse(stage: Stage, narrator: Narrator) -> None:
     out = stage.options.out / "report"
     spark = Process("spark", stage.options.out)
     trace = chosen(stage.trace, out.with_name("trace-of-leader"), processes(stage))
-    spark.launch([sys.executable, "-m", "bench.demo.analysis", str(trace), str(out)])
+    out.mkdir(parents=True, exist_ok=True)
+    checks = out / _CHECKS
+    checks.write_text(json.dumps([asdict(one) for one in narrator.checks], indent=1))
+    spark.launch([sys.executable, "-m", "bench.demo.analysis", str(trace), str(out), str(checks)])
     narrator.say(f"PySpark reads the trace of controller {stage.controllers.leader}, which leads")
     spark.wait_until("the end of the analysis", lambda: not spark.alive, _SPARK_S)
     if spark.exit_code != 0:
@@ -72,9 +78,27 @@ def chosen(trace: Path, folder: Path, begins: tuple[str, ...]) -> Path:
     return folder
 
 
-def main(trace: str, out: str) -> None:
+def sections(checks: Sequence[Mapping[str, Any]]) -> list[ReportSection]:
+    """What the demonstration did and checked up to here, for the report."""
+    rows = [
+        {
+            "step": one["step"],
+            "held": "yes" if one["held"] else "NO",
+            "check": one["what"],
+            "figures": one["figures"],
+        }
+        for one in checks
+    ]
+    note = Note(
+        "What the demonstration did and checked before this analysis. The leading controller and "
+        "a broker were killed under load; what the load met then is in the latencies below."
+    )
+    return [ReportSection("Checks of the demonstration", [note, *table(rows)])]
+
+
+def main(trace: str, out: str, checks: str) -> None:
     """Analyse and leave the summary as JSON."""
-    analysis = analyze(trace, out)
+    analysis = analyze(trace, out, also=sections(json.loads(Path(checks).read_text())))
     left = {
         "html": str(analysis.html),
         "parquet": analysis.parquet,

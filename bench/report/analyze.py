@@ -25,6 +25,7 @@ from bench.analysis.session import end, session
 from bench.analysis.sweep import job as sweep_job
 from bench.analysis.sweep.conclusions import LAG_P99_MS, conclude
 from bench.analysis.sweep.rows import ROWS
+from bench.report.blocks import ReportSection
 from bench.report.findings import Finding, findings, lines
 from bench.report.page import page
 from bench.report.sweep import sweep_findings, sweep_page
@@ -51,6 +52,8 @@ def analyze(
     master: str | None = None,
     remote: str | None = None,
     lag_limit_ms: float = LAG_P99_MS,
+    *,
+    also: Sequence[ReportSection] = (),
 ) -> Analysis:
     """Analyse a trace and write ``report.html``; the results lie in ``tables`` beside it.
 
@@ -61,6 +64,7 @@ def analyze(
         master: ``local[*]`` (default), ``spark://host:7077``, …
         remote: Spark Connect server, ``sc://host:15002``.
         lag_limit_ms: the lag's p99 that the headline of bench runs asks for.
+        also: of a trace: sections for its report.
 
     Raises:
         JavaNotFoundError: a local session needs Java and there is none.
@@ -84,7 +88,7 @@ def analyze(
                 f"{places[0]} is no folder of a bench run (it has no {ROWS}); "
                 "only such folders are analysed together"
             )
-        return report(spark, places[0], Path(out_dir))
+        return report(spark, places[0], Path(out_dir), also)
     except (Py4JError, PySparkException) as error:
         # Its text comes from the session, which ends here.
         raise TraceUnreadableError(reason(error)) from error
@@ -142,9 +146,11 @@ def look(place: str, *, bench_runs: bool = True) -> None:
     raise TraceUnreadableError(f"{place} is no trace (it has no folder runs){other}")
 
 
-def report(spark: SparkSession, trace: str, out: Path) -> Analysis:
+def report(
+    spark: SparkSession, trace: str, out: Path, also: Sequence[ReportSection] = ()
+) -> Analysis:
     """The same in a session that stays open."""
-    return report_over(spark, read(spark, trace), out)
+    return report_over(spark, read(spark, trace), out, also)
 
 
 def follow(
@@ -197,7 +203,12 @@ def follow(
     return last[-1]
 
 
-def report_over(spark: SparkSession, trace: Mapping[str, DataFrame], out: Path) -> Analysis:
+def report_over(
+    spark: SparkSession,
+    trace: Mapping[str, DataFrame],
+    out: Path,
+    also: Sequence[ReportSection] = (),
+) -> Analysis:
     """Analyse tables that are open."""
     out = out.absolute()
     out.mkdir(parents=True, exist_ok=True)
@@ -207,7 +218,7 @@ def report_over(spark: SparkSession, trace: Mapping[str, DataFrame], out: Path) 
     if not any(tables.values()):
         raise TraceUnreadableError("there is no row in this trace")
     html = out / "report.html"
-    html.write_text(page(tables, parquet), encoding="utf-8")
+    html.write_text(page(tables, parquet, also), encoding="utf-8")
     return Analysis(html, parquet, findings(tables))
 
 

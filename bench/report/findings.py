@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +22,9 @@ _NO_CONTROLLER: Final = (
     "not known: the trace holds no change of a controller; a controller of kraft-bridge writes "
     "its part with kraftbridge.trace.dir"
 )
+BOUND: Final = "kraftbridge.zk.write.behind.max.records"
+BOUND_DEFAULT: Final = 10_000
+"""Of that property; a test holds it equal to the controller's."""
 _INDENT: Final = "    "
 
 
@@ -77,7 +81,7 @@ def _load(tables: Tables) -> Iterable[Finding]:
     for row in sorted(tables["latency"], key=lambda row: (row["api"], row["seen"])):
         if row["seen"] == "client response":
             yield Finding(
-                f"{row['api']} as clients felt it",
+                f"client-observed latency of {row['api']}",
                 f"p50 {_ms(row['p50_ms'])}, p99 {_ms(row['p99_ms'])}, max {_ms(row['max_ms'])} "
                 f"({row['samples']:,} samples, {row['accuracy']})",
             )
@@ -86,9 +90,38 @@ def _load(tables: Tables) -> Iterable[Finding]:
     if intended:
         yield Finding(
             "open-loop load",
-            f"{achieved:,} of {intended:,} intended requests answered without error",
+            f"{achieved:,} of {intended:,} intended requests answered without error, "
+            f"{_per_s(tables):.1f} due each second",
             warning=achieved < 0.99 * intended,
         )
+
+
+def _per_s(tables: Tables) -> float:
+    """Requests that were due each second, of all clients; 0 without a load."""
+    rows = [row for row in tables["rate_summary"] if row["intended"]]
+    if not rows:
+        return 0.0
+    begin, end = min(row["first_second"] for row in rows), max(row["last_second"] for row in rows)
+    return float(sum(row["intended"] for row in rows) / (end - begin + 1))
+
+
+def _bound(tables: Tables, run_id: str, process: str) -> int:
+    """Records that may be unwritten before changes wait, by the properties of the process."""
+    for row in tables.get("runs", ()):
+        if (row["run_id"], row["process"]) == (run_id, process):
+            try:
+                return int(json.loads(row["parameters"])[BOUND])
+            except (KeyError, TypeError, ValueError, RecursionError):
+                break
+    return BOUND_DEFAULT
+
+
+def _of_bound(tables: Tables, row: Record) -> str:
+    """How much of the bound the greatest lag was."""
+    bound = _bound(tables, row["run_id"], row["process"])
+    if not bound:
+        return "no bound"
+    return f"{row['max_lag_records'] / bound:.1%} of the bound of {bound:,}"
 
 
 def _blocking(tables: Tables) -> Iterable[Finding]:
@@ -96,7 +129,7 @@ def _blocking(tables: Tables) -> Iterable[Finding]:
         # A load or a fleet traces its own requests only: nothing is known of what they waited for.
         yield Finding("ZooKeeper blocking KRaft", _NO_CONTROLLER, warning=True)
     elif not tables["blocking"]:
-        yield Finding("ZooKeeper blocking KRaft", "never: no operation waited for ZooKeeper")
+        yield Finding("ZooKeeper blocking KRaft", _never(tables))
     for row in tables["blocking"]:
         yield Finding(
             f"ZooKeeper blocking KRaft ({row['process']})",
@@ -112,11 +145,35 @@ def _blocking(tables: Tables) -> Iterable[Finding]:
             )
 
 
+def _never(tables: Tables) -> str:
+    """That nothing waited, with what was asked of it: without a load it says little."""
+    said = "never: no operation waited for ZooKeeper"
+    per_s, lags = _per_s(tables), tables["lag_summary"]
+    said += f", at {per_s:.1f} changes/s" if per_s else ", and the trace holds no load"
+    if not lags:
+        return said
+    return f"{said}; the lag reached {_of_bound(tables, max(lags, key=_greatest))}"
+
+
+def _greatest(row: Record) -> int:
+    return int(row["max_lag_records"])
+
+
+def _when(tables: Tables, row: Record) -> str:
+    """Whether the lag was greatest when no change was due any more; only of one machine's clock."""
+    ends = [each["last_second"] for each in tables["rate_summary"] if each["intended"]]
+    if not ends or len({each["host"] for each in tables.get("runs", ())}) != 1:
+        return ""
+    late_s = row["max_lag_ns"] / 1e9 - (max(ends) + 1)
+    return f", {late_s:.1f} s after the last change was due" if late_s > 0 else ""
+
+
 def _lag(tables: Tables) -> Iterable[Finding]:
     for row in tables["lag_summary"]:
         yield Finding(
             f"write-behind lag ({row['process']})",
-            f"at most {row['max_lag_records']:,} records, {_ms(row['max_lag_ms'])}; "
+            f"at most {row['max_lag_records']:,} records ({_of_bound(tables, row)})"
+            f"{_when(tables, row)}; at most {_ms(row['max_lag_ms'])}; "
             f"behind {_share(row['behind_share'])} of the time; "
             f"{row['last_lag_records']:,} records at the end",
             warning=row["last_lag_records"] > 0,

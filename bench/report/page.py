@@ -16,12 +16,13 @@ from bench.report.findings import UNEXPLAINED_LIMIT, Record, Tables, findings
 _QUANTILES: Final = ("p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms")
 
 
-def page(tables: Tables, where: str) -> str:
+def page(tables: Tables, where: str, also: Sequence[ReportSection] = ()) -> str:
     """Render the document.
 
     Args:
         tables: results of the job, as records.
         where: where the Parquet behind it lies, as the reader should know it.
+        also: sections of who made the trace, shown first.
     """
     runs = sorted({row["run_id"] for row in tables["runs"]})
     sections = {
@@ -36,7 +37,7 @@ def page(tables: Tables, where: str) -> str:
         f"kraft-bridge: {', '.join(runs) or 'a run without a name'}",
         "",
         findings(tables),
-        [ReportSection(title, list(blocks)) for title, blocks in sections.items()],
+        [*also, *(ReportSection(title, list(blocks)) for title, blocks in sections.items())],
     )
 
 
@@ -86,9 +87,9 @@ def _lag(tables: Tables) -> Iterable[Block]:
 
 def _latency(tables: Tables) -> Iterable[Block]:
     rows = sorted(tables["latency"], key=lambda row: (row["seen"], row["api"]))
-    felt = {row["api"]: row for row in rows if row["seen"] == "client response"}
-    shown = felt or {row["api"]: row for row in rows if row["seen"] == "server"}
-    title = "as clients felt it, from the intended instant" if felt else "inside the controller"
+    clients = {row["api"]: row for row in rows if row["seen"] == "client response"}
+    shown = clients or {row["api"]: row for row in rows if row["seen"] == "server"}
+    title = "observed by clients, from the intended instant" if clients else "inside the controller"
     if shown:
         yield Chart(charts.quantile_lines(f"Latency by API, {title}", shown, _QUANTILES))
     yield from table(rows)

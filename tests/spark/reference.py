@@ -17,6 +17,16 @@ def first_reached(ranges: Sequence[rows.RangeRow], stage: str, offset: int) -> i
     return min(times, default=None)
 
 
+def write_behind_ms(ranges: Sequence[rows.RangeRow], offset: int) -> float | None:
+    """From commit to ZooKeeper's acknowledgement; None for what was committed before the claim."""
+    begin = first_reached(ranges, "committed", offset)
+    end = first_reached(ranges, "zk_acked", offset)
+    if begin is None or end is None:
+        return None
+    claimed = min(row.time_ns for row in ranges if row.stage == "zk_acked")
+    return (end - begin) / MS if begin >= claimed else None
+
+
 def lag(ranges: Sequence[rows.RangeRow], now_ns: int) -> tuple[int, int, float] | None:
     """Lag in records, without NoOps, and in ms, at an instant; None before the first
     acknowledgement.

@@ -93,9 +93,7 @@ def test_lag_and_stages(spark: SparkSession, runs: list[list[rows.RangeRow]]) ->
             assert found == pytest.approx(wanted[at]), (at, run)
         for row in run:
             if row.stage == "appended":
-                begin = reference.first_reached(run, "committed", row.last_offset)
-                end = reference.first_reached(run, "zk_acked", row.last_offset)
-                expected = None if begin is None or end is None else (end - begin) / MS
+                expected = reference.write_behind_ms(run, row.last_offset)
                 assert steps[f"r{index}", row.last_offset] == expected
 
 

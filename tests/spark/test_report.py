@@ -6,16 +6,18 @@ import io
 import re
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
 from bench.report import analyze
-from bench.report.analyze import print_summary, report
+from bench.report.analyze import Analysis, print_summary, report
 from bench.report.findings import findings
 from bench.report.page import page
 from emulator.io.trace_file import TraceFile
-from emulator.trace.rows import StallRow
+from emulator.trace.rows import BlockRow, MultiRow, StallRow
+from tests.spark.by_hand import TraceByHand
 from tests.spark.write_behind_model import WriteBehindModel
 
 pytestmark = [pytest.mark.spark, pytest.mark.jvm, pytest.mark.xdist_group("spark")]
@@ -27,14 +29,65 @@ _EMPTY = (
 ).split()
 
 
-def test_report_of_a_trace(spark: SparkSession, tmp_path: Path) -> None:
-    trace = TraceFile(tmp_path / "trace", "run-7", "controller-3000")
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Analysis]:
+    """A trace in which ZooKeeper stood still, and its report."""
+    folder = tmp_path_factory.mktemp("report")
+    trace = TraceFile(folder / "trace", "run-7", "controller-3000")
     for row in WriteBehindModel(seconds=2.0, freeze_ms=(500.0, 1500.0)).run():
         trace.append(row)
     trace.append(StallRow(0, 60_000_000))
+    trace.append(MultiRow(0, 9_000_000, 1, 1, 1, 0, "lost"))
+    trace.append(
+        BlockRow(600_000_000, 650_000_000, "session_lost", "AlterPartition", 1, "timed_out")
+    )
     trace.close()
-    analysis = report(spark, str(tmp_path / "trace"), tmp_path / "out")
+    return folder / "trace", report(spark, str(folder / "trace"), folder / "out")
 
+
+def test_every_number_is_the_one_counted_by_hand(made: tuple[Path, Analysis]) -> None:
+    """Over the Parquet of the trace, in plain Python."""
+    trace, analysis = made
+    for name, expected in TraceByHand(trace).numbers().items():
+        shown = pq.read_table(Path(analysis.parquet) / name).to_pylist()
+        assert len(shown) == len(expected), name
+        for cells in expected:
+            same = [row for row in shown if all(row[k] == v for k, v in cells.items() if _word(v))]
+            assert len(same) == 1, (name, cells)
+            assert {k: same[0][k] for k in cells} == pytest.approx(cells), name
+
+
+def test_the_summary_has_these_numbers(made: tuple[Path, Analysis]) -> None:
+    """With the load and the bound beside what waited."""
+    trace, analysis = made
+    numbers = {name: rows[0] for name, rows in TraceByHand(trace).numbers().items()}
+    said = {one.about: one.says for one in analysis.findings}
+    lag, load = numbers["lag_summary"], numbers["rate_summary"]
+    assert said["write-behind lag (controller-3000)"].startswith(
+        f"at most {lag['max_lag_records']} records ({lag['max_lag_records'] / 10_000:.1%} of the "
+        f"bound of 10,000); at most {lag['max_lag_ms'] / 1000:.3g} s; "
+        f"behind {lag['behind_share']:.1%} of the time; "
+        f"{lag['last_lag_records']} records at the end"
+    )
+    assert said["open-loop load"] == (
+        f"{load['achieved']} of {load['intended']} intended requests answered without error, "
+        f"{load['intended'] / 2:.1f} due each second"
+    )
+    blocking = numbers["blocking"]
+    assert f"{blocking['blocked_operations']} operations" in " ".join(said.values())
+    assert "1 gave up" in said["ZooKeeper blocking KRaft (controller-3000)"]
+    assert (
+        f"{numbers['coalescing']['multis']} carried {numbers['coalescing']['records']} records"
+        in (said["multis (controller-3000)"])
+    )
+
+
+def _word(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def test_report_of_a_trace(made: tuple[Path, Analysis]) -> None:
+    _, analysis = made
     html = analysis.html.read_text(encoding="utf-8")
     assert html.count("<svg") == html.count("</svg>") >= 6
     addresses = set(re.findall(r"https?://[^\"' )<]+", html))
@@ -54,7 +107,8 @@ def test_report_of_a_trace(spark: SparkSession, tmp_path: Path) -> None:
     assert [finding.about for finding in analysis.findings if finding.warning] == [
         "event loop stalls (controller-3000)"
     ]
-    assert spark.read.parquet(f"{analysis.parquet}/lag_series").count() > 100
+    series = pq.read_table(Path(analysis.parquet) / "lag_series")
+    assert series.num_rows > 100
 
 
 def test_a_run_without_rows_still_makes_a_page() -> None:

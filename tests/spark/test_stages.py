@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.jvm, pytest.mark.xdist_group("spark
 
 def test_each_step_is_the_difference_of_two_stamps(spark: SparkSession) -> None:
     given = ranges(
+        ("zk_acked", 0, 0, 0),
         ("appended", 1, 2, 0),
         ("appended", 3, 3, 1),
         ("committed", 1, 3, 4),
@@ -46,6 +47,7 @@ def test_each_step_is_the_difference_of_two_stamps(spark: SparkSession) -> None:
 
 def test_a_resent_multi_counts_from_its_first_sending(spark: SparkSession) -> None:
     given = ranges(
+        ("zk_acked", 0, 0, 0),
         ("appended", 1, 4, 0),
         ("committed", 1, 4, 0),
         ("zk_sent", 1, 9, 1),
@@ -54,6 +56,30 @@ def test_a_resent_multi_counts_from_its_first_sending(spark: SparkSession) -> No
     )
     [row] = batch_stages(frame(spark, RangeRow, given)).collect()
     assert row.zk_write_ms == 50.0
+
+
+def test_what_was_committed_before_the_claim_did_not_wait_for_zookeeper(
+    spark: SparkSession,
+) -> None:
+    """Its records waited for the migration, for minutes perhaps: no step of the write-behind."""
+    given = ranges(
+        ("appended", 1, 1, 0),
+        ("committed", 1, 1, 1),
+        ("planned", 1, 1, 60_000),
+        ("zk_sent", 1, 1, 60_001),
+        ("zk_acked", 1, 1, 60_002),
+        ("appended", 2, 2, 60_010),
+        ("committed", 2, 2, 60_011),
+        ("planned", 2, 2, 60_012),
+        ("zk_sent", 2, 2, 60_012),
+        ("zk_acked", 2, 2, 60_014),
+    )
+    columns = ["commit_ms", "plan_ms", "zk_queue_ms", "zk_write_ms", "write_behind_ms"]
+    found = batch_stages(frame(spark, RangeRow, given)).orderBy("first_offset").select(columns)
+    assert [tuple(row) for row in found.collect()] == [
+        (1.0, None, None, None, None),
+        (1.0, 1.0, 0.0, 2.0, 3.0),
+    ]
 
 
 def test_the_summary_counts_only_batches_that_got_there(spark: SparkSession) -> None:

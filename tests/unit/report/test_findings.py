@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from bench.report.findings import Finding, findings, lines
+import json
+
+import pytest
+
+from bench.report.findings import BOUND, BOUND_DEFAULT, Finding, findings, lines
+from emulator.config.load import Config
 
 _NAMES = (
     "latency rate_summary blocking lag_summary gauge_agreement coalescing stalls request_parts "
@@ -27,7 +32,50 @@ def test_a_trace_without_a_controller_says_nothing_of_blocking() -> None:
 
 def test_a_controller_that_wrote_and_never_waited_is_said_to() -> None:
     (found,) = findings(_tables(stage_latency=[{"process": "controller-3000"}]))
-    assert found == Finding("ZooKeeper blocking KRaft", "never: no operation waited for ZooKeeper")
+    assert found.about == "ZooKeeper blocking KRaft"
+    assert found.says == ("never: no operation waited for ZooKeeper, and the trace holds no load")
+
+
+def of_a_load(**more: object) -> dict[str, list[dict[str, object]]]:
+    run = {"run_id": "r", "process": "controller-3000"}
+    lag = {"max_lag_records": 50, "max_lag_ns": 20_500_000_000, "max_lag_ms": 9.0}
+    lag |= {"behind_share": 0.5, "last_lag_records": 0}
+    rate = {"run_id": "r", "process": "me", "intended": 200, "achieved": 200}
+    return _tables(
+        stage_latency=[run],
+        lag_summary=[run | lag],
+        rate_summary=[rate | {"first_second": 10, "last_second": 17}],
+        runs=[run | {"host": "h", "parameters": "{}"} | more],
+    )
+
+
+def test_never_comes_with_the_load_and_the_headroom() -> None:
+    """Nothing waits without a load, or below a bound that was never near."""
+    said = {one.about: one.says for one in findings(of_a_load())}
+    assert said["ZooKeeper blocking KRaft"] == (
+        "never: no operation waited for ZooKeeper, at 25.0 changes/s; the lag reached 0.5% of the "
+        "bound of 10,000"
+    )
+    assert said["open-loop load"].endswith("without error, 25.0 due each second")
+    assert said["write-behind lag (controller-3000)"] == (
+        "at most 50 records (0.5% of the bound of 10,000), 2.5 s after the last change was due; "
+        "at most 9 ms; behind 50.0% of the time; 0 records at the end"
+    )
+
+
+@pytest.mark.parametrize(
+    ("parameters", "told"),
+    [
+        ({BOUND: "500"}, "10.0% of the bound of 500"),
+        ({BOUND: "0"}, "no bound"),
+        ({BOUND: "x"}, "0.5% of the bound of 10,000"),
+        ([], "0.5% of the bound of 10,000"),
+    ],
+)
+def test_the_bound_is_that_of_the_process(parameters: object, told: str) -> None:
+    found = findings(of_a_load(parameters=json.dumps(parameters)))
+    assert any(f"({told})" in one.says for one in found)
+    assert Config.__dataclass_fields__["write_behind_max_records"].default == BOUND_DEFAULT
 
 
 def test_no_line_of_a_summary_is_wider_than_the_console() -> None:
