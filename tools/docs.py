@@ -18,7 +18,7 @@ from emulator.migration import states
 from emulator.migration.dual_write import modes
 from emulator.preflight import report
 from emulator.trace.broker_metrics import BROKER_METRICS
-from emulator.trace.metric import Metric
+from emulator.trace.metric import Metric, MetricKind
 from emulator.trace.metrics import METRICS
 from tools import configuration
 from wire import messages
@@ -43,13 +43,20 @@ def _metric(metric: Metric) -> str:
     shown = "active controller" if metric.active_only else "every controller"
     names = ", ".join(f"`{name}`" for name in metric.compatible_names) or "-"
     labels = f" by {', '.join(metric.labels)}" if metric.labels else ""
-    return row(f"`{metric.name}`", metric.meaning + labels, metric.unit, shown, names)
+    return row(*_exposed(metric), metric.meaning + labels, metric.unit, shown, names)
+
+
+def _exposed(metric: Metric) -> tuple[str, str]:
+    """Name and type of a metric as Prometheus sees them."""
+    suffix = "_total" if metric.kind is MetricKind.COUNTER else ""
+    kind = "histogram" if metric.kind is MetricKind.DISTRIBUTION else metric.kind.value
+    return f"`{metric.name}{suffix}`", kind
 
 
 def _broker_metric(metric: Metric) -> str:
     names = ", ".join(f"`{name}`" for name in metric.compatible_names) or "-"
     labels = f" by {', '.join(metric.labels)}" if metric.labels else ""
-    return row(f"`{metric.name}`", metric.meaning + labels, metric.unit, metric.source, names)
+    return row(*_exposed(metric), metric.meaning + labels, metric.unit, metric.source, names)
 
 
 def metrics() -> Iterator[str]:
@@ -57,16 +64,21 @@ def metrics() -> Iterator[str]:
     yield HEAD.format(source="emulator/trace/metrics.py")
     yield "# Metrics\n\n`/metrics` shows each under our name and, where Kafka has a bean for it, "
     yield "under the name\nthat the JMX exporter gives that bean.\n\n"
-    yield table("name", "meaning", "unit", "shown by", "also as")
+    yield table("name", "type", "meaning", "unit", "shown by", "also as")
     yield from map(_metric, METRICS)
-    yield "\nNames of counters end in `_total`, which the table leaves out. `/metrics` of every\n"
+    yield "\nNames and types are as exposed; a histogram has `_bucket`, `_count` and `_sum`. The\n"
+    yield "names of the JMX exporter are untyped, or a summary with Kafka's quantiles for a\n"
+    yield "histogram. Of the beans of Kafka's controller these have no counterpart:\n"
+    yield "`EventQueueTimeMs` and `EventQueueProcessingTimeMs` (all work is on one event loop:\n"
+    yield "see `kraft_bridge_longest_step_ms` and `kraft_bridge_loop_stalls_total`), and of\n"
+    yield "`raft-metrics` what is not above.\n\n`/metrics` of every\n"
     yield "node has `kraft_bridge_build_info` too, 1 with the labels `version` and `python`, and\n"
     yield "the process by the names that Prometheus gives it: `process_resident_memory_bytes`,\n"
     yield "`process_virtual_memory_bytes`, `process_cpu_seconds_total`, `process_open_fds`,\n"
     yield "`process_max_fds`, `process_start_time_seconds`.\n"
     yield "\n## Of a broker\n\n`kraft-bridge broker` shows these, and the requests and connections "
     yield "above.\n\n"
-    yield table("name", "meaning", "unit", "source", "also as")
+    yield table("name", "type", "meaning", "unit", "source", "also as")
     yield from map(_broker_metric, BROKER_METRICS)
 
 

@@ -22,6 +22,7 @@ from emulator.node.finalisation_status import finalisation
 from emulator.node.machine import Node
 from emulator.node.quorum_status import quorum
 from emulator.trace import metrics as metric
+from emulator.trace import raft_metrics
 from emulator.trace.exposition import Value, one_label
 from emulator.trace.metric import Metric
 from emulator.zookeeper.client import ZkClient
@@ -180,8 +181,10 @@ def metrics(node: Node, now_ms: int) -> dict[Metric, Any]:
         ),
         metric.LAST_APPLIED_RECORD_OFFSET: image.offset,
         metric.LAST_COMMITTED_RECORD_OFFSET: node.raft.high_watermark - 1,
-        metric.CURRENT_EPOCH: node.raft.leader_epoch,
-        metric.LOG_END_OFFSET: node.raft.log_end_offset,
+        raft_metrics.CURRENT_EPOCH: node.raft.leader_epoch,
+        raft_metrics.CURRENT_LEADER: node.raft.leader_id,
+        raft_metrics.HIGH_WATERMARK: node.raft.high_watermark,
+        raft_metrics.LOG_END_OFFSET: node.raft.log_end_offset,
         metric.ZK_WRITE_BLOCKING_KRAFT_MS: node.blocking_ms,
         metric.ZK_WRITE_BLOCKING_KRAFT_TOTAL_MS: node.blocked_total_ms(now_ms),
         metric.ZK_WRITE_BLOCKING_KRAFT_UNION_MS: node.blocked_union_ms(now_ms),

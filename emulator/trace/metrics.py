@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Final
 
 from emulator.trace.metric import Metric, MetricKind
+from emulator.trace.raft_metrics import RAFT_METRICS
 
 
 def _bean(name: str) -> str:
@@ -29,7 +30,6 @@ def _records(name: str, text: str) -> Metric:
 _KIP_866: Final = "KIP-866"
 _QUORUM: Final = "QuorumControllerMetrics, Kafka 3.9"
 _METADATA: Final = "ControllerMetadataMetrics, Kafka 3.9"
-_RAFT: Final = "KafkaRaftMetrics, Kafka 3.9"
 
 ACTIVE_CONTROLLER_COUNT = Metric(
     "kraft_bridge_active_controller_count",
@@ -277,12 +277,6 @@ LAST_ZK_ACKED_RECORD_OFFSET = Metric(
     unit="records",
     active_only=True,
 )
-CURRENT_EPOCH = Metric(
-    "kraft_bridge_leader_epoch", "Leader epoch of the metadata quorum.", source=_RAFT
-)
-LOG_END_OFFSET = Metric(
-    "kraft_bridge_log_end_offset", "Offset of the next record.", unit="records", source=_RAFT
-)
 LOG_SYNC_MS = Metric(
     "kraft_bridge_log_sync_ms",
     "fdatasync of the metadata log, per group commit.",
@@ -379,8 +373,8 @@ TRACE_ROWS = Metric(
     labels=("table",),
 )
 
-METRICS: Final[tuple[Metric, ...]] = tuple(
-    value for value in list(globals().values()) if isinstance(value, Metric)
+METRICS: Final[tuple[Metric, ...]] = (
+    tuple(value for value in list(globals().values()) if isinstance(value, Metric)) + RAFT_METRICS
 )
 """Every metric, in the order declared."""
 
