@@ -125,7 +125,8 @@ def _brokers(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
             "without the controllers it can do nothing: its partitions have no leader there until "
             "it is restarted",
             "restart it in ZooKeeper mode, with zookeeper.metadata.migration.enable=true, while "
-            "the controllers still run"
+            f"the controllers still run; if it is gone for good: kafka-cluster.sh unregister --id "
+            f"{broker_id}"
             if seen.running
             else "restart it in ZooKeeper mode, without the keys of the migration, once a broker "
             "is the controller",

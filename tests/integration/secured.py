@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import shutil
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -108,6 +109,7 @@ def wired(cluster: Cluster, folder: Path) -> Iterator[Secured]:
 def tell(run: Secured) -> None:
     """From a secured ZooKeeper-mode cluster to dual write, through changes, and back."""
     _old_cluster(run)
+    _back_before_the_copy(run)
     _migrate(run)
     _copied(run)
     _acls(run)
@@ -181,6 +183,20 @@ def traffic(run: Secured) -> dict[str, str]:
         "alice by aiokafka": run.produce_aio("alice", "orders"),
         "alice by aiokafka to closed": run.produce_aio("alice", "closed"),
     }
+
+
+def _back_before_the_copy(run: Secured) -> None:
+    """A controller has waited for brokers, which have not been restarted; then from the start."""
+    bridge, seen = run.bridge, run.seen
+    before = run.look.get("/controller")
+    bridge.format(json.loads(run.look.get("/cluster/id")[0])["id"]).start().wait_started()
+    bridge.wait_status("a wait", lambda status: bool(status["migration"]["waiting"]))
+    where = ("--zookeeper", run.cluster.zk, "-c", bridge.config, "--yes")
+    seen["back_before"] = rollback(*where)
+    seen["controller_kept"] = run.look.get("/controller") == before
+    bridge.wait()
+    seen["cleared_before"] = rollback(*where, "--clear")
+    shutil.rmtree(bridge.data)
 
 
 def _migrate(run: Secured) -> None:
@@ -374,9 +390,12 @@ def _back(run: Secured) -> None:
     cluster, seen = run.cluster, run.seen
     files = [broker.folder / f"{broker.name}.properties" for broker in cluster.brokers]
     where = ("--zookeeper", cluster.zk, "-c", run.bridge.config, *files)
+    _refused_with_a_broker_in_kraft_mode(run, where)
     seen["rollback_planned"] = rollback(*where)
+    before = int(run.look.get("/controller_epoch")[0])
     seen["rollback"] = rollback(*where, "--yes")
     seen["exit_code"] = run.bridge.wait()
+    seen["epochs"] = before, int(run.look.get("/controller_epoch")[0])
     wanted = ("--topic", "since", "--partitions", "1", "--replication-factor", "2")
     seen["since"] = run.tool(TOPICS, "--create", *wanted)
     cluster.stop()
@@ -400,15 +419,44 @@ def _back(run: Secured) -> None:
     _again(run, run.folder / "second")
 
 
+def _refused_with_a_broker_in_kraft_mode(run: Secured, where: Sequence[object]) -> None:
+    """One broker is in KRaft mode; then, as the command says, in ZooKeeper mode again."""
+    broker = run.cluster.brokers[-1]
+
+    def restart(kind: str, **more: Any) -> None:
+        broker.stop()
+        for key, value in more.items():
+            setattr(broker, key, value)
+        broker.start().wait_started()
+        run.bridge.wait_status(
+            f"broker {broker.id} in {kind} mode",
+            lambda status: (
+                (broker.id, kind, False)
+                in [(one["id"], one["kind"], one["fenced"]) for one in status["brokers"]]
+            ),
+        )
+        _whole(run)
+
+    restart("kraft", zk=None, migration=False)
+    run.seen["rollback_refused"] = rollback(*where, "--yes")
+    restart("zookeeper", zk=run.cluster.zk, migration=True)
+
+
 def _the_old_controller_starts(run: Secured) -> None:
     """A supervisor starts it again: what it says, and what becomes of the tree."""
-    run.seen["tree_back"] = run.tree()
+    run.seen["tree_back"] = _lasting(run)
     run.bridge.start()
     run.seen["old_controller"] = run.bridge.wait_status(
         "a refusal", lambda status: status["migration"]["phase"] == "refused"
     )
     run.bridge.stop()
-    run.seen["tree_after_the_old"] = run.tree()
+    run.seen["tree_after_the_old"] = _lasting(run)
+
+
+def _lasting(run: Secured) -> tuple[object, ...]:
+    """What the brokers themselves do not change meanwhile, as they do ISRs."""
+    tree = run.tree()
+    return set(tree.plain.topics), tree.plain.configs, tree.others
 
 
 def _again(run: Secured, folder: Path) -> None:
@@ -421,6 +469,8 @@ def _again(run: Secured, folder: Path) -> None:
         second.format(json.loads(run.look.get("/cluster/id")[0])["id"]).start().wait_started()
         cluster.migrate(run.controller_tap.proxy.port, rolling=False)
         second.wait_dual_write()
+        cluster.wait_ready()
+        _whole(run)
         second.wait_drained()
         tree = judge.read_tree(contents(dump(cluster.zk, with_secrets=True)))
         seen["second"] = tree, judge.read_log(dump_log(second.data))

@@ -188,6 +188,24 @@ def test_the_client_s_principal_is_judged_by_the_controller(run: Secured):
 # --- back in ZooKeeper mode, on the tree we wrote
 
 
+@pytest.mark.requirement("B01")
+def test_before_the_copy_going_back_leaves_the_cluster_its_controller(run: Secured):
+    done, cleared = run.seen["back_before"], run.seen["cleared_before"]
+    assert (done.code, done.found["phase"]["name"]) == (0, "pre-migration"), done
+    assert done.found["did"] == ["stopped controller 3000", "marked /kraft_bridge"]
+    assert done.found["without_controller_ms"] is None
+    assert run.seen["controller_kept"]
+    assert cleared.code == 0, cleared
+
+
+@pytest.mark.requirement("B01", "G09")
+def test_with_a_broker_in_kraft_mode_it_is_refused_and_says_which_one_to_restart(run: Secured):
+    refused = run.seen["rollback_refused"]
+    assert (refused.code, refused.found["refused"], refused.found["did"]) == (1, True, [])
+    assert refused.named("R04") == ["/brokers/ids/1"]
+    assert "restart each broker that is in KRaft mode (1)" in refused.found["steps"][0]["what"]
+
+
 @pytest.mark.requirement("B01", "B04", "G03", "G09")
 def test_it_goes_back_by_one_command_while_the_brokers_run(run: Secured):
     """They are still in migration mode: one is elected as soon as /controller is free."""
@@ -200,6 +218,8 @@ def test_it_goes_back_by_one_command_while_the_brokers_run(run: Secured):
         "deleted /controller, marked /kraft_bridge",
     ]
     assert done.found["controller"] in secured.BROKERS
+    before, after = run.seen["epochs"]
+    assert after == before + 1, "kept, and raised by the election"
     whole = done.found["without_controller_ms"]
     assert whole == pytest.approx(done.found["ours_ms"] + done.found["brokers_ms"], abs=0.2)
     assert 0 < whole < 10_000, "on a machine of its own below 1 s"

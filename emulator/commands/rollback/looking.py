@@ -92,7 +92,8 @@ class Looker:
         """Every controller that a file, or a folder, names."""
         files = {one.node_id: one for one in self._given.properties if one.is_controller}
         addresses: dict[int, HostPort] = {}
-        for one in self._given.properties:
+        # What brokers are told may be a proxy, which accepts connections in any case.
+        for one in sorted(self._given.properties, key=lambda one: one.is_controller):
             addresses.update(one.voter_addresses or {})
         ids = sorted({*self.paths, *addresses, *(one for one in files if one is not None)})
         return tuple(self._controller(one, files.get(one), addresses.get(one)) for one in ids)

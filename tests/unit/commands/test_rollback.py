@@ -17,8 +17,10 @@ import pytest
 from rich.console import Console
 
 from emulator.commands.json_forms import FORMS
+from emulator.commands.preflight.inputs import read_properties
 from emulator.commands.rollback import show
 from emulator.commands.rollback.acting import LiveRollback
+from emulator.commands.rollback.looking import Given, Looker
 from emulator.commands.rollback.processes import Ending, FolderHolder, holder
 from emulator.config.listeners import HostPort
 from emulator.preflight.survey import Survey
@@ -215,3 +217,17 @@ def test_a_process_that_ignores_the_signal_is_named(tmp_path: Path) -> None:
                 live([], 0.2).stop(seen(ControllerSeen(1, "one", True, pid=child.pid)))
         finally:
             child.kill()
+
+
+def test_where_a_controller_listens_its_own_file_says_not_a_brokers(tmp_path: Path) -> None:
+    """Brokers may be told a proxy, which accepts connections in any case."""
+    own, told = (f"3000@127.0.0.1:{port}" for port in (1, 2))
+    for name, text in (
+        ("controller", f"process.roles=controller\nnode.id=3000\ncontroller.quorum.voters={own}\n"),
+        ("broker", f"broker.id=1\ncontroller.quorum.voters={told}\n"),
+    ):
+        (tmp_path / name).write_text(text)
+    files = [read_properties(tmp_path / name) for name in ("controller", "broker")]
+    for order in (files, files[::-1]):
+        (found,) = Looker(Given("h:1", order), Any).controllers()  # type: ignore[arg-type]
+        assert (found.address, found.runs) == (HostPort("127.0.0.1", 1), False)
