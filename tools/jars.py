@@ -1,6 +1,6 @@
 """Fetch the pinned jars into the cache: ``python -m tools.jars``, a no-op when they are there.
 
-With ``matrix`` also the servers of the releases that only ``make matrix`` runs.
+With ``matrix`` or ``life`` also the servers of the releases that only these targets run.
 Ivy, itself a jar of the pyspark wheel, downloads an exact list; sha256 sums decide what is kept.
 No host is named here: Ivy's default applies, or the mirror in ``KRAFT_BRIDGE_MAVEN_MIRROR``.
 """
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -22,7 +23,7 @@ from xml.etree import ElementTree as ET
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 
-from bench.rig.jars import MATRIX_CONFS, JarsMissingError, cache_dir, pyspark_jars
+from bench.rig.jars import ONLY_FOR, JarsMissingError, cache_dir, pyspark_jars
 from bench.rig.java import Java, JavaNotFoundError, find_java
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -32,11 +33,16 @@ UNREACHABLE = r"UnknownHost|Connection|Network is unreachable|timed out|not foun
 BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
 
 
-def pins(*, matrix: bool = True) -> dict[str, str]:
-    """Path below the jar cache -> sha256, hexadecimal; without those of the matrix if so asked."""
+def pins(targets: Collection[str] = tuple(ONLY_FOR)) -> dict[str, str]:
+    """Path below the jar cache -> sha256, hexadecimal.
+
+    Args:
+        targets: of make, whose own jars are wanted beside those of the tests.
+    """
     lines = (line.split() for line in PINS.read_text().splitlines())
     found = {path: digest for digest, path in lines}
-    return {p: d for p, d in found.items() if matrix or p.split("/")[0] not in MATRIX_CONFS}
+    others = {conf for target in ONLY_FOR.keys() - targets for conf in ONLY_FOR[target]}
+    return {path: digest for path, digest in found.items() if path.split("/")[0] not in others}
 
 
 def digest(path: Path) -> str:
@@ -157,7 +163,7 @@ def reason(printed: str, left: dict[str, str]) -> str:
 def main() -> str | None:
     """Make the cache hold exactly what is pinned; returns one sentence on failure."""
     cache = cache_dir()
-    wanted = pins(matrix="matrix" in sys.argv[1:])
+    wanted = pins(sys.argv[1:])
     jars = cache / "jars"
     jars.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()

@@ -30,6 +30,15 @@ MATRIX_CONFS = frozenset(
 )
 """Configurations of ``jars/ivy.xml`` that only ``make matrix`` needs."""
 
+LIFE_RELEASES = ("4.1.1", "4.3.0")
+"""Releases without ZooKeeper, whose brokers follow in ``make life``, with their tools."""
+
+ONLY_FOR = {
+    "matrix": MATRIX_CONFS,
+    "life": frozenset(f"kafka-{release}" for release in LIFE_RELEASES),
+}
+"""Target of make -> configurations of ``jars/ivy.xml`` that it alone needs."""
+
 # Without metrics-core the server ends in ClassNotFoundException; the rest is what it logs with.
 _ZOOKEEPER = (
     "zookeeper-3.*",
@@ -62,7 +71,7 @@ def cache_dir() -> Path:
 def _conf(name: str) -> list[Path]:
     jars = sorted((cache_dir() / "jars" / name).glob("*.jar"))
     if not jars:
-        target = "matrix" if name in MATRIX_CONFS else "jars"
+        target = next((each for each, confs in ONLY_FOR.items() if name in confs), "jars")
         raise JarsMissingError(f"The jars of {name} are not in {cache_dir()}: run 'make {target}'")
     return jars
 
@@ -71,7 +80,7 @@ def kafka_jars(release: str) -> list[Path]:
     """Class path of Kafka's servers, and of its command-line tools for one of `RELEASES`.
 
     Args:
-        release: one of `BRIDGE_RELEASES`, or `BEFORE_THE_BRIDGE`.
+        release: one of `BRIDGE_RELEASES`, `LIFE_RELEASES`, or `BEFORE_THE_BRIDGE`.
 
     Raises:
         JarsMissingError: they were not fetched.

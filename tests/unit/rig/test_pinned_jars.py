@@ -8,6 +8,7 @@ from bench.rig.jars import (
     BEFORE_THE_BRIDGE,
     BRIDGE_RELEASES,
     CLIENT_RELEASES,
+    LIFE_RELEASES,
     MATRIX_CONFS,
     RELEASES,
 )
@@ -31,12 +32,18 @@ def test_what_ivy_is_asked_for_is_what_is_pinned():
 
 
 def test_the_tests_need_no_server_that_only_the_matrix_runs():
-    fetched = {path.split("/")[0] for path in pins(matrix=False)}
+    fetched = {path.split("/")[0] for path in pins([])}
     servers = {f"kafka-{release}" for release in (*RELEASES, BEFORE_THE_BRIDGE)}
     assert fetched == servers | {"schemas", "ecj"}
-    assert {path.split("/")[0] for path in pins()} == fetched | MATRIX_CONFS
+    assert {path.split("/")[0] for path in pins(["matrix"])} == fetched | MATRIX_CONFS
     assert {f"kafka-{release}" for release in BRIDGE_RELEASES} <= servers | MATRIX_CONFS
     assert {f"clients-{release}" for release in CLIENT_RELEASES} <= MATRIX_CONFS
+
+
+def test_the_life_alone_needs_the_brokers_of_4():
+    found = {path.split("/")[0] for path in pins(["life"])} - {p.split("/")[0] for p in pins([])}
+    assert found == {f"kafka-{release}" for release in LIFE_RELEASES}
+    assert set(pins()) == {*pins(["matrix"]), *pins(["life"])}
 
 
 def test_no_host_is_named():
