@@ -7,6 +7,7 @@ PY     := $(VENV)/bin/python
 ENV    := $(VENV)/.installed
 JARS   := .cache/jars/.verified
 MATRIX := .cache/jars/.matrix
+LIFE   := .cache/jars/.life
 JOBS   ?= 2
 SEEDS  ?= 1000
 PYTEST = $(PY) -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder
@@ -17,7 +18,7 @@ NO_JAVA := not jars and not jvm and not spark and not slow
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test forget quick fmt lint type laws sim chaos mutants bench matrix requirements docs jars clean
+.PHONY: help demo test forget quick fmt lint type laws sim chaos mutants bench matrix life requirements docs jars clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r t d; \
@@ -71,6 +72,9 @@ matrix: $(ENV) $(JARS) $(MATRIX) ## real brokers of all six bridge releases, eve
 	  $(PY) -m tools.recorded readers $(PY) -m bench.matrix.readers || code=1; \
 	  $(PY) -m tools.recorded clients $(PY) -m bench.matrix.clients && exit $$code
 
+life: $(ENV) $(JARS) $(LIFE) ## 40 minutes: 3.9.2 and 3.4.1 from ZooKeeper to brokers of 4.3, and back once; goes on if cut
+	$(PY) -m tools.recorded life $(PY) -m bench.life
+
 requirements: $(ENV) ## which requirements the last runs proved, and by what kind of test
 	$(PY) -m tools.requirements
 
@@ -93,6 +97,10 @@ $(MATRIX): $(JARS) bench/matrix/clients/kafka-python-1.4.4.txt
 	$(PY) -m tools.jars matrix
 	$(PY) -m tools.clients
 	$(PY) -m tools.class_archive 3.5.2 3.6.2 3.7.2 3.8.1
+	@touch $@
+
+$(LIFE): $(JARS)
+	$(PY) -m tools.jars life
 	@touch $@
 
 clean: ## remove the environment and everything cached

@@ -14,7 +14,9 @@ from typing import Final
 
 from bench.life.phases import PHASES
 from bench.life.run import Options, run
+from bench.rig.jars import JarsMissingError
 from bench.rig.process import interrupt_on_terminate
+from bench.runs.run import NotAloneError
 
 _INTERRUPTED: Final = 130
 RELEASES: Final = ("3.9.2", "3.4.1")
@@ -32,7 +34,11 @@ def main() -> int:
     releases = RELEASES if given.release is None else (given.release,)
     interrupt_on_terminate()
     try:
-        return run(Options(given.out.absolute(), releases, given.until, given.again))
+        whole = given.release is None and given.until is None
+        return run(Options(given.out.absolute(), releases, given.until, given.again, whole))
+    except (JarsMissingError, NotAloneError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
     except KeyboardInterrupt:
         sys.stderr.write("interrupted: the same command goes on with this phase\n")
         return _INTERRUPTED

@@ -1,4 +1,4 @@
-"""The clients of a life: producers of two libraries, a group that reads, an administrator.
+"""The clients of a life: producers of three libraries, a group that reads, an administrator.
 
 They run through every phase with the settings that they began with. What is answered goes into the
 book, how long it took into the waits.
@@ -7,9 +7,11 @@ book, how long it took into the waits.
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +27,6 @@ from bench.load.records import (
     ConsumeLoad,
     ConsumeResult,
     ProduceLoad,
-    ProduceResult,
     Verdict,
     verify,
 )
@@ -33,9 +34,11 @@ from bench.rig.waiting import wait_for
 from emulator.trace.rows import RequestRow, Row
 
 PARTITIONS: Final = 3
-RECORDS: Final = {"records-aiokafka": PARTITIONS, "records-librdkafka": PARTITIONS}
+RECORDS: Final = dict.fromkeys(
+    ("records-aiokafka", "records-librdkafka", "records-kafka-python"), PARTITIONS
+)
 """Topic -> partitions; each is written by the library of its name."""
-_AIOKAFKA, _LIBRDKAFKA = RECORDS
+_AIOKAFKA, _LIBRDKAFKA, _KAFKA_PYTHON = RECORDS
 _RECORDS_PER_S: Final = 30.0
 _CHANGES_PER_S: Final = 3.0
 _TOPICS_WANTED: Final = 12
@@ -43,57 +46,117 @@ _SETTLED_S: Final = 60.0
 _END_S: Final = 90.0
 
 
-class Librdkafka:
-    """An idempotent producer of confluent-kafka, in a thread of its own."""
+class _Producer:
+    """An idempotent producer with acks=all, in a thread of its own, at a fixed rate.
 
-    def __init__(self, bootstrap: str, topic: str, first: int, told: Any) -> None:
-        self._topic = topic
+    Args:
+        topic: that it writes to, with `PARTITIONS` partitions.
+        first: sequence number of the first record of each partition.
+        told: takes each acknowledgement, with the ms since the intended instant.
+    """
+
+    def __init__(self, topic: str, first: int, told: Callable[[Acknowledged, float], None]) -> None:
+        self.topic = topic
         self._first = first
         self._told = told
         self.failed: Counter[str] = Counter()
-        self._producer = confluent_kafka.Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "acks": "all",
-                "enable.idempotence": True,
-                "log_level": 0,
-            }
-        )
+        """Error -> records given up."""
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="librdkafka", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=topic, daemon=True)
         self._thread.start()
+
+    def _send(self, partition: int, sequence: int, intended: float) -> None:
+        raise NotImplementedError
+
+    def _serve(self, seconds: float) -> bool:
+        """Let time pass; whether it is to end."""
+        return self._stop.wait(seconds)
+
+    def _flush(self) -> None:
+        raise NotImplementedError
 
     def _run(self) -> None:
         begin = time.monotonic()
         for index in itertools.count():
             intended = begin + index / _RECORDS_PER_S
-            self._producer.poll(max(0.0, intended - time.monotonic()))
-            if self._stop.wait(max(0.0, intended - time.monotonic())):
+            if self._serve(max(0.0, intended - time.monotonic())):
                 break
             turn, partition = divmod(index, PARTITIONS)
             self._send(partition, self._first + turn, intended)
-        self._producer.flush(_SETTLED_S)
+        self._flush()
 
-    def _send(self, partition: int, sequence: int, intended: float) -> None:
-        def answered(error: Any, message: Any) -> None:
-            if error is not None:
-                self.failed[error.name()] += 1
-                return
-            known = Acknowledged(self._topic, partition, message.offset(), sequence)
-            self._told(known, (time.monotonic() - intended) * 1000)
-
-        self._producer.produce(
-            self._topic,
-            bytes(100),
-            key=str(sequence).encode(),
-            partition=partition,
-            on_delivery=answered,
-        )
+    def _answered(self, partition: int, offset: int, sequence: int, intended: float) -> None:
+        known = Acknowledged(self.topic, partition, offset, sequence)
+        self._told(known, (time.monotonic() - intended) * 1000)
 
     def stop(self) -> None:
         """Send no more, and wait for the last acknowledgements."""
         self._stop.set()
         self._thread.join(_END_S)
+
+
+class Librdkafka(_Producer):
+    """That of confluent-kafka."""
+
+    def __init__(
+        self, bootstrap: str, first: int, told: Callable[[Acknowledged, float], None]
+    ) -> None:
+        settings = {"acks": "all", "enable.idempotence": True, "log_level": 0}
+        self._client = confluent_kafka.Producer({"bootstrap.servers": bootstrap, **settings})
+        super().__init__(_LIBRDKAFKA, first, told)
+
+    def _serve(self, seconds: float) -> bool:
+        end = time.monotonic() + seconds
+        self._client.poll(seconds)
+        return super()._serve(max(0.0, end - time.monotonic()))
+
+    def _send(self, partition: int, sequence: int, intended: float) -> None:
+        def answered(error: Any, message: Any) -> None:
+            if error is not None:
+                self.failed[error.name()] += 1
+            else:
+                self._answered(partition, message.offset(), sequence, intended)
+
+        key = str(sequence).encode()
+        self._client.produce(
+            self.topic, bytes(100), key=key, partition=partition, on_delivery=answered
+        )
+
+    def _flush(self) -> None:
+        self._client.flush(_SETTLED_S)
+
+
+class KafkaPython(_Producer):
+    """That of kafka-python."""
+
+    def __init__(
+        self, bootstrap: str, first: int, told: Callable[[Acknowledged, float], None]
+    ) -> None:
+        import kafka  # noqa: PLC0415 - importing it warns, which is an error in tests
+
+        logging.getLogger("kafka").setLevel(logging.CRITICAL)  # a broker that is away is expected
+        self._error = kafka.errors.KafkaError
+        self._client = kafka.KafkaProducer(
+            bootstrap_servers=bootstrap.split(","), acks="all", enable_idempotence=True
+        )
+        super().__init__(_KAFKA_PYTHON, first, told)
+
+    def _send(self, partition: int, sequence: int, intended: float) -> None:
+        def failed(error: BaseException) -> None:
+            self.failed[type(error).__name__] += 1
+
+        key = str(sequence).encode()
+        try:
+            sent = self._client.send(self.topic, bytes(100), key=key, partition=partition)
+        except self._error as error:
+            failed(error)
+            return
+        sent.add_callback(lambda held: self._answered(partition, held.offset, sequence, intended))
+        sent.add_errback(failed)
+
+    def _flush(self) -> None:
+        self._client.flush(_SETTLED_S)
+        self._client.close(_SETTLED_S)
 
 
 class LifeClients(Clients):
@@ -114,7 +177,7 @@ class LifeClients(Clients):
         self._begun: dict[tuple[str, int], float] = {}
         self._load: AdminLoad | None = None
         self._changing: Future[AdminResult] | None = None
-        self._librdkafka: Librdkafka | None = None
+        self._producers: list[_Producer] = []
 
     def produce(self) -> None:
         """Produce and consume until `finish`; the topics are there."""
@@ -128,7 +191,10 @@ class LifeClients(Clients):
         consumer = ConsumeLoad(self._bootstrap, list(RECORDS), group="life")
         self._produced = self.call(producer.run(self._stop))
         self._consumed = self.call(consumer.run(self._stop))
-        self._librdkafka = Librdkafka(self._bootstrap, _LIBRDKAFKA, self._first, self._told)
+        self._producers = [
+            library(self._bootstrap, self._first, self._told)
+            for library in (Librdkafka, KafkaPython)
+        ]
 
     def _told(self, known: Acknowledged, waited_ms: float) -> None:
         now = time.monotonic()
@@ -185,9 +251,14 @@ class LifeClients(Clients):
         """Read every record that was acknowledged before this call, of all runs, and judge."""
         return self.call(verify(self._bootstrap, self._book.records())).result(_END_S)
 
-    def finish(self) -> tuple[ProduceResult, ConsumeResult, Counter[str]]:
-        """End producers and group; what librdkafka failed to write comes last."""
-        assert self._librdkafka is not None
-        self._librdkafka.stop()
+    def finish(self) -> tuple[ConsumeResult, dict[str, Counter[str]]]:
+        """End producers and group.
+
+        Returns:
+            What the group read, and client -> errors that no retry mended.
+        """
+        for each in self._producers:
+            each.stop()
         produced, consumed = self.stop()
-        return produced, consumed, self._librdkafka.failed
+        failed = {each.topic: each.failed for each in self._producers}
+        return consumed, {_AIOKAFKA: produced.failed, **failed, "the group": consumed.failed}

@@ -5,15 +5,31 @@ A phase may be begun again after it was cut: it does what is left of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from bench.demo.controllers import IDS
+from bench.life import commands
 from bench.life.life import Life
 from bench.life.standing import Mode, Quorum
+from bench.rig.kafka import Broker
 from bench.rig.waiting import wait_for
 
-_DUAL_WRITE_S: Final = 60.0
+NEWEST: Final = "3.9.2"
+OLDEST: Final = "3.4.1"
+LEVEL, LEVEL_NAME = 21, "3.9-IV0"
+"""The newest metadata.version of the bridge releases."""
+KEEPS_ITS_LOG: Final = frozenset({"3.4.1", "3.5.2", "3.6.2"})
+"""Brokers of these keep what they fetched of another quorum's log; from 3.7 they clear it."""
+AT_THE_CLAIM: Final = frozenset({"IncrementalAlterConfigs STALE_CONTROLLER_EPOCH"})
+"""A broker in ZooKeeper mode writes configs itself, with a check that ``/controller`` is as it
+knows it. Between the claim and its first UpdateMetadata it refuses them, and writes nothing."""
+_ELECTED_S: Final = 30.0
+_FINAL_S: Final = 60.0
+_COPY: Final = "__cluster_metadata-0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +41,10 @@ class Phase:
     act: Callable[[Life], None]
     releases: frozenset[str] | None = None
     """Lives that have it; None: every life."""
+    needs: str | None = None
+    """The release of the brokers that it starts, where that is not the life's own."""
+    excused: frozenset[str] = frozenset()
+    """Refusals of changes, as ``API ERROR``, with which a client may have to ask again."""
 
 
 def zookeeper_mode(life: Life) -> None:
@@ -36,48 +56,151 @@ def zookeeper_mode(life: Life) -> None:
 def dual_write(life: Life) -> None:
     """Controllers are started, brokers restart with the flag one by one, and dual write begins."""
     if life.stage.standing.quorum is Quorum.ABSENT:
-        life.stage.new_quorum()
-    for broker in life.stage.cluster.brokers:
-        if life.stage.standing.brokers[broker.id].mode is Mode.ZOOKEEPER:
-            life.restart(broker, Mode.MIGRATING)
-    wait_for(
-        "dual write",
-        lambda: life.stage.status()["migration"]["driver_state"] == "DUAL_WRITE",
-        _DUAL_WRITE_S,
-    )
+        life.stage.plan_quorum()
+        said = commands.preflight(life.stage)
+        life.check("preflight finds nothing that blocks", held=True, figures=said.splitlines()[-1])
+        life.stage.start_quorum()
+    for broker in _in_mode(life, Mode.ZOOKEEPER):
+        life.restart(broker, Mode.MIGRATING, while_stopped=lambda each: _clear_copy(life, each))
+    commands.wait_hybrid(life.stage)
+    life.say(commands.look(life.stage))
 
 
 def roll_one(life: Life) -> None:
     """The last broker restarts in KRaft mode."""
-    last = life.stage.cluster.brokers[-1]
-    if life.stage.standing.brokers[last.id].mode is Mode.MIGRATING:
-        life.restart(last, Mode.KRAFT)
+    for broker in _in_mode(life, Mode.MIGRATING)[-1:]:
+        if not _in_mode(life, Mode.KRAFT):
+            life.restart(broker, Mode.KRAFT)
 
 
 def back_one(life: Life) -> None:
     """It restarts in ZooKeeper mode again."""
-    last = life.stage.cluster.brokers[-1]
-    if life.stage.standing.brokers[last.id].mode is Mode.KRAFT:
-        life.restart(last, Mode.MIGRATING)
+    for broker in _in_mode(life, Mode.KRAFT):
+        life.restart(broker, Mode.MIGRATING)
+
+
+def rollback(life: Life) -> None:
+    """Controllers end, a broker is elected, and brokers restart in plain ZooKeeper mode."""
+    stage = life.stage
+    if stage.standing.quorum is Quorum.MIGRATING:
+        life.say(commands.rollback(stage))
+        stage.standing.quorum = Quorum.ABSENT
+        stage.save()
+    wait_for("a broker as controller", lambda: stage.ruling().someone, _ELECTED_S)
+    epoch = stage.znode("/controller")["kraftControllerEpoch"]
+    life.check("a broker in ZooKeeper mode rules", epoch == -1, f"{stage.znode('/controller')}")
+    for broker in _in_mode(life, Mode.MIGRATING):
+        life.restart(broker, Mode.ZOOKEEPER)
+
+
+def again(life: Life) -> None:
+    """What the first attempt left is cleared; a new quorum, and dual write again."""
+    stage = life.stage
+    if stage.standing.quorum is Quorum.ABSENT:
+        commands.clear(stage)
+    dual_write(life)
+
+
+def _clear_copy(life: Life, broker: Broker) -> None:
+    """Remove what a broker has fetched of an earlier quorum's log, where its release keeps it."""
+    folder = broker.data / _COPY
+    if release_of(life, broker) in KEEPS_ITS_LOG and folder.exists():
+        life.say(f"  broker {broker.id}: rm -r {folder.name} in its log.dirs")
+        shutil.rmtree(folder)
+
+
+def release_of(life: Life, broker: Broker) -> str:
+    """The release that a broker is started with."""
+    return life.stage.standing.brokers[broker.id].release
 
 
 def roll(life: Life) -> None:
     """Every broker restarts in KRaft mode, one by one."""
+    for broker in _in_mode(life, Mode.MIGRATING):
+        life.restart(broker, Mode.KRAFT)
+        life.same_metadata()
+
+
+def finalise(life: Life) -> None:
+    """Controllers restart without the flag, the leading one last; then ZooKeeper ends."""
+    stage = life.stage
+    life.say(commands.missing(stage))
+    while left := [each for each in IDS if each not in stage.standing.without_flag]:
+        leads = stage.status()["node_id"]
+        number = next((each for each in left if each != leads), left[0])
+        life.restart_controller(
+            number,
+            "with the flag to without",
+            functools.partial(stage.standing.without_flag.append, number),
+        )
+    if stage.holds:
+        state = stage.status()["finalisation"]["state"]
+        life.check("the migration is held open", state == "held", state)
+        life.say(commands.finalise(stage))
+    commands.wait_finalised(stage)
+    stage.end_zookeeper()
+
+
+def upgrade(life: Life) -> None:
+    """Controllers and brokers of the oldest bridge release become those of the newest one."""
+    stage = life.stage
+    stage.standing.controllers_release = NEWEST
+    stage.save()
+    for number, node in stage.controllers.nodes.items():
+        if node.release != NEWEST:
+            life.restart_controller(number, f"{node.release} to {NEWEST}")
+    _all_to(life, NEWEST)
+    commands.raise_level(stage, LEVEL_NAME.partition("-")[0])
+    level = stage.status()["metadata_version"]["level"]
+    life.check("metadata.version is raised", level == LEVEL, f"{level}")
+
+
+def to_4_1(life: Life) -> None:
+    """Brokers become those of 4.1.1, one by one."""
+    _all_to(life, "4.1.1")
+
+
+def to_4_3(life: Life) -> None:
+    """Brokers become those of 4.3.0; the level of 4.0 is refused."""
+    _all_to(life, "4.3.0")
+    said = commands.refused_level(life.stage, LEVEL + 1)
+    named = f"{LEVEL + 1}" in said and "Local controller" in said
+    life.check("a level beyond 3.9 is refused by name", named, said.strip())
+
+
+def _all_to(life: Life, release: str) -> None:
     for broker in life.stage.cluster.brokers:
-        if life.stage.standing.brokers[broker.id].mode is Mode.MIGRATING:
-            life.restart(broker, Mode.KRAFT)
-            life.same_metadata()
+        if release_of(life, broker) != release:
+            life.restart(broker, Mode.KRAFT, release)
+
+
+def _in_mode(life: Life, mode: Mode) -> list[Broker]:
+    wanted = life.stage.in_mode(mode)
+    return [broker for broker in life.stage.cluster.brokers if broker.id in wanted]
 
 
 PHASES: Final = (
     Phase("zookeeper", zookeeper_mode),
-    Phase("dual-write", dual_write),
+    Phase("dual-write", dual_write, excused=AT_THE_CLAIM),
     Phase("roll-one", roll_one),
     Phase("back-one", back_one),
+    Phase("rollback", rollback),
+    Phase("again", again, excused=AT_THE_CLAIM),
     Phase("roll", roll),
+    Phase("finalise", finalise),
+    Phase("upgrade", upgrade, frozenset({OLDEST}), needs=NEWEST),
+    Phase("4.1.1", to_4_1, needs="4.1.1"),
+    Phase("4.3.0", to_4_3, needs="4.3.0"),
 )
 
 
 def of(release: str) -> list[Phase]:
     """The phases of a life that begins with a release."""
     return [one for one in PHASES if one.releases is None or release in one.releases]
+
+
+def until(wanted: Sequence[Phase], last: str | None) -> list[Phase]:
+    """The phases up to one, in their order; all if none is named."""
+    names = [one.name for one in PHASES]
+    end = len(names) if last is None else names.index(last) + 1
+    return [one for one in wanted if one.name in names[:end]]

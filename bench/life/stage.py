@@ -9,7 +9,6 @@ import json
 import logging
 import shutil
 import signal
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -17,34 +16,42 @@ from typing import Any, Final, Self
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
 
 from bench.demo.controllers import Controllers
-from bench.judge import matrix_stores as judge
-from bench.judge import stores as plain
-from bench.life.standing import Mode, Quorum, Standing
+from bench.life.standing import BrokerStanding, Mode, Quorum, Standing
 from bench.life.waits import Ruling
 from bench.load import cluster_api as api
+from bench.rig.bridge import Bridge
 from bench.rig.cluster import Cluster
-from bench.rig.kafka import Broker
+from bench.rig.kafka import Broker, authorizer, tokens
 from bench.rig.process import ProcessError, kill_all
 from bench.rig.tool_host import ToolHost
 from bench.rig.waiting import wait_for
-from bench.rig.zk_dump import contents, dump
 from bench.rig.zookeeper import ZooKeeper
 
 BROKERS: Final = 3
+STATE: Final = "state.json"
 SAFE: Final = {
     "min.insync.replicas": 2,
     "default.replication.factor": BROKERS,
     "unclean.leader.election.enable": "false",
 }
+UNSECURED: Final = "3.4.1"
+"""Its brokers do not start with migration on and an authorizer, nor is SCRAM in its log."""
+HELD: Final = "3.9.2"
+"""In its life the end waits for an operator, in the other one it does not."""
 _STOP_S: Final = 60.0
 _WHOLE_S: Final = 90.0
-_AGREE_S: Final = 20.0
 _SESSION_S: Final = 30.0
 _ORDERLY: Final = (0, 128 + signal.SIGTERM, -signal.SIGTERM)
 """Exit codes after SIGTERM: ours, and Java's."""
 _RULING: Final = frozenset({"MIGRATION", "POST_MIGRATION"})
+
+
+def _security(release: str) -> dict[str, object]:
+    """Properties of controllers that enforce ACLs and issue delegation tokens."""
+    return {**tokens(release), **authorizer(kraft=True)}
 
 
 class Stage:
@@ -61,8 +68,18 @@ class Stage:
         self.folder = folder
         self.standing = standing
         self.zk = ZooKeeper(folder / "zookeeper")
+        self.secured = standing.release != UNSECURED
+        """Whether brokers enforce ACLs and users log in."""
+        self.holds = standing.release == HELD
+        """Whether controllers without the flag wait for an operator."""
         self.cluster = Cluster(
-            standing.release, folder / "brokers", self.zk, count=BROKERS, properties=SAFE
+            standing.release,
+            folder / "brokers",
+            self.zk,
+            count=BROKERS,
+            properties=SAFE,
+            sasl=self.secured,
+            authorizer=self.secured,
         )
         self.tools = ToolHost()
         self._look: KazooClient | None = None
@@ -78,7 +95,7 @@ class Stage:
     @property
     def state_file(self) -> Path:
         """Where ``standing`` is kept."""
-        return self.folder / "state.json"
+        return self.folder / STATE
 
     def save(self) -> None:
         """Keep ``standing``."""
@@ -91,27 +108,66 @@ class Stage:
             self.folder / f"controllers-{standing.attempt}",
             self.zk.hosts,
             standing.controllers_release or standing.release,
-            {},
+            _security(standing.release) if self.secured else {},
         )
-        if standing.quorum is Quorum.WITHOUT_FLAG:
-            for node in made.nodes.values():
-                node.zk = None
+        for number, node in made.nodes.items():
+            self._as_said(number, node)
         return made
 
-    def new_quorum(self) -> None:
-        """Format folders of a new quorum and start it; brokers learn its addresses when restarted.
+    def plan_quorum(self) -> None:
+        """Choose folders and ports of a new quorum; nothing is started."""
+        self.standing.attempt += 1
+        self.standing.cluster_id = self.znode("/cluster/id")["id"]
+        self.controllers = self._made()
+        folder = self.folder / f"controllers-{self.standing.attempt}"
+        shutil.rmtree(folder, ignore_errors=True)  # what a run left that was cut here
+
+    def start_quorum(self) -> None:
+        """Format the folders and start the controllers; brokers learn of them when restarted.
 
         Raises:
             ProcessError: a controller failed.
         """
-        standing = self.standing
-        standing.attempt += 1
-        standing.quorum = Quorum.MIGRATING
-        standing.cluster_id = self.znode("/cluster/id")["id"]
-        self.controllers = self._made()
-        shutil.rmtree(self.folder / f"controllers-{standing.attempt}", ignore_errors=True)
+        self.standing.quorum = Quorum.MIGRATING
         self.save()
-        self.controllers.start(standing.cluster_id)
+        self.controllers.start(self.standing.cluster_id)
+
+    def stop_controller(self, number: int) -> None:
+        """Stop a controller in order.
+
+        Raises:
+            ProcessError: it did not.
+        """
+        code = self.controllers.nodes[number].stop(_STOP_S)
+        if code != 0:
+            raise ProcessError(f"controller {number} ended with {code}")
+
+    def start_controller(self, number: int) -> None:
+        """Start a controller as ``standing`` says, and wait until one leads.
+
+        Raises:
+            ProcessError: it does not start.
+            TimeoutError: none leads.
+        """
+        node = self.controllers.nodes[number]
+        self._as_said(number, node)
+        node.start().wait_started()
+        self.status()
+
+    def _as_said(self, number: int, node: Bridge) -> None:
+        standing = self.standing
+        node.release = standing.controllers_release or standing.release
+        node.zk = None if number in standing.without_flag else self.zk.hosts
+        if node.zk is None and self.holds:
+            node.extra["kraftbridge.finalise.hold"] = "true"
+
+    def end_zookeeper(self) -> None:
+        """End ZooKeeper for good."""
+        self.standing.zookeeper = False
+        self.standing.quorum = Quorum.FINAL
+        self.save()
+        self._look_no_more()
+        self.zk.stop()
 
     # ------------------------------------------------------------- brokers
     def _settings(self, broker: Broker) -> None:
@@ -125,6 +181,22 @@ class Stage:
         if wanted.mode is not Mode.ZOOKEEPER:
             broker.controller_port = self.controllers.port
             broker.extra["controller.quorum.voters"] = self.controllers.voters
+
+    def prepared(self, mode: Mode) -> list[Path]:
+        """The properties that the brokers are to have in a mode, written beside their own."""
+        folder = self.folder / "prepared"
+        folder.mkdir(exist_ok=True)
+        found = []
+        for broker in self.cluster.brokers:
+            now = self.standing.brokers[broker.id]
+            self.standing.brokers[broker.id] = BrokerStanding(mode, now.release)
+            self._settings(broker)
+            lines = (f"{key}={value}\n" for key, value in broker.properties().items())
+            self.standing.brokers[broker.id] = now
+            self._settings(broker)
+            found.append(folder / f"broker-{broker.id}-{mode}.properties")
+            found[-1].write_text("".join(lines))
+        return found
 
     def start_broker(self, broker: Broker) -> None:
         """Start a broker as ``standing`` says, and wait until it has started.
@@ -248,8 +320,8 @@ class Stage:
                 return Ruling(True, lag["records_without_no_ops"], lag["ms"])
         alive = {broker.id for broker in self.cluster.brokers if broker.alive}
         holder = None
-        if self.zk.alive:
-            with contextlib.suppress(KazooException, ValueError, OSError):
+        if self.standing.zookeeper and self.zk.alive:
+            with contextlib.suppress(KazooException, KazooTimeoutError, ValueError, OSError):
                 holder = self.znode("/controller")
         return Ruling(holder is not None and holder["brokerid"] in alive)
 
@@ -275,49 +347,6 @@ class Stage:
     def leader(self) -> Any:
         """The process of the controller that leads."""
         return self.controllers.nodes[self.status()["node_id"]]
-
-    # ------------------------------------------------------------- stores
-    def tree(self) -> judge.Stores:
-        """ZooKeeper now, read raw."""
-        return judge.read_tree(contents(dump(self.zk.hosts, with_secrets=True)))
-
-    def log(self) -> judge.Stores:
-        """The log of the controller that leads, as Kafka's own tool prints it.
-
-        Raises:
-            ProcessError: the tool cannot read it.
-        """
-        return judge.read_log(self.records())
-
-    def records(self) -> list[dict[str, Any]]:
-        """Every record of that log. Raises: as `log`."""
-        folder = self.leader().data / "__cluster_metadata-0"
-        with tempfile.TemporaryDirectory() as scratch:
-            copies = [str(shutil.copy(one, scratch)) for one in sorted(folder.glob("*.log"))]
-            printed = self.tools.run(
-                "kafka.tools.DumpLogSegments",
-                *("--cluster-metadata-decoder", "--skip-record-metadata"),
-                *("--files", ",".join(copies)),
-            )
-        if printed.code:
-            raise ProcessError(f"kafka-dump-log cannot read the log: {printed.err[:300]}")
-        return list(plain.read_dump(printed.out))
-
-    def agree(self) -> tuple[judge.Stores, list[str]]:
-        """The log, and where ZooKeeper still differs from it after 20 s without changes."""
-        found: list[Any] = []
-
-        def equal() -> bool:
-            log, tree = self.log(), self.tree()
-            behind = log.last_change - tree.plain.offset
-            late = [f"/migration stands {behind} records behind"] if behind > 0 else []
-            found[:] = [log, [*judge.differences(tree, log), *late]]
-            return not found[1]
-
-        with contextlib.suppress(TimeoutError):
-            wait_for("equal stores", equal, _AGREE_S)
-        log, wrong = found
-        return log, wrong
 
     # ------------------------------------------------------------- end
     def __enter__(self) -> Self:

@@ -23,8 +23,8 @@ class Quorum(StrEnum):
 
     ABSENT = "absent"
     MIGRATING = "migrating"
-    WITHOUT_FLAG = "without flag"
-    """``zookeeper.metadata.migration.enable`` and ``zookeeper.connect`` are gone."""
+    FINAL = "final"
+    """Without the flag and without ZooKeeper, and the migration is finalised."""
 
 
 @dataclass
@@ -45,6 +45,9 @@ class Standing:
     """Of the program that began it: a life is not continued by other code."""
     brokers: dict[int, BrokerStanding]
     quorum: Quorum = Quorum.ABSENT
+    without_flag: list[int] = field(default_factory=list)
+    """Controllers whose properties lack ``zookeeper.metadata.migration.enable`` and
+    ``zookeeper.connect``."""
     controllers_release: str = ""
     zookeeper: bool = True
     """Whether ZooKeeper is still there: after the end it is not needed."""
@@ -64,21 +67,23 @@ class Standing:
 
     @classmethod
     def load(cls, path: Path) -> Self | None:
-        """What was saved; None if nothing was.
+        """What was saved; None if nothing was, or by another version of this program.
 
         Raises:
             OSError: the file cannot be read.
-            ValueError, KeyError, TypeError: it is none of ours.
         """
         if not path.exists():
             return None
-        plain = json.loads(path.read_text())
-        plain["quorum"] = Quorum(plain["quorum"])
-        plain["brokers"] = {
-            int(number): BrokerStanding(Mode(one["mode"]), one["release"])
-            for number, one in plain["brokers"].items()
-        }
-        return cls(**plain)
+        try:
+            plain = json.loads(path.read_text())
+            plain["quorum"] = Quorum(plain["quorum"])
+            plain["brokers"] = {
+                int(number): BrokerStanding(Mode(one["mode"]), one["release"])
+                for number, one in plain["brokers"].items()
+            }
+            return cls(**plain)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None
 
     def save(self, path: Path) -> None:
         """Replace the file by one that holds all this.

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from bench.record import Proof
+
 
 @dataclass(frozen=True, slots=True)
 class Restart:
@@ -99,3 +101,28 @@ def restarts(rows: Sequence[PhaseRow]) -> list[str]:
                 f"| {one.seconds:.1f} | {one.record_s:.2f} | {change} |"
             )
     return lines
+
+
+PROVES: Final[dict[str, tuple[str, ...]]] = {
+    "roll-one": ("A01", "F01", "M05"),
+    "back-one": ("F04", "M05", "Y02", "Y03"),
+    "rollback": ("A05", "G03", "G09"),
+    "again": ("B06",),
+    "roll": ("A01", "F01", "F02", "F05", "M05", "Y02"),
+    "finalise": ("G01", "G02"),
+}
+"""Phase -> the rows of docs/requirements.md that it proves."""
+
+
+def proofs(rows: Sequence[PhaseRow]) -> list[Proof]:
+    """What the rows prove, for the record of the run."""
+    return [
+        Proof(
+            f"life {row.release} {row.phase}",
+            PROVES[row.phase],
+            "real broker",
+            "failed" if row.wrong else "passed",
+        )
+        for row in rows
+        if row.phase in PROVES
+    ]

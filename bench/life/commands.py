@@ -1,0 +1,171 @@
+"""The commands that an operator types, in the forms of ``docs/runbook.md``, as a life runs them.
+
+Words in capitals stand for values; a test holds the page and this list equal.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any, Final
+
+from bench.life.stage import Stage
+from bench.life.standing import Mode
+from bench.rig.bridge import COMMAND
+from bench.rig.process import ProcessError
+
+_COMMAND_S: Final = 180.0
+_FEATURES: Final = "org.apache.kafka.tools.FeatureCommand"
+_OURS, _FEATURES_SCRIPT = "kraft-bridge", "kafka-features.sh"
+
+
+class Form(StrEnum):
+    """A command; ``FILES`` are the properties of all controllers."""
+
+    PREFLIGHT = (
+        "kraft-bridge preflight --zookeeper HOSTS --config FILES --target TARGETS "
+        "--target-release 4.3"
+    )
+    FORMAT = "kraft-bridge format -c FILE -t CLUSTER_ID --new-quorum"
+    CONTROLLER = "kraft-bridge controller -c FILE"
+    WAIT_HYBRID = "kraft-bridge status --url URL --wait hybrid --timeout 600"
+    WAIT_FINALISED = "kraft-bridge status --url URL --wait finalised --timeout 600"
+    STATUS = "kraft-bridge status --url URL"
+    COMPARE = "kraft-bridge zk diff --zookeeper HOSTS --log-dir FOLDER"
+    PLAN_ROLLBACK = "kraft-bridge rollback --config FILES"
+    ROLLBACK = "kraft-bridge rollback --yes --config FILES"
+    CLEAR = "kraft-bridge rollback --yes --clear --config FILES"
+    MISSING = "kraft-bridge finalise --url URL"
+    FINALISE = "kraft-bridge finalise --url URL --log-dir FOLDER --yes"
+    RAISE = "kafka-features.sh --bootstrap-server BROKER upgrade --metadata RELEASE"
+    RAISE_TO = (
+        "kafka-features.sh --bootstrap-server BROKER upgrade --feature metadata.version=LEVEL"
+    )
+
+
+def words(form: Form, **values: str | Sequence[str]) -> list[str]:
+    """The words of a command, its capitals replaced; a sequence becomes several words.
+
+    Raises:
+        KeyError: a value is missing.
+
+    >>> words(Form.STATUS, URL="http://h:1")
+    ['kraft-bridge', 'status', '--url', 'http://h:1']
+    """
+    found: list[str] = []
+    for word in form.split():
+        key, equals, name = word.rpartition("=")
+        if not name.isupper():
+            found.append(word)
+            continue
+        value = values[name]
+        if isinstance(value, str):
+            found.append(f"{key}{equals}{value}")
+        else:
+            found += value
+    return found
+
+
+def run(stage: Stage, form: Form, *codes: int, **values: str | Sequence[str]) -> str:
+    """Run a command; returns all it printed.
+
+    Args:
+        stage: whose tools run Kafka's scripts.
+        form: of the command.
+        codes: exit codes that are right; 0 if none is given.
+        values: of the words in capitals.
+
+    Raises:
+        ProcessError: it ended with another code, or not in time.
+    """
+    name, *rest = words(form, **values)
+    code, printed = (_ours if name == _OURS else _kafkas)(stage, rest)
+    if code not in (codes or (0,)):
+        raise ProcessError(f"{name} {' '.join(rest)} ended with {code}:\n{printed}")
+    return printed
+
+
+def _ours(_stage: Stage, rest: list[str]) -> tuple[int, str]:
+    command = [sys.executable, "-c", COMMAND, *rest]
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_COMMAND_S,
+        )
+    except subprocess.TimeoutExpired as late:
+        raise ProcessError(f"{_OURS} {' '.join(rest)} did not end: {late}") from late
+    return done.returncode, done.stdout + done.stderr
+
+
+def _kafkas(stage: Stage, rest: list[str]) -> tuple[int, str]:
+    printed = stage.tools.run(_FEATURES, *rest)
+    return printed.code, printed.out + printed.err
+
+
+def preflight(stage: Stage) -> str:
+    """Judge the tree with the properties that all nodes are to have."""
+    migrating, kraft = (stage.prepared(mode) for mode in (Mode.MIGRATING, Mode.KRAFT))
+    files = [str(node.write_properties()) for node in stage.controllers.nodes.values()]
+    files += map(str, migrating)
+    return run(stage, Form.PREFLIGHT, HOSTS=stage.zk.hosts, FILES=files, TARGETS=[*map(str, kraft)])
+
+
+def look(stage: Stage) -> str:
+    """What the controller that leads says of itself, for a person."""
+    return run(stage, Form.STATUS, URL=stage.leader().url)
+
+
+def wait_hybrid(stage: Stage) -> None:
+    """Wait until the controller that leads is in dual write."""
+    run(stage, Form.WAIT_HYBRID, URL=stage.leader().url)
+
+
+def wait_finalised(stage: Stage) -> None:
+    """Wait until the controller that leads says that the migration is finalised."""
+    run(stage, Form.WAIT_FINALISED, URL=stage.leader().url)
+
+
+def rollback(stage: Stage) -> str:
+    """Plan the way back, then go: controllers end, ``/controller`` is given back."""
+    files = [str(one) for one in stage.config_files]
+    run(stage, Form.PLAN_ROLLBACK, 0, 1, FILES=files)
+    return run(stage, Form.ROLLBACK, FILES=files)
+
+
+def clear(stage: Stage) -> str:
+    """Delete what the first attempt left in ZooKeeper."""
+    return run(stage, Form.CLEAR, FILES=[str(one) for one in stage.config_files])
+
+
+def missing(stage: Stage) -> str:
+    """What is missing before the migration is final; 1: more than a hold."""
+    return run(stage, Form.MISSING, 0, 1, URL=stage.leader().url)
+
+
+def finalise(stage: Stage) -> str:
+    """End the hold of the controller that leads."""
+    leader: Any = stage.leader()
+    return run(stage, Form.FINALISE, URL=leader.url, FOLDER=str(leader.data))
+
+
+def raise_level(stage: Stage, release: str) -> str:
+    """Raise metadata.version to the newest of a release."""
+    broker = stage.cluster.brokers[0].bootstrap
+    return run(stage, Form.RAISE, BROKER=broker, RELEASE=release)
+
+
+def refused_level(stage: Stage, level: int) -> str:
+    """Ask for a metadata.version that must be refused; returns what the tool says."""
+    broker = stage.cluster.brokers[0].bootstrap
+    return run(stage, Form.RAISE_TO, 1, BROKER=broker, LEVEL=str(level))
+
+
+def compare(stage: Stage) -> str:
+    """Compare ZooKeeper with the log of the controller that leads."""
+    leader: Any = stage.leader()
+    return run(stage, Form.COMPARE, HOSTS=stage.zk.hosts, FOLDER=str(leader.data))

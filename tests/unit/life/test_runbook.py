@@ -1,0 +1,82 @@
+"""The runbook says what ``make life`` does: its commands and its properties are the program's."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bench.life.commands import Form, words
+from bench.life.stage import SAFE
+from bench.rig.bridge import Bridge
+from bench.rig.kafka import Broker
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = (ROOT / "docs" / "runbook.md").read_text()
+PROGRAM = "".join(path.read_text() for path in sorted((ROOT / "bench" / "life").glob("*.py")))
+STARTED_BY_THE_RIG = {Form.FORMAT, Form.CONTROLLER}
+
+
+def blocks(kind):
+    """Lines of the page's code blocks of a kind, without their indentation."""
+    found = re.findall(rf"^ *```{kind}\n(.*?)^ *```", PAGE, re.DOTALL | re.MULTILINE)
+    return [[line.strip() for line in block.splitlines()] for block in found]
+
+
+def test_each_command_of_the_page_is_one_that_a_life_runs_and_none_is_left_out():
+    typed = [line for block in blocks("sh") for line in block]
+    assert set(typed) == {str(form) for form in Form}
+
+
+@pytest.mark.parametrize("form", [form for form in Form if form not in STARTED_BY_THE_RIG])
+def test_each_form_is_run_by_the_program(form):
+    assert f"run(stage, Form.{form.name}" in PROGRAM
+
+
+class Typed(Bridge):
+    """A controller whose command is kept and not run."""
+
+    def launch(self, command, environment=None):
+        self.command = [*map(str, command)]
+        return self
+
+    def wait(self):
+        return 0
+
+
+def test_controllers_are_formatted_and_started_by_the_commands_of_the_page(tmp_path):
+    node = Typed(tmp_path, "h:1")
+    values = {"FILE": str(node.config), "CLUSTER_ID": "abc"}
+    for act, form in (
+        (lambda: node.format("abc", new_quorum=True), Form.FORMAT),
+        (node.start, Form.CONTROLLER),
+    ):
+        act()
+        assert node.command[-len(words(form, **values)) + 1 :] == words(form, **values)[1:]
+
+
+def brokers(tmp_path):
+    """The properties of a broker in plain ZooKeeper mode, in the migration, and in KRaft mode."""
+    broker = Broker("3.9.2", 1, tmp_path, "h:1", properties=SAFE)
+    plain = broker.properties()
+    migrating = broker.migrate(9093).properties()
+    broker.zk, broker.migration = None, False
+    return plain, migrating, broker.properties()
+
+
+def test_the_keys_that_the_page_names_are_those_that_change(tmp_path):
+    plain, migrating, kraft = brokers(tmp_path)
+    in_migration, in_kraft = ({line.partition("=")[0] for line in b} for b in blocks("properties"))
+    assert in_migration == migrating.keys() - plain.keys()
+    assert in_kraft == {*(kraft.keys() - plain.keys())}
+    for key in migrating.keys() - kraft.keys() - {"zookeeper.session.timeout.ms"}:
+        assert f"`{key}`" in PAGE
+
+
+def test_words_in_capitals_are_replaced_and_several_may_stand_for_one():
+    found = words(Form.ROLLBACK, FILES=["a", "b"])
+    assert found == ["kraft-bridge", "rollback", "--yes", "--config", "a", "b"]
+    assert words(Form.RAISE_TO, BROKER="h:1", LEVEL="22")[-1] == "metadata.version=22"
+    with pytest.raises(KeyError):
+        words(Form.STATUS)
