@@ -23,6 +23,7 @@ from bench.life.book import Book, first_sequence
 from bench.life.waits import CHANGE, RECORD, Waits
 from bench.load.admin import AdminLoad, AdminResult
 from bench.load.records import (
+    UNKNOWN_OFFSET,
     Acknowledged,
     ConsumeLoad,
     ConsumeResult,
@@ -85,8 +86,9 @@ class _Producer:
             self._send(partition, self._first + turn, intended)
         self._flush()
 
-    def _answered(self, partition: int, offset: int, sequence: int, intended: float) -> None:
-        known = Acknowledged(self.topic, partition, offset, sequence)
+    def _answered(self, partition: int, offset: int | None, sequence: int, intended: float) -> None:
+        where = UNKNOWN_OFFSET if offset is None else offset
+        known = Acknowledged(self.topic, partition, where, sequence)
         self._told(known, (time.monotonic() - intended) * 1000)
 
     def stop(self) -> None:

@@ -19,6 +19,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
 _DELIVERY_MS = 60_000
+UNKNOWN_OFFSET = -1
+"""Of a record whose second attempt was answered DUPLICATE_SEQUENCE_NUMBER."""
 
 # A killed broker is part of the load: that it cannot be reached is expected and is not logged.
 logging.getLogger("aiokafka").addHandler(logging.NullHandler())
@@ -30,6 +32,7 @@ class Acknowledged(NamedTuple):
     topic: str
     partition: int
     offset: int
+    """`UNKNOWN_OFFSET` if the cluster did not say where: it holds it from an earlier attempt."""
     sequence: int
 
 
@@ -231,9 +234,7 @@ def judge(
     promised = list(acknowledged)
     found = {where: dict(records) for where, records in read.items()}
     missing = tuple(
-        each
-        for each in promised
-        if found.get((each.topic, each.partition), {}).get(each.offset) != each.sequence
+        each for each in promised if not _held(each, found.get((each.topic, each.partition), {}))
     )
     duplicated: list[tuple[str, int, int]] = []
     out_of_order: list[tuple[str, int, int]] = []
@@ -247,6 +248,13 @@ def judge(
             highest = max(highest, sequence)
     count = sum(len(records) for records in read.values())
     return Verdict(len(promised), count, missing, tuple(duplicated), tuple(out_of_order))
+
+
+def _held(record: Acknowledged, found: Mapping[int, int]) -> bool:
+    """Whether a partition has a record; ``found``: offset -> sequence."""
+    if record.offset == UNKNOWN_OFFSET:
+        return record.sequence in found.values()
+    return found.get(record.offset) == record.sequence
 
 
 async def verify(

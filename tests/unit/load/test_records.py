@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.load.records import Acknowledged, judge
+from bench.load.records import UNKNOWN_OFFSET, Acknowledged, judge
 
 _PROMISED = [Acknowledged("t", 0, offset, offset) for offset in range(3)]
 
@@ -36,3 +36,10 @@ def test_a_record_out_of_order_is_named() -> None:
     verdict = judge([], {("t", 0): [(0, 1), (1, 0), (2, 2)]})
     assert verdict.out_of_order == (("t", 0, 1),)
     assert not verdict.held
+
+
+def test_a_record_acknowledged_without_its_offset_must_be_there_somewhere() -> None:
+    known = Acknowledged("t", 0, UNKNOWN_OFFSET, 7)
+    assert judge([known], {("t", 0): [(4, 6), (5, 7)]}).held
+    assert judge([known], {("t", 0): [(7, 6)]}).missing == (known,)
+    assert judge([known], {("t", 1): [(5, 7)]}).missing == (known,)
