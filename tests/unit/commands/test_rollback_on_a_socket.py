@@ -15,13 +15,15 @@ from kazoo.security import OPEN_ACL_UNSAFE
 
 from emulator.migration.zk_tree import controller, migration, own
 from emulator.raft.format import MetaProperties, render_meta_properties
-from emulator.raft.layout import META_PROPERTIES
+from emulator.raft.layout import FOLDER, META_PROPERTIES
 from tests.kit.joined_zookeeper import ZooKeeperMachine
 from tests.unit.commands.socketed_zookeeper import on_a_socket
 from tests.unit.commands.test_folders_of_voters import written
 from tests.unit.commands.test_wrong_inputs import call
 from tests.unit.node.migrating_quorum import MigratingQuorum
 from tests.unit.node.test_quorum import CLUSTER, IDS
+
+TOPIC = "/config/topics/a"
 
 
 @pytest.fixture(autouse=True)
@@ -119,3 +121,29 @@ def test_without_the_right_to_write_it_is_said_before_anything_is_done(
         assert code == 1
         assert "does not let this login change" in json.loads(out)["failed"]
         assert {path: one.version for path, one in tree.nodes.items()} == versions
+
+
+@pytest.mark.requirement("B05")
+def test_what_a_stopped_quorum_has_not_written_is_named_and_can_be_written_from_its_folder(
+    quorum: MigratingQuorum, tmp_path: Path
+) -> None:
+    more = arguments(quorum, tmp_path)
+    with served(quorum) as (hosts, tree), a_broker(hosts):
+        tree.get(TOPIC).data = b'{"version":1,"config":{"retention.ms":"1"}}'
+        code, out, _ = call("rollback", "--zookeeper", hosts, *more, "--yes", "--json")
+        found = json.loads(out)
+        assert (code, found["refused"], found["did"]) == (1, True, [])
+        assert [x["znode"] for x in found["findings"] if x["code"] == "R06"] == [TOPIC]
+        newest = max((tmp_path / f"data-{each}" for each in IDS), key=_log_bytes)
+        code, _, err = call(
+            "zk", "reconcile", "--zookeeper", hosts, "--log-dir", str(newest), "--yes"
+        )
+        assert code == 0, err
+    with served(quorum) as (hosts, tree), a_broker(hosts):
+        code, out, _ = call("rollback", "--zookeeper", hosts, *more, "--yes", "--json")
+        assert (code, json.loads(out)["controller"]) == (0, 1), out
+        assert b"retention.ms" not in (tree.get(TOPIC).data or b"")
+
+
+def _log_bytes(folder: Path) -> int:
+    return sum(one.stat().st_size for one in (folder / FOLDER).glob("*.log"))
