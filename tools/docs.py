@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from emulator.broker.api.no_records import REFUSALS
+from emulator.broker.introspection import STATUS_SCHEMA as BROKER_SCHEMA
 from emulator.broker.registry import offered, served
 from emulator.commands.json_forms import FORMS
 from emulator.controller.registry import advertised
@@ -16,6 +17,7 @@ from emulator.metadata import migration_state
 from emulator.metadata.metadata_version import FEATURE_NAME
 from emulator.migration import states
 from emulator.migration.dual_write import modes
+from emulator.node.introspection import STATUS_SCHEMA
 from emulator.preflight import report
 from emulator.trace.broker_metrics import BROKER_METRICS
 from emulator.trace.metric import Metric, MetricKind
@@ -218,7 +220,9 @@ def json_page() -> Iterator[str]:
     yield table("printed by", "schema")
     for form in FORMS.values():
         yield row(f"`{form.printed_by}`", f'[`"{form.schema}"`](#{form.name})')
-    yield row("`status --json`, `/status`", "[`status.md`](status.md)")
+    yield row("`status --json`, `/status`", f'[`"{STATUS_SCHEMA}"`](status.md)')
+    broker = "#status-of-a-broker"
+    yield row("`/status` of a broker", f'[`"{BROKER_SCHEMA}"`](status.md{broker})')
     yield row("`preflight --sarif`", "SARIF 2.1.0")
     for form in FORMS.values():
         yield f"\n## {form.name}\n\n`kraft-bridge {form.printed_by}`"

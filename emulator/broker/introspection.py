@@ -16,7 +16,7 @@ from emulator.trace import metrics as common
 from emulator.trace.exposition import one_label
 from emulator.trace.metric import Metric
 
-STATUS_SCHEMA: Final = 1
+STATUS_SCHEMA: Final = "broker-status/2"
 """Version of the JSON of ``/status``; raised when a field changes its meaning or goes away."""
 METADATA_TYPE: Final[Mapping[str, int]] = {"zk": 1, "kraft": 2}
 STATE_NUMBER: Final[Mapping[LifeState, int]] = {

@@ -28,7 +28,7 @@ from emulator.trace.metric import Metric
 from emulator.zookeeper.client import ZkClient
 from wire.errors import ErrorCode
 
-STATUS_SCHEMA: Final = 2
+STATUS_SCHEMA: Final = "status/3"
 """Version of the JSON of ``/status``; raised when a field changes its meaning or goes away."""
 
 _LATE_HEARTBEAT: Final = "BrokerHeartbeat", str(ErrorCode.REQUEST_TIMED_OUT.value)

@@ -13,6 +13,7 @@ import pytest
 from bench.report import analyze
 from bench.report.findings import Finding
 from bench.rig import zk_dump
+from emulator.cli import VERBS
 from emulator.commands.json_forms import FORMS, JsonForm, JsonMember
 from emulator.commands.zk import compare
 from emulator.migration.tree_diff import Difference
@@ -48,6 +49,14 @@ new digest."""
 
 def test_a_version_keeps_its_members() -> None:
     assert {form.schema: digest(form) for form in FORMS.values()} == PINNED
+
+
+def test_every_verb_that_prints_json_has_a_form() -> None:
+    printed = " ".join(one.printed_by for one in FORMS.values())
+    told = [verb for verb in (*VERBS, "wire show", "wire check") if verb not in {"wire", "status"}]
+    verbs = [verb for verb in told if "--json " in run(*verb.split(), "--help")[1]]
+    assert len(verbs) > 5
+    assert [verb for verb in verbs if f"{verb} " not in printed] == []
 
 
 def documents(name: str, text: str) -> list[Any]:

@@ -23,7 +23,7 @@ def test_status_of_nobody() -> None:
 
 
 STATUS: dict[str, Any] = {
-    "schema": 1,
+    "schema": "status/3",
     "node_id": 3000,
     "active": True,
     "leader_epoch": 2,
