@@ -60,7 +60,9 @@ class Traffic:
         self._brokers = brokers
         self._scheduler = scheduler
         self.begun = False
-        self.load = Load(facts, lambda what: scheduler.tell("client", what))
+        self.load = Load(
+            facts, lambda what: scheduler.tell("client", what), scenario.partitions_max
+        )
         self.moves = Moves(facts)
         self.client_changes = ClientChanges(facts)
         self.acl_changes = AclChanges(facts)

@@ -135,3 +135,13 @@ def test_an_interrupted_run_says_how_many_seeds_it_ran(tmp_path):
     assert running.returncode == 130
     assert re.fullmatch(r"\d+ seeds of kind quick .* 0 failed, interrupted", last)
     assert not record.exists()
+
+
+def test_topics_are_made_as_large_as_the_scenario_says(simulate):
+    def largest(partitions_max):
+        report = simulate(1, Scenario(topics=0, changes=12, partitions_max=partitions_max))
+        assert not report.failure, str(report)
+        return max(partitions for _, partitions in report.topics)
+
+    assert largest(40) > 12
+    assert largest(1) < 8
