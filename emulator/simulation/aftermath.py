@@ -88,6 +88,7 @@ REACH: Final[Mapping[str, frozenset[tuple[str, str]]]] = {
     "voter-disk-lost": _VOTER,
     "voter-disk-restored": _VOTER,
     "all-power": _VOTER,
+    "finalise": _VOTER,
 }
 """Fault -> what it can do, and where."""
 

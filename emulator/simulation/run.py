@@ -21,6 +21,7 @@ from emulator.simulation.checkers.chain import EpochsGrow
 from emulator.simulation.checkers.lag import LagBounded, LagIsTrue
 from emulator.simulation.failover import failover
 from emulator.simulation.faults import RECIPES
+from emulator.simulation.faults.finalising import FINALISING
 from emulator.simulation.faults.leaders import LEADERS
 from emulator.simulation.faults.strike import Strike
 from emulator.simulation.faults.voters import VOTERS
@@ -107,7 +108,7 @@ class Run:
         known |= {ELECTED, ELECTED_AGAIN} if scenario.controllers > 1 else set()
         if plan.state and plan.state not in known:
             raise ValueError(f"{plan.state} is no state: one of {', '.join(sorted(known))}")
-        recipe = (RECIPES | VOTERS | LEADERS)[plan.name]
+        recipe = (RECIPES | VOTERS | LEADERS | FINALISING)[plan.name]
         rng = Random(f"{world.seed} {plan.name} {plan.key}")
         strike = Strike(world, plan.name, rng, at_leader=plan.state in STATES)
         self._strikes.append(strike)

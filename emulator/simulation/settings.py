@@ -93,8 +93,8 @@ def refusals(seed: int, scenario: Scenario) -> FaultScript | None:
     return script
 
 
-def configured(scenario: Scenario, node_id: int = FIRST_ID) -> Config:
-    """The configuration of one controller of a run."""
+def configured(scenario: Scenario, node_id: int = FIRST_ID, *, flag: bool = True) -> Config:
+    """The configuration of one controller of a run; ``flag``: that of the migration is on."""
     host, port = voters(scenario)[node_id]
     tokens = {"delegation.token.secret.key": "secret"} if scenario.token_changes_every_ms else {}
     config, _ = load_config(
@@ -108,7 +108,7 @@ def configured(scenario: Scenario, node_id: int = FIRST_ID) -> Config:
             "log.dirs": "/data",
             "broker.session.timeout.ms": str(BROKER_SESSION_MS),
             "metadata.log.max.snapshot.interval.ms": str(scenario.snapshot_interval_ms),
-            **(_zookeeper(scenario) if scenario.migration else {}),
+            **(_zookeeper(scenario) if scenario.migration and flag else {}),
             **(AUTHORIZER if scenario.acl_changes_every_ms else {}),
             **tokens,
         }

@@ -41,6 +41,8 @@ SOMEBODY: Final = 1
 """Session of a client of ZooKeeper that is neither a controller nor a broker."""
 MIGRATION: Final = 1
 """The state of the migration in the log once the copy is in it."""
+FINALISED: Final = 3
+"""The same once the migration is finalised."""
 
 
 class Onlooker(Protocol):
@@ -227,6 +229,10 @@ class World:
         return self.hosts.get(process_name.partition("#")[0])
 
     # ---------------------------------------------------------------- controllers
+    def set_flag(self, node_id: int, *, flag: bool) -> None:
+        """Later lives of a voter have the migration flag, or not."""
+        self._configs[node_id] = settings.configured(self.scenario, node_id, flag=flag)
+
     def start_process(self, host: Host) -> Process:
         """Begin another life on a host."""
         host.lives += 1

@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from emulator.cli import app
 from emulator.migration.states import State
+from emulator.simulation.checkers.finalised import FinalIsFinal
 from emulator.simulation.failover import ENDS, PAIRS, failover
 from emulator.simulation.scenario import planned
 from tests.kit.shares import rest_slow
@@ -107,3 +108,19 @@ def test_the_verb_refuses_a_migration_of_what_does_not_migrate(options, why):
     done = CliRunner().invoke(app, ["simulate", "--migration", "--seed", "0", *options])
     assert done.exit_code == 2
     assert why in done.output
+
+
+@pytest.mark.parametrize("fault", rest_slow(("", "voter-kill", "voters-parted", "all-power"), 1))
+def test_a_migration_is_finalised_whatever_happens_meanwhile(simulator, fault):
+    scenario = replace(
+        short(2),
+        faults=("finalise@DUAL_WRITE+500/f", *([f"{fault}/a", f"{fault}/b"] if fault else [])),
+        change_every_ms=500,
+        changes=40,
+        faults_within_ms=15_000,
+        rolls=0,
+    )
+    run = simulator(2, scenario)
+    run.run()
+    assert run.checker(FinalIsFinal).final
+    assert run.world.traffic.load.acknowledged > 10

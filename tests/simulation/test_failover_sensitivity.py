@@ -5,11 +5,14 @@ from dataclasses import replace
 
 import pytest
 
+from emulator.controller.api import broker_registration
 from emulator.controller.writes import Writes
 from emulator.metadata.history import History
 from emulator.migration import plan
 from emulator.migration.taking_over import claim
 from emulator.migration.telling import propagation
+from emulator.node import finalising
+from emulator.node.finalising import Finalising
 from emulator.raft.election import QuorumElection
 from emulator.raft.progress import Progress
 from emulator.simulation.scenario import Scenario
@@ -100,3 +103,16 @@ def test_a_leader_that_counts_only_itself(simulate, monkeypatch):
 def test_a_candidate_that_needs_no_vote_but_its_own(simulate, monkeypatch):
     monkeypatch.setattr(QuorumElection, "majority", property(lambda _: 1))
     assert found(simulate, STILL) == "one-vote"
+
+
+def test_a_final_record_while_brokers_are_in_zookeeper_mode(simulate, monkeypatch):
+    monkeypatch.setattr(finalising, "lacking", lambda *_: [])
+    monkeypatch.setattr(Finalising, "_lacks_alone", property(lambda _: False))
+    early = replace(STILL, changes=40, faults=("finalise@DUAL_WRITE/f",))
+    assert simulate(4, early).invariant == "final-is-final"
+
+
+def test_a_broker_in_zookeeper_mode_that_is_let_in_after_the_end(simulate, monkeypatch):
+    monkeypatch.setattr(broker_registration, "migrating", lambda *_: True)
+    late = replace(STILL, changes=60, faults=("finalise@DUAL_WRITE/f",))
+    assert simulate(3, late).invariant == "final-is-final"

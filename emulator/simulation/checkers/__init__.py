@@ -20,6 +20,7 @@ from emulator.simulation.checkers.base import Checker
 from emulator.simulation.checkers.brokers import BrokersAgree, ToldCommitted, ToldOnlyRegistered
 from emulator.simulation.checkers.chain import ChainAgrees, EpochsGrow, OneWriter
 from emulator.simulation.checkers.claims import CopyIsClaimed, OldSessionEnded
+from emulator.simulation.checkers.finalised import FinalIsFinal
 from emulator.simulation.checkers.lag import LagBounded, LagIsTrue
 from emulator.simulation.checkers.tree import ShowsCommitted, TreeIsLog
 from emulator.simulation.checkers.voters import MarkIsCommitted, OneActive, VotersAgree
@@ -37,6 +38,7 @@ OF_MIGRATION: Final[tuple[type[Checker], ...]] = (
     LagIsTrue,
     ToldOnlyRegistered,
     ToldCommitted,
+    FinalIsFinal,
 )
 OF_CLIENTS: Final[tuple[type[Checker], ...]] = (
     AnsweredIsCommitted,

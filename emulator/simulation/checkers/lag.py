@@ -65,6 +65,9 @@ class LagBounded(Checker):
         bound, world = self.world.scenario.bound, self.world
         if process is not world.active.process or not process.node.raft.is_leader:
             return
+        if process.node.driver is None:
+            # It has no migration flag, and no ZooKeeper that could be behind.
+            return
         if process.name != self._life:
             self._begin_life(process)
         self.blocked_steps += bool(len(process.node.controller.gate))

@@ -6,7 +6,7 @@ from emulator.simulation import tree_check
 from emulator.simulation.checkers.base import CONTROLLER, EPOCH, MIGRATION, OWN, Checker
 from emulator.simulation.committed import CommittedLog
 from emulator.simulation.violation import ensure
-from emulator.simulation.world import World
+from emulator.simulation.world import FINALISED, World
 
 CLAIMS = frozenset({CONTROLLER, EPOCH, MIGRATION, OWN})
 
@@ -89,6 +89,9 @@ class TreeIsLog(Checker):
         if state.get("part"):
             return f"{OWN} tells of work in progress: {state}"
         offset = self.world.kraft_offset
+        if log.facts.migration_state == FINALISED:
+            # It stays as it was at the mark of the last leader with the flag.
+            return self._difference(log, offset)
         if log.changed_records(offset, log.facts.offset):
             return f"{MIGRATION} covers {offset}, the log has changes after it"
         return self._difference(log, log.facts.offset)
