@@ -70,6 +70,7 @@ class ModelCluster:
     readonly: bool = False
     silent: bool = False
     """Whether no controller shows its status."""
+    interferes_at: str = own.PATH
     interferes: int = 0
     """How often another client writes between a read and a multi."""
     effects: int | None = None
@@ -151,6 +152,7 @@ class ModelCluster:
         self.lag = 0
 
     def stop(self, seen: Situation) -> float:
+        assert self.lag == 0 or self.silent, "changes would wait for a controller meanwhile"
         for one in seen.running:
             self._effect(f"stop {one.node_id}")
             assert one.node_id is not None
@@ -166,8 +168,8 @@ class ModelCluster:
             found.append(absent if node is None else NodeData(node.data, node.stat()))
         if self.interferes:
             self.interferes -= 1
-            node = self.tree.get(own.PATH)
-            self.tree.write(SetData(own.PATH, node.data), 7, 1)
+            node = self.tree.get(self.interferes_at)
+            self.tree.write(SetData(self.interferes_at, node.data), 7, 1)
         return found
 
     def log_ends(self, found: Found) -> list[FolderEnd]:

@@ -146,11 +146,13 @@ def test_the_epoch_is_never_deleted_and_raised_where_states_are_above_it() -> No
     assert f"raised to {EPOCH + 30}" in told.consequence
 
 
-def test_a_controller_that_still_writes_makes_the_release_read_again() -> None:
-    world = dual_write(interferes=3)
+@pytest.mark.parametrize("path", [own.PATH, controller.PATH, controller.EPOCH_PATH])
+def test_what_changes_after_it_was_read_makes_the_release_read_again(path: str) -> None:
+    world = dual_write(interferes=3, interferes_at=path)
     assert go(world, Wanted()).failed == ""
+    assert len([one for one in world.done if "Delete /controller" in one]) == 3, "and one before"
     is_back(world)
-    world = dual_write(interferes=1_000)
+    world = dual_write(interferes=1_000, interferes_at=path)
     assert "all the time" in go(world, Wanted()).failed
     assert world.holder is not None
     assert world.holder.kraft_epoch >= 0
