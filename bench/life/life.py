@@ -186,7 +186,8 @@ class Life:
             "every record that was acknowledged is there, once, in order",
             read.held and read.acknowledged,
             f"{read.acknowledged} acknowledged, {read.read} read, {len(read.missing)} missing, "
-            f"{len(read.duplicated)} twice, {len(read.out_of_order)} out of order",
+            f"{len(read.duplicated)} twice, {len(read.out_of_order)} out of order"
+            + _some([*map(str, read.missing), *map(str, read.duplicated + read.out_of_order)]),
         )
 
     def _migrated(self) -> bool:
