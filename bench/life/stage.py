@@ -316,8 +316,8 @@ class Stage:
         for status in self._statuses():
             migration = status["migration"]
             if status["active"] and (migration is None or migration["migration_state"] in _RULING):
-                lag = {"records": None, "ms": None} if migration is None else migration["lag"]
-                return Ruling(True, lag["records_without_no_ops"], lag["ms"])
+                lag = {} if migration is None else migration["lag"]
+                return Ruling(True, lag.get("records_without_no_ops"), lag.get("ms"))
         alive = {broker.id for broker in self.cluster.brokers if broker.alive}
         holder = None
         if self.standing.zookeeper and self.zk.alive:
