@@ -83,7 +83,8 @@ def finalised(
 ) -> None:
     """The controller restarts without the flag; zookeeper.connect stays, and nothing is asked."""
     assert bridge.stop() == 0
-    frames, stood = len(seen), contents(dump(zookeeper.hosts))
+    stood = contents(dump(zookeeper.hosts))
+    frames = len(seen)
     with connected(zookeeper.hosts) as look:
         look.exists("/")
         zxid = look.last_zxid
