@@ -195,8 +195,10 @@ def test_a_leader_without_the_flag_gives_way_to_one_with_it_and_zookeeper_gets_a
     quorum.stop(third)
     assert quorum.change(quorum.leader, "ann") == 0
     assert "/config/users/ann" not in quorum.zookeeper.nodes
+    before = quorum.node(quorum.leader).raft.leader_epoch
     quorum.restart(third, flag=True)
     assert quorum.wait_for(State.DUAL_WRITE) == third
+    assert quorum.node(third).raft.leader_epoch == before + 1, "named to stand first"
     quorum.wait_written()
     assert "/config/users/ann" in quorum.zookeeper.nodes
     assert quorum.differences() == {}
