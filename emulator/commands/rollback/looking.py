@@ -79,9 +79,10 @@ class Looker:
         read = [inputs.read_folder(path) for path in self.paths.values()]
         survey = replace(of_dump(dump, self._given.properties), folders=read)
         seen = Situation(survey, self.controllers(), self._broker_folders())
-        image, why = self._image(seen)
-        seen = replace(seen, modes=_modes(seen, image), not_compared=why)
         final = phase_of(seen) is RollbackPhase.FINALISED
+        told = seen.leader is not None and not final  # the log is written, and need not be read
+        image, why = (None, "") if told else self._image(seen)
+        seen = replace(seen, modes=_modes(seen, image), not_compared=why)
         if image is None or (seen.running and not final):
             return seen
         if image.migration_state == MigrationState.PRE_MIGRATION:
