@@ -1,10 +1,11 @@
-"""``python -m bench.rpc rates|steps|memory|start|snapshot``: the request path, measured.
+"""``python -m bench.rpc rates|steps|memory|start|snapshot|embedded``: the request path, and more.
 
 ``rates``: requests/s, CPU and latency at 1, 10 and 100 connections, beside Kafka 3.9.2's controller
 (``--only ours`` without it). ``steps``: how long large requests keep others waiting. ``memory``:
 bytes for each partition. ``start``: time to listening. ``snapshot``: how long heartbeats wait while
-snapshots are written, one after the other. All in plain KRaft, without ZooKeeper; one
-process each, and the client in this one.
+snapshots are written, one after the other. ``embedded``: time until a cluster inside a test's
+process has started. All in plain KRaft, without ZooKeeper; one process each, and the client in this
+one.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench.rpc import memory, rates, snapshot, steps
+from bench.rpc import embedded, memory, rates, snapshot, steps
 from bench.rpc.cluster import CLUSTER_ID, create, registered
 from bench.rpc.requests import KINDS
 from bench.rpc.servers import KAFKA, OURS, running
@@ -25,7 +26,8 @@ from bench.rpc.servers import KAFKA, OURS, running
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.rpc", description=__doc__)
-    parser.add_argument("what", choices=("rates", "steps", "memory", "start", "snapshot"))
+    kinds = ("rates", "steps", "memory", "start", "snapshot", "embedded")
+    parser.add_argument("what", choices=kinds)
     parser.add_argument("--only", choices=(OURS, KAFKA), help="measure one controller only")
     parser.add_argument("--kinds", nargs="+", choices=sorted(KINDS), default=list(KINDS))
     parser.add_argument("--connections", nargs="+", type=int, default=[1, 10, 100])
@@ -77,6 +79,8 @@ def main() -> int:
                     rows += snapshot.measure(server, size, asked.seconds, _say)
         elif asked.what == "memory":
             rows.append(memory.memory(asked.partitions or 100_000, folder, _say))
+        elif asked.what == "embedded":
+            rows += embedded.starts(asked.rounds, _say)
         else:
             rows += memory.starts(asked.partitions or 20_000, asked.rounds, folder, _say)
     if asked.out:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.rpc import client, rates, snapshot
+from bench.rpc import client, embedded, rates, snapshot
 from bench.rpc.cluster import BROKERS, RpcCluster, RpcRefusedError, frame
 from bench.rpc.memory import resident_bytes
 from bench.rpc.requests import ALTER_PREFIX, KINDS
@@ -113,3 +113,21 @@ def test_snapshots_that_never_come_are_no_measurement(
     monkeypatch.setattr(snapshot, "ALWAYS", snapshot.IDLE)
     with running(OURS, tmp_path) as server, pytest.raises(RpcRefusedError, match="no snapshot"):
         snapshot.measure(server, 100, 0.2, lambda _line: None)
+
+
+def test_clusters_in_a_process_of_their_own_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "BROKERS", (0, 1))
+    said: list[str] = []
+    rows = embedded.starts(2, said.append)
+    assert [(row.brokers, row.first) for row in rows] == [
+        (0, True),
+        (0, False),
+        (1, False),
+        (1, False),
+    ]
+    assert all(row.started_s > 0 and row.cpu_s > 0 for row in rows)
+    assert [line.partition(":")[0] for line in said] == [
+        "the first start",
+        "0 brokers",
+        "1 brokers",
+    ]
