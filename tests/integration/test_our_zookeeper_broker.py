@@ -155,10 +155,13 @@ def kinds(bridge: Bridge) -> dict[int, str]:
 
 @pytest.mark.requirement("A01", "A02", "A03", "I23", "N06")
 def test_it_obeys_a_kafka_broker_that_is_the_zookeeper_controller(
-    tmp_path: Path, make_zookeeper: Callable[..., ZooKeeper], ended: Callable[[Any], Any]
+    tmp_path: Path,
+    make_zookeeper: Callable[..., ZooKeeper],
+    real_brokers: Callable[[Broker], Broker],
+    ended: Callable[[Any], Any],
 ) -> None:
     zookeeper = make_zookeeper(fsync=False)
-    kafka = ended(Broker(RELEASE, 0, tmp_path, zookeeper, broker_count=1))
+    kafka = real_brokers(Broker(RELEASE, 0, tmp_path, zookeeper, broker_count=1))
     kafka.start().wait_started()
     ours = ended(BridgeBroker(RELEASE, 1, tmp_path, zookeeper, broker_count=1))
     ours.start().wait_started()
@@ -202,7 +205,7 @@ def test_it_obeys_a_kafka_broker_that_is_the_zookeeper_controller(
 def test_older_controllers_are_obeyed(
     tmp_path: Path,
     make_zookeeper: Callable[..., ZooKeeper],
-    ended: Callable[[Any], Any],
+    real_brokers: Callable[[Broker], Broker],
     release: str,
     protocol: str,
 ) -> None:
@@ -210,7 +213,7 @@ def test_older_controllers_are_obeyed(
     zookeeper = make_zookeeper(fsync=False)
     level = {"inter.broker.protocol.version": protocol}
     kafka, ours = (
-        ended(kind(release, one, tmp_path, zookeeper, broker_count=1, properties=level))
+        real_brokers(kind(release, one, tmp_path, zookeeper, broker_count=1, properties=level))
         for one, kind in enumerate((Broker, BridgeBroker))
     )
     kafka.start().wait_started()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -90,7 +90,7 @@ class Clients:
 
 @pytest.mark.requirement("I09", "I10", "I11")
 def test_a_kafka_broker_and_its_clients_log_in_under_our_controller(
-    tmp_path: Path, tools: ToolHost
+    tmp_path: Path, tools: ToolHost, real_brokers: Callable[[Broker], Broker]
 ) -> None:
     with ExitStack() as stack:
         ours = Bridge(tmp_path / "controller", None, properties=OF_CONTROLLERS)
@@ -99,7 +99,7 @@ def test_a_kafka_broker_and_its_clients_log_in_under_our_controller(
         kafka = FormattedBroker(
             RELEASE, 1, tmp_path, None, controller_port=ours.port, sasl=True, properties=OF_BROKERS
         )
-        stack.callback(kafka.kill)
+        real_brokers(kafka)
         kafka.format(CLUSTER).start().wait_started()
         Clients(tools, kafka).judged_by_the_principal()
         assert USERS["node"] not in "".join(ours.lines())
