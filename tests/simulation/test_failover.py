@@ -14,7 +14,7 @@ from tests.kit.shares import rest_slow
 
 SHORT_MS = 8_000
 """Clients ask for so long here: the same faults meet each other more often."""
-SHORT = range(0, 160, 4)
+SHORT = range(0, 160, 2)
 LONG = range(1000, 1040, 4)
 
 
@@ -31,7 +31,7 @@ def short(seed):
 @pytest.mark.requirement("P04", "E07", "E09", "U01")
 @pytest.mark.parametrize("first", rest_slow(SHORT, 1))
 def test_a_migration_of_three_keeps_every_promise(simulate, first):
-    for seed in range(first, first + 4):
+    for seed in range(first, first + 2):
         report = simulate(seed, short(seed), kind="failover")
         assert not report.failure, str(report)
 
@@ -54,6 +54,7 @@ def test_consecutive_seeds_end_a_term_in_every_state_by_every_fault():
     }
 
 
+@pytest.mark.slow
 def test_leaders_end_in_the_states_that_a_fault_is_aimed_at(simulate):
     """Two leaders, one after the other, in the same state."""
     seen = set()
@@ -73,6 +74,7 @@ def test_leaders_end_in_the_states_that_a_fault_is_aimed_at(simulate):
     assert seen
 
 
+@pytest.mark.slow
 def test_zookeeper_away_from_the_leader_alone_is_survived(simulate):
     for seed in range(2):
         parted = replace(
@@ -110,7 +112,8 @@ def test_the_verb_refuses_a_migration_of_what_does_not_migrate(options, why):
     assert why in done.output
 
 
-@pytest.mark.parametrize("fault", rest_slow(("", "voter-kill", "voters-parted", "all-power"), 1))
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["", "voter-kill", "voters-parted", "all-power"])
 def test_a_migration_is_finalised_whatever_happens_meanwhile(simulator, fault):
     scenario = replace(
         short(2),

@@ -17,6 +17,7 @@ from emulator.raft.election import QuorumElection
 from emulator.raft.progress import Progress
 from emulator.simulation.scenario import Scenario
 from emulator.zookeeper.ops import Multi
+from tests.kit.shares import rest_slow
 
 STILL = Scenario(controllers=3, topics=3, changes=20, change_every_ms=100)
 FAILS_OVER = replace(
@@ -39,7 +40,7 @@ def found(simulate, scenario, seeds=3):
     return next((name for name in names if name), "")
 
 
-@pytest.mark.parametrize("scenario", [STILL, FAILS_OVER, PARTED])
+@pytest.mark.parametrize("scenario", rest_slow((STILL, FAILS_OVER, PARTED), 1))
 def test_nothing_planted_nothing_noticed(simulate, scenario):
     assert found(simulate, scenario, 2) == ""
 
@@ -105,6 +106,7 @@ def test_a_candidate_that_needs_no_vote_but_its_own(simulate, monkeypatch):
     assert found(simulate, STILL) == "one-vote"
 
 
+@pytest.mark.slow
 def test_a_final_record_while_brokers_are_in_zookeeper_mode(simulate, monkeypatch):
     monkeypatch.setattr(finalising, "lacking", lambda *_: [])
     monkeypatch.setattr(Finalising, "_lacks_alone", property(lambda _: False))
@@ -112,6 +114,7 @@ def test_a_final_record_while_brokers_are_in_zookeeper_mode(simulate, monkeypatc
     assert simulate(4, early).invariant == "final-is-final"
 
 
+@pytest.mark.slow
 def test_a_broker_in_zookeeper_mode_that_is_let_in_after_the_end(simulate, monkeypatch):
     monkeypatch.setattr(broker_registration, "migrating", lambda *_: True)
     late = replace(STILL, changes=60, faults=("finalise@DUAL_WRITE/f",))

@@ -64,6 +64,7 @@ def test_faults_come_as_often_as_hours_and_clients_ask_all_the_time() -> None:
     assert (scenario.changes - 1) * scenario.change_every_ms == 10 * 3_600_000
 
 
+@pytest.mark.slow
 def test_a_short_run_looks_at_every_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("emulator.simulation.endurance.HOUR_MS", 10_000)
     rows: list[HourRow] = []
