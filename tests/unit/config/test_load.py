@@ -49,7 +49,7 @@ def test_zookeeper_settings_are_optional_and_have_kafkas_defaults() -> None:
         pytest.param(
             {"process.roles": "broker,controller"},
             "combined broker,controller node",
-            marks=pytest.mark.requirement("P03"),
+            marks=pytest.mark.requirement("P03", "X07"),
         ),
         ({"node.id": "x"}, "node.id=x: not a whole number"),
         ({"node.id": "300_0"}, "node.id=300_0: not a whole number"),
