@@ -229,6 +229,18 @@ def test_the_drafts_numbers_of_states_are_mapped_to_those_shown() -> None:
         assert {phase.strip("`") for phase in phases.split(", ")} <= {*rows("## Phases")}
 
 
+@pytest.mark.requirement("S06")
+def test_what_a_controller_in_zookeeper_mode_reports_is_on_the_page() -> None:
+    """In the accepted KIP, in the draft, and in Kafka; none of these numbers is one of ours."""
+    page = " ".join(PAGE.read_text().split())
+    told = (
+        "A controller in ZooKeeper mode reports no state in the accepted KIP, always "
+        "MigrationIneligible in the draft, and 4 (ZK) in Kafka from 3.6 on."
+    )
+    assert told in page
+    assert 4 not in {*MigrationState}
+
+
 @pytest.mark.requirement("N11")
 def test_the_drafts_values_of_readiness_are_on_the_page() -> None:
     page = " ".join(PAGE.read_text().split())
