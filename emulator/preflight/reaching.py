@@ -8,7 +8,7 @@ from typing import Final
 from emulator.config.listeners import SECURITY_PROTOCOLS, HostPort
 from emulator.config.zookeeper import connect_string
 from emulator.preflight.engine import FindingOf, NotRun, Outcome, Severity, rule
-from emulator.preflight.node_file import NAMES, PROTOCOL_MAP, Properties, same_host
+from emulator.preflight.node_file import ENABLE, NAMES, PROTOCOL_MAP, Properties, same_host
 from emulator.preflight.survey import Survey
 from emulator.preflight.words import listed, named
 
@@ -32,8 +32,8 @@ _B20, _B21, _B22, _W10 = (
 )
 def chroot(survey: Survey) -> Iterator[Outcome]:
     """The chroot of each connect string: below another one is another cluster."""
-    # Of the files to come, a KRaft broker's has it without effect.
-    files = (*survey.properties, *(one for one in survey.targets if not one.is_kraft_broker))
+    # A KRaft broker's file has it without effect.
+    files = (one for one in survey.all_files if not one.is_kraft_broker)
     every = ((one, _chroot(one.get(CONNECT))) for one in files)
     told = [(one, path) for one, path in every if path is not None]
     if not told:
@@ -120,6 +120,9 @@ def between_brokers(survey: Survey) -> Iterator[Outcome]:
     if not survey.controllers:
         yield NotRun("B21", "no controller's server.properties given: use -c")
     for one in survey.controllers:
+        if one in survey.targets and not one.flag(ENABLE):
+            yield NotRun("B21", f"{one.name} has no {ENABLE}=true: a file for after the migration")
+            continue
         yield from _to_brokers(survey, one)
         yield from _as_brokers(survey, one)
 

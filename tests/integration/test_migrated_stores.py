@@ -82,7 +82,7 @@ def test_the_migration_znode_follows_what_was_written(story):
 
 @pytest.mark.requirement("I01", "P19")
 def test_brokers_write_no_metadata_to_zookeeper_after_the_claim(story):
-    """Whatever the path: from it on, also during the copy, each writes its own registration only."""
+    """Whatever the path: from it on, also during the copy, each writes its registration only."""
     [(claimed, _)] = the_claim(story)
     for broker, tap in zip(story.cluster.brokers, story.broker_zk_taps, strict=True):
         writes = [(code, ops) for at, code, ops in zk_ops(tap) if code in WRITES and at > claimed]

@@ -240,3 +240,18 @@ def test_one_of_a_kind_is_named_in_the_singular() -> None:
     assert ", 1 SCRAM credential, " in amounts
     (records,) = (x.fact for x in report.findings if x.code == "I02" and "batch" in x.fact)
     assert records.endswith(" in about 1 batch of 200")
+
+
+def test_a_file_for_after_the_migration_need_not_reach_zookeeper_mode_brokers() -> None:
+    """Nor does the connect string count that a KRaft broker's file still has."""
+    one = survey(controller={"inter.broker.listener.name": None})
+    later = changed(
+        "f",
+        CONTROLLER,
+        {"zookeeper.metadata.migration.enable": None, "inter.broker.listener.name": "OTHER"},
+    )
+    kraft = changed("k", CONTROLLER, {"process.roles": "broker", "zookeeper.connect": "zk:2181/x"})
+    report = run(replace(one, properties=(*one.brokers, kraft), targets=(later,)))
+    assert not found(report, "B21")
+    assert not found(report, "B20")
+    assert any(x.code == "B21" and "after the migration" in x.why for x in report.not_run)
