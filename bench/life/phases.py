@@ -28,7 +28,7 @@ AT_THE_CLAIM: Final = frozenset({"IncrementalAlterConfigs STALE_CONTROLLER_EPOCH
 """A broker in ZooKeeper mode writes configs itself, with a check that ``/controller`` is as it
 knows it. Between the claim and its first UpdateMetadata it refuses them, and writes nothing."""
 _ELECTED_S: Final = 30.0
-_FINAL_S: Final = 60.0
+_HELD_S: Final = 60.0
 _COPY: Final = "__cluster_metadata-0"
 
 
@@ -134,8 +134,9 @@ def finalise(life: Life) -> None:
             functools.partial(stage.standing.without_flag.append, number),
         )
     if stage.holds:
-        state = stage.status()["finalisation"]["state"]
-        life.check("the migration is held open", state == "held", state)
+        # The leader has to learn of every flag first.
+        wait_for("a hold", lambda: stage.status()["finalisation"]["state"] == "held", _HELD_S)
+        life.check("the migration is held open", held=True)
         life.say(commands.finalise(stage))
     commands.wait_finalised(stage)
     stage.end_zookeeper()
