@@ -21,7 +21,8 @@ def show(text: str, console: Console) -> None:
     console.print(_facts(found, migration))
     if migration and migration["waiting"]:
         console.print(_waiting(migration["waiting"]))
-    if finalisation := found.get("finalisation"):
+    finalisation = found.get("finalisation")
+    if finalisation and finalisation["state"] != "follows":
         console.print(_finalisation(finalisation))
     for one in found.get("refusals", ()):
         console.print(_refusal(one))

@@ -47,8 +47,16 @@ WITHOUT_MARK: Final = Lacking(
     f"killed, was one of Kafka's, or changes followed. Start a controller with {FLAG}=true again, "
     "wait for phase 'dual write' in its status, and stop it with SIGTERM",
 )
+MARK_TO_COME: Final = Lacking(
+    Lack.NO_MARK,
+    "mark",
+    f"the last leader with {FLAG}=true leaves its mark, that ZooKeeper has everything, when it is "
+    "stopped by SIGTERM",
+)
 HELD: Final = Lacking(
-    Lack.HELD, "hold", "kraftbridge.finalise.hold is true: kraft-bridge finalise --yes ends it"
+    Lack.HELD,
+    "hold",
+    "kraftbridge.finalise.hold is true: kraft-bridge finalise --log-dir FOLDER --yes ends it",
 )
 
 
@@ -82,11 +90,12 @@ def lacking(
     image: Image, config: ControllerConfig, heard: Mapping[int, bool | None]
 ) -> list[Lacking]:
     """What is missing, without a hold; args as of :func:`signals`."""
-    return [
-        *_voters(signals(image, config, heard), heard),
-        *zookeeper_brokers(image),
-        *([] if image.mark is not None else [WITHOUT_MARK]),
-    ]
+    if image.mark is None and config.migration_enabled:
+        # It writes ZooKeeper now, so a mark could not hold for long.
+        later = [*zookeeper_brokers(image), MARK_TO_COME]
+    else:
+        later = lacking_alone(image)
+    return [*_voters(signals(image, config, heard), heard), *later]
 
 
 def lacking_alone(image: Image) -> list[Lacking]:
