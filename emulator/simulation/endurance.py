@@ -211,6 +211,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--hours", type=int, default=24, help="virtual hours after the copy")
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args(arguments)
+    if chosen.hours < 1:
+        parser.error("--hours is 1 or more")
 
     def show(*cells: object) -> None:
         sys.stdout.write("| " + " | ".join(map(str, cells)) + " |\n")

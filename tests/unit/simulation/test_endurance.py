@@ -88,3 +88,9 @@ def test_the_command_prints_a_table(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("| hour | cpu_s | records |")
     assert lines[-1] == "no size has grown"
+
+
+def test_no_hours_are_refused() -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--hours", "0"])
+    assert ended.value.code == 2
