@@ -24,7 +24,7 @@ LEFT = "config clients/last: ZooKeeper {'producer_byte_rate': '1000000.0'}, meta
 """Kafka loses a change that takes the last quota of a client id (docs/divergence.md)."""
 
 
-@pytest.mark.requirement("E07", "Z03")
+@pytest.mark.requirement("E07", "Z01", "Z03")
 def test_ours_makes_the_stores_equal_after_kafkas_leader(
     make_zookeeper: Callable[..., ZooKeeper], tmp_path: Path
 ) -> None:

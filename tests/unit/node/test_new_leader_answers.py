@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from emulator.node.office import Office
 from emulator.seam import Effect, Send
 from tests.kit.joined import Party
@@ -10,6 +12,7 @@ from tests.unit.node.test_quorum import IDS, Quorum
 from wire.errors import ErrorCode
 
 
+@pytest.mark.requirement("I05")
 def test_what_is_there_already_is_answered_when_it_is_committed():
     """The tip of a new leader holds what an earlier one appended and nobody committed."""
     watched = Watched()

@@ -120,6 +120,7 @@ def test_a_follower_that_has_not_caught_up_is_not_ready():
     assert "it has not caught up with the leader for 1" in why_not_ready(quorum, follower)
 
 
+@pytest.mark.requirement("T05", "P05")
 @pytest.mark.parametrize("level", [14, 21])
 def test_a_voter_without_the_flag_delays_the_migration_and_every_node_names_it(level):
     quorum = MigratingQuorum(level=level)
@@ -153,6 +154,7 @@ def test_a_voter_without_the_flag_delays_the_migration_and_every_node_names_it(l
     assert all(one["ready"] for one in voters(quorum, leader).values())
 
 
+@pytest.mark.requirement("T05")
 def test_below_3_7_a_voter_that_was_never_reached_delays_the_migration():
     quorum = MigratingQuorum(level=14)
     leader = quorum.leader
