@@ -121,6 +121,11 @@ class Journal:
         return self._history.begin or self._history.tip
 
     @property
+    def empty(self) -> bool:
+        """Whether the log holds no metadata at all."""
+        return self._history.empty
+
+    @property
     def in_transaction(self) -> bool:
         """Whether a metadata transaction is open at the tip."""
         return self._history.in_transaction

@@ -13,8 +13,6 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from msgspec.structs import replace
-
 from emulator.controller import access, promises
 from emulator.controller.activation import activation, registration
 from emulator.controller.answers import Answers, EncodedReply
@@ -34,7 +32,7 @@ from emulator.controller.writes import Writes
 from emulator.metadata.delta import Delta
 from emulator.metadata.history import History
 from emulator.metadata.idle import ChangeCount
-from emulator.metadata.image import EMPTY, Image
+from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.net.reply import Ticket
 from emulator.raft.requests import RAFT_REQUESTS
@@ -123,7 +121,7 @@ class Controller:
         began = activation(
             before,
             self.config,
-            empty=replace(before, offset=-1, epoch=-1) == EMPTY,
+            empty=self._journal.empty,
             in_transaction=self._journal.in_transaction,
             epoch=self._journal.leader_epoch,
         )

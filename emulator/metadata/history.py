@@ -89,6 +89,11 @@ class History:
         return self._begin
 
     @property
+    def empty(self) -> bool:
+        """Whether the log holds no metadata, but for that of an open transaction."""
+        return replace(self._begin or self._tip, offset=-1, epoch=-1) == EMPTY
+
+    @property
     def in_transaction(self) -> bool:
         """Whether a transaction is open at the tip."""
         return self._begin is not None

@@ -24,6 +24,7 @@ from emulator.metadata.metadata_version import (
 from emulator.metadata.producer_ids import ProducerIds
 from emulator.metadata.replay import Replayer
 from emulator.metadata.topics import MIGRATING, RECOVERED, Partition, Topic
+from emulator.slices import RECORDS_PER_SLICE, Slices, whole
 from wire import records as r
 
 
@@ -46,7 +47,12 @@ def to_records(image: Image) -> Iterator[tuple[object, int]]:
 
 
 def from_records(records: Iterable[object], offset: int, epoch: int) -> Image:
-    """Read a snapshot's records back.
+    """Read a snapshot's records back at once; as :func:`read_back`."""
+    return whole(read_back(records, offset, epoch))
+
+
+def read_back(records: Iterable[object], offset: int, epoch: int) -> Slices[Image]:
+    """Read a snapshot's records back, in slices.
 
     Args:
         records: all data records of the snapshot, in order.
@@ -57,7 +63,11 @@ def from_records(records: Iterable[object], offset: int, epoch: int) -> Image:
         ReplayError: a record does not fit, or belongs to a transaction.
     """
     replayer = Replayer(Image(offset, epoch))
-    for record in records:
+    for number, record in enumerate(records, 1):
+        if number % RECORDS_PER_SLICE == 0:
+            # The image so far is made now, or the last slice would make it of all records.
+            replayer.make()
+            yield
         if replayer.of_topic(record, offset, epoch) is not None:
             continue
         if replayer.in_run(record, offset, epoch) is not None:

@@ -113,7 +113,7 @@ class Node:
         )
         self.blocking_ms = Distribution()
         self.office = NodeOffice(
-            self.raft, self.controller, self.history, self.migration, self.counters
+            self.raft, self.controller, self.history, self.migration, self.peers, self.counters
         )
         self._causes = Causes()
         self._unfinished = False
@@ -186,6 +186,7 @@ class Node:
         for event in sorted(events, key=_is_synced):
             effects += self._event(event, now_ms)
         self._drop_left(now_ms)
+        self.office.go_on()
         effects += self._timers(now_ms)
         self._pause()
         effects += self._run_path(now_ms)
@@ -321,7 +322,8 @@ class Node:
         return effects
 
     def _committed(self, now_ms: int) -> list[Effect]:
-        high_watermark = self.raft.high_watermark
+        # A snapshot is replayed later than it is known to be committed.
+        high_watermark = min(self.raft.high_watermark, self.history.tip.offset + 1)
         if high_watermark <= self._seen_high_watermark:
             return []  # a new leader does not know it at first: what was committed is so once
         first = max(self._seen_high_watermark, 0)

@@ -4,10 +4,10 @@ Raft says who leads, the log how far everything is committed, the migration whet
 confirms this log (``authority``). :func:`office` makes one state of it; :data:`DUTIES` says what
 the machines do in each. Nobody else decides whether callers and brokers are answered.
 
-A follower replays each batch when it is appended, committed or not; a batch that cannot be replayed
-stops the node before it is written. A new leader activates its controller on top of all of it and
-begins the term of the migration. One that leads no more ends both, drops what is not committed, and
-replays it again from the log, as the next leader may commit it.
+A follower replays each batch when it is appended, committed or not (``replaying``). A new leader
+activates its controller on top of all of it and begins the term of the migration. One that leads no
+more ends both, drops what is not committed, and replays it again from the log, as the next leader
+may commit it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from emulator.metadata.history import History
 from emulator.migration.authority import SILENT, Authority
 from emulator.migration.side import MigrationSide, NoMigration
 from emulator.node.giving_up import Apartness, Unfit, unfit
-from emulator.node.recovery import replay_log, snapshot_image
+from emulator.node.peers import NoPeers, Peers
+from emulator.node.replaying import LogReplay
 from emulator.node.tracing import NodeCounters
+from emulator.node.voter_flags import VoterFlags
 from emulator.raft.machine import Raft
 from emulator.raft.quorum_state import NONE
 from emulator.raft.replica import Serving
@@ -36,11 +38,23 @@ GIVES_UP_MS_MIN: Final = 3_000
 there are no more elections than that."""
 
 
+ASKS_MS: Final = 2_000
+"""How long the others are asked whether they have a migration configured, before a log begins."""
+BEGINS_WITHOUT: Final = (
+    "zookeeper.metadata.migration.enable is not true here, and the log is empty: it would begin "
+    "without a migration, and none could be added. Set it on every controller; controller"
+)
+
+
 class Office(Enum):
     """What a node is."""
 
     FOLLOWING = "following"
     """Another voter leads, or none. Callers are refused; ZooKeeper is only read."""
+    PASSIVE = "passive"
+    """The leader, whose controller is not activated: its metadata does not reach the end of its log
+    yet, it has to hear from the others before it begins a new log, or it must not lead. Callers and
+    brokers are refused."""
     WON = "won"
     """The leader, whose first record no majority has yet. Callers' requests wait for that."""
     SILENT = "silent"
@@ -52,7 +66,9 @@ class Office(Enum):
     """The active controller, on its way to its end: what it has accepted is finished."""
 
 
-def office(*, leads: bool, committed: bool, authority: Authority, leaving: bool) -> Office:
+def office(
+    *, leads: bool, committed: bool, authority: Authority, leaving: bool, passive: bool = False
+) -> Office:
     """Judge what a node is.
 
     Args:
@@ -60,12 +76,13 @@ def office(*, leads: bool, committed: bool, authority: Authority, leaving: bool)
         committed: whether the first record of its term is committed.
         authority: whether ZooKeeper confirms its log; of no importance for a follower.
         leaving: whether an orderly stop has begun.
+        passive: whether it is the leader, and its controller is not activated.
 
     >>> office(leads=True, committed=True, authority=Authority.UNPROVEN, leaving=False)
     <Office.SILENT: 'silent'>
     """
     if not leads:
-        return Office.FOLLOWING
+        return Office.PASSIVE if passive else Office.FOLLOWING
     if authority in SILENT:
         return Office.SILENT
     if not committed:
@@ -86,6 +103,8 @@ DUTIES: Final[Mapping[Office, Duty]] = MappingProxyType(
     {
         # Raft itself refuses observers while another leads, and names the leader.
         Office.FOLLOWING: Duty(callers=False, observers=Serving.ALL),
+        # Nobody has asked ZooKeeper whether this is its log.
+        Office.PASSIVE: Duty(callers=False, observers=Serving.NOTHING),
         Office.WON: Duty(callers=True, observers=Serving.ALL),
         Office.SILENT: Duty(callers=False, observers=Serving.NOTHING),
         Office.ACTIVE: Duty(callers=True, observers=Serving.ALL),
@@ -101,15 +120,17 @@ class NodeOffice:
     Args:
         raft, controller, migration: of the node.
         history: the metadata that they use; holds the log up to its end.
+        peers: the other voters.
         counters: get the number of terms led.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  # one argument per machine beside this one
         self,
         raft: Raft,
         controller: Controller,
         history: History,
         migration: MigrationSide | NoMigration,
+        peers: Peers | NoPeers,
         counters: NodeCounters,
     ) -> None:
         self.office = Office.FOLLOWING
@@ -125,14 +146,17 @@ class NodeOffice:
         self._history = history
         self._migration = migration
         self._alone = len(raft.config.voters) == 1
-        self._supported = supported_features(controller.config.release)
+        self._flags = VoterFlags(raft, peers.inquiry)
+        supported = supported_features(controller.config.release)
+        self._replay = LogReplay(raft, controller, history, supported)
+        self._asks: tuple[int, int] | None = None
+        """The epoch in which it asks the others before it begins a log, and until when."""
         self._counters = counters
         self._effects: list[Effect] = []
         self._unfit_epoch: int | None = None
         """The epoch that this node has won and must not lead."""
         self._gives_up_ms = 0
         """When it gives its leadership up, if it must not lead."""
-        self._rewritten = raft.rewritten
         self._apart = Apartness()
         self._term_ms = 0
         """When this term began."""
@@ -149,10 +173,15 @@ class NodeOffice:
 
     @property
     def deadline_ms(self) -> int | None:
-        """When ``follow`` has something to do; None while only an event can change anything."""
+        """When there is something to do; None while only an event can change anything."""
+        if self._replay.behind:
+            return 0
         if not self._raft.is_leader:
             return None
-        return self._gives_up_ms if self._unfit_epoch is not None else self._apart_due_ms
+        if self._unfit_epoch is not None:
+            return self._gives_up_ms
+        asks = self._asks is not None and self._led_epoch is None
+        return self._asks[1] if self._asks is not None and asks else self._apart_due_ms
 
     @property
     def _apart_due_ms(self) -> int | None:
@@ -171,6 +200,14 @@ class NodeOffice:
             authority=self._authority,
             alone=self._alone,
         )
+
+    def go_on(self) -> None:
+        """Replay the next slice of a snapshot, in each step one.
+
+        Raises:
+            RecoveryError: as :meth:`follow`.
+        """
+        self._replay.go_on()
 
     def take_effects(self, now_ms: int) -> list[Effect]:
         """Follow, and return what changes since the last call of this have caused."""
@@ -192,8 +229,8 @@ class NodeOffice:
             self._end_term(now_ms)
         if self._led_epoch is None:
             self._controller.leader_id = self._other_leader
-            self._replay()
-            if epoch is not None and epoch != self._unfit_epoch:
+            self._replay.follow()
+            if epoch is not None and self._may_begin(epoch, now_ms):
                 self._begin_term(epoch, now_ms)
         self._judge(now_ms)
         if not self._alone:
@@ -204,14 +241,32 @@ class NodeOffice:
         if self._unfit_epoch is not None:
             self._give_up(epoch, now_ms)
 
+    def _may_begin(self, epoch: int, now_ms: int) -> bool:
+        """Whether the controller may be activated now; else it is asked again."""
+        if epoch == self._unfit_epoch or self._replay.behind:
+            return False
+        plain = not (self._alone or self._controller.config.migration_enabled)
+        return not (plain and self._history.empty) or self._asked(epoch, now_ms)
+
+    def _asked(self, epoch: int, now_ms: int) -> bool:
+        """Whether the log may begin without a migration: none can be added to it later.
+
+        The others are asked, who have voted a moment ago; who does not answer is not waited for.
+        """
+        if self._asks is None or self._asks[0] != epoch:
+            self._asks = epoch, now_ms + ASKS_MS
+        if migrating := self._flags.with_flag:
+            named = ", ".join(map(str, migrating))
+            self._must_not_lead(epoch, f"{BEGINS_WITHOUT} {named} has it")
+            return False
+        return self._flags.complete or now_ms >= self._asks[1]
+
     def _begin_term(self, epoch: int, now_ms: int) -> None:
         try:
             note = self._controller.activate(now_ms)
         except ActivationRefusedError as error:
             if self._alone:
                 raise
-            # Nobody has asked ZooKeeper whether this is its log.
-            self._raft.serve(Serving.NOTHING, now_ms)
             self._must_not_lead(epoch, str(error))
             return
         self._led_epoch, self.office, self._term_ms = epoch, Office.WON, now_ms
@@ -246,7 +301,6 @@ class NodeOffice:
             self._effects += self._raft.resign(now_ms, self._migration.fitter)
         self._unfit_epoch = None
         self.follow(now_ms)
-        self._raft.serve(DUTIES[self.office].observers, now_ms)
 
     def _end_term(self, now_ms: int) -> None:
         leader_id = self._other_leader
@@ -268,11 +322,14 @@ class NodeOffice:
         leads, before, was = self._led_epoch is not None, self._authority, self.office
         authority = self._migration.authority if leads else Authority.GRANTED
         committed, leaving = self._raft.high_watermark >= 0, self.leaving
-        judged = leads, committed, authority, leaving
+        passive = self._raft.is_leader and not leads
+        judged = leads, committed, authority, leaving, passive
         if judged == self._judged:
             return
         self._judged, self._authority = judged, authority
-        self.office = office(leads=leads, committed=committed, authority=authority, leaving=leaving)
+        self.office = office(
+            leads=leads, committed=committed, authority=authority, leaving=leaving, passive=passive
+        )
         if self.office is was and self._authority is before:
             return
         duty, done = DUTIES[self.office], DUTIES[was]
@@ -287,14 +344,3 @@ class NodeOffice:
         elif duty.callers and not done.callers:
             self._controller.resume(now_ms)
             self._effects.append(Log("info", "brokers and callers are served", {}))
-
-    def _replay(self) -> None:
-        raft, history = self._raft, self._history
-        if raft.rewritten != self._rewritten:
-            self._rewritten = raft.rewritten
-            latest = raft.latest_snapshot
-            history.rewind()
-            if latest is not None and latest.end_offset > history.tip.offset + 1:
-                self._controller.begin_anew(snapshot_image(raft, self._supported))
-        if history.tip.offset + 1 < raft.log_end_offset:
-            replay_log(raft, history, self._supported)

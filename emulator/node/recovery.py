@@ -13,11 +13,12 @@ from emulator.config.load import Config
 from emulator.metadata.errors import ReplayError
 from emulator.metadata.history import History
 from emulator.metadata.image import EMPTY, Image
-from emulator.metadata.snapshot import from_records
+from emulator.metadata.snapshot import read_back
 from emulator.raft import layout
 from emulator.raft.errors import RecoveryError
 from emulator.raft.format import MetaProperties, parse_meta_properties
 from emulator.raft.machine import Raft
+from emulator.slices import RECORDS_PER_SLICE, Slices, whole
 from wire import records as r
 from wire.errors import DecodeError
 from wire.record_serde import decode_record
@@ -36,13 +37,13 @@ def load_history(raft: Raft, supported: Supported | None = None) -> History:
         RecoveryError: a record that does not fit, or finalises an unsupported level; the node must
             stop (KIP-778 "Compatibility").
     """
-    history = History(snapshot_image(raft, supported))
-    replay_log(raft, history, supported)
+    history = History(whole(snapshot_image(raft, supported)))
+    whole(replay_log(raft, history, supported))
     return history
 
 
-def replay_log(raft: Raft, history: History, supported: Supported | None = None) -> None:
-    """Replay what the log holds above the tip.
+def replay_log(raft: Raft, history: History, supported: Supported | None = None) -> Slices[None]:
+    """Replay what the log holds above the tip, in slices.
 
     Raises:
         RecoveryError: as :func:`load_history`.
@@ -51,6 +52,7 @@ def replay_log(raft: Raft, history: History, supported: Supported | None = None)
     last = raft.log_end_offset - 1
     if first > last:
         return
+    replayed = 0
     for batch in raft.read(first, last):
         try:
             if batch.is_control:
@@ -58,13 +60,18 @@ def replay_log(raft: Raft, history: History, supported: Supported | None = None)
             else:
                 values = (value for _key, value in batch.records)
                 records = list(_decoded(values, supported))
-                history.append(records, batch.base_offset, batch.leader_epoch)
+                replay = history.replayed(records, batch.base_offset, batch.leader_epoch)
+                history.accept((yield from replay))
         except (ReplayError, DecodeError) as error:
             raise RecoveryError("__cluster_metadata-0", batch.base_offset, str(error)) from error
+        replayed += batch.last_offset - batch.base_offset + 1
+        if replayed >= RECORDS_PER_SLICE:
+            replayed = 0
+            yield
 
 
-def snapshot_image(raft: Raft, supported: Supported | None) -> Image:
-    """The metadata of the newest snapshot; empty without one.
+def snapshot_image(raft: Raft, supported: Supported | None) -> Slices[Image]:
+    """The metadata of the newest snapshot, in slices; empty without one.
 
     Raises:
         RecoveryError: as :func:`load_history`.
@@ -74,7 +81,7 @@ def snapshot_image(raft: Raft, supported: Supported | None) -> Image:
         return EMPTY
     records = _decoded(raft.snapshot_records, supported)
     try:
-        return from_records(records, snapshot.end_offset - 1, snapshot.epoch)
+        return (yield from read_back(records, snapshot.end_offset - 1, snapshot.epoch))
     except ReplayError as error:
         raise RecoveryError(f"snapshot {snapshot}", None, str(error)) from error
 

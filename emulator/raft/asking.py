@@ -13,7 +13,8 @@ from emulator.raft.layout import TOPIC, TOPIC_ID, SnapshotId
 from wire import messages as m
 
 FETCH_WAIT_MS: Final = 500
-FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
+FETCH_BYTES_MAX: Final = 1024 * 1024
+"""Of one answer, but at least one batch: all of it is replayed in one step."""
 
 
 class LogEnd(NamedTuple):

@@ -30,9 +30,18 @@ def test_every_case_has_one_office(case):
     assert (found is Office.LEAVING) is (speaks and committed and leaving)
 
 
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_leader_that_is_not_activated_yet_answers_nobody(case):
+    leads, committed, authority, leaving = case
+    found = office(
+        leads=leads, committed=committed, authority=authority, leaving=leaving, passive=True
+    )
+    assert found is (judged(case) if leads else Office.PASSIVE)
+
+
 def test_who_is_refused_by_zookeeper_or_follows_answers_no_callers():
-    refused = {Office.FOLLOWING, Office.SILENT}
+    refused = {Office.FOLLOWING, Office.PASSIVE, Office.SILENT}
     assert {each for each, duty in DUTIES.items() if not duty.callers} == refused
     withheld = {each for each, duty in DUTIES.items() if duty.observers is Serving.NOTHING}
-    assert withheld == {Office.SILENT}
+    assert withheld == {Office.PASSIVE, Office.SILENT}
     assert set(DUTIES) == set(Office)

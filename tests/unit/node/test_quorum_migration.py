@@ -398,3 +398,66 @@ def test_where_nobody_may_lead_there_are_few_elections():
     epoch = max(quorum.node(each).raft.leader_epoch for each in IDS)
     assert epoch <= before + 33, "each once in 3 s"
     assert all(quorum.parties[each].halt is None for each in IDS)
+
+
+def test_the_only_one_that_may_lead_leads_soon_though_two_with_its_log_must_not():
+    """Each told the other two that it resigned, and they elected one another."""
+    quorum = MigratingQuorum()
+    leader = quorum.migrate()
+    quorum.wait_written()
+    quorum.wait_equal()
+    for each in IDS:
+        quorum.kill(each)
+    fit = leader
+    quorum.without_flag.update(each for each in IDS if each != fit)
+    for each in quorum.without_flag:
+        quorum.start(each)
+    quorum.joined.wait(5_000)
+    quorum.start(fit)
+    begin = quorum.joined.now_ms
+    assert quorum.wait_for(State.DUAL_WRITE) == fit
+    assert quorum.joined.now_ms - begin < 15_000
+
+
+def formatted() -> MigratingQuorum:
+    """Nobody is up, and nothing is in the logs."""
+    quorum = MigratingQuorum()
+    for each in IDS:
+        quorum.kill(each)
+    assert not any(path.endswith(".log") for each in IDS for path in quorum.files[each])
+    return quorum
+
+
+def test_a_voter_without_the_flag_begins_no_log_while_another_has_it():
+    """It would begin without a migration, and nobody could add one with these folders."""
+    quorum = formatted()
+    quorum.without_flag.add(IDS[0])
+    for each in IDS:
+        quorum.start(each)
+    # So that it wins the first election.
+    first = quorum.node(IDS[0]).raft._member.election
+    first._timer_ms = quorum.joined.now_ms + 1
+    quorum.joined.wait(1)
+    refused = "gives its leadership up"
+    quorum.joined.until(
+        lambda: refused in [line.event for line in quorum.parties[IDS[0]].logs], 3_000
+    )
+    told = [line.fields["why"] for line in quorum.parties[IDS[0]].logs if line.event == refused]
+    assert "it would begin without a migration" in str(told[0])
+    assert quorum.leader != IDS[0]
+    states = {quorum.node(each).controller.tip.migration_state for each in IDS}
+    assert states == {MigrationState.PRE_MIGRATION}
+
+
+@pytest.mark.parametrize("up", [IDS, IDS[:2]])
+def test_a_quorum_without_the_flag_begins_a_log_without_a_migration(up):
+    """Soon, also while one voter cannot be reached."""
+    quorum = formatted()
+    quorum.without_flag.update(IDS)
+    for each in up:
+        quorum.start(each)
+    begin = quorum.joined.now_ms
+    leader = quorum.leader
+    assert quorum.joined.now_ms - begin < 4_000
+    assert quorum.node(leader).controller.tip.migration_state is MigrationState.NONE
+    assert quorum.change(leader, "ann") == 0
