@@ -40,7 +40,7 @@ def calls(address: str) -> Calls:
         "ApiVersions never": bare(18, _NEVER),
         **{
             f"describe all by Metadata {version}": ask(_metadata(version), version)
-            for version in range(1, 13)
+            for version in range(13)
         },
         "describe an unknown id by Metadata": ask(
             m.MetadataRequest(
@@ -81,7 +81,9 @@ _API_VERSIONS: Final = m.ApiVersionsRequest(
 
 
 def _metadata(version: int) -> m.MetadataRequest:
-    return m.MetadataRequest(topics=None, allow_auto_topic_creation=version < 4)
+    # In version 0 an empty list names all topics, in later ones none at all.
+    topics: list[Any] | None = None if version else []
+    return m.MetadataRequest(topics=topics, allow_auto_topic_creation=version < 4)
 
 
 def _coordinator(key: str, kind: int) -> m.FindCoordinatorRequest:
