@@ -46,6 +46,8 @@ def run(url: str, folder: Path, *, dry_run: bool, timeout_s: float, as_json: boo
             raise fail(_unended(found, timeout_s), ExitCode.FOUND)
         time.sleep(POLL_S)
         found = _asked(url, token)
+        if found["state"] == "none":
+            raise fail("the controller was started again meanwhile, and compares when it claims")
     why = found["why"] and f"the comparison has not come to an end: {found['why']}"
     outcome = ReconcileOutcome(
         dry_run=found["dry_run"],

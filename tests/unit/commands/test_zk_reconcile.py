@@ -288,6 +288,25 @@ def test_nobody_at_the_url_is_said(tmp_path: Path) -> None:
     assert (code, "Connection refused" in err) == (ExitCode.UNREACHABLE, True)
 
 
+def test_a_controller_that_is_started_again_meanwhile_is_said(
+    quorum: MigratingQuorum, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Another process answers the second time.
+    answers = [{"state": "asked"}, {"state": "none"}]
+    monkeypatch.setattr(Reconciling, "ask", lambda _self, *, dry_run: None)
+    monkeypatch.setattr(Reconciling, "status", lambda _self: answers.pop(0))
+    code, out, err = by_leader(quorum, tmp_path, "--dry-run")
+    assert (code, out) == (ExitCode.FOUND, "")
+    assert "was started again meanwhile" in err
+
+
+def test_a_timeout_that_is_no_number_is_refused(tmp_path: Path) -> None:
+    code, _, err = call(
+        "zk", "reconcile", "--dry-run", "--timeout", "nan", "--log-dir", str(tmp_path)
+    )
+    assert (code, "--timeout" in err) == (ExitCode.WRONG, True)
+
+
 def test_the_two_ways_exclude_each_other(tmp_path: Path) -> None:
     code, _, err = call(
         *("zk", "reconcile", "--dry-run", "--url", "http://127.0.0.1:1"),
