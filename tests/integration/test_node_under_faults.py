@@ -300,3 +300,43 @@ def test_zk_diff_names_what_was_changed_by_hand(stage: Stage) -> None:
     assert diff(stage) == (1, {"/controller_epoch"})
     stage.client.set("/controller_epoch", epoch)
     assert diff(stage) == (0, set())
+
+
+def reconcile(stage: Stage, *more: str) -> tuple[int, set[str]]:
+    """Exit code of ``kraft-bridge zk reconcile``, and the znodes that it names."""
+    options = ["--log-dir", str(stage.bridge.data), *more]
+    result = CliRunner().invoke(app, ["zk", "reconcile", *options])
+    return result.exit_code, {line.split()[1] for line in result.stdout.splitlines()}
+
+
+def test_zk_reconcile_repairs_what_was_changed_by_hand(stage: Stage) -> None:
+    """By the leader, then from its folder when it is stopped; then it goes on."""
+    topic = stage.name()
+    stage.create(topic)
+    stage.settle()
+    config = f"/config/topics/{stages.OLD_TOPIC}"
+    state = f"/brokers/topics/{topic}/partitions/0/state"
+    foreign = {config, state, "/config/users/eve"}
+    leader = ["--url", stage.bridge.url]
+    stopped = ["--zookeeper", stage.zookeeper.hosts]
+    for where in (leader, stopped):
+        kept = {path: stage.client.get(path)[0] for path in (config, state)}
+        stage.client.set(config, b'{"version":1,"config":{"retention.ms":"100001"}}')
+        isr = {**json.loads(kept[state]), "isr": []}
+        stage.client.set(state, json.dumps(isr).encode())
+        stage.client.ensure_path("/config/users/eve")
+        quota = b'{"version":1,"config":{"producer_byte_rate":"1"}}'
+        stage.client.set("/config/users/eve", quota)
+        assert reconcile(stage, *where, "--dry-run") == (1, foreign)
+        assert stage.client.get(config)[0] != kept[config]
+        assert reconcile(stage, *where, "--yes") == (0, foreign)
+        assert reconcile(stage, *where, "--dry-run") == (0, set())
+        assert {path: json.loads(stage.client.get(path)[0]) for path in kept} == {
+            path: json.loads(data) for path, data in kept.items()
+        }
+        if where is leader:
+            assert reconcile(stage, *stopped, "--yes")[0] == 1, "its folder is in use"
+            assert stage.bridge.stop() == 0
+    stage.bridge.start().wait_dual_write()
+    stage.settle()
+    assert stage.disagreements() == []
