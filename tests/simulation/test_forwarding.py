@@ -57,9 +57,10 @@ def test_a_broker_looks_for_the_controller_until_the_time_of_a_request_is_over(s
     )
     clients = Clients(run.world)
     run.world.onlookers.append(clients)
-    run.world.awaited["DUAL_WRITE"] = [
-        lambda: run.world.after_ms(5_000, lambda: away(run.world, REQUEST_MS + 2_000))
-    ]
+    run.world.awaited.when(
+        "DUAL_WRITE",
+        lambda: run.world.after_ms(5_000, lambda: away(run.world, REQUEST_MS + 2_000)),
+    )
     run.run()
     assert clients.done_again > 0
     assert clients.over > 0

@@ -31,7 +31,7 @@ def slices_of(monkeypatch):
 
 
 @pytest.mark.requirement("G06", "W07")
-@pytest.mark.parametrize("first", rest_slow(SEEDS, 2))
+@pytest.mark.parametrize("first", rest_slow(SEEDS, 1))
 def test_no_promise_breaks_between_slices(simulate, slices_of, monkeypatch, first):
     slices_of(1 + first // 8 % 2)
     taken = []

@@ -46,7 +46,7 @@ def test_also_for_a_minute_and_longer(simulate, seed):
     assert report.scenario.controllers == 3
 
 
-@pytest.mark.parametrize("fault", rest_slow(VOTERS, 3))
+@pytest.mark.parametrize("fault", rest_slow(VOTERS, 2))
 def test_every_fault_of_voters_strikes_and_is_survived(simulate, fault):
     many = replace(STILL, faults=(f"{fault}/a", f"{fault}/b"), faults_within_ms=3_000)
     struck = 0

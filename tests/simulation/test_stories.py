@@ -70,7 +70,8 @@ BEHIND = {"faults": ("zookeeper-freeze",) * 3, "bound": 15, "change_every_ms": 8
 
 
 @pytest.mark.requirement("K16", "K17")
-@pytest.mark.parametrize("level", rest_slow(["3.9-IV0", "3.4-IV0"], 1))
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["3.9-IV0", "3.4-IV0"])
 def test_elections_and_reassignments_on_top_of_each_other_keep_every_promise(simulate, level):
     """Each is answered, by what is committed; the tree and the brokers end as the log says."""
     crashes = ("controller-crash", "lost-reply", "broker-death")

@@ -125,6 +125,7 @@ def cost(shared: SharedControl | None) -> float:
     return (after - before) / MORE
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("traced")
 def test_brokers_that_are_told_the_same_are_small() -> None:
     """Each with topics of its own takes more than the bound."""

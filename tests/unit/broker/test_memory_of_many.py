@@ -24,6 +24,7 @@ def traced() -> Iterator[None]:
     tracemalloc.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("traced")
 def test_brokers_that_follow_one_log_are_small() -> None:
     """Each with metadata of its own would be above the bound."""

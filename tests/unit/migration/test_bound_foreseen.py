@@ -21,6 +21,7 @@ def grow(world: World, count: int, every_ms: int = 1_000) -> None:
         world.append(config(BROKER, "1", "k", str(number)))
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("W02", "M06")
 def test_behind_a_refused_znode_it_is_said_long_before() -> None:
     world = World(write_behind_max_records=1_000, write_behind_hard_max_records=2_000).dual_write()
