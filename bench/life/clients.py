@@ -6,6 +6,7 @@ book, how long it took into the waits.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import threading
@@ -45,6 +46,7 @@ _CHANGES_PER_S: Final = 3.0
 _TOPICS_WANTED: Final = 12
 _SETTLED_S: Final = 60.0
 _END_S: Final = 90.0
+_ABANDON_S: Final = 5.0
 
 
 class _Producer:
@@ -62,6 +64,7 @@ class _Producer:
         self._told = told
         self.failed: Counter[str] = Counter()
         """Error -> records given up."""
+        self._patience_s = _SETTLED_S
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=topic, daemon=True)
         self._thread.start()
@@ -96,6 +99,12 @@ class _Producer:
         self._stop.set()
         self._thread.join(_END_S)
 
+    def abandon(self) -> None:
+        """Send no more, and wait for nothing."""
+        self._patience_s = 0.0
+        self._stop.set()
+        self._thread.join(_ABANDON_S)
+
 
 class Librdkafka(_Producer):
     """That of confluent-kafka."""
@@ -129,7 +138,7 @@ class Librdkafka(_Producer):
         )
 
     def _flush(self) -> None:
-        self._client.flush(_SETTLED_S)
+        self._client.flush(self._patience_s)
 
 
 class KafkaPython(_Producer):
@@ -161,8 +170,9 @@ class KafkaPython(_Producer):
         sent.add_errback(failed)
 
     def _flush(self) -> None:
-        self._client.flush(_SETTLED_S)
-        self._client.close(_SETTLED_S)
+        with contextlib.suppress(self._error):
+            self._client.flush(self._patience_s)
+        self._client.close(self._patience_s)
 
 
 class LifeClients(Clients):
@@ -256,6 +266,12 @@ class LifeClients(Clients):
     def read_back(self) -> Verdict:
         """Read every record that was acknowledged before this call, of all runs, and judge."""
         return self.call(verify(self._bootstrap, self._book.records())).result(_END_S)
+
+    def abandon(self) -> None:
+        """End everything that still runs at once; what is answered later is not in the book."""
+        for each in self._producers:
+            each.abandon()
+        super().abandon()
 
     def finish(self) -> tuple[ConsumeResult, dict[str, Counter[str]]]:
         """End producers and group.
