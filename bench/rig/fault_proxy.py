@@ -89,7 +89,10 @@ class Fault:
 class _Link:
     """One connection through the proxy; `handshaken` is per direction."""
 
-    def __init__(self, protocol: FrameProtocol, *writers: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, number: int, protocol: FrameProtocol, *writers: asyncio.StreamWriter
+    ) -> None:
+        self.number = number
         self.writers = writers
         self.handshaken = [protocol is not FrameProtocol.ZOOKEEPER] * 2
         self.doomed: dict[int, Fault] = {}
@@ -110,7 +113,8 @@ class FaultProxy:
 
     Attributes ``requests`` and ``connections`` count what has passed since the start; ``watch``, if
     set, is shown every request as it comes from the client, whatever is done to it then, and
-    ``watch_replies`` every reply as it comes from the server, behind its request.
+    ``watch_replies`` every reply as it comes from the server, behind its request. Meanwhile
+    ``showing`` is the number of its connection, from 1 on.
     """
 
     def __init__(
@@ -121,6 +125,7 @@ class FaultProxy:
         self.port = port
         self.requests = 0
         self.connections = 0
+        self.showing = 0
         self.watch: Callable[[bytes], None] | None = None
         self.watch_replies: Callable[[bytes, bytes], None] | None = None
         self._delay_s = [0.0, 0.0]
@@ -244,6 +249,7 @@ class FaultProxy:
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        number = self.connections
         if self._refuse:
             writer.transport.abort()
             return
@@ -254,7 +260,7 @@ class FaultProxy:
         except OSError:
             writer.transport.abort()
             return
-        link = _Link(self.protocol, writer, up_writer)
+        link = _Link(number, self.protocol, writer, up_writer)
         self._links.add(link)
         try:
             await asyncio.gather(
@@ -313,6 +319,7 @@ class FaultProxy:
         if number < 0:  # ZooKeeper's pings and auth packets are not operations
             return True
         self.requests += 1
+        self.showing = link.number
         if self.watch is not None:
             self.watch(frame)
         if self.watch_replies is not None:
@@ -336,6 +343,7 @@ class FaultProxy:
             return True
         number = self.protocol.reply(frame)
         request = link.asked.pop(number, None)
+        self.showing = link.number
         if request is not None and self.watch_replies is not None:
             self.watch_replies(request, frame)
         fault = link.doomed.pop(number, None)

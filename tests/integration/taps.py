@@ -29,10 +29,14 @@ def key_of(frame: bytes) -> int:
 
 @dataclass
 class Tap:
-    """A proxy that keeps the requests that pass: (monotonic seconds, frame)."""
+    """A proxy that keeps the requests that pass: (monotonic seconds, frame).
+
+    ``came_on`` has the number of the connection of each.
+    """
 
     proxy: FaultProxy
     kept: list[tuple[float, bytes]] = field(default_factory=list)
+    came_on: list[int] = field(default_factory=list)
     answers: list[tuple[bytes, bytes]] = field(default_factory=list)
     """Request and reply frames, if replies are kept."""
 
@@ -59,6 +63,7 @@ class Tap:
         def watch(frame: bytes) -> None:
             if wanted(frame):
                 self.kept.append((time.monotonic(), frame))
+                self.came_on.append(self.proxy.showing)
 
         self.proxy.watch = watch
         return self

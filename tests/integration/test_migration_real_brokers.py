@@ -314,6 +314,19 @@ def test_the_flag_tells_a_broker_which_kind_of_controller_it_has(story):
     assert controller in BROKERS
 
 
+@pytest.mark.requirement("I24")
+def test_one_broker_forwards_all_on_one_connection(story):
+    """Broker 1 runs from the beginning of the migration to its end."""
+    tap = story.controller_tap
+    on = [
+        connection
+        for connection, (_, header, message) in zip(tap.came_on, tap.decoded, strict=True)
+        if isinstance(message, m.EnvelopeRequest) and header.client_id == "1"
+    ]
+    assert len(on) >= len(story.seen["asked_for"])
+    assert len(set(on)) == 1
+
+
 # --- what brokers are told
 
 

@@ -162,3 +162,15 @@ def test_cuts_and_refuses(connect, proxy):
 def test_a_fault_that_never_strikes_says_so(proxy):
     with pytest.raises(TimeoutError, match="no operation 14"):
         proxy.plan(Kind.LOSE_REPLY, code=14).wait(0.05)
+
+
+def test_says_on_which_connection_comes_what_it_shows(connect, proxy):
+    asked, answered = [], []
+    proxy.watch = lambda _: asked.append(proxy.showing)
+    proxy.watch_replies = lambda *_: answered.append(proxy.showing)
+    one = connect()
+    ask(one, 1)
+    other = connect()
+    for number, connection in enumerate((other, one, other)):
+        ask(connection, number)
+    assert asked == answered == [1, 2, 1, 2]
