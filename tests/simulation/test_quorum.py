@@ -114,6 +114,11 @@ def test_a_migration_goes_on_under_the_next_leader(simulate, fault):
     migrates = Scenario(controllers=3, changes=20, change_every_ms=150, faults=(fault,))
     reports = [simulate(seed, migrates) for seed in range(1, 4)]
     assert not [str(one) for one in reports if one.failure]
-    assert all(one.acknowledged >= 8 for one in reports)
+    # Parted from brokers too, a leader keeps what they forward until it is joined again.
+    assert all(one.acknowledged >= 3 for one in reports)
+    for one in reports:
+        acknowledged = [at for at, line in enumerate(one.lines) if " acknowledged " in line]
+        served = [at for at, line in enumerate(one.lines) if "callers are served" in line]
+        assert served[:2][-1] < acknowledged[-1], "the next leader acknowledges changes"
     claims = max(len(one.claims) for one in reports)
     assert claims > 1 or fault.startswith("voter-pause"), "another leader has claimed the cluster"
