@@ -330,11 +330,10 @@ class NodeOffice:
         self.office = office(
             leads=leads, committed=committed, authority=authority, leaving=leaving, passive=passive
         )
+        duty, done = DUTIES[self.office], DUTIES[was]
+        self._raft.serve(duty.observers, now_ms)
         if self.office is was and self._authority is before:
             return
-        duty, done = DUTIES[self.office], DUTIES[was]
-        if duty.observers is not done.observers:
-            self._raft.serve(duty.observers, now_ms)
         if self.office is Office.SILENT:
             self._controller.suspend(now_ms)
             passing = {Authority.UNPROVEN, Authority.UNFINISHED}

@@ -112,6 +112,7 @@ def test_one_that_is_elected_while_it_replays_a_snapshot_answers_nobody_before_i
     quorum.joined.until(lambda: node.active, 1_000)
     assert node.raft.leader_epoch == epoch
     assert quorum.change(quorum.emptied, "bob") == 0
+    assert asker.ask(fetch(epoch), 17).responses[0].partitions[0].error_code == 0
     assert quorum.configs(quorum.emptied) == SLICES * RECORDS_PER_SLICE
     assert quorum.quotas(quorum.emptied) == {"ann", "bob"}
     quorum.wait_equal()

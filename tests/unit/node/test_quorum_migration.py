@@ -15,6 +15,7 @@ from emulator.raft.layout import BOOTSTRAP_CHECKPOINT
 from emulator.seam import AppendFile, Effect, Log, Send
 from tests.kit.joined import Party
 from tests.unit.node.migrating_quorum import MigratingQuorum
+from tests.unit.node.test_end_of_a_term import fetch
 from tests.unit.node.test_quorum import IDS
 from wire.errors import ErrorCode
 
@@ -461,3 +462,6 @@ def test_a_quorum_without_the_flag_begins_a_log_without_a_migration(up):
     assert quorum.joined.now_ms - begin < 4_000
     assert quorum.node(leader).controller.tip.migration_state is MigrationState.NONE
     assert quorum.change(leader, "ann") == 0
+    asker = quorum.joined.ask((f"host-{leader}", 9093))
+    told = asker.ask(fetch(quorum.node(leader).raft.leader_epoch), 17).responses[0].partitions[0]
+    assert told.error_code == 0, "brokers are served then"
