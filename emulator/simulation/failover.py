@@ -43,9 +43,6 @@ OTHERS: Final = (
 )
 SHARE: Final = 0.07
 """How often a seed has one of those."""
-FINALISED_SHARE: Final = 0.2
-"""How often an operator finalises the migration."""
-FINALISE_AFTER_MS: Final = (0, 500, 5_000, 20_000)
 AFTER_MS: Final = (0, 0, 1, 5, 20, 200)
 DELAYS_US: Final = ((100, 500), (100, 3 * MS), (100, 3 * MS), (1 * MS, 60 * MS))
 LEVELS: Final = ("3.4-IV0", "3.6-IV1", "3.7-IV0", "3.7-IV4", "3.9-IV0")
@@ -59,10 +56,6 @@ def failover(seed: int) -> Scenario:
     faults += [f"{one}{_place(rng)}" for one in rng.choices(ENDS, k=rng.randint(0, 4))]
     faults += [f"{one}{_place(rng)}" for one in OTHERS if rng.random() < SHARE]
     change_every_ms = rng.choice((400, 1_000, 2_000))
-    final = Random(f"failover finalise {seed}")
-    finalised = final.random() < FINALISED_SHARE
-    if finalised:
-        faults.append(f"finalise@DUAL_WRITE+{final.choice(FINALISE_AFTER_MS)}")
 
     def pace(chance: float, *every_ms: int) -> int:
         return rng.choice(every_ms) if rng.random() < chance else 0
@@ -88,7 +81,7 @@ def failover(seed: int) -> Scenario:
         client_changes_every_ms=pace(0.3, 500, 2_000),
         acl_changes_every_ms=pace(0.2, 500, 2_000),
         token_changes_every_ms=pace(0.2, 1_000, 3_000),
-        rolls=0 if finalised else rng.choice((0, 0, 0, 1, 3)),
+        rolls=rng.choice((0, 0, 0, 1, 3)),
     )
 
 
