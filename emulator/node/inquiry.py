@@ -29,6 +29,8 @@ LEADER_FIRST_MS: Final = 200
 cannot lead whatever it says of its flag."""
 RETRY_MS: Final = 1_000
 """The same to one that does not."""
+LAST_MS: Final = 253_402_300_800_000
+"""The year 10000: a time from there on is none."""
 INQUIRIES: Final = (m.ApiVersionsRequest, m.DescribeQuorumRequest)
 """The questions."""
 _RELEASES: Final = {level: release for release, level in METADATA_VERSION_MAX.items()}
@@ -101,6 +103,12 @@ class LeaderAccount:
     at_ms: int
     high_watermark: int
     voters: dict[int, VoterPosition]
+
+    @property
+    def told_ms(self) -> int:
+        """When it was told by the leader's clock, which all times of voters are by."""
+        own = self.voters.get(self.leader_id, VoterPosition()).last_fetch_ms
+        return self.at_ms if own < 0 else own
 
 
 class VoterInquiry:
@@ -213,12 +221,19 @@ class VoterInquiry:
             partition.high_watermark,
             {
                 one.replica_id: VoterPosition(
-                    one.log_end_offset, one.last_fetch_timestamp, one.last_caught_up_timestamp
+                    one.log_end_offset,
+                    _possible(one.last_fetch_timestamp),
+                    _possible(one.last_caught_up_timestamp),
                 )
                 for one in partition.current_voters
                 if one.replica_id in self._raft.config.voters
             },
         )
+
+
+def _possible(time_ms: int) -> int:
+    """A time that a calendar has; else -1, unknown."""
+    return time_ms if time_ms < LAST_MS else -1
 
 
 def release_of(levels: tuple[int, int] | None) -> str | None:

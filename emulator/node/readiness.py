@@ -96,7 +96,7 @@ def reasons(node: Node, voter: int, account: LeaderAccount | None, now_ms: int) 
         low, high = levels
         found.append(f"it supports {FEATURE_NAME} {low} to {high}, and {level} is finalised")
     if account is not None and voter != account.leader_id:
-        found += _behind(account.voters.get(voter, VoterPosition()), account.at_ms)
+        found += _behind(account.voters.get(voter, VoterPosition()), account.told_ms)
     return found
 
 

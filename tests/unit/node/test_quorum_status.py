@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -300,3 +301,40 @@ def test_what_another_epochs_leader_told_is_not_shown():
     object.__setattr__(account, "epoch", account.epoch - 1)
     assert shown(quorum, follower)["as_of"] is None
     assert {one["lag"] for one in voters(quorum, follower).values()} == {None}
+
+
+def test_clocks_of_the_leader_that_differ_from_ours_make_nobody_late():
+    quorum = Quorum()
+    leader = quorum.leader
+    quorum.joined.wait(EVERY_MS)
+    follower, third = (each for each in IDS if each != leader)
+    peers = quorum.node(follower).peers
+    assert peers.inquiry is not None
+    account = peers.inquiry.account
+    assert account is not None
+    for skew_ms in (-600_000, 600_000):
+        moved = {
+            each: one._replace(
+                last_fetch_ms=one.last_fetch_ms + skew_ms,
+                last_caught_up_ms=one.last_caught_up_ms + skew_ms,
+            )
+            for each, one in account.voters.items()
+        }
+        peers.inquiry.account = replace(account, voters=moved)
+        assert voters(quorum, follower)[third]["why_not"] == ""
+
+
+def test_times_that_no_calendar_has_are_not_shown(raft):
+    inquiry = VoterInquiry(raft, [each for each in IDS if each != raft.config.node_id])
+    for ask in inquiry.poll(0):
+        inquiry.answered(ask, answer(), "", 0)
+    (describe,) = inquiry.poll(0)
+    kind = m.DescribeQuorumResponse
+    row = kind.ReplicaState(
+        replica_id=3002, last_fetch_timestamp=2**62, last_caught_up_timestamp=-5
+    )
+    partition = kind.PartitionData(leader_epoch=4, current_voters=[row])
+    told = kind(topics=[kind.TopicData(partitions=[partition])])
+    inquiry.answered(describe, told, "", 0)
+    assert inquiry.account is not None
+    assert inquiry.account.voters[3002].last_fetch_ms == -1
