@@ -131,6 +131,7 @@ def test_a_port_that_never_answers_ends_soon_and_is_asked_about(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_a_silent_address_before_a_broker_does_not_keep_the_load_from_it(ours, monkeypatch):
     monkeypatch.setattr(session, "_REACH_S", 2.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:

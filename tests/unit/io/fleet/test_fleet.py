@@ -199,6 +199,7 @@ def test_nobody_at_the_address_is_said_when_the_patience_is_over() -> None:
         Ran(FleetPlan(brokers=2, patience_s=1.0), "127.0.0.1:1", "MkU3OEVBNTcwNTJENDM2Qg", "3.9")
 
 
+@pytest.mark.slow
 def test_topics_that_nobody_creates_are_told_with_what_the_brokers_were_told() -> None:
     moves = Fault(api="CreateTopics", error="NOT_CONTROLLER")
     refuses = Fault(api="BrokerHeartbeat", error="STALE_BROKER_EPOCH", nth=8, times=1_000)

@@ -79,6 +79,7 @@ def outcome(plan: FleetPlan, of: int) -> dict[str, Any]:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_the_sum_of_two_shares_is_what_one_process_does() -> None:
     alone, shared = (outcome(PLAN, of) for of in (1, 2))
     assert (alone["processes"], shared["processes"]) == (1, 2)
