@@ -105,6 +105,8 @@ def judged(status: dict[str, Any]) -> Judgement:
     if missing:
         steps = [STEPS] if found["state"] == "migrating" else []
         return Judgement([*lines, *steps, UNDONE], ExitCode.FOUND)
+    if found["hold"] and found["state"] != "held":
+        return Judgement(["It is not known yet what is missing: ask again."], ExitCode.FOUND)
     if found["hold"]:
         text = "Only kraftbridge.finalise.hold keeps the migration open: --yes ends that."
         return Judgement([text, UNDONE], ExitCode.DONE, held=True)
@@ -144,6 +146,8 @@ def _release(url: str, log_dir: Path) -> None:
             answer.read()
     except urllib.error.HTTPError as error:
         error.close()
+        if error.code == HTTPStatus.CONFLICT:
+            raise ValueError("more than the hold is missing by now: nothing was done") from error
         if error.code == HTTPStatus.FORBIDDEN:
             raise TokenError(f"{path}: not the token of the controller at {url}") from error
         raise ValueError(f"/finalise was answered {error.code} {error.reason}") from error

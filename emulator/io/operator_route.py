@@ -15,11 +15,13 @@ from emulator.io import http
 from emulator.io.http import HttpRequest, Page
 from emulator.io.local_token import LocalToken
 from emulator.node.finalisation_status import finalisation
+from emulator.node.finalising import Finalising
 from emulator.node.machine import Node
 from emulator.node.reconciling import Reconciling, RefusedComparisonError
 from emulator.seam import Log
 
 TOKEN_FILE: Final = "operator.token"  # noqa: S105 - where it is, not what
+NOT_ONLY_HELD: Final = "more than the hold is missing, or it is not known yet what is"
 
 
 class OperatorRoute:
@@ -74,11 +76,18 @@ def reconcile_page(reconciling: Reconciling) -> Callable[[HttpRequest], Page]:
 
 
 def finalise_page(node: Node, log: Callable[[Log], None]) -> Callable[[HttpRequest], Page]:
-    """``/finalise``: ``POST`` ends the hold of this process (``node/finalising.py``)."""
+    """``/finalise``: ``POST`` ends the hold of this process (``node/finalising.py``).
+
+    409 if this node does not lead, has not judged yet, or more than the hold is missing.
+    """
 
     def answer(asked: HttpRequest) -> Page:
         if asked.method != "POST":
             return Page(405, "text/plain", b"only POST\n")
+        side = node.migration
+        if not isinstance(side, Finalising) or not side.only_held:
+            # An order must not outlive what the operator saw.
+            return _json(409, {"why": NOT_ONLY_HELD, "finalisation": finalisation(node)})
         log(Log("warning", "the hold on finalising is ended", {}))
         node.release_hold()
         return _json(200, {"finalisation": finalisation(node)})

@@ -138,6 +138,11 @@ class Finalising(NoMigration):
         self.missing, self.since, self._judged = [], {}, (self,)
         return []
 
+    @property
+    def only_held(self) -> bool:
+        """Whether this leader has judged in its term that a hold is all that is missing."""
+        return self._leads and self._flags.complete and self.missing == [HELD]
+
     def release(self) -> None:
         """An operator ends the hold, until this process ends."""
         self.held = False

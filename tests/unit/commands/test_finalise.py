@@ -33,6 +33,7 @@ def test_what_cannot_be_undone_is_said_before_it_is_done() -> None:
         (status("held", "held", hold=True), ExitCode.DONE, True),
         (status("waiting", "held", "zookeeper_broker", hold=True), ExitCode.FOUND, False),
         (status("migrating", "controller_with_flag", "no_mark"), ExitCode.FOUND, False),
+        (status("waiting", hold=True), ExitCode.FOUND, False),
         (status("follows"), ExitCode.UNREACHABLE, False),
         (status() | {"finalisation": None}, ExitCode.FOUND, False),
         ({"role": "broker"}, ExitCode.WRONG, False),

@@ -14,10 +14,12 @@ import pytest
 from emulator.commands import finalise
 from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import FORMS
+from emulator.controller.finalisation import Lack, Lacking
 from emulator.io import http
 from emulator.io.operator_route import TOKEN_FILE, OperatorRoute, finalise_page
 from emulator.metadata.migration_state import MigrationState
 from emulator.node import introspection
+from emulator.node.finalising import Finalising
 from emulator.seam import Log
 from tests.kit.json_form import problems
 from tests.unit.commands.test_wrong_inputs import call
@@ -116,3 +118,19 @@ def test_another_method_ends_no_hold(held: World, tmp_path: Path) -> None:
     assert ask(http.HttpRequest("GET", {}, b"", True)).status == 405
     held.advance(100)
     assert (state(held), logs) == (MigrationState.MIGRATION, [])
+
+
+def test_a_hold_outlasts_an_order_for_which_more_is_missing(held: World) -> None:
+    """Between the operator's look and the order a broker may come, or a new term begin."""
+    logs: list[Log] = []
+    ask = finalise_page(held.node, logs.append)
+    side = held.node.migration
+    assert isinstance(side, Finalising)
+    for missing in ([], [*side.missing, Lacking(Lack.NO_MARK, "", "no mark")]):
+        before, side.missing = side.missing, missing
+        assert ask(http.HttpRequest("POST", {}, b"", True)).status == 409
+        side.missing = before
+    held.advance(1_000)
+    assert (state(held), side.held, logs) == (MigrationState.MIGRATION, True, [])
+    assert ask(http.HttpRequest("POST", {}, b"", True)).status == 200
+    assert not side.held
