@@ -28,6 +28,8 @@ _RATE_MIN: Final = 20.0
 _SESSION_S: Final = 30.0
 _MOVED_S: Final = 15.0
 _TAIL_S: Final = 120.0
+_SHOWN: Final = 5
+"""Changes that are named, at most."""
 
 
 def strain(stage: Stage, narrator: Narrator) -> AdminResult:
@@ -160,7 +162,8 @@ def _check_admin(stage: Stage, narrator: Narrator, done: AdminResult, watch: Wat
         f"({', '.join(f'{n} {api}' for api, n in sorted(done.done.items()))}"
         + (f", {twice} that a broker sent twice: the second was refused" if twice else "")
         + f"); attempts repeated: {done.retried.total()}"
-        + "".join(f"; {line}" for line in wrong),
+        + "".join(f"; {line}" for line in wrong[:_SHOWN])
+        + (f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""),
     )
     narrator.check(
         f"at least {_RATE_MIN:g} changes/s",

@@ -17,6 +17,14 @@ _TIMEOUT_MS: Final = 20_000
 _TOPIC_RESOURCE: Final = 2
 _SET: Final = 0
 _PARTITIONS_MAX: Final = 24
+_WITH_CONFIGS: Final = 0.2
+"""Share of new topics that have a config of their own."""
+_SHARES: Final = (0.45, 0.10, 0.35)
+"""Creations, deletions, more partitions; the rest changes a config. Config changes are the fewest: at
+each one a broker in ZooKeeper mode reads every notification of the last 15 minutes, so that many of
+them within minutes measure the brokers alone."""
+_SHARES_CROWDED: Final = (0.20, 0.45, 0.25)
+"""The same above the wanted number of topics."""
 _CONFIGS: Final = {
     "retention.ms": ("3600000", "7200000", "86400000"),
     "max.message.bytes": ("500000", "1000012", "2000000"),
@@ -80,11 +88,12 @@ class Changes:
         free = sorted(self.topics.keys() - self._busy)
         roll = self._rng.random()
         crowded = len(self.topics) >= self._wanted
-        if not free or roll < (0.15 if crowded else 0.45):
+        create, delete, enlarge = _SHARES_CROWDED if crowded else _SHARES
+        if not free or roll < create:
             change = self._create()
-        elif roll < (0.45 if crowded else 0.55):
+        elif roll < create + delete:
             change = self._delete(self._rng.choice(free))
-        elif roll < 0.7:
+        elif roll < create + delete + enlarge:
             change = self._add_partitions(self._rng.choice(free))
         else:
             change = self._alter_config(self._rng.choice(free))
@@ -110,7 +119,7 @@ class Changes:
         self._made += 1
         name = f"{self._prefix}-{self._made}"
         configs = {}
-        if self._rng.random() < 0.5:
+        if self._rng.random() < _WITH_CONFIGS:
             key = self._rng.choice(sorted(_CONFIGS))
             configs[key] = self._rng.choice(_CONFIGS[key])
         state = TopicState(self._rng.randint(1, 4), configs)
