@@ -20,9 +20,9 @@ _PARTITIONS_MAX: Final = 24
 _WITH_CONFIGS: Final = 0.2
 """Share of new topics that have a config of their own."""
 _SHARES: Final = (0.45, 0.10, 0.35)
-"""Creations, deletions, more partitions; the rest changes a config. Config changes are the fewest: at
-each one a broker in ZooKeeper mode reads every notification of the last 15 minutes, so that many of
-them within minutes measure the brokers alone."""
+"""Creations, deletions, more partitions; the rest changes a config. Config changes are the fewest:
+at each one a broker in ZooKeeper mode reads every notification of the last 15 minutes, so that many
+of them within minutes measure the brokers alone."""
 _SHARES_CROWDED: Final = (0.20, 0.45, 0.25)
 """The same above the wanted number of topics."""
 _CONFIGS: Final = {
