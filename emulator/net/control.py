@@ -16,14 +16,19 @@ TYPE_FULL: Final = 2
 """``type`` of LeaderAndIsr and UpdateMetadata (AbstractControlRequest.Type)."""
 
 ControlRequest = m.LeaderAndIsrRequest | m.UpdateMetadataRequest | m.StopReplicaRequest
+Question = m.MetadataRequest
+"""What a controller may ask such a broker, on the same connection."""
+Told = ControlRequest | Question
 ControlResponse = m.LeaderAndIsrResponse | m.UpdateMetadataResponse | m.StopReplicaResponse
 
 VERSIONS: Final[Mapping[type, int]] = {
     m.LeaderAndIsrRequest: 7,
     m.StopReplicaRequest: 4,
     m.UpdateMetadataRequest: 8,
+    m.MetadataRequest: 12,
 }
-"""The versions a controller at metadata.version 8 (3.4-IV0) and above sends (V04)."""
+"""The versions a controller at metadata.version 8 (3.4-IV0) and above sends (V04); of Metadata the
+newest that a broker of 3.4 speaks."""
 
 EPOCH_BYTES: Final = 8
 _EPOCH_AT: Final[Mapping[int, tuple[tuple[int, int], ...]]] = {

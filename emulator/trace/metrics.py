@@ -341,8 +341,8 @@ CONNECTIONS_REFUSED = Metric(
 )
 BROKER_REQUESTS = Metric(
     "kraft_bridge_broker_requests",
-    "Requests sent to ZooKeeper-mode brokers (LeaderAndIsr, UpdateMetadata, StopReplica), by "
-    "outcome: answered, error, lost (sent again).",
+    "Requests sent to ZooKeeper-mode brokers (LeaderAndIsr, UpdateMetadata, StopReplica, "
+    "Metadata), by outcome: answered, error, lost (sent again).",
     kind=MetricKind.COUNTER,
     labels=("api", "outcome"),
 )

@@ -44,6 +44,8 @@ from emulator.net.control import (
     VERSIONS,
     ControlRequest,
     ControlResponse,
+    Question,
+    Told,
 )
 from emulator.net.greeting import Greeting
 from emulator.net.login import Login
@@ -114,6 +116,8 @@ class Channels:
         """Brokers that are no peers now and owe an answer; nothing is sent to them."""
         self._by_conn: dict[int, _Line] = {}
         self._caught_up: set[int] = set()
+        self.shown: dict[int, m.MetadataResponse] = {}
+        """Broker id -> its answer what it shows its clients; the owner takes it out."""
         self.outdated = Outdated()
         self.sent_count = 0
         self.error_count = 0
@@ -205,7 +209,7 @@ class Channels:
         return effects
 
     def put(
-        self, broker_id: int, request: ControlRequest, now_ms: int, *, joining: bool = False
+        self, broker_id: int, request: Told, now_ms: int, *, joining: bool = False
     ) -> list[Effect]:
         """Queue a request; dropped when the broker has no channel, as in Kafka, or was cut off.
 
@@ -230,6 +234,7 @@ class Channels:
         self._lines.clear()
         self._leaving.clear()
         self._caught_up.clear()
+        self.shown.clear()
         self.bodies.forget()
         return [effect for line in lines for effect in self._close(line)]
 
@@ -307,7 +312,12 @@ class Channels:
         again: list[Owed] = []
         for turn in turns:
             match turn:
+                case Answered(ticket=owed, message=m.MetadataResponse() as response):
+                    line.debt.remove(owed)
+                    self.shown[line.peer.broker_id] = response
+                    self._count(owed, "answered")
                 case Answered(ticket=owed, message=response):
+                    assert not isinstance(owed.request, Question)
                     errors = self.error_count
                     if cannot_look_for_strays(owed.request, response):
                         again.append(owed)

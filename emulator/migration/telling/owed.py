@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from emulator.net.control import ControlRequest
+from emulator.net.control import Question, Told
 from wire import messages as m
 
 REQUESTS_MAX: Final = 1_000
@@ -27,13 +27,13 @@ ENTRIES_MAX: Final = 200_000
 class Owed(msgspec.Struct, frozen=True, eq=False):
     """A request that a broker has not answered yet."""
 
-    request: ControlRequest
+    request: Told
     entries: int
     joining: bool
-    """One of the requests that tell a broker everything."""
+    """One of the requests that tell a broker everything, or the question that follows them."""
 
     @classmethod
-    def of(cls, request: ControlRequest, *, joining: bool) -> Owed:
+    def of(cls, request: Told, *, joining: bool) -> Owed:
         """Count the entries of a request."""
         return cls(request, entries_of(request), joining)
 
@@ -64,8 +64,10 @@ class Debt(msgspec.Struct):
         return self.requests > REQUESTS_MAX or self.entries > ENTRIES_MAX
 
 
-def entries_of(request: ControlRequest) -> int:
+def entries_of(request: Told) -> int:
     """Number of partitions and brokers that a request names."""
+    if isinstance(request, Question):
+        return 0
     partitions = sum(len(topic.partition_states) for topic in request.topic_states)
     match request:
         case m.UpdateMetadataRequest():

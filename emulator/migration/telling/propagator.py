@@ -5,6 +5,9 @@ follower only if the leader is in its live set, and nothing retries it), then Le
 UpdateMetadata, StopReplica. A topic that was deleted and created again under its name is deleted on
 the brokers before the new one is announced.
 
+Brokers that keep what a FULL request leaves out are asked what they show, and told what is deleted
+(``leftover.py``).
+
 A broker whose queue was dropped (``owed.py``) is left out of changes. Once it has answered, it is
 told everything, like a broker that joins.
 
@@ -24,17 +27,24 @@ import msgspec
 from emulator.metadata.delta import Touched
 from emulator.metadata.image import Image
 from emulator.metadata.topics import Topic
+from emulator.migration.telling import leftover as left
 from emulator.migration.telling import propagation as build
 from emulator.migration.telling.channels import Channels, Peer
 from emulator.migration.telling.propagation import PartitionAt, Sender
-from emulator.net.control import TYPE_FULL, TYPE_INCREMENTAL, TYPE_UNKNOWN, ControlRequest
+from emulator.net.control import (
+    TYPE_FULL,
+    TYPE_INCREMENTAL,
+    TYPE_UNKNOWN,
+    Question,
+    Told,
+)
 from emulator.seam import Effect
 
 WORK_PER_STEP: Final = 500
 """Limit of a step in partitions visited or named, about 3 ms; the last piece may exceed it."""
 WORK_PER_REQUEST: Final = 25
 """Cost of a request besides its partitions, in partitions."""
-Work = Iterator[ControlRequest | None]
+Work = Iterator[Told | None]
 """A request being built: yields None until it is done, then the request, if one is needed."""
 
 
@@ -63,7 +73,7 @@ class Propagator:
     @property
     def busy(self) -> bool:
         """Whether :meth:`step` has work."""
-        return bool(self._jobs or self._channels.caught_up)
+        return bool(self._jobs or self._channels.caught_up or self._channels.shown)
 
     def clear(self) -> list[Effect]:
         """Leadership is lost: drop all work, close all channels."""
@@ -76,6 +86,7 @@ class Propagator:
         effects: list[Effect] = []
         work = 0
         self._tell_everything(self._channels.caught_up)
+        self._tell_leftover()
         while self._jobs and work < WORK_PER_STEP:
             job = self._jobs[0]
             try:
@@ -99,6 +110,22 @@ class Propagator:
         everything = _Shared(image)
         for broker_id in [*caught_up]:
             self._join(sender, self._channels.peers[broker_id], everything)
+
+    def _tell_leftover(self) -> None:
+        """Tell brokers of the topics that they show and that are no more."""
+        shown = self._channels.shown
+        while shown:
+            broker_id, answer = shown.popitem()
+            peer = self._channels.peers.get(broker_id)
+            if peer is None or self._told is None:
+                continue
+            image, zk_epoch = self._told
+            sender = Sender(self._node_id, zk_epoch, self._listener)
+            states = left.leftover(sender, image, answer)
+            if states:
+                live = build.live_brokers(image)
+                update = build.update_metadata(sender, peer, states, live, TYPE_INCREMENTAL)
+                self._put(peer, [update], joining=True)
 
     def full(self, image: Image, zk_epoch: int, *, first: bool = False) -> list[Effect]:
         """Tell every broker everything: UpdateMetadata, LeaderAndIsr, UpdateMetadata, all FULL.
@@ -128,6 +155,7 @@ class Propagator:
         for peer in peers.values():
             self._put_leaders(sender, peer, everything, TYPE_FULL)
             self._put_update(sender, peer, everything, TYPE_FULL)
+            self._ask(peer, image)
         return effects
 
     def delta(self, before: Image, after: Image, touched: Touched, zk_epoch: int) -> list[Effect]:
@@ -166,6 +194,12 @@ class Propagator:
         self._put_leaders(sender, peer, everything, TYPE_FULL)
         # A process that was only fenced would also keep their metadata.
         self._put_update(sender, peer, everything, TYPE_FULL)
+        self._ask(peer, everything.image)
+
+    def _ask(self, peer: Peer, image: Image) -> None:
+        """Ask a broker what it shows, if it may keep what it was not told."""
+        if left.keeps_what_is_left_out(image.brokers[peer.broker_id]):
+            self._put(peer, [left.question()], joining=True)
 
     def _changes(self, sender: Sender, peers: Sequence[Peer], changes: _Changes) -> None:
         gone = [t for t in changes.deleted if changes.after.topic(t.name) is None]
@@ -222,9 +256,7 @@ class Propagator:
 
         self._put(peer, work(), joining=shared.everything)
 
-    def _put(
-        self, peer: Peer, work: Iterable[ControlRequest | None], *, joining: bool = False
-    ) -> None:
+    def _put(self, peer: Peer, work: Iterable[Told | None], *, joining: bool = False) -> None:
         self._jobs.append(_Job(peer.broker_id, iter(work), joining))
 
 
@@ -316,5 +348,7 @@ def _deleted_on(peer: Peer, topics: Iterable[Topic]) -> list[tuple[str, int, int
     ]
 
 
-def _partition_count(request: ControlRequest) -> int:
+def _partition_count(request: Told) -> int:
+    if isinstance(request, Question):
+        return 0
     return sum(len(topic.partition_states) for topic in request.topic_states)
