@@ -176,9 +176,10 @@ def _controllers(seen: Situation, phase: RollbackPhase, *, stopped: bool) -> Ite
         yield finding(
             "R07",
             one.name,
-            f"{one.text} does not answer, and its folder is not on this machine",
+            f"it is not known whether {one.text} runs{f': {one.why}' if one.why else ''}",
             "if it still runs it may acknowledge changes that are lost",
-            "see that it is stopped, and say --stopped",
+            "see that it is stopped (a machine that is off, or a container that is gone, counts as "
+            "stopped if nothing starts it again), and say --stopped",
             "",
             _INFO if stopped else _BLOCKER if phase in _BEFORE else _WARNING,
         )

@@ -51,7 +51,10 @@ class RollbackWorld(Protocol):
     def read(self) -> Sequence[ReadValue]:
         """Read :data:`release.PATHS`, after a sync."""
 
-    def log_ends(self, found: Found) -> Sequence[FolderEnd]:
+    def over(self, seen: Situation) -> None:
+        """Raise CourseError if a controller runs, or may run."""
+
+    def log_ends(self, seen: Situation, found: Found) -> Sequence[FolderEnd]:
         """The end of the log in each folder that can be read here."""
 
     def forbidden(self, multi: Multi) -> str:
@@ -175,6 +178,8 @@ def _release(  # noqa: PLR0917 - what was found before the controllers ended
         if release.done(found):
             break
         held = release.held_by_kraft(found)
+        if held:
+            world.over(seen)
         if held and course.phase is RollbackPhase.DUAL_WRITE and not wanted.accept_loss:
             _nothing_missing(world, seen, found)
         marked = True  # also if the answer is lost
@@ -214,7 +219,7 @@ def _nothing_missing(world: RollbackWorld, seen: Situation, found: Found) -> Non
     """Refuse to give ``/controller`` back while a log has what ZooKeeper lacks."""
     if found.own is not None and found.own.reconciling:
         raise CourseError(f"the comparison of the whole tree was interrupted: {START_AND_STOP}")
-    ends = world.log_ends(found)
+    ends = world.log_ends(seen, found)
     usable = [one for one in ends if not one.problem]
     if ends and not usable:
         raise CourseError(f"{ends[0].problem}: {START_AND_STOP}")

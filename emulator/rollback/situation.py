@@ -19,9 +19,11 @@ from emulator.preflight.survey import Survey
 class ControllerSeen:
     """One controller of the quorum, as seen from outside.
 
-    ``runs``: None: not known, it does not answer and its folder is not on this machine. ``pid``: of
+    ``runs``: None: not known (:mod:`emulator.rollback.running`), and ``why`` says why. ``pid``: of
     the process that holds its folder, if it is on this machine and ours to signal. ``status``: what
-    ``/status`` says; None: nothing.
+    ``/status`` says; None: nothing. ``folder``: where its log can be read once it has ended;
+    ``own``: its own file names it. ``copied``: a folder that it does not write while it runs, so
+    that it proves nothing. ``file``: its properties.
     """
 
     node_id: int | None
@@ -31,6 +33,10 @@ class ControllerSeen:
     pid: int | None = None
     status: Mapping[str, Any] | None = None
     folder: str = ""
+    own: bool = True
+    copied: str = ""
+    file: str = ""
+    why: str = ""
 
     @property
     def leads(self) -> bool:

@@ -25,7 +25,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from emulator.commands.rollback import processes
-from emulator.commands.rollback.looking import Looker, accepts, status_url
+from emulator.commands.rollback.looking import Looker, alive, status_url
 from emulator.commands.status import fetch
 from emulator.commands.zk.client import Connector
 from emulator.migration.taking_over.claim import Found
@@ -51,6 +51,9 @@ from emulator.zookeeper.ops import (
 
 CONNECT_TIMEOUT_S: Final = 10.0
 POLL_S: Final = 0.02
+SILENT_S: Final = 5.0
+"""How long a controller that was seen to run cannot be asked before --stopped is believed."""
+AGAIN: Final = "stop it there, and run this command again"
 ELECTION_S: Final = 30.0
 """How long brokers may take: each watches ``/controller``."""
 _NO_VERSION: Final = 2**31 - 2
@@ -70,6 +73,7 @@ class LiveRollback:
         timeout_s: for the controllers to write what is missing, and again to end.
         creator_only: whether a znode that is created belongs to its creator (``set.acl``).
         say: tells the operator what is being done.
+        stopped: whether the operator says that controllers which cannot be asked are stopped.
     """
 
     def __init__(  # noqa: PLR0917 - one argument per part of the world
@@ -81,6 +85,7 @@ class LiveRollback:
         timeout_s: float,
         creator_only: bool,
         say: Callable[[str], None],
+        stopped: bool = False,
     ) -> None:
         self._looker = looker
         self._hosts = hosts
@@ -89,6 +94,7 @@ class LiveRollback:
         self._timeout_s = timeout_s
         self._creator_only = creator_only
         self._client: KazooClient | None = None
+        self._stopped = stopped
         self.say = say
 
     def __enter__(self) -> Self:
@@ -161,8 +167,12 @@ class LiveRollback:
             last = max(last, self._await_end(one, until))
         if len(others) == len(running):
             return last
-        ending = processes.Ending(one.pid for one in running if one.pid is not None)
+        ending = processes.Ending(
+            (one.pid, Path(one.folder)) for one in running if one.pid is not None
+        )
         try:
+            if ending.others:
+                raise CourseError(f"{_again(ending.others[0])}: {AGAIN}")
             ending.terminate()
             if ending.refused:
                 pids = ", ".join(map(str, ending.refused))
@@ -176,26 +186,41 @@ class LiveRollback:
         return max(last, ended)
 
     def _await_end(self, one: ControllerSeen, until: float) -> float:
-        while time.monotonic() < until:
-            if one.folder:
-                over = not processes.holder(Path(one.folder)).held
-            else:
-                over = one.address is not None and accepts(one.address) is False
-            if over:
-                return time.monotonic()
+        """Wait until it is seen to be gone, or cannot be asked for a while with ``--stopped``."""
+        silent = said = None
+        while True:
+            running, why = alive(one)
+            now = time.monotonic()
+            if running is False:
+                return now
+            silent = (now if silent is None else silent) if running is None else None
+            if silent is not None and self._stopped and now - silent >= SILENT_S:
+                return silent
+            if silent is not None and said is None:
+                said = why
+                self.say(f"{one.text} cannot be asked any more ({why}): whether it has ended?")
+            if now > until:
+                break
             time.sleep(POLL_S)
-        raise CourseError(f"{one.text} still runs: stop it, and run this command again")
+        if silent is None:
+            raise CourseError(f"{one.text} still runs: stop it, and run this command again")
+        raise CourseError(f"{_unknown(one, why)}")
 
-    def log_ends(self, found: Found) -> Sequence[FolderEnd]:
+    def over(self, seen: Situation) -> None:
+        """See that none of them runs, whoever may have started it again."""
+        for one in seen.controllers:
+            running, why = alive(one)
+            if running:
+                raise CourseError(f"{_again(one.text)}: {AGAIN}")
+            if running is None and not self._stopped:
+                raise CourseError(_unknown(one, why))
+
+    def log_ends(self, seen: Situation, found: Found) -> Sequence[FolderEnd]:
         """The end of each log on this machine, from the segment on that holds the offset."""
         said = found.migration
         ends = []
-        for name, folder in self._looker.folders_of_end().items():
-            if processes.holder(folder).held:
-                raise CourseError(
-                    f"the controller in {name} was started again, perhaps by a supervisor: stop it "
-                    "there, and run this command again"
-                )
+        for name in (one.folder for one in seen.controllers if one.folder):
+            folder = Path(name)
             try:
                 files = _segments(folder, said.kraft_metadata_offset)
             except OSError as error:
@@ -294,6 +319,17 @@ class LiveRollback:
                 raise self._failed(error) from error
             changed.wait(min(left, 1.0))
         return None
+
+
+def _again(what: object) -> str:
+    return f"{what} was started again, perhaps by a supervisor"
+
+
+def _unknown(one: ControllerSeen, why: str) -> str:
+    return (
+        f"{one.text} cannot be asked ({why}): it is not known whether it has ended. See that it "
+        "is stopped, and run this command again with --stopped"
+    )
 
 
 def _segments(folder: Path, offset: int) -> dict[str, bytes]:

@@ -135,7 +135,14 @@ def _run(  # noqa: PLR0917 - as the command line
         looker = Looker(Given(hosts, properties, log_dirs, broker_folders), connect)
         creator_only = any(one.flag("zookeeper.set.acl") for one in properties)
         with LiveRollback(
-            looker, hosts, connect, properties, timeout_s, creator_only, _say
+            looker,
+            hosts,
+            connect,
+            properties,
+            timeout_s,
+            creator_only,
+            _say,
+            stopped=planned.stopped,
         ) as world:
             return course.plan(world, planned)[1] if wanted is None else course.go(world, wanted)
     except inputs.PreflightError as error:

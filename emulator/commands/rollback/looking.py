@@ -30,10 +30,12 @@ from emulator.preflight.node_file import Properties
 from emulator.preflight.survey import Survey, of_dump
 from emulator.raft import layout
 from emulator.rollback.phases import RollbackPhase, phase_of
+from emulator.rollback.running import Reached, runs
 from emulator.rollback.situation import ControllerSeen, FolderSeen, Situation
 
 CONNECT_S: Final = 1.0
 METRICS_PORT: Final = "kraftbridge.metrics.port"
+NOT_HERE: Final = processes.FolderHolder(None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,18 @@ class Looker:
     def __init__(self, given: Given, connect: Connector) -> None:
         self._given = given
         self._connect = connect
+        self._own: set[str] = set()
         self.paths: dict[int, Path] = {}
         """Controllers' folders on this machine, by node id."""
+        self._files: dict[int | None, Properties] = {}
+        for one in given.properties:
+            if not one.is_controller:
+                continue
+            known = self._files.setdefault(one.node_id, one)
+            if known.values != one.values:
+                raise inputs.PreflightError(
+                    f"{known.name} and {one.name} are both of controller {one.node_id}: give one"
+                )
         voters = {x for one in given.properties for x in one.voters}
         for path in self._candidates():
             found = inputs.read_folder(path)
@@ -66,7 +78,12 @@ class Looker:
                 raise inputs.PreflightError(
                     f"{path}: not known to be a controller's folder; give -c of its controller"
                 )
-            self.paths[found.node_id] = path
+            other = self.paths.setdefault(found.node_id, path)
+            if not other.samefile(path):
+                raise inputs.PreflightError(
+                    f"{other} and {path} are both of controller {found.node_id}: which has its "
+                    "newest log is not known; give one"
+                )
 
     def look(self) -> Situation:
         """Look at everything.
@@ -91,7 +108,7 @@ class Looker:
 
     def controllers(self) -> tuple[ControllerSeen, ...]:
         """Every controller that a file, or a folder, names."""
-        files = {one.node_id: one for one in self._given.properties if one.is_controller}
+        files = self._files
         addresses: dict[int, HostPort] = {}
         # What brokers are told may be a proxy, which accepts connections in any case.
         for one in sorted(self._given.properties, key=lambda one: one.is_controller):
@@ -99,13 +116,9 @@ class Looker:
         ids = sorted({*self.paths, *addresses, *(one for one in files if one is not None)})
         return tuple(self._controller(one, files.get(one), addresses.get(one)) for one in ids)
 
-    def folders_of_end(self) -> Mapping[str, Path]:
-        """Folders by name, for :mod:`emulator.rollback.missing`."""
-        return {str(path): path for path in self.paths.values()}
-
     def _candidates(self) -> list[Path]:
         """Folders given, and those that controllers' files name, if they are theirs."""
-        found = [_outer(one) for one in self._given.log_dirs]
+        found = []
         for one in self._given.properties:
             if not one.is_controller:
                 continue
@@ -115,7 +128,8 @@ class Looker:
             meta = one.metas.get(told, {})
             if told and meta and meta.get("node.id") == str(one.node_id):
                 found.append(Path(told))
-        return list(dict.fromkeys(found))
+        self._own = {str(one) for one in found}
+        return list(dict.fromkeys([*found, *(_outer(one) for one in self._given.log_dirs)]))
 
     def _controller(
         self, node_id: int, file: Properties | None, address: HostPort | None
@@ -123,24 +137,29 @@ class Looker:
         name = f"controller {node_id}" if file is None else file.name
         status = None if file is None else _status(file, address)
         folder = self.paths.get(node_id)
-        runs: bool | None
-        pid = None
-        answers = None if address is None else accepts(address)
-        if folder is None:
-            runs = answers
-        else:
-            try:
-                held, pid = processes.holder(folder)
-            except OSError:  # not Linux
-                runs = answers
-            else:
-                # Where the lock cannot be seen its listener can.
-                runs = held or bool(answers)
+        own = folder is None or str(folder) in self._own
+        held, pid = NOT_HERE if folder is None else processes.holder(folder)
+        answer, why = ask(address)
+        running = runs(held, answer, own=own)
         if status is not None and status.get("node_id") == node_id:
-            runs = True
+            running = True
         else:
             status = None
-        return ControllerSeen(node_id, name, runs, address, pid, status, str(folder or ""))
+        # What a running controller does not hold is a copy, and older than its log.
+        copied = bool(running) and (held is False or (held is None and not own))
+        return ControllerSeen(
+            node_id,
+            name,
+            running,
+            address,
+            pid,
+            status,
+            folder="" if copied else str(folder or ""),
+            own=own,
+            copied=str(folder or "") if copied else "",
+            file="" if file is None else file.name,
+            why=why,
+        )
 
     def _broker_folders(self) -> list[FolderSeen]:
         found = []
@@ -238,12 +257,31 @@ def status_url(file: Properties, address: HostPort | None) -> str | None:
     return f"http://{HostPort(where.host or '127.0.0.1', int(port))}"
 
 
-def accepts(address: HostPort) -> bool | None:
-    """Whether somebody accepts connections there; None if that cannot be told."""
+def ask(address: HostPort | None) -> tuple[Reached, str]:
+    """What comes of connecting to a controller's address, and a sentence about it."""
+    if address is None:
+        return Reached.NO_ADDRESS, "no file says where it listens"
     try:
         with socket.create_connection((address.host, address.port), CONNECT_S):
-            return True
+            return Reached.YES, f"{address} accepts connections"
+    except TimeoutError:
+        return Reached.NONE, f"{address}: no answer within {CONNECT_S:g} s"
+    except socket.gaierror as error:
+        return Reached.NONE, f"the name {address.host} does not resolve: {error.strerror}"
     except OSError as error:
-        return False if error.errno == errno.ECONNREFUSED else None
+        refused = error.errno == errno.ECONNREFUSED
+        return Reached.REFUSED if refused else Reached.NONE, f"{address}: {error.strerror or error}"
     except (UnicodeError, ValueError, OverflowError):
-        return None
+        return Reached.NONE, f"{address.host!r} is no name of a host"
+
+
+def alive(one: ControllerSeen) -> tuple[bool | None, str]:
+    """Whether a controller runs now, by the rule by which it was looked at, and why that is said.
+
+    The address of one whose folder is seen to be held is not asked.
+    """
+    held = processes.holder(Path(one.folder)).held if one.folder else None
+    if held:
+        return True, f"{one.folder} is locked"
+    answer, why = ask(one.address)
+    return runs(held, answer, own=one.own), why

@@ -2,14 +2,21 @@
 
 The kernel says who holds the lock of a folder, so no process is signalled because of a number in a
 file: numbers of other machines, of other containers and of former processes mean nothing here.
+
+Its list of locks leaves out those of other containers and of other machines. Where it may be
+incomplete the lock itself is asked. On a network file system that nobody is seen to hold it proves
+nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import re
 import select
 import signal
+import struct
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,35 +24,116 @@ from typing import Final, NamedTuple
 
 LOCK: Final = ".lock"
 LOCKS: Final = Path("/proc/locks")
+MOUNTS: Final = Path("/proc/self/mountinfo")
+PID_NAMESPACE: Final = Path("/proc/self/ns/pid")
+FIRST_NAMESPACE: Final = "pid:[4026531836]"
+"""PROC_PID_INIT_INO of Linux: from there the processes of all containers are seen."""
+LOCAL: Final = frozenset("bcachefs btrfs ext2 ext3 ext4 f2fs jfs overlay tmpfs xfs zfs".split())
+"""File systems on which no other machine can hold a lock."""
+_ESCAPED: Final = re.compile(r"\\([0-7]{3})")
+"""A blank in a path there, for one."""
+_FLOCK: Final = "hhqqi4x"
+"""``struct flock`` of a 64-bit Linux: type, whence, start, length, pid."""
 
 
 class FolderHolder(NamedTuple):
-    """``pid``: None if the process cannot be seen from here, as it is another user's."""
+    """``held``: None if it cannot be known.
 
-    held: bool
+    ``pid``: None if the process cannot be seen from here, as it is another user's, another
+    container's or another machine's.
+    """
+
+    held: bool | None
     pid: int | None
 
 
 def holder(folder: Path, locks: str | None = None) -> FolderHolder:
-    """Who holds the lock of a folder; nothing is locked to find out.
+    """Who holds the lock of a folder.
+
+    Nothing is locked to find out where the kernel's list is complete. Elsewhere a shared lock is
+    taken for a moment.
 
     Args:
         folder: of a node.
         locks: content of ``/proc/locks``, for tests.
+    """
+    path = folder / LOCK
+    try:
+        inode = path.stat().st_ino
+    except (FileNotFoundError, NotADirectoryError):
+        return FolderHolder(False, None)
+    except OSError:
+        return FolderHolder(None, None)
+    text = _list() if locks is None else locks
+    pids = [pid for pid, other in _locks(text or "") if other == inode]
+    # Another file system may have a file of the same number: the process shows which it holds.
+    seen = [(pid, _holds(pid, path)) for pid in pids]
+    found = next((pid for pid, holds in seen if holds), None)
+    if found is not None or any(holds is None for _, holds in seen):
+        return FolderHolder(True, found)
+    local = _local(path)
+    if text is not None and local and _sees_all():
+        return FolderHolder(False, None)
+    tried = _tried(path)
+    return FolderHolder(tried if local or tried else None, None)
 
-    Raises:
-        OSError: the kernel's list of locks cannot be read.
+
+def _list() -> str | None:
+    """The kernel's list of locks; None: not shown."""
+    try:
+        return LOCKS.read_text()
+    except (OSError, ValueError):
+        return None
+
+
+def _sees_all() -> bool:
+    """Whether the list has the locks of all containers."""
+    try:
+        return str(PID_NAMESPACE.readlink()) == FIRST_NAMESPACE
+    except OSError:
+        return False
+
+
+def _local(path: Path) -> bool:
+    """Whether a file is on a file system of this machine alone; False if that is not known."""
+    try:
+        text, real = MOUNTS.read_text(), os.path.realpath(path)
+    except (OSError, ValueError):
+        return False
+    best, kind = -1, ""
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) < 5 or "-" not in words[:-1]:
+            continue
+        place = _ESCAPED.sub(lambda found: chr(int(found[1], 8)), words[4]).rstrip("/")
+        # Of two at one place the later one covers the earlier one.
+        if (real == place or real.startswith(f"{place}/")) and len(place) >= best:
+            best, kind = len(place), words[words.index("-") + 1]
+    return kind in LOCAL
+
+
+def _tried(path: Path) -> bool | None:
+    """Whether a file is locked, by ours (flock) or by Java (fcntl); None: unknown.
+
+    The first is asked by taking it, shared, for a moment.
     """
     try:
-        inode = (folder / LOCK).stat().st_ino
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
-        return FolderHolder(False, None)
-    text = LOCKS.read_text() if locks is None else locks
-    pids = [pid for pid, other in _locks(text) if other == inode]
-    # Another file system may have a file of the same number: the process shows which it holds.
-    seen = [(pid, _holds(pid, folder / LOCK)) for pid in pids]
-    found = next((pid for pid, holds in seen if holds), None)
-    return FolderHolder(found is not None or any(holds is None for _, holds in seen), found)
+        return None
+    try:
+        asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        told = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
+        if told[0] != fcntl.F_UNLCK:
+            return True
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def _locks(text: str) -> Iterator[tuple[int, int]]:
@@ -78,18 +166,34 @@ def _holds(pid: int, path: Path) -> bool | None:
 
 
 class Ending:
-    """Processes that are asked to end, in this order, and whose end is awaited.
+    """Processes that hold folders and are asked to end, in this order, and whose end is awaited.
 
-    A process is signalled by a descriptor: another one that got its number meanwhile is not.
+    A process is signalled by a descriptor that was opened before the folder was seen to be its:
+    another one that got its number meanwhile is not.
+
+    Args:
+        holders: number and folder of each, as found earlier.
     """
 
-    def __init__(self, pids: Iterable[int]) -> None:
+    def __init__(self, holders: Iterable[tuple[int, Path]]) -> None:
         self._open: dict[int, int] = {}
         self.refused: list[int] = []
         """Those that this user may not signal."""
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                self._open[os.pidfd_open(pid)] = pid
+        self.others: list[Path] = []
+        """Folders that another process holds by now."""
+        for pid, folder in holders:
+            try:
+                descriptor = os.pidfd_open(pid)
+            except ProcessLookupError:
+                descriptor = -1
+            found = holder(folder)
+            if descriptor >= 0 and found.pid == pid:
+                self._open[descriptor] = pid
+                continue
+            if descriptor >= 0:
+                os.close(descriptor)
+            if found.held:
+                self.others.append(folder)
 
     def terminate(self) -> None:
         """Send SIGTERM to all."""

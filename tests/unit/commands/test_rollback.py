@@ -104,7 +104,7 @@ def test_its_end_is_awaited_and_its_number_alone_is_never_signalled(tmp_path: Pa
         assert child.stdout.readline() == "held\n"
         held, pid = holder(tmp_path)
         assert (held, pid) == (True, child.pid)
-        ending = Ending([child.pid])
+        ending = Ending([(child.pid, tmp_path)])
         began = time.monotonic()
         assert ending.wait(0.01)[1] == [child.pid]
         ending.terminate()
@@ -112,7 +112,7 @@ def test_its_end_is_awaited_and_its_number_alone_is_never_signalled(tmp_path: Pa
         assert (left, began < last <= time.monotonic()) == ([], True)
         assert holder(tmp_path) == FolderHolder(False, None), "though nobody has reaped it"
         ending.close()
-        gone = Ending([2**22 + 7])
+        gone = Ending([(2**22 + 7, tmp_path)])
         gone.terminate()
         assert gone.wait(1)[1] == []
 
@@ -212,9 +212,10 @@ def test_a_process_that_ignores_the_signal_is_named(tmp_path: Path) -> None:
     with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         child.stdout.readline()
+        here = ControllerSeen(1, "one", True, pid=child.pid, folder=str(tmp_path))
         try:
             with pytest.raises(CourseError, match=f"pid {child.pid}"):
-                live([], 0.2).stop(seen(ControllerSeen(1, "one", True, pid=child.pid)))
+                live([], 0.2).stop(seen(here))
         finally:
             child.kill()
 

@@ -172,7 +172,11 @@ class ModelCluster:
             self.tree.write(SetData(self.interferes_at, node.data), 7, 1)
         return found
 
-    def log_ends(self, found: Found) -> list[FolderEnd]:
+    def over(self, seen: Situation) -> None:
+        if self.up:
+            raise CourseError(f"controller {self.up[0]} was started again")
+
+    def log_ends(self, seen: Situation, found: Found) -> list[FolderEnd]:
         if not self.seen_folders:
             return []
         assert not self.up, "a log that is being written has no end"

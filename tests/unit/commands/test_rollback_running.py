@@ -1,0 +1,213 @@
+"""Whether a controller runs: what locks and addresses show, and what they do not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emulator.commands.preflight.inputs import PreflightError, read_properties
+from emulator.commands.rollback import acting, looking, processes
+from emulator.commands.rollback.acting import LiveRollback
+from emulator.commands.rollback.looking import Given, Looker
+from emulator.commands.rollback.processes import Ending, FolderHolder, holder
+from emulator.config.listeners import HostPort
+from emulator.preflight.survey import Survey
+from emulator.raft import layout
+from emulator.rollback.course import CourseError
+from emulator.rollback.running import Reached, runs
+from emulator.rollback.situation import ControllerSeen, Situation
+
+HOLDS = """
+import fcntl, sys
+file = open(sys.argv[1], "a+b")
+fcntl.{how}(file, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+NOWHERE = HostPort("no-such-host.invalid", 9093)
+REFUSES = HostPort("127.0.0.1", 1)
+
+
+@contextmanager
+def another_process(folder: Path, how: str = "flock") -> Iterator[subprocess.Popen[str]]:
+    """It holds the lock of a folder."""
+    line = [sys.executable, "-c", HOLDS.format(how=how), str(folder / ".lock")]
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "held\n"
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("held", [False, True, None])
+@pytest.mark.parametrize("answer", Reached)
+def test_it_is_over_only_if_nothing_says_otherwise(
+    held: bool | None, answer: Reached, own: bool
+) -> None:
+    found = runs(held, answer, own=own)
+    assert (found is True) == (held is True or answer is Reached.YES)
+    # What is not known decides nothing.
+    nothing = held is None and answer in {Reached.NONE, Reached.NO_ADDRESS}
+    copy = held is False and answer is Reached.NONE and not own
+    assert (found is None) == (nothing or copy)
+
+
+@pytest.mark.parametrize("how", ["flock", "lockf"])
+def test_where_the_kernels_list_is_not_whole_the_lock_itself_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    with another_process(tmp_path, how) as child:
+        assert holder(tmp_path) == FolderHolder(True, child.pid)
+        with monkeypatch.context() as patch:
+            patch.setattr(processes, "LOCKS", tmp_path / "hidden")
+            assert holder(tmp_path) == FolderHolder(True, None)
+        with monkeypatch.context() as patch:
+            patch.setattr(processes, "FIRST_NAMESPACE", "pid:[1]")
+            assert holder(tmp_path, "") == FolderHolder(True, None), "of another container"
+        assert holder(tmp_path, "") == FolderHolder(False, None), "the list is whole"
+    monkeypatch.setattr(processes, "LOCKS", tmp_path / "hidden")
+    assert holder(tmp_path) == FolderHolder(False, None)
+
+
+def test_on_a_network_nobody_seen_is_nobody_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "LOCAL", frozenset({"of this machine"}))
+    (tmp_path / ".lock").touch()
+    assert holder(tmp_path) == FolderHolder(None, None)
+    with another_process(tmp_path) as child:
+        assert holder(tmp_path) == FolderHolder(True, child.pid)
+        assert holder(tmp_path, "") == FolderHolder(True, None), "of another machine"
+
+
+def test_the_file_system_is_that_of_the_innermost_mount(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a b").mkdir()
+    lock = tmp_path / "a b" / ".lock"
+    lock.touch()
+    mounts = tmp_path / "mountinfo"
+    monkeypatch.setattr(processes, "MOUNTS", mounts)
+    top = "1 0 8:1 / / rw - ext4 /dev/sda rw\n"
+    place = str(tmp_path / "a b").replace(" ", r"\040")
+    inner = f"2 1 0:9 / {place} rw x:1 - nfs4 s:/ rw\n"
+    for text, held in ((top, False), (top + inner, None), ("wrong\n", None)):
+        mounts.write_text(text)
+        assert holder(tmp_path / "a b").held is held
+
+
+def test_a_process_that_got_the_number_of_a_controller_is_not_signalled(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    with another_process(tmp_path / "other") as stranger:
+        ending = Ending([(stranger.pid, tmp_path)])
+        ending.terminate()
+        assert ending.wait(0.1)[1] == []
+        assert stranger.poll() is None
+        ending.close()
+        with another_process(tmp_path):
+            again = Ending([(stranger.pid, tmp_path)])
+            again.terminate()
+            assert (again.others, stranger.poll()) == ([tmp_path], None)
+            here = ControllerSeen(1, "one", True, pid=stranger.pid, folder=str(tmp_path))
+            with pytest.raises(CourseError, match="started again"):
+                live([]).stop(seen(here))
+            assert stranger.poll() is None
+
+
+def live(said: list[str], timeout_s: float = 10, *, stopped: bool = False) -> LiveRollback:
+    """With nothing to connect to."""
+    nothing: Any = None
+    return LiveRollback(nothing, "h:1", nothing, [], timeout_s, False, said.append, stopped=stopped)
+
+
+def seen(*controllers: ControllerSeen) -> Situation:
+    return Situation(Survey({}), controllers)
+
+
+def a_controller(path: Path, address: HostPort, name: str = "data") -> tuple[Path, Path]:
+    """Properties and folder of controller 3000."""
+    folder, file = path / name, path / f"{name}.properties"
+    (folder / layout.FOLDER).mkdir(parents=True)
+    (folder / layout.META_PROPERTIES).write_text("version=1\nnode.id=3000\ncluster.id=x\n")
+    file.write_text(
+        "process.roles=controller\nnode.id=3000\n"
+        f"controller.quorum.voters=3000@{address}\nlog.dirs={folder}\n"
+    )
+    return file, folder
+
+
+def looked(files: list[Path], folders: list[Path] | None = None) -> ControllerSeen:
+    nothing: Any = None
+    given = Given("h:1", [read_properties(one) for one in files], folders or [])
+    (found,) = Looker(given, nothing).controllers()
+    return found
+
+
+def test_its_own_folder_shows_that_it_has_ended_whatever_became_of_its_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, folder = a_controller(tmp_path, NOWHERE)
+    found = looked([file])
+    assert (found.runs, found.folder) == (False, str(folder))
+    with another_process(folder) as child:
+        found = looked([file])
+        assert (found.runs, found.pid, found.folder) == (True, child.pid, str(folder))
+        assert looking.alive(found)[0] is True
+        with pytest.raises(CourseError, match="started again, perhaps by a supervisor"):
+            live([]).over(seen(found))
+    live([]).over(seen(found))
+    monkeypatch.setattr(processes, "LOCAL", frozenset({"of this machine"}))
+    found = looked([file])
+    assert (found.runs, NOWHERE.host in found.why) == (None, True)
+    with pytest.raises(CourseError, match=r"not known whether it has ended.*--stopped"):
+        live([]).over(seen(found))
+    live([], stopped=True).over(seen(found))
+
+
+def test_a_copied_folder_says_nothing_about_the_controller(tmp_path: Path) -> None:
+    file, folder = a_controller(tmp_path, NOWHERE)
+    there = file.read_text().replace(str(folder), "/somewhere/else")
+    file.write_text(there)
+    assert looked([file], [folder]).runs is None, "it may run on a machine that is not reached"
+    file.write_text(there.replace(str(NOWHERE), str(REFUSES)))
+    assert looked([file], [folder]).runs is False
+    with looking.socket.create_server(("127.0.0.1", 0)) as server:
+        address = HostPort("127.0.0.1", server.getsockname()[1])
+        file.write_text(there.replace(str(NOWHERE), str(address)))
+        found = looked([file], [folder])
+        assert (found.runs, found.folder, found.copied) == (True, "", str(folder))
+
+
+def test_of_one_controller_there_is_one_file_and_one_folder(tmp_path: Path) -> None:
+    one, folder = a_controller(tmp_path, REFUSES)
+    other, copied = a_controller(tmp_path, REFUSES, "copied")
+    assert looked([one, one], [folder, folder / layout.FOLDER]).runs is False
+    with pytest.raises(PreflightError, match="both of controller 3000: give one"):
+        looked([one, other])
+    with pytest.raises(PreflightError, match="which has its newest log is not known"):
+        looked([one], [copied])
+
+
+def test_an_address_that_is_gone_while_its_end_is_awaited_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: list[str] = []
+    there = ControllerSeen(2, "two", True, NOWHERE)
+    with pytest.raises(CourseError, match=r"no-such-host.*run this command again with --stopped"):
+        live(said, 0.1).stop(seen(there))
+    assert any("cannot be asked any more" in one for one in said)
+    monkeypatch.setattr(acting, "SILENT_S", 0.05)
+    began = time.monotonic()
+    ended = live(said, 10, stopped=True).stop(seen(there))
+    assert ended is not None
+    assert began < ended < began + 5
