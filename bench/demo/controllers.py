@@ -48,6 +48,8 @@ class Controllers:
             for each, port in ports.items()
         }
         self._leader = IDS[0]
+        self.killed_ns: list[int] = []
+        """When leaders were killed, monotonic: what they were asked then, brokers ask again."""
 
     @property
     def leader(self) -> int:
@@ -135,6 +137,7 @@ class Controllers:
         old = self._leader
         begin = time.monotonic()
         self.nodes[old].kill()
+        self.killed_ns.append(time.monotonic_ns())
         end = self.wait_dual_write()["offsets"]["high_watermark"]
         new, took_s = self._leader, time.monotonic() - begin
         killed = self.nodes[old].start().wait_started()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
@@ -12,16 +13,18 @@ from bench.demo.narrator import Narrator
 from bench.demo.seed import LEAVING
 from bench.demo.stage import Stage
 from bench.judge.stores import Entities, differences, from_log, from_tree
-from bench.load.admin import AdminResult
+from bench.load.admin import AdminResult, GivenUp
 from bench.load.changes import TopicState
 from bench.rig.zk_dump import contents, dump
 
 ALREADY: Final = {
     "CreateTopics": "TOPIC_ALREADY_EXISTS",
     "DeleteTopics": "UNKNOWN_TOPIC_OR_PARTITION",
+    "CreatePartitions": "INVALID_PARTITIONS",
 }
 """What a second attempt is answered if the first was carried out."""
 _NO_OP: Final = "NO_OP_RECORD"
+_OF_TOPICS: Final = frozenset({"TOPIC_RECORD", "PARTITION_RECORD", "REMOVE_TOPIC_RECORD"})
 _SHOWN: Final = 5
 _DRAIN_S: Final = 60.0
 
@@ -127,26 +130,50 @@ def undeleted(load: AdminResult, log: Entities) -> list[str]:
     ]
 
 
-def refused(admin: AdminResult, records: Sequence[Mapping[str, Any]]) -> list[str]:
+def refused(
+    admin: AdminResult,
+    records: Sequence[Mapping[str, Any]],
+    lost_ns: Sequence[int] | None = None,
+) -> list[str]:
     """Changes that were given up, but for those that were carried out all the same.
 
     A broker sends an Envelope again if the controller is gone; where the first one was carried out,
     the client gets the error of the second. That it was is seen in the log: nobody else changes
-    these topics.
+    these topics, and the load leaves one alone after it gave a change of it up.
+
+    Args:
+        admin: what the load says.
+        records: of the log, as Kafka's tool prints them.
+        lost_ns: when a controller took answers with it, monotonic; only a change that was in flight
+            then can have been sent twice. None: not known, it may have been at any time.
     """
-    names = {
-        record["data"]["topicId"]: record["data"]["name"]
-        for record in records
-        if record["type"] == "TOPIC_RECORD"
-    }
-    done = {"CreateTopics": {*names.values()}, "DeleteTopics": set()}
+    names: dict[str, str] = {}
+    numbers: dict[str, set[int]] = defaultdict(set)
+    gone = set()
     for record in records:
-        if record["type"] == "REMOVE_TOPIC_RECORD":
-            done["DeleteTopics"].add(names[record["data"]["topicId"]])
+        data = record["data"] if record["type"] in _OF_TOPICS else {}
+        if record["type"] == "TOPIC_RECORD":
+            names[data["topicId"]] = data["name"]
+        elif record["type"] == "PARTITION_RECORD":
+            numbers[names[data["topicId"]]].add(data["partitionId"])
+        elif record["type"] == "REMOVE_TOPIC_RECORD":
+            gone.add(names[data["topicId"]])
+
+    def done(topic: str, change: GivenUp) -> bool:
+        if change.error != ALREADY.get(change.api):
+            return False
+        if not (
+            lost_ns is None or any(change.sent_ns <= at < change.answered_ns for at in lost_ns)
+        ):
+            return False
+        if change.partitions is None:
+            return topic in gone
+        return topic not in gone and len(numbers[topic]) == change.partitions
+
     return [
-        f"change given up: {api} of {topic}: {error}"
-        for topic, (api, error) in sorted(admin.given_up.items())
-        if error != ALREADY.get(api) or topic not in done[api]
+        f"change given up: {change.api} of {topic}: {change.error}"
+        for topic, change in sorted(admin.given_up.items())
+        if not done(topic, change)
     ]
 
 

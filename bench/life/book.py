@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 
 from bench.demo import verdict
 from bench.judge.stores import Entities
-from bench.load.admin import AdminResult
+from bench.load.admin import AdminResult, GivenUp
 from bench.load.changes import TopicState
 from bench.load.records import Acknowledged
 
@@ -121,7 +121,7 @@ def _result(plain: Mapping[str, Any]) -> AdminResult:
         done=Counter(plain["done"]),
         topics={name: TopicState(**state) for name, state in plain["topics"].items()},
         doubtful=set(plain["doubtful"]),
-        given_up={name: (api, error) for name, (api, error) in plain["given_up"].items()},
+        given_up={name: GivenUp(*one) for name, one in plain["given_up"].items()},
         prefix=plain["prefix"],
     )
 

@@ -10,7 +10,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from bench.load.changes import Change, Changes, TopicState, error_of
 from bench.load.connection import Pool
@@ -38,6 +38,18 @@ _ANOTHER_CONTROLLER: Final = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.BROK
 _BACKOFF_S: Final = 0.1
 
 
+class GivenUp(NamedTuple):
+    """A change that failed, by its last attempt."""
+
+    api: str
+    error: str
+    partitions: int | None = None
+    """That the topic has if the change was carried out all the same; none: it is gone then."""
+    sent_ns: int = 0
+    answered_ns: int = 0
+    """Monotonic clock; until then a broker may have sent the change to several controllers."""
+
+
 @dataclass
 class AdminResult:
     """The result of an ``AdminLoad``."""
@@ -53,8 +65,8 @@ class AdminResult:
     """Topics left, as they must look."""
     doubtful: set[str] = field(default_factory=set)
     """Topics of failed changes."""
-    given_up: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Topic -> (API, error) of its change that failed."""
+    given_up: dict[str, GivenUp] = field(default_factory=dict)
+    """Topic -> its change that failed."""
     prefix: str = "load-"
     """Of the names of all its topics."""
     elapsed_s: float = 0.0
@@ -289,7 +301,13 @@ class AdminLoad:
             self._result.answered_ns.append(time.monotonic_ns() - self._begin_ns)
         else:
             self._result.failed[change.api, last.error.name] += 1
-            self._result.given_up[change.topic] = (change.api, last.error.name)
+            self._result.given_up[change.topic] = GivenUp(
+                change.api,
+                last.error.name,
+                None if change.after is None else change.after.partitions,
+                last.sent_ns,
+                time.monotonic_ns(),
+            )
         if self._record is not None:
             self._record(
                 RequestRow(

@@ -10,7 +10,7 @@ import pytest
 
 from bench.chaos import verdict
 from bench.judge.stores import from_log
-from bench.load.admin import AdminResult
+from bench.load.admin import AdminResult, GivenUp
 from bench.load.changes import TopicState
 from bench.load.records import Acknowledged, ConsumeResult, ProduceResult, judge
 from bench.rig.process import Process
@@ -126,23 +126,57 @@ def test_what_clients_were_refused_is_told(lines: list[str]) -> None:
 REMOVED = {"type": "REMOVE_TOPIC_RECORD", "data": {"topicId": ID}, "offset": 3}
 
 
+def more(*numbers: int) -> list[dict[str, Any]]:
+    """Further partitions of the topic."""
+    kind = "PARTITION_RECORD"
+    return [{"type": kind, "data": {"topicId": ID, "partitionId": each}} for each in numbers]
+
+
+EXISTS, UNKNOWN, PARTITIONS = (
+    "TOPIC_ALREADY_EXISTS",
+    "UNKNOWN_TOPIC_OR_PARTITION",
+    "INVALID_PARTITIONS",
+)
+
+
 @pytest.mark.parametrize(
-    ("api", "error", "records", "wrong"),
+    ("api", "error", "partitions", "records", "wrong"),
     [
-        ("CreateTopics", "REQUEST_TIMED_OUT", log(), True),
-        ("CreateTopics", "TOPIC_ALREADY_EXISTS", log(), False),
-        ("CreateTopics", "TOPIC_ALREADY_EXISTS", [], True),
-        ("DeleteTopics", "UNKNOWN_TOPIC_OR_PARTITION", [*log(), REMOVED], False),
-        ("DeleteTopics", "UNKNOWN_TOPIC_OR_PARTITION", log(), True),
-        ("DeleteTopics", "UNKNOWN_SERVER_ERROR", [*log(), REMOVED], True),
-        ("IncrementalAlterConfigs", "UNKNOWN_TOPIC_OR_PARTITION", [*log(), REMOVED], True),
+        ("CreateTopics", "REQUEST_TIMED_OUT", 1, log(), True),
+        ("CreateTopics", EXISTS, 1, log(), False),
+        ("CreateTopics", EXISTS, 1, [], True),
+        ("CreateTopics", EXISTS, 2, log(), True),
+        ("CreateTopics", EXISTS, 1, [*log(), REMOVED], True),
+        ("DeleteTopics", UNKNOWN, None, [*log(), REMOVED], False),
+        ("DeleteTopics", UNKNOWN, None, log(), True),
+        ("DeleteTopics", "UNKNOWN_SERVER_ERROR", None, [*log(), REMOVED], True),
+        ("IncrementalAlterConfigs", UNKNOWN, 1, [*log(), REMOVED], True),
+        ("CreatePartitions", PARTITIONS, 3, [*log(), *more(1, 2)], False),
+        ("CreatePartitions", PARTITIONS, 3, [*log(), *more(1)], True),
+        ("CreatePartitions", PARTITIONS, 2, [*log(), *more(1, 2)], True),
+        ("CreatePartitions", PARTITIONS, 3, log(), True),
+        ("CreatePartitions", PARTITIONS, 3, [*log(), *more(1, 2), REMOVED], True),
+        ("CreatePartitions", "NETWORK_EXCEPTION", 3, [*log(), *more(1, 2)], True),
     ],
 )
 def test_a_change_given_up_is_told_unless_its_first_attempt_was_carried_out(
-    api: str, error: str, records: list[dict[str, Any]], *, wrong: bool
+    api: str, error: str, partitions: int | None, records: list[dict[str, Any]], *, wrong: bool
 ) -> None:
-    admin = told(given_up={"load-1": (api, error)})
+    admin = told(given_up={"load-1": GivenUp(api, error, partitions, 10, 20)})
     assert bool(verdict.refused(admin, records)) is wrong
+    assert bool(verdict.refused(admin, records, [15])) is wrong
+
+
+@pytest.mark.parametrize(
+    ("lost_ns", "wrong"),
+    [((), True), ((9,), True), ((20,), True), ((10,), False), ((3, 19), False)],
+)
+def test_only_what_was_in_flight_when_a_controller_was_lost_can_have_been_sent_twice(
+    lost_ns: tuple[int, ...], *, wrong: bool
+) -> None:
+    twice = GivenUp("CreatePartitions", PARTITIONS, 2, sent_ns=10, answered_ns=20)
+    found = verdict.refused(told(given_up={"load-1": twice}), [*log(), *more(1)], lost_ns)
+    assert found == ["change given up: CreatePartitions of load-1: INVALID_PARTITIONS"] * wrong
 
 
 def test_a_server_that_ended_by_itself_is_told(tmp_path: Path) -> None:

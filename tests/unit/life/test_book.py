@@ -6,7 +6,7 @@ import pytest
 
 from bench.judge.stores import Entities
 from bench.life.book import Book, first_sequence, unlike
-from bench.load.admin import AdminResult
+from bench.load.admin import AdminResult, GivenUp
 from bench.load.changes import TopicState
 from bench.load.records import Acknowledged, judge
 
@@ -19,7 +19,7 @@ def load(**changes):
         prefix="life-1-0-",
         topics={"life-1-0-1": TopicState(2, {"k": "v"})},
         doubtful={"life-1-0-9"},
-        given_up={"life-1-0-9": ("CreateTopics", "REQUEST_TIMED_OUT")},
+        given_up={"life-1-0-9": GivenUp("CreateTopics", "REQUEST_TIMED_OUT", 2, 5, 7)},
     )
     found.done["CreateTopics"] = 2
     for name, value in changes.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -121,6 +122,26 @@ async def test_a_topic_that_already_stands_is_an_error_when_nothing_was_in_doubt
     async with FakeBroker(answer) as broker:
         found = await _load(broker, 1, [])
     assert found.failed == {("CreateTopics", "TOPIC_ALREADY_EXISTS"): 1}
+
+
+async def test_of_a_change_that_failed_is_known_what_it_wanted_and_when_it_was_in_flight() -> None:
+    async def answer(request: Any) -> Any:
+        grows = isinstance(request, m.CreatePartitionsRequest)
+        if grows:
+            asked[request.topics[0].name] = request.topics[0].count
+            await asyncio.sleep(0.05)
+        return result(request, ErrorCode.INVALID_PARTITIONS if grows else ErrorCode.NONE)
+
+    asked: dict[str, int] = {}
+    begin_ns = time.monotonic_ns()
+    async with FakeBroker(answer) as broker:
+        found = await _load(broker, 60, [])
+    assert asked
+    assert found.given_up.keys() == asked.keys()
+    for topic, count in asked.items():
+        one = found.given_up[topic]
+        assert one[:3] == ("CreatePartitions", "INVALID_PARTITIONS", count)
+        assert begin_ns < one.sent_ns <= one.answered_ns - 50_000_000
 
 
 async def test_an_answer_of_garbage_ends_the_connection_not_the_load() -> None:
