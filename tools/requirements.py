@@ -6,17 +6,25 @@ Reads the records that ``tools.recorded`` keeps of ``make test``, ``make matrix`
 counts only if the run was complete and passed, of a commit that differs from what stands in the
 checkout now in ``*.md`` at most. Ends with 1 if a row that is due is unproven, or if there is no
 record of ``make test`` that counts.
+
+``python -m tools.requirements --collect`` runs nothing: it prints the rows that no test cites, and
+those that only tests of weaker kinds cite, as pytest collects them. What ``make matrix``, ``make
+life`` and ``make sim`` prove is not among them.
 """
 
 import json
+import os
 import re
+import subprocess
 import sys
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.record import VARIABLE
 from tools.recorded import RECORDS, changed
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -139,6 +147,41 @@ def counted() -> tuple[dict[str, Mapping[str, Any]], dict[str, str]]:
     return good, bad
 
 
+def cited() -> dict[str, list[str]]:
+    """Id -> kinds of the tests that cite it, whether they pass or not.
+
+    Raises:
+        subprocess.CalledProcessError: pytest cannot collect them.
+    """
+    kinds: dict[str, list[str]] = defaultdict(list)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "record.json")
+        subprocess.run(
+            [sys.executable, "-m", "pytest", "--collect-only", "-qq", "-p", "no:cacheprovider"],
+            cwd=ROOT,
+            env=os.environ | {VARIABLE: str(path)},
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
+        for test in json.loads(path.read_text())["tests"]:
+            for number in test["ids"]:
+                kinds[number].append(str(test["kind"]))
+    return kinds
+
+
+def collect() -> int:
+    """Print the rows that are cited by nothing as strong as they ask for; returns the exit code."""
+    kinds = cited()
+    for row in rows():
+        found = kinds.get(row.id, [])
+        if not found or row.weaker(found):
+            best = min(found, key=KINDS.index, default="-")
+            print(
+                f"{row.id}  {best:<15} {len(found) or '':>3}  asked: {row.asked:<18}  {row.title}"
+            )
+    return 0
+
+
 def main() -> int:
     """Print the table; returns the exit code."""
     good, bad = counted()
@@ -173,4 +216,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(collect() if sys.argv[1:] == ["--collect"] else main())

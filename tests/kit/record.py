@@ -99,6 +99,13 @@ class Record:
         elif report.when == "call":
             self.outcomes.setdefault(name, "passed")
 
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        if session.config.option.collectonly:
+            for item in session.items:
+                for key, value in item.user_properties:
+                    if key == _PROPERTY:
+                        self.cited[plain(item.nodeid)] = dict(value)  # type: ignore[call-overload]
+
     def unexpected_skips(self) -> list[str]:
         """Tests that were skipped and are not on the list."""
         allowed = allowed_skips()

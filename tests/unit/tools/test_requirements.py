@@ -194,3 +194,13 @@ def test_a_wrong_command_line_is_told(monkeypatch, capsys, arguments):
     monkeypatch.setattr("sys.argv", ["recorded", *arguments])
     assert recorded.main() == 2
     assert "usage" in capsys.readouterr().err
+
+
+def test_without_a_run_what_is_cited_too_weakly_is_listed(monkeypatch, capsys):
+    kinds = {"W03": ["unit", "simulation"], "L01": ["unit", "real broker"], "J12": ["unit"]}
+    monkeypatch.setattr(requirements, "cited", lambda: kinds)
+    assert requirements.collect() == 0
+    listed = {line[:3]: line.split()[1] for line in capsys.readouterr().out.splitlines()}
+    assert listed["W03"] == "simulation"
+    assert listed["L02"] == "-"
+    assert not {"L01", "J12"} & listed.keys()
