@@ -4,7 +4,8 @@ Nothing is remembered between runs: each begins with a look, and what it finds d
 again. So a run that was cut off after any effect is repeated as a whole.
 
 Between the end of the last controller and the release only four znodes are read, and the ends of
-the logs: the cluster has no controller meanwhile.
+the logs: the cluster has no controller meanwhile. Of a copy everything is read again, as it may
+have ended since the look. What is not as it was judged then is left alone.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from emulator.migration.taking_over.preconditions import Reason
 from emulator.preflight.engine import Finding
 from emulator.rollback import missing, release
 from emulator.rollback.checks import blocking, checks, epoch_min
+from emulator.rollback.losses import not_here
 from emulator.rollback.missing import FolderEnd
 from emulator.rollback.phases import RollbackPhase, phase_of
 from emulator.rollback.situation import Situation
@@ -26,9 +28,10 @@ from emulator.zookeeper.ops import Multi, ReadValue
 
 TRIES: Final = 10
 """Multis that are sent at most: one that another client's write has refused is made again."""
+MEANWHILE: Final = "meanwhile, since the cluster was looked at: run this command again"
 START_AND_STOP: Final = (
-    "start the controllers, wait for lag 0, and run this command again: their orderly stop writes "
-    "what is missing; or say --accept-loss"
+    "start the controllers, wait for lag 0, and run this command again: they write what is "
+    "missing; or say --accept-loss"
 )
 
 
@@ -42,8 +45,11 @@ class RollbackWorld(Protocol):
     def look(self) -> Situation:
         """Look at everything."""
 
-    def drain(self, seen: Situation) -> None:
-        """Wait until the leader says that ZooKeeper has every change."""
+    def drain(self, seen: Situation, *, forced: bool) -> None:
+        """Wait until the leader says that ZooKeeper has every change.
+
+        If it does not in time it raises CourseError; ``forced``: it says so, and returns.
+        """
 
     def stop(self, seen: Situation) -> float | None:
         """Stop the controllers that run, wait until all have ended; when the last one did."""
@@ -128,8 +134,8 @@ def go(world: RollbackWorld, wanted: Wanted) -> Course:
                 return course
             case RollbackPhase.PRE_MIGRATION | RollbackPhase.COPYING | RollbackPhase.DUAL_WRITE:
                 lowest = epoch_min(seen)
-                _permitted(world, lowest)
-                ended = _stop(world, seen, course)
+                _permitted(world, course.phase, lowest)
+                ended = _stop(world, seen, course, wanted)
                 _release(world, seen, course, wanted, lowest, ended)
             case RollbackPhase.RELEASED | RollbackPhase.ROLLED_BACK:
                 _release(world, seen, course, wanted, -1, None)
@@ -144,20 +150,30 @@ def go(world: RollbackWorld, wanted: Wanted) -> Course:
     return course
 
 
-def _permitted(world: RollbackWorld, lowest: int) -> None:
+def _permitted(world: RollbackWorld, phase: RollbackPhase, lowest: int) -> None:
     """Refuse before anything is stopped, if the release would be refused afterwards."""
     found = _found(world)
+    _as_judged(found, phase)
     why = "" if release.done(found) else world.forbidden(release.multi(found, lowest))
     if why:
         raise CourseError(f"{why}: nothing was changed. Log in as the controllers do (-c)")
 
 
-def _stop(world: RollbackWorld, seen: Situation, course: Course) -> float | None:
+def _as_judged(found: Found, phase: RollbackPhase) -> None:
+    """See that the znodes still show the phase that was judged."""
+    held, copied = release.held_by_kraft(found), found.migration.kraft_metadata_offset >= 0
+    if phase is RollbackPhase.COPYING and copied:
+        raise CourseError(f"the copy has ended {MEANWHILE}")
+    if phase not in {RollbackPhase.COPYING, RollbackPhase.DUAL_WRITE} and held:
+        raise CourseError(f"a KRaft controller has claimed /controller {MEANWHILE}")
+
+
+def _stop(world: RollbackWorld, seen: Situation, course: Course, wanted: Wanted) -> float | None:
     if not seen.running:
         return None
     if course.phase is RollbackPhase.DUAL_WRITE:
         world.say("waiting until nothing is missing in ZooKeeper")
-        world.drain(seen)
+        world.drain(seen, forced=wanted.accept_loss)
     ended = world.stop(seen)
     names = ", ".join(one.text for one in seen.running)
     course.did.append(f"stopped {names}")
@@ -173,21 +189,24 @@ def _release(  # noqa: PLR0917 - what was found before the controllers ended
     ended: float | None,
 ) -> None:
     held = marked = False
+    lost = ""
     for _ in range(TRIES):
         found = _found(world)
         if release.done(found):
             break
         held = release.held_by_kraft(found)
+        _as_judged(found, course.phase)
         if held:
             world.over(seen)
-        if held and course.phase is RollbackPhase.DUAL_WRITE and not wanted.accept_loss:
-            _nothing_missing(world, seen, found)
+            lost = _lost(world, seen, course.phase, found, wanted)
         marked = True  # also if the answer is lost
         if world.commit(release.multi(found, lowest)):
             break
     else:
         raise CourseError("another client writes the znodes of the controllers all the time")
     released = world.now()
+    if lost:
+        course.did.append(f"gave up {lost}, as --accept-loss says")
     if marked:
         course.did.append(
             "deleted /controller, marked /kraft_bridge" if held else "marked /kraft_bridge"
@@ -215,19 +234,37 @@ def _found(world: RollbackWorld) -> Found:
     return found
 
 
-def _nothing_missing(world: RollbackWorld, seen: Situation, found: Found) -> None:
-    """Refuse to give ``/controller`` back while a log has what ZooKeeper lacks."""
-    if found.own is not None and found.own.reconciling:
-        raise CourseError(f"the comparison of the whole tree was interrupted: {START_AND_STOP}")
+def _lost(
+    world: RollbackWorld, seen: Situation, phase: RollbackPhase, found: Found, wanted: Wanted
+) -> str:
+    """What is lost with the release; empty: nothing.
+
+    It is refused if the operator has not accepted it, or if the phase is not as it was judged.
+    """
+    if phase is RollbackPhase.COPYING:
+        if phase_of(world.look()) is not phase:
+            raise CourseError(f"the copy has ended {MEANWHILE}")
+        return ""
     ends = world.log_ends(seen, found)
     usable = [one for one in ends if not one.problem]
-    if ends and not usable:
-        raise CourseError(f"{ends[0].problem}: {START_AND_STOP}")
-    if not ends:
-        world.say("no folder is on this machine: that nothing is missing is the leader's word")
-    lost = missing.missing(usable, max(len(seen.controllers), len(ends)))
+    if missing.finalised(usable, seen.quorum):
+        raise CourseError(f"the migration was finalised {MEANWHILE}")
+    lost = missing.missing(usable, seen.quorum)
+    if wanted.accept_loss:
+        if len(usable) < seen.logs_needed:
+            return "changes that are in logs which cannot be read here, if there are any"
+        return missing.counted(lost) if lost else ""
+    if found.own is not None and found.own.reconciling:
+        raise CourseError(f"the comparison of the whole tree was interrupted: {START_AND_STOP}")
+    if len(usable) < seen.logs_needed:
+        problems = [*(one.problem for one in ends if one.problem), not_here(seen)]
+        raise CourseError(
+            f"{len(usable)} of {seen.quorum} logs could be read, {seen.logs_needed} are needed: "
+            f"{'; '.join(filter(None, problems))}: {START_AND_STOP}"
+        )
     if lost:
         raise CourseError(f"{missing.counted(lost)} are not in ZooKeeper: {START_AND_STOP}")
+    return ""
 
 
 def _clear(world: RollbackWorld, seen: Situation, course: Course, wanted: Wanted) -> None:

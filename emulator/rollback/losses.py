@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 from typing import Final
 
 from emulator.migration.zk_tree import migration
@@ -21,19 +22,63 @@ def losses(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
     if phase is RollbackPhase.DUAL_WRITE:
         if seen.running:
             yield from _lag(seen)
-        elif seen.differences is None:
+        if seen.logs_here < seen.logs_needed and (seen.running or seen.differences is not None):
+            yield finding(
+                "R06",
+                migration.PATH,
+                f"the logs of {seen.logs_here} of {seen.quorum} controllers can be read here, "
+                f"{seen.logs_needed} are needed; {not_here(seen)}",
+                "a change that was acknowledged may be in none of the logs that are read, and "
+                "missing in ZooKeeper",
+                f"run this where the folders are; or {copying(seen)}; or give up what may be "
+                "missing: --accept-loss",
+                "KIP-866, Rollback to ZK",
+                Severity.BLOCKER,
+            )
+        if seen.running:
+            return
+        if seen.differences is None:
             yield finding(
                 "R06",
                 migration.PATH,
                 f"not compared with a log: {seen.not_compared or 'no folder was given'}",
                 "changes that were acknowledged may be missing in ZooKeeper",
-                "give --log-dir of each controller, on the machine where it is; if the controllers "
-                "can be started, start them and stop them in order: they write what is missing",
+                f"{copying(seen)}; if the controllers can be started, start them, wait for lag 0 "
+                "and stop them: they write what is missing",
                 "KIP-866, Rollback to ZK",
                 Severity.BLOCKER,
             )
     if phase is RollbackPhase.FINALISED or (phase is RollbackPhase.DUAL_WRITE and not seen.running):
         yield from _different(seen, phase)
+
+
+def not_here(seen: Situation) -> str:
+    """Which logs cannot be read here, and why."""
+    told = []
+    for one in seen.controllers:
+        if one.copied:
+            told.append(f"{one.copied} is a copy made while {one.text} ran")
+        elif not one.folder:
+            told.append(f"that of {one.text} is not here")
+    if seen.quorum > len(seen.controllers):
+        told.append(f"{seen.quorum - len(seen.controllers)} more are voters, and not given")
+    return ", ".join(told)
+
+
+def copying(seen: Situation) -> str:
+    """How the logs of controllers elsewhere are brought here."""
+    lacking = [one for one in seen.controllers if not one.folder]
+    commands = "; ".join(
+        f"scp -rp {quote(f'{host}:{one.log_dir}' if one.log_dir else f'{host}:FOLDER')} "
+        f"controller-{one.node_id}"
+        for one in lacking
+        for host in [one.address.host if one.address is not None else "HOST"]
+    )
+    return (
+        "wait for lag 0 (kraft-bridge status), stop every controller, copy the folders of those "
+        "elsewhere to this machine once they have ended, and give --log-dir of each"
+        + (f" ({commands})" if commands else "")
+    )
 
 
 def _lag(seen: Situation) -> Iterator[Finding]:

@@ -6,14 +6,16 @@ controllers and the election of a broker nobody waits for this longer than some 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from emulator.metadata.migration_state import MigrationState
 from emulator.raft import layout
 from wire import records as r
-from wire.batch import batch_header, decode_batches
+from wire.batch import Batch, batch_header, decode_batches
 from wire.errors import DecodeError
+from wire.record_serde import decode_record
 from wire.schema import spec
 
 WRITTEN_TO_ZOOKEEPER: Final = {
@@ -35,6 +37,7 @@ WRITTEN_TO_ZOOKEEPER: Final = {
     )
 }
 """Type of record -> its name: those of entities that have znodes."""
+_STATE: Final = spec(r.ZkMigrationStateRecord).key
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,8 @@ class FolderEnd:
     """The log of one folder from an offset on.
 
     ``changes``: offset and kind of each record that ZooKeeper should have. ``epoch``: of the last
-    batch. ``problem``: why it is not known what is missing; empty: it is.
+    batch. ``problem``: why it is not known what is missing; empty: it is. ``final``: offset of the
+    record that finalises the migration; -1: none.
     """
 
     name: str
@@ -50,6 +54,7 @@ class FolderEnd:
     epoch: int = -1
     changes: tuple[tuple[int, str], ...] = ()
     problem: str = ""
+    final: int = -1
 
 
 def read(name: str, files: Mapping[str, bytes], offset: int, epoch: int) -> FolderEnd:
@@ -65,7 +70,7 @@ def read(name: str, files: Mapping[str, bytes], offset: int, epoch: int) -> Fold
     bases = sorted(
         (base, path) for path in files if (base := layout.segment_base(path)) is not None
     )
-    held, end, last, changes = False, 0, -1, []
+    held, end, last, final, changes = False, 0, -1, -1, []
     for _, path in bases:
         data, position = files[path], 0
         try:
@@ -76,7 +81,12 @@ def read(name: str, files: Mapping[str, bytes], offset: int, epoch: int) -> Fold
                 if header.base_offset <= offset <= header.last_offset:
                     held = header.leader_epoch == epoch
                 if header.last_offset > offset:
-                    changes += _changes(data[position : position + header.size], offset)
+                    batches = decode_batches(data[position : position + header.size])
+                    for place, value in _records(batches, offset):
+                        if value[1] in WRITTEN_TO_ZOOKEEPER:
+                            changes.append((place, WRITTEN_TO_ZOOKEEPER[value[1]]))
+                        elif _finalises(value):
+                            final = place
                 end, last = header.last_offset + 1, header.leader_epoch
                 position += header.size
         except DecodeError as error:
@@ -86,19 +96,31 @@ def read(name: str, files: Mapping[str, bytes], offset: int, epoch: int) -> Fold
             f"the log in {name} does not hold offset {offset} of epoch {epoch}, as /migration says"
         )
         return FolderEnd(name, end, last, (), why)
-    return FolderEnd(name, end, last, tuple(changes))
+    return FolderEnd(name, end, last, tuple(changes), final=final)
 
 
-def _changes(data: bytes, offset: int) -> list[tuple[int, str]]:
-    found = []
-    for batch in decode_batches(data):
+def _records(batches: Iterable[Batch], offset: int) -> Iterator[tuple[int, bytes]]:
+    """Offset and value of each record behind an offset."""
+    for batch in batches:
         if batch.is_control:
             continue
         for place, (_, value) in enumerate(batch.records, batch.base_offset):
             # Frame version and type are one byte each: known types are below 128.
-            if place > offset and len(value) > 2 and value[1] in WRITTEN_TO_ZOOKEEPER:
-                found.append((place, WRITTEN_TO_ZOOKEEPER[value[1]]))
-    return found
+            if place > offset and len(value) > 2:
+                yield place, value
+
+
+def _finalises(value: bytes) -> bool:
+    if value[1] != _STATE:
+        return False
+    record, _ = decode_record(value)
+    return getattr(record, "zk_migration_state", None) == MigrationState.POST_MIGRATION
+
+
+def finalised(ends: Sequence[FolderEnd], voters: int) -> bool:
+    """Whether the newest log says that the migration was finalised; see :func:`missing`."""
+    newest, committed = _committed(ends, voters)
+    return newest is not None and 0 <= newest.final < committed
 
 
 def missing(ends: Sequence[FolderEnd], voters: int) -> tuple[tuple[int, str], ...]:
@@ -111,13 +133,20 @@ def missing(ends: Sequence[FolderEnd], voters: int) -> tuple[tuple[int, str], ..
         ends: of the folders that could be read, without problems.
         voters: how many the quorum has.
     """
-    newest = max(ends, key=lambda one: (one.epoch, one.end), default=None)
+    newest, committed = _committed(ends, voters)
     if newest is None:
         return ()
-    committed = newest.end
-    if len(ends) >= voters:
-        committed = sorted((one.end for one in ends), reverse=True)[voters // 2]
     return tuple(one for one in newest.changes if one[0] < committed)
+
+
+def _committed(ends: Sequence[FolderEnd], voters: int) -> tuple[FolderEnd | None, int]:
+    """The newest log, and the offset from which on nothing was acknowledged for certain."""
+    newest = max(ends, key=lambda one: (one.epoch, one.end), default=None)
+    if newest is None:
+        return None, 0
+    if len(ends) < voters:
+        return newest, newest.end
+    return newest, sorted((one.end for one in ends), reverse=True)[voters // 2]
 
 
 def counted(changes: Iterable[tuple[int, str]]) -> str:

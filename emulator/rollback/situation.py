@@ -23,7 +23,7 @@ class ControllerSeen:
     the process that holds its folder, if it is on this machine and ours to signal. ``status``: what
     ``/status`` says; None: nothing. ``folder``: where its log can be read once it has ended;
     ``own``: its own file names it. ``copied``: a folder that it does not write while it runs, so
-    that it proves nothing. ``file``: its properties.
+    that it proves nothing. ``file``: its properties; ``log_dir``: what they name, wherever it is.
     """
 
     node_id: int | None
@@ -36,6 +36,7 @@ class ControllerSeen:
     own: bool = True
     copied: str = ""
     file: str = ""
+    log_dir: str = ""
     why: str = ""
 
     @property
@@ -69,7 +70,8 @@ class Situation:
     """Everything that a rollback is judged by.
 
     ``differences``: of the tree from the newest log; None: not compared, ``not_compared`` says why.
-    ``modes``: broker id -> whether it is registered in KRaft mode; None: not known.
+    ``modes``: broker id -> whether it is registered in KRaft mode; None: not known. ``voters``: how
+    many the files and folders name, of which not each may be among ``controllers``.
     """
 
     survey: Survey
@@ -78,6 +80,22 @@ class Situation:
     modes: Mapping[int, bool] | None = None
     differences: Sequence[Difference] | None = None
     not_compared: str = ""
+    voters: int = 0
+
+    @property
+    def quorum(self) -> int:
+        """How many voters there are, as far as is known."""
+        return max(self.voters, len(self.controllers))
+
+    @property
+    def logs_needed(self) -> int:
+        """Logs of which one has every change that was acknowledged: a majority."""
+        return self.quorum // 2 + 1
+
+    @property
+    def logs_here(self) -> int:
+        """Controllers whose logs can be read here once they have ended."""
+        return sum(bool(one.folder) for one in self.controllers)
 
     @cached_property
     def stage(self) -> StageFound:

@@ -28,12 +28,13 @@ from emulator.commands.rollback import processes
 from emulator.commands.rollback.looking import Looker, alive, status_url
 from emulator.commands.status import fetch
 from emulator.commands.zk.client import Connector
+from emulator.metadata.migration_state import MigrationState
 from emulator.migration.taking_over.claim import Found
 from emulator.migration.zk_tree import controller
 from emulator.preflight.node_file import Properties
 from emulator.raft import layout
 from emulator.rollback import missing, release
-from emulator.rollback.course import CourseError
+from emulator.rollback.course import MEANWHILE, CourseError
 from emulator.rollback.missing import FolderEnd
 from emulator.rollback.situation import ControllerSeen, Situation
 from emulator.zookeeper.errors import ZkCode
@@ -119,7 +120,7 @@ class LiveRollback:
         return time.monotonic()
 
     # ------------------------------------------------------------- the controllers
-    def drain(self, seen: Situation) -> None:
+    def drain(self, seen: Situation, *, forced: bool) -> None:
         """Ask the leader until its lag is 0."""
         until, said = time.monotonic() + self._timeout_s, ""
         if seen.leader is None and seen.checked_at_the_end:
@@ -131,6 +132,9 @@ class LiveRollback:
             if why != said:
                 self.say(why)
                 said = why
+            if time.monotonic() > until and forced:
+                self.say(f"{why}: going on, as --accept-loss says")
+                return
             if time.monotonic() > until:
                 raise CourseError(
                     f"{why}: nothing was changed. Wait, see kraft-bridge status, and try again"
@@ -146,9 +150,12 @@ class LiveRollback:
                 found: dict[str, Any] = {} if url is None else msgspec.json.decode(fetch(url))
             except (OSError, ValueError):
                 continue
-            lag = (found.get("migration") or {}).get("lag") or {}
+            told = found.get("migration") or {}
+            lag = told.get("lag") or {}
             if not found.get("active"):
                 continue
+            if told.get("migration_state") == MigrationState.POST_MIGRATION.name:
+                raise CourseError(f"the migration was finalised {MEANWHILE}")
             behind = lag.get("records_without_no_ops")
             if behind is None:
                 return None, f"{one.text} leads, and has not compared the stores yet"
@@ -224,7 +231,8 @@ class LiveRollback:
             try:
                 files = _segments(folder, said.kraft_metadata_offset)
             except OSError as error:
-                raise CourseError(f"{error.filename}: {error.strerror}") from error
+                ends.append(FolderEnd(name, problem=f"{error.filename}: {error.strerror}"))
+                continue
             ends.append(
                 missing.read(name, files, said.kraft_metadata_offset, said.kraft_metadata_epoch)
             )

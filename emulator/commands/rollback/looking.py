@@ -95,7 +95,11 @@ class Looker:
         dump = zk_dump.dump(self._given.hosts, with_secrets=True, connect=self._connect)
         read = [inputs.read_folder(path) for path in self.paths.values()]
         survey = replace(of_dump(dump, self._given.properties), folders=read)
-        seen = Situation(survey, self.controllers(), self._broker_folders())
+        nodes = self.controllers()
+        voters = {one.node_id for one in nodes}
+        voters |= {x for one in self._given.properties for x in one.voters}
+        voters |= {x for one in read for x in one.voters}
+        seen = Situation(survey, nodes, self._broker_folders(), voters=len(voters))
         final = phase_of(seen) is RollbackPhase.FINALISED
         told = seen.leader is not None and not final  # the log is written, and need not be read
         image, why = (None, "") if told else self._image(seen)
@@ -122,8 +126,7 @@ class Looker:
         for one in self._given.properties:
             if not one.is_controller:
                 continue
-            told = one.get("metadata.log.dir") or next(iter(one.names("log.dirs")), "")
-            told = told or one.get("log.dir")
+            told = _log_dir(one)
             # A file of another machine may name a folder that is another node's here.
             meta = one.metas.get(told, {})
             if told and meta and meta.get("node.id") == str(one.node_id):
@@ -158,6 +161,7 @@ class Looker:
             own=own,
             copied=str(folder or "") if copied else "",
             file="" if file is None else file.name,
+            log_dir="" if file is None else _log_dir(file),
             why=why,
         )
 
@@ -230,6 +234,12 @@ def _meta(folder: Path) -> dict[str, str]:
         return parse(path.read_text())
     except (OSError, ValueError) as error:
         raise inputs.PreflightError(f"{path}: {error}") from error
+
+
+def _log_dir(file: Properties) -> str:
+    """The folder with the metadata log, as a controller's properties name it; empty: none."""
+    told = file.get("metadata.log.dir") or next(iter(file.names("log.dirs")), "")
+    return told or file.get("log.dir")
 
 
 def _outer(path: Path) -> Path:

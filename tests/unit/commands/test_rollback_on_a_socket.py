@@ -110,6 +110,27 @@ def test_of_three_stopped_controllers_the_logs_are_compared_and_a_broker_is_elec
         assert not {migration.PATH, own.PATH} & tree.nodes.keys()
 
 
+def test_a_minority_of_the_logs_is_not_enough_and_copies_of_the_others_are(
+    quorum: MigratingQuorum, tmp_path: Path
+) -> None:
+    """What one log lacks another may hold."""
+    more = arguments(quorum, tmp_path)
+    for each in IDS[1:]:
+        (tmp_path / f"data-{each}").rename(tmp_path / f"copied-{each}")
+    with served(quorum) as (hosts, tree), a_broker(hosts):
+        versions = {path: one.version for path, one in tree.nodes.items()}
+        code, out, _ = call("rollback", "--zookeeper", hosts, *more, "--yes", "--json")
+        (found,) = [one for one in json.loads(out)["findings"] if one["code"] == "R06"]
+        assert (code, "1 of 3 controllers" in found["fact"]) == (1, True)
+        for each in IDS[1:]:
+            there = f"scp -rp 127.0.0.1:{tmp_path}/data-{each} controller-{each}"
+            assert there in found["remedy"]
+        assert {path: one.version for path, one in tree.nodes.items()} == versions
+        copies = [f"--log-dir={tmp_path}/copied-{IDS[1]}"]
+        code, out, _ = call("rollback", "--zookeeper", hosts, *more, *copies, "--yes", "--json")
+        assert (code, json.loads(out)["controller"]) == (0, 1), out
+
+
 def test_without_the_right_to_write_it_is_said_before_anything_is_done(
     quorum: MigratingQuorum, tmp_path: Path
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,6 +64,9 @@ class ModelCluster:
     kraft: tuple[int, ...] = ()
     seen_folders: bool = True
     unknown: tuple[int, ...] = ()
+    elsewhere: tuple[int, ...] = ()
+    """Controllers whose folders are not here."""
+    voters: int = 0
     differences: Sequence[Difference] = ()
     poisoned: tuple[str, ...] = ()
     broker_folders: tuple[FolderSeen, ...] = ()
@@ -73,6 +76,15 @@ class ModelCluster:
     interferes_at: str = own.PATH
     interferes: int = 0
     """How often another client writes between a read and a multi."""
+    stuck: bool = False
+    """Whether what the leader has not written is never written."""
+    final: int = -1
+    """Offset in the logs at which the migration is finalised."""
+    problem: str = ""
+    """Why no log can be read once the controllers have ended."""
+    after_look: Callable[[ModelCluster], None] | None = None
+    """What others do after the first look, and ``after_stop``: once the controllers have ended."""
+    after_stop: Callable[[ModelCluster], None] | None = None
     effects: int | None = None
     done: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
@@ -116,7 +128,7 @@ class ModelCluster:
                     election_epoch=LOG_EPOCH,
                 )
                 for one in self.quorum
-                if one not in self.unknown
+                if one not in (*self.unknown, *self.elsewhere)
             )
         leader = next(iter(self.up), None)
         return Situation(
@@ -125,6 +137,7 @@ class ModelCluster:
             self.broker_folders,
             {one: one in self.kraft for one in (*self.alive, *self.kraft)},
             None if self.up or not self.seen_folders else tuple(self.differences),
+            voters=self.voters,
         )
 
     def _controller(self, node_id: int, leader: int | None) -> ControllerSeen:
@@ -139,11 +152,17 @@ class ModelCluster:
                 "poisoned": [{"znode": one, "cause": "NO_AUTH"} for one in self.poisoned],
             }
             status = {"active": node_id == leader, "leader_epoch": LOG_EPOCH, "migration": told}
-        folder = f"data-{node_id}" if self.seen_folders and runs is not None else ""
+        here = self.seen_folders and runs is not None and node_id not in self.elsewhere
+        folder = f"data-{node_id}" if here else ""
         name = f"controller {node_id}"
         return ControllerSeen(node_id, name, runs, pid=node_id, status=status, folder=folder)
 
-    def drain(self, seen: Situation) -> None:
+    def drain(self, seen: Situation, *, forced: bool) -> None:
+        if self.stuck:
+            if not forced:
+                raise CourseError("the time is over")
+            self.said.append("going on")
+            return
         if seen.leader is None:
             assert seen.checked_at_the_end
             return
@@ -152,15 +171,22 @@ class ModelCluster:
         self.lag = 0
 
     def stop(self, seen: Situation) -> float:
-        assert self.lag == 0 or self.silent, "changes would wait for a controller meanwhile"
+        assert self.lag == 0 or self.silent or self.stuck, (
+            "changes would wait for a controller meanwhile"
+        )
         for one in seen.running:
             self._effect(f"stop {one.node_id}")
             assert one.node_id is not None
             self.up.remove(one.node_id)
         self.time_s += 1
+        if self.after_stop is not None:
+            self.after_stop(self)
         return self.time_s
 
     def read(self) -> list[ReadValue]:
+        if self.after_look is not None:
+            then, self.after_look = self.after_look, None
+            then(self)
         found: list[ReadValue] = []
         for path in release.PATHS:
             node = self.tree.nodes.get(path)
@@ -181,9 +207,11 @@ class ModelCluster:
             return []
         assert not self.up, "a log that is being written has no end"
         return [
-            FolderEnd(f"data-{one}", OFFSET + 10, LOG_EPOCH, self.unwritten)
+            FolderEnd(
+                f"data-{one}", OFFSET + 10, LOG_EPOCH, self.unwritten, self.problem, self.final
+            )
             for one in self.quorum
-            if one not in self.unknown
+            if one not in (*self.unknown, *self.elsewhere)
         ]
 
     def forbidden(self, multi: Multi) -> str:
@@ -249,13 +277,13 @@ def pre_migration(**more: Any) -> ModelCluster:
 
 def copying(**more: Any) -> ModelCluster:
     found = pre_migration(**more)
-    _claimed(found, -1)
+    claimed(found, -1)
     return found
 
 
 def dual_write(**more: Any) -> ModelCluster:
     found = pre_migration(**{"state": MigrationState.MIGRATION, **more})
-    _claimed(found, OFFSET)
+    claimed(found, OFFSET)
     return found
 
 
@@ -263,7 +291,8 @@ def finalised(**more: Any) -> ModelCluster:
     return dual_write(**{"state": MigrationState.POST_MIGRATION, **more})
 
 
-def _claimed(found: ModelCluster, offset: int) -> None:
+def claimed(found: ModelCluster, offset: int) -> None:
+    """A KRaft controller claims; the copy has ended if there is an offset."""
     epoch = LOG_EPOCH if offset >= 0 else -1
     found.tree.nodes.pop(controller.PATH)
     found.tree.nodes["/"].children.discard("controller")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from emulator.metadata.migration_state import MigrationState
 from emulator.raft import layout
-from emulator.rollback.missing import FolderEnd, counted, missing, read
+from emulator.rollback.missing import FolderEnd, counted, finalised, missing, read
 from wire import records as r
 from wire.batch import CONTROL, Batch, encode_batch
 from wire.record_serde import encode_record
@@ -22,6 +23,23 @@ def batch(first: int, *records: object, epoch: int = 2, attributes: int = 0) -> 
 
 def log(*batches: bytes) -> dict[str, bytes]:
     return {layout.segment_path(0): b"".join(batches)}
+
+
+def test_the_record_that_finalises_is_found() -> None:
+    ends = {}
+    for name, state in (
+        ("final", MigrationState.POST_MIGRATION),
+        ("dual", MigrationState.MIGRATION),
+    ):
+        record = r.ZkMigrationStateRecord(zk_migration_state=state)
+        ends[name] = read(name, log(batch(0, NO_OP), batch(1, record, NO_OP)), 0, 2)
+    assert (ends["final"].final, ends["dual"].final) == (1, -1)
+    short = FolderEnd("short", 1, 2)
+    assert finalised([ends["final"]], 3)
+    assert finalised([ends["final"], ends["final"], short], 3)
+    assert not finalised([ends["final"], short, short], 3), "no majority holds it"
+    assert not finalised([ends["dual"]], 1)
+    assert not finalised([], 1)
 
 
 def test_only_what_has_a_znode_counts_and_only_behind_the_offset() -> None:

@@ -1,0 +1,167 @@
+"""Logs that are elsewhere, and what others do between the look, the stop and the release."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulator.metadata.migration_state import MigrationState
+from emulator.migration.zk_tree import controller, migration
+from emulator.rollback.course import Course, Wanted, go
+from emulator.rollback.phases import RollbackPhase
+from emulator.zookeeper.ops import SetData
+from tests.unit.rollback.model import (
+    EPOCH,
+    LOG_EPOCH,
+    OFFSET,
+    QUORUM,
+    ModelCluster,
+    claimed,
+    copying,
+    dual_write,
+    pre_migration,
+)
+from tests.unit.rollback.test_course import codes, is_back
+
+
+def held(world: ModelCluster) -> bool:
+    return world.holder is not None and world.holder.kraft_epoch >= 0
+
+
+@pytest.mark.parametrize("up", [[*QUORUM], []])
+@pytest.mark.parametrize(
+    ("quorum", "elsewhere", "voters", "enough"),
+    [
+        (QUORUM, QUORUM[1:], 0, False),
+        (QUORUM, QUORUM[2:], 0, True),
+        (QUORUM[:1], (), 3, False),
+        (QUORUM[:2], (), 3, True),
+        (QUORUM[:2], (), 4, False),
+        (QUORUM[:1], QUORUM[:1], 1, False),
+    ],
+)
+def test_it_is_released_only_if_the_logs_of_a_majority_are_read(
+    up: list[int],
+    quorum: tuple[int, ...],
+    elsewhere: tuple[int, ...],
+    voters: int,
+    enough: bool,
+) -> None:
+    up = [one for one in up if one in quorum]
+    world = dual_write(quorum=quorum, elsewhere=elsewhere, voters=voters, up=[*up])
+    course = go(world, Wanted())
+    if enough:
+        assert (course.refused, course.failed) == ([], "")
+        is_back(world)
+        return
+    assert (codes(course), world.done, world.up) == ({"R06"}, [], up)
+    (told,) = [one for one in course.refused if one.code == "R06"]
+    for one in elsewhere:
+        assert f"that of controller {one} is not here" in told.fact
+        assert f"HOST:FOLDER controller-{one}" in told.remedy
+    if len(quorum) < voters:
+        assert f"{voters - len(quorum)} more are voters, and not given" in told.fact
+    course = go(world, Wanted(accept_loss=True))
+    assert (course.refused, course.failed) == ([], "")
+    assert any("logs which cannot be read here" in one for one in course.did)
+    is_back(world)
+
+
+def test_logs_that_cannot_be_read_at_the_end_keep_controller_where_it_is() -> None:
+    world = dual_write(problem="data-3000: damaged")
+    course = go(world, Wanted())
+    assert "0 of 1 logs could be read, 1 are needed: data-3000: damaged" in course.failed
+    assert held(world)
+
+
+def _ends_its_copy(world: ModelCluster) -> None:
+    mark = migration.MigrationZnode(3000, LOG_EPOCH, OFFSET, LOG_EPOCH)
+    world.tree.write(SetData(migration.PATH, migration.encode(mark)), 7, 1)
+
+
+def _ends_its_copy_in_the_log(world: ModelCluster) -> None:
+    world.state = MigrationState.MIGRATION
+
+
+def _claims(world: ModelCluster) -> None:
+    claimed(world, OFFSET)
+
+
+def _stays(world: ModelCluster, course: Course, why: str) -> None:
+    assert why in course.failed
+    assert "run this command again" in course.failed
+    assert held(world)
+    assert controller.parse_epoch(world.data(controller.EPOCH_PATH)) == EPOCH
+
+
+@pytest.mark.parametrize(
+    ("world", "why"),
+    [
+        (pre_migration(after_look=_claims), "has claimed /controller meanwhile"),
+        (copying(after_look=_ends_its_copy), "the copy has ended meanwhile"),
+    ],
+)
+def test_what_is_not_as_it_was_judged_stops_it_before_a_controller_is(
+    world: ModelCluster, why: str
+) -> None:
+    course = go(world, Wanted(accept_loss=True))
+    _stays(world, course, why)
+    assert (world.up, world.done) == ([3000], [])
+    again = go(world, Wanted())
+    assert (again.phase, again.failed) == (RollbackPhase.DUAL_WRITE, "")
+
+
+@pytest.mark.parametrize("accept_loss", [False, True])
+@pytest.mark.parametrize(
+    ("world", "why"),
+    [
+        (lambda: pre_migration(after_stop=_claims), "has claimed /controller meanwhile"),
+        (lambda: copying(after_stop=_ends_its_copy), "the copy has ended meanwhile"),
+        (lambda: copying(after_stop=_ends_its_copy_in_the_log), "the copy has ended meanwhile"),
+        (lambda: dual_write(final=OFFSET + 5), "the migration was finalised meanwhile"),
+    ],
+)
+def test_what_is_not_as_it_was_judged_is_not_released(
+    world: object, why: str, accept_loss: bool
+) -> None:
+    assert callable(world)
+    made = world()
+    _stays(made, go(made, Wanted(accept_loss=accept_loss)), why)
+
+
+def test_one_that_claims_after_a_rollback_is_not_deposed() -> None:
+    world = dual_write()
+    go(world, Wanted())
+    world.tree.nodes.pop(controller.PATH)
+    world.tree.nodes["/"].children.discard("controller")
+
+    def claims(world: ModelCluster) -> None:
+        world.put(controller.PATH, controller.encode(4000, 1, 1))
+
+    world.after_look = claims
+    course = go(world, Wanted())
+    assert (course.phase, held(world)) == (RollbackPhase.RELEASED, True)
+    assert "has claimed /controller meanwhile" in course.failed
+
+
+@pytest.mark.parametrize("accept_loss", [False, True])
+def test_a_supervisor_that_starts_a_controller_again_is_noticed_before_the_release(
+    accept_loss: bool,
+) -> None:
+    def restarts(world: ModelCluster) -> None:
+        world.up = [3001]
+
+    for made in (copying, dual_write):
+        world = made(quorum=QUORUM, after_stop=restarts)
+        course = go(world, Wanted(accept_loss=accept_loss))
+        assert "controller 3001 was started again" in course.failed
+        assert held(world)
+
+
+def test_a_lag_that_never_ends_is_waited_for_only_once_if_the_loss_is_accepted() -> None:
+    changes = ((125, "Topic"), (126, "Partition"))
+    world = dual_write(stuck=True, lag=2, poisoned=("/config/topics/a",), unwritten=changes)
+    assert codes(go(world, Wanted())) == {"R05"}
+    course = go(world, Wanted(accept_loss=True))
+    assert course.failed == ""
+    assert "gave up 2 records (1 Partition, 1 Topic), as --accept-loss says" in course.did
+    is_back(world)
