@@ -122,15 +122,23 @@ def roll(life: Life) -> None:
 
 
 def finalise(life: Life) -> None:
-    """Controllers restart without the flag, the leading one last; then ZooKeeper ends."""
+    """Controllers restart without the flag, the leading one last; then ZooKeeper ends.
+
+    One of 3.4 does not say whether it has the flag: the same restart makes it one of 3.9.
+    """
     stage = life.stage
     life.say(commands.missing(stage))
+    change = "with the flag to without"
+    if stage.standing.release == OLDEST:
+        change += f", {OLDEST} to {NEWEST}"
+        stage.standing.controllers_release = NEWEST
+        stage.save()
     while left := [each for each in IDS if each not in stage.standing.without_flag]:
         leads = stage.status()["node_id"]
         number = next((each for each in left if each != leads), left[0])
         life.restart_controller(
             number,
-            "with the flag to without",
+            change,
             functools.partial(stage.standing.without_flag.append, number),
         )
     if stage.holds:
@@ -143,13 +151,8 @@ def finalise(life: Life) -> None:
 
 
 def upgrade(life: Life) -> None:
-    """Controllers and brokers of the oldest bridge release become those of the newest one."""
+    """Brokers of the oldest bridge release become those of the newest one, as controllers are."""
     stage = life.stage
-    stage.standing.controllers_release = NEWEST
-    stage.save()
-    for number, node in stage.controllers.nodes.items():
-        if node.release != NEWEST:
-            life.restart_controller(number, f"{node.release} to {NEWEST}")
     _all_to(life, NEWEST)
     commands.raise_level(stage, LEVEL_NAME.partition("-")[0])
     level = stage.status()["metadata_version"]["level"]
