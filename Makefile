@@ -18,7 +18,7 @@ NO_JAVA := not jars and not jvm and not spark and not slow
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test forget quick fmt lint type laws sim chaos mutants bench matrix life requirements docs jars clean
+.PHONY: help demo test forget quick fmt lint type laws sim chaos mutants mutation bench matrix life requirements docs jars clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r t d; \
@@ -63,6 +63,9 @@ chaos: $(ENV) $(JARS) ## ten minutes: three controllers, three real brokers, Zoo
 
 mutants: $(ENV) $(JARS) ## plant known faults; every one must turn its test red (goes on where it ended)
 	$(PY) -m tools.mutants
+
+mutation: $(ENV) ## N random mutants of the machines (150; SEED=…, REAL=1: survivors with real servers); goes on where it ended
+	$(PY) -m tools.mutation --number $(or $(N),150) $(if $(SEED),--seed $(SEED)) $(if $(REAL),--real)
 
 bench: $(ENV) $(JARS) ## speed beside Kafka's; goes on where it ended (QUICK=1: half an hour, SCENARIO=name)
 	$(PY) -m bench $(if $(QUICK),--quick) $(if $(SCENARIO),--scenario $(SCENARIO)) $(if $(ANY_CODE),--any-code)

@@ -1,0 +1,1 @@
+"""A sampled mutation score of the machines: ``python -m tools.mutation``."""

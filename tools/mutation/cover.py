@@ -1,0 +1,193 @@
+"""Which tests run a line, and how long each takes: recorded once, kept in ``.cache/mutation``.
+
+What was recorded counts for as long as nothing but test files changed. The tests of a test file
+that is new or has changed are recorded again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+from coverage import CoverageData
+
+from tools.mutation.sample import PACKAGES
+from tools.mutation.touching import VARIABLE
+
+NO_JAVA: Final = "not jars and not jvm and not spark and not slow"
+REAL: Final = "jvm and not spark"
+WHERE: Final = ("tests/unit", "tests/laws", "tests/kip", "tests/simulation", "tests/conformance")
+WHERE_REAL: Final = ("tests/integration",)
+DEPENDS_ON: Final = ("emulator", "wire", "bench", "tests", "pyproject.toml", "requirements.lock")
+
+
+def is_test(path: Path) -> bool:
+    """Whether only the tests in it depend on a file."""
+    return path.name.startswith("test_")
+
+
+def product_digest(root: Path) -> str:
+    """Of all that the tests run on, but the test files themselves."""
+    digest = hashlib.sha256(sys.version.encode())
+    for name in DEPENDS_ON:
+        top = root / name
+        for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
+            inside = path.relative_to(root)
+            unread = "__pycache__" in inside.parts or path.suffix == ".md" or is_test(path)
+            if path.is_file() and not unread:
+                content = hashlib.sha256(path.read_bytes()).hexdigest()
+                digest.update(f"{inside}\0{content}\n".encode())
+    return digest.hexdigest()
+
+
+def digest_of(path: Path) -> str:
+    """Of the content of a test file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.exists() else ""
+
+
+@dataclass(frozen=True)
+class Test:
+    """One that passes without a mutant.
+
+    Args:
+        name: its pytest id.
+        seconds: it took while coverage measured.
+    """
+
+    name: str
+    seconds: float
+
+    @property
+    def file(self) -> str:
+        """The file that it is in."""
+        return self.name.partition("::")[0]
+
+
+class Recorded:
+    """What is known of the tests.
+
+    Args:
+        root: of the checkout.
+        folder: of what was recorded of this product.
+        real: whether tests with real servers are meant, else those without Java.
+    """
+
+    def __init__(self, root: Path, folder: Path, *, real: bool = False) -> None:
+        self._root, self._folder = root, folder / ("real" if real else "quick")
+        self._marks = REAL if real else NO_JAVA
+        self._where = WHERE_REAL if real else WHERE
+        self._contexts: dict[str, dict[int, list[str]]] = {}
+        self.tests: dict[str, Test] = {}
+
+    def record(self, only: Sequence[str] = ()) -> None:
+        """Run the tests that are new or have changed; takes as long as they, and half as much.
+
+        Args:
+            only: test files and folders; empty: all.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        done = self._read_done()
+        wanted = [
+            str(path.relative_to(self._root))
+            for name in only or self._where
+            for path in _files(self._root / name)
+            if done.get(str(path.relative_to(self._root))) != digest_of(path)
+        ]
+        for _, files in groupby(wanted, os.path.dirname):  # in pieces: what is done stays done
+            piece = list(files)
+            if self._run(piece) in {0, 1, 5}:  # 5: no test of these marks
+                done |= {file: digest_of(self._root / file) for file in piece}
+                (self._folder / "files.json").write_text(json.dumps(done, indent=1))
+        self._load(done)
+
+    def _read_done(self) -> dict[str, str]:
+        try:
+            found: dict[str, str] = json.loads((self._folder / "files.json").read_text())
+        except (OSError, ValueError):
+            return {}
+        return found
+
+    def _run(self, names: Sequence[str]) -> int:
+        settings = self._folder / "coveragerc"
+        sources = "".join(f"\n  emulator.{name}" for name in PACKAGES)
+        settings.write_text(
+            f"[run]\nsource ={sources}\ncontext = ${{KRAFT_BRIDGE_TEST-}}\n"
+            f"data_file = {self._folder / 'data'}\nparallel = true\nsigterm = true\n"
+            "disable_warnings = module-not-imported, no-data-collected\n"
+        )
+        environment = os.environ | {
+            "PYTHONPATH": str(self._root),
+            "COVERAGE_PROCESS_START": str(settings),
+            "HYPOTHESIS_PROFILE": "quick",
+            VARIABLE: str(self._folder),
+        }
+        command = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}", "-m", "pytest"]
+        plugins = ["-p", "no:cacheprovider", "-p", "no:randomly", "-p", "tools.mutation.touching"]
+        run = [*command, "-q", *plugins, "--timeout", "1200", "-m", self._marks, *names]
+        print("recording", *names, flush=True)
+        return subprocess.run(
+            run, cwd=self._root, env=environment, stdout=subprocess.DEVNULL, check=False
+        ).returncode
+
+    def _load(self, done: dict[str, str]) -> None:
+        merged = self._merged()
+        for name in merged.measured_files():
+            inside = "emulator/" + name.rpartition("/emulator/")[2]
+            self._contexts[inside] = dict(merged.contexts_by_lineno(name))
+        for text in (self._folder / "tests.jsonl").read_text().splitlines():
+            line = json.loads(text)
+            test = Test(line["test"], line["seconds"])
+            if line["outcome"] == "passed" and test.file in done:
+                self.tests[test.name] = test
+            else:
+                self.tests.pop(test.name, None)
+
+    def _merged(self) -> CoverageData:
+        """What all processes left, in one file; their own files are removed."""
+        merged = CoverageData(basename=str(self._folder / "merged"))
+        merged.read()
+        for path in sorted(self._folder.glob("data.*")):
+            one = CoverageData(basename=str(path))
+            one.read()
+            merged.update(one)
+        merged.write()
+        for path in self._folder.glob("data.*"):
+            path.unlink()
+        return merged
+
+    def touching(self, file: str, lines: range | None) -> list[Test]:
+        """The tests that run one of these lines, or any of the file, quickest first."""
+        contexts = self._contexts.get(file, {})
+        chosen = contexts.values() if lines is None else [contexts.get(one, []) for one in lines]
+        names = {name for one in chosen for name in one} & self.tests.keys()
+        return sorted((self.tests[name] for name in names), key=lambda test: test.seconds)
+
+
+def _files(path: Path) -> Iterable[Path]:
+    return sorted(path.rglob("test_*.py")) if path.is_dir() else [path]
+
+
+def spread(tests: Sequence[Test], near: str) -> list[Test]:
+    """The same tests, in turn from each file, those beside the mutant first in each turn.
+
+    Args:
+        tests: quickest first.
+        near: name of the mutant's package.
+    """
+    by_file: dict[str, list[Test]] = {}
+    for test in tests:
+        by_file.setdefault(test.file, []).append(test)
+    turns = [
+        (turn, f"/{near}/" not in file, test.seconds, test)
+        for file, of_it in by_file.items()
+        for turn, test in enumerate(of_it)
+    ]
+    return [test for *_, test in sorted(turns, key=lambda one: one[:3])]
