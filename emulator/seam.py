@@ -52,6 +52,12 @@ class Synced(msgspec.Struct, frozen=True, gc=False):
     token: int
 
 
+class FileWritten(msgspec.Struct, frozen=True, gc=False):
+    """``WriteFile`` of that path is done: the file is durable under its name."""
+
+    path: str
+
+
 class DiskFailed(msgspec.Struct, frozen=True, gc=False):
     """A file operation failed; the node halts (Kafka's fatal fault handler)."""
 
@@ -104,6 +110,16 @@ class ReplaceFile(msgspec.Struct, frozen=True, gc=False):
     data: bytes
 
 
+class WriteFile(msgspec.Struct, frozen=True, gc=False):
+    """As ``ReplaceFile``, outside the event loop; then report ``FileWritten(path)``.
+
+    Until then, the path holds what it held before. Other effects on this path wait for its end.
+    """
+
+    path: str
+    data: bytes
+
+
 class TruncateFile(msgspec.Struct, frozen=True, gc=False):
     """Truncate a file to ``size`` bytes and fsync it."""
 
@@ -138,7 +154,7 @@ class Halt(msgspec.Struct, frozen=True, gc=False):
     why: str
 
 
-Event: TypeAlias = Accepted | Connected | Received | Closed | Synced | DiskFailed
+Event: TypeAlias = Accepted | Connected | Received | Closed | Synced | FileWritten | DiskFailed
 Effect: TypeAlias = (
     Send
     | Close
@@ -146,6 +162,7 @@ Effect: TypeAlias = (
     | AppendFile
     | SyncFile
     | ReplaceFile
+    | WriteFile
     | TruncateFile
     | DeleteFile
     | Log

@@ -14,11 +14,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Final
 
-from emulator.seam import AppendFile, DeleteFile, ReplaceFile, SyncFile, TruncateFile
+from emulator.io.large_file import PART, Abandoned, Worker, Writing, closed
+from emulator.seam import AppendFile, DeleteFile, ReplaceFile, SyncFile, TruncateFile, WriteFile
 from emulator.trace.distribution import Distribution
 
 
@@ -26,7 +27,6 @@ class FolderLockedError(Exception):
     """Another process uses this folder (Kafka's ``.lock``)."""
 
 
-_PART: Final = ".part"
 _RESERVED: Final = 8
 """An operation opens at most two files; a file that is appended to stays open."""
 
@@ -67,36 +67,6 @@ class _Reserve:
             os.close(self._held.pop())
 
 
-class _Syncer:
-    """One thread that does what blocks, in the order given; it begins with the first work.
-
-    Every commit passes here twice, and the executors of the standard library make a future, two
-    locks and a condition for each call.
-    """
-
-    def __init__(self) -> None:
-        self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._thread: threading.Thread | None = None
-
-    def submit(self, work: Callable[[], None]) -> None:
-        """Do this after all that was given before; it must not raise."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="fdatasync", daemon=True)
-            self._thread.start()
-        self._queue.put(work)
-
-    def shutdown(self) -> None:
-        """Wait until all of it is done; the thread ends."""
-        if self._thread is not None:
-            self._queue.put(None)
-            self._thread.join()
-            self._thread = None
-
-    def _run(self) -> None:
-        while (work := self._queue.get()) is not None:
-            work()
-
-
 class Disk:
     """Performs file effects below ``root``; one instance owns the folder through Kafka's ``.lock``.
 
@@ -125,7 +95,10 @@ class Disk:
             raise FolderLockedError(f"{root} is in use by another process") from error
         self._open: dict[str, int] = {}
         self._reserve = _Reserve()
-        self._syncer = _Syncer()
+        self._syncer = Worker("fdatasync")
+        self._writer = Worker("large files")
+        self._writing: dict[str, Writing] = {}
+        self._closing = threading.Event()
         self.sync_ms = Distribution()
         """Time of each ``fdatasync``; nothing where nothing is made durable."""
 
@@ -138,12 +111,13 @@ class Disk:
         for path in sorted(self.root.rglob("*")):
             name = path.relative_to(self.root).as_posix()
             if path.is_file() and name != ".lock":
-                found[name] = b"" if name.endswith(_PART) else path.read_bytes()
+                found[name] = b"" if name.endswith(PART) else path.read_bytes()
         return found
 
     def append(self, effect: AppendFile) -> None:
         """Append to a file, creating it and its folder."""
         with self._naming(effect.path):
+            self._await(effect.path)
             fd = self._descriptor(effect.path)
             view = memoryview(effect.data)
             while view:
@@ -179,8 +153,9 @@ class Disk:
     def replace(self, effect: ReplaceFile) -> None:
         """Write, fsync, rename, fsync the folder; if it fails the file is unchanged."""
         path = self.root / effect.path
-        part = path.with_name(path.name + _PART)
+        part = path.with_name(path.name + PART)
         with self._naming(effect.path):
+            self._await(effect.path)
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
@@ -199,9 +174,44 @@ class Disk:
             part.replace(path)
             self._sync_folder(path.parent)
 
+    def write(self, effect: WriteFile, done: Callable[[str, OSError | None], None]) -> None:
+        """As :meth:`replace`, in a thread; ``done(path, error)`` is called on the loop.
+
+        What has not ended when the folder is closed is given up: the file is as it was.
+        """
+        loop = asyncio.get_running_loop()
+        path = self.root / effect.path
+        part = path.with_name(path.name + PART)
+        with self._naming(effect.path):
+            self._await(effect.path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            fd = self._reserve.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            try:
+                folder_fd = self._reserve.open(path.parent, os.O_RDONLY)
+            except OSError:
+                os.close(fd)
+                raise
+        self._forget(effect.path)
+        writing = Writing(effect, part, fd, folder_fd, fsync=self._fsync)
+        self._writing[effect.path] = writing
+
+        def ended(error: OSError | None) -> None:
+            if self._writing.get(effect.path) is writing:
+                del self._writing[effect.path]
+            if not self._closing.is_set():
+                self._reserve.fill()
+            done(effect.path, error)
+
+        def work() -> None:
+            with contextlib.suppress(RuntimeError, Abandoned):  # the loop is closed, as in sync
+                loop.call_soon_threadsafe(ended, writing.run(self._closing))
+
+        self._writer.submit(work)
+
     def truncate(self, effect: TruncateFile) -> None:
         """Truncate a file and make that durable."""
         path = self.root / effect.path
+        self._await(effect.path)
         with (
             self._naming(effect.path),
             os.fdopen(self._reserve.open(path, os.O_RDWR), "r+b") as file,
@@ -212,12 +222,15 @@ class Disk:
 
     def delete(self, effect: DeleteFile) -> None:
         """Remove a file if it exists."""
+        self._await(effect.path)
         self._forget(effect.path)
         with self._naming(effect.path):
             (self.root / effect.path).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Wait for pending syncs, close every file, release the folder."""
+        """Wait for pending syncs, give large files up, close every file, release the folder."""
+        self._closing.set()
+        self._writer.shutdown()
         self._syncer.shutdown()
         for fd in self._open.values():
             os.close(fd)
@@ -236,6 +249,12 @@ class Disk:
         finally:
             self._reserve.fill()
 
+    def _await(self, name: str) -> None:
+        """Effects on one file are done in order."""
+        writing = self._writing.pop(name, None)
+        if writing is not None:
+            writing.ended.wait()
+
     def _descriptor(self, name: str) -> int:
         fd = self._open.get(name)
         if fd is None:
@@ -250,7 +269,7 @@ class Disk:
     def _forget(self, name: str) -> None:
         fd = self._open.pop(name, None)
         if fd is not None:
-            self._syncer.submit(lambda: _closed(fd))
+            self._syncer.submit(partial(closed, fd))
 
     def _sync_folder(self, folder: Path) -> None:
         if not self._fsync:
@@ -260,9 +279,3 @@ class Disk:
             os.fsync(fd)
         finally:
             os.close(fd)
-
-
-def _closed(fd: int) -> None:
-    """Close a descriptor of a file that is no longer used; what it says is of no use."""
-    with contextlib.suppress(OSError):
-        os.close(fd)

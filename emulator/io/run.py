@@ -1,7 +1,8 @@
 """The shell: passes events to a machine and performs its effects.
 
 All events of one turn of the event loop are one step; all bytes that a step sends to one connection
-are one write. File effects are performed in order; syncs run in a thread.
+are one write. File effects are performed in order; syncs run in a thread, and large files are
+written in another.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from emulator.seam import (
     DiskFailed,
     Effect,
     Event,
+    FileWritten,
     Halt,
     Log,
     Machine,
@@ -38,6 +40,7 @@ from emulator.seam import (
     Synced,
     SyncFile,
     TruncateFile,
+    WriteFile,
 )
 
 UNSENT_BYTES_MAX = 64 * 1024 * 1024
@@ -287,6 +290,8 @@ class Shell:
                 disk.sync(effect, self._synced)
             case ReplaceFile():
                 disk.replace(effect)
+            case WriteFile():
+                disk.write(effect, self._written)
             case TruncateFile():
                 disk.truncate(effect)
             case DeleteFile():
@@ -296,6 +301,9 @@ class Shell:
 
     def _synced(self, token: int, error: OSError | None) -> None:
         self.emit(Synced(token) if error is None else DiskFailed(failure(error)))
+
+    def _written(self, path: str, error: OSError | None) -> None:
+        self.emit(FileWritten(path) if error is None else DiskFailed(failure(error)))
 
     def _connect(self, to: Connect) -> None:
         peer = TcpConnection(

@@ -52,6 +52,7 @@ from emulator.seam import (
     DiskFailed,
     Effect,
     Event,
+    FileWritten,
     Halt,
     Received,
     Row,
@@ -224,6 +225,8 @@ class Node:
                 return self.migration.handle(conn, event, now_ms)
             case Synced(token=token):
                 return self.raft.synced(token, now_ms)
+            case FileWritten():
+                return self.raft.snapshot_written()
             case DiskFailed(why=why):
                 return self._halt(f"the disk failed: {why}", 1)
 

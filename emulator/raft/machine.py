@@ -199,13 +199,13 @@ class Raft:
 
     @property
     def snapshotting(self) -> bool:
-        """Whether a snapshot is being written, a slice per ``tick``."""
+        """Whether a snapshot is being encoded, a slice per ``tick``, or written."""
         return self._snapshotting.busy
 
     @property
     def deadline_ms(self) -> int | None:
         """When ``tick`` is due; 0 means at once: a snapshot or woken fetches continue in slices."""
-        if self._snapshotting.busy or self._effects:
+        if self._snapshotting.encoding or self._effects:
             return 0
         return earlier(self._answering.deadline_ms, self._member.deadline_ms)
 
@@ -307,8 +307,12 @@ class Raft:
         self._answering.moved = self._member.advance() or not self._member.alone
         return [*self._settle(now_ms), *self.flush(now_ms), *self._replica.grown(now_ms)]
 
+    def snapshot_written(self) -> list[Effect]:
+        """The file that :meth:`snapshot` began is durable: the snapshot counts, the log is cut."""
+        return self._snapshotting.written()
+
     def tick(self, now_ms: int) -> list[Effect]:
-        """Answer fetches whose time is up; elections; write the next slice of a snapshot."""
+        """Answer fetches whose time is up; elections; encode the next slice of a snapshot."""
         self._answering.tick(now_ms)
         self._member.tick(now_ms)
         return [*self.take_effects(), *self._settle(now_ms), *self._snapshotting.go_on()]
@@ -359,7 +363,9 @@ class Raft:
     def snapshot(
         self, end_offset: int, epoch: int, records: Iterable[bytes], last_timestamp_ms: int
     ) -> list[Effect]:
-        """Begin a snapshot of everything below ``end_offset``; ``tick`` writes the rest in slices.
+        """Begin a snapshot of everything below ``end_offset``; ``tick`` encodes the rest in slices.
+
+        Then it is written outside the event loop; ``snapshot_written`` says that this is done.
 
         Args:
             end_offset: exclusive; committed, on a batch boundary, above the last snapshot's.

@@ -1,4 +1,7 @@
-"""Writes one snapshot at a time, a slice per step, and then trims the log."""
+"""Writes one snapshot at a time: encoded a slice per step, then written outside the event loop.
+
+When the file is durable, and not before, the snapshot counts and the log is trimmed.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from emulator.raft.layout import SnapshotId
 from emulator.raft.replica import Replica
 from emulator.raft.snapshots import SnapshotWriter
 from emulator.raft.verify import read_back
-from emulator.seam import Effect, Log, ReplaceFile
+from emulator.seam import DeleteFile, Effect, Log, WriteFile
 
 
 class Snapshotting:
@@ -22,10 +25,17 @@ class Snapshotting:
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
         self._writer: SnapshotWriter | None = None
+        self._encoded: tuple[SnapshotId, bytes] | None = None
+        """What is on its way to the disk."""
 
     @property
     def busy(self) -> bool:
-        """Whether one is being written."""
+        """Whether one is being encoded or written."""
+        return self.encoding or self._encoded is not None
+
+    @property
+    def encoding(self) -> bool:
+        """Whether :meth:`go_on` has work."""
         return self._writer is not None
 
     def begin(
@@ -36,35 +46,45 @@ class Snapshotting:
         Raises:
             ValueError: one is being written, or the id does not fit this log.
         """
-        if self._writer is not None:
-            raise ValueError(f"snapshot {self._writer.id} is being written")
+        if self.busy:
+            raise ValueError("another snapshot is being written")
         self._check(snapshot)
         self._writer = SnapshotWriter(snapshot, records, last_timestamp_ms, read_back)
         return self.go_on()
 
     def go_on(self) -> list[Effect]:
-        """Write the next slice; when it is the last, keep the snapshot and trim the log."""
+        """Encode the next slice; when it is the last, hand the snapshot to the disk."""
         writer, replica = self._writer, self._replica
         if writer is None or not writer.step(replica.config.snapshot_slice_records):
             return []
         self._writer = None
-        latest = replica.snapshots.latest
-        if latest is not None and latest.end_offset >= writer.id.end_offset:
-            # The leader's snapshot was loaded meanwhile, and goes further.
+        if self._overtaken(writer.id):
             return []
         data = writer.content()
-        replica.snapshots.add(writer.id, data)
+        self._encoded = writer.id, data
+        replica.log.roll()
+        return [WriteFile(layout.snapshot_path(writer.id), data)]
+
+    def written(self) -> list[Effect]:
+        """The file is durable: keep the snapshot and trim the log."""
+        assert self._encoded is not None, "a snapshot was handed to the disk"
+        (snapshot, data), self._encoded = self._encoded, None
+        replica = self._replica
+        if self._overtaken(snapshot):
+            here = replica.snapshots.data(snapshot) is not None
+            return [] if here else [DeleteFile(layout.snapshot_path(snapshot))]
+        replica.snapshots.add(snapshot, data)
         fields: dict[str, object] = {
-            "end_offset": writer.id.end_offset,
-            "epoch": writer.id.epoch,
+            "end_offset": snapshot.end_offset,
+            "epoch": snapshot.epoch,
             "bytes": len(data),
         }
-        effects: list[Effect] = [
-            ReplaceFile(layout.snapshot_path(writer.id), data),
-            Log("info", "snapshot written", fields),
-        ]
-        replica.log.roll()
-        return effects + replica.trim()
+        return [Log("info", "snapshot written", fields), *replica.trim()]
+
+    def _overtaken(self, snapshot: SnapshotId) -> bool:
+        """Whether the leader's snapshot was loaded meanwhile, and goes as far or further."""
+        latest = self._replica.snapshots.latest
+        return latest is not None and latest.end_offset >= snapshot.end_offset
 
     def _check(self, snapshot: SnapshotId) -> None:
         replica = self._replica

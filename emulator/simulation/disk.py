@@ -8,6 +8,7 @@ bytes in zeros where the file system knew the length and not the content, or, wi
 loses nothing: the next one reads the cache.
 
 A replaced file is the old one or the new one, never between (the shell writes, syncs and renames).
+Of a large file that is being written, a temporary file holds some.
 Files unlinked last may come back, in the order that a journal keeps: where one stays unlinked, all
 unlinked before it do. Making a new file or replacing one syncs the folder, so nothing unlinked
 before that comes back.
@@ -29,7 +30,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final, Literal, TypeAlias
 
-from emulator.seam import AppendFile, DeleteFile, ReplaceFile, TruncateFile
+from emulator.seam import AppendFile, DeleteFile, ReplaceFile, TruncateFile, WriteFile
 
 PAGE: Final = 512
 """What a disk writes whole: a sector. Pages of a cache are larger, and often heal what is lost."""
@@ -213,7 +214,21 @@ class SimulatedDisk:
             file.read_again(pages - file.dirty - written)
         raise _error(number, path)
 
-    def replace(self, effect: ReplaceFile) -> None:
+    def begin(self, effect: WriteFile) -> None:
+        """Begin a large file: what of it may be there when the process ends before it is done."""
+        half = self._room(len(effect.data) // 2)
+        self._files[f"{effect.path}.part"] = _DiskFile(bytearray(effect.data[:half]), bytearray())
+
+    def finish(self, effect: WriteFile) -> None:
+        """The large file that was begun is whole and durable, under its name.
+
+        Raises:
+            OSError: it is not; nothing has changed.
+        """
+        self._files.pop(f"{effect.path}.part", None)
+        self.replace(effect)
+
+    def replace(self, effect: ReplaceFile | WriteFile) -> None:
         """Write a file anew, durable at once."""
         number = self._fails("replace")
         if number is None and self._room(len(effect.data)) < len(effect.data):
@@ -294,7 +309,7 @@ class SimulatedDisk:
         chance = self.faults.errors.get(operation, 0.0)
         return errno.EIO if self.faults.happens(operation, chance) else None
 
-    def _leave_part(self, effect: ReplaceFile) -> None:
+    def _leave_part(self, effect: ReplaceFile | WriteFile) -> None:
         if self.faults is not None and self.faults.happens("leftover", self.faults.leftover):
             half = bytearray(effect.data[: self._room(len(effect.data) // 2)])
             self._files[f"{effect.path}.part"] = _DiskFile(half, bytearray())

@@ -24,6 +24,7 @@ from emulator.seam import (
     DiskFailed,
     Effect,
     Event,
+    FileWritten,
     Halt,
     Log,
     Received,
@@ -33,6 +34,7 @@ from emulator.seam import (
     Synced,
     SyncFile,
     TruncateFile,
+    WriteFile,
 )
 from emulator.simulation.aftermath import What, Where
 from emulator.simulation.disk import SimulatedDisk
@@ -43,6 +45,8 @@ from emulator.simulation.scheduler import MS, Scheduler
 TURN_US = 100
 """From something happening to the step that takes it: more may come in the same turn."""
 STEP_US = 50
+WRITES = 8
+"""A large file takes so many times as long as a sync, or less."""
 LISTENER = "CONTROLLER"
 LOOPBACK = b"\x7f\x00\x00\x01"
 
@@ -91,6 +95,7 @@ class Process:
         self._died = died
         self._happened = happened
         self._syncs = 0
+        self._writing: dict[str, WriteFile] = {}
         self._events: list[Event] = []
         self._turn_us: int | None = None
         self._crash_in: int | None = None
@@ -261,30 +266,57 @@ class Process:
 
     def _one(self, effect: Effect) -> None:
         match effect:
+            case AppendFile() | ReplaceFile() | WriteFile() | TruncateFile() | DeleteFile():
+                self._file(effect)
+            case SyncFile(path, token):
+                self._sync(path, token)
             case Connect(conn, host, port):
                 self._network.connect(self, conn, (host, port))
             case Log(level, event, fields):
                 if level != "debug":
                     said = " ".join(f"{key}={value}" for key, value in fields.items())
                     self._scheduler.tell(self.name, f"{event} {said}".rstrip())
+            case Row():
+                pass
+            case _:
+                raise TypeError(f"unknown effect {effect!r}")
+
+    def _file(
+        self, effect: AppendFile | ReplaceFile | WriteFile | TruncateFile | DeleteFile
+    ) -> None:
+        if effect.path in self._writing:
+            self._written(self._writing[effect.path])
+        match effect:
             case AppendFile(path, data):
                 self.disk.append(effect)
                 self.ledger.appended(path, data)
-            case SyncFile(path, token):
-                self._sync(path, token)
             case ReplaceFile(path, data):
                 self.disk.replace(effect)
                 self.ledger.replaced(path, data)
+            case WriteFile(path):
+                self.disk.begin(effect)
+                self._writing[path] = effect
+                took_us = self._rng.randint(*self.sync_us) * self._rng.randint(1, WRITES)
+                self._scheduler.after(took_us, lambda: self._written(effect))
             case TruncateFile(path, size):
                 self.disk.truncate(effect)
                 self.ledger.truncated(path, size)
             case DeleteFile(path):
                 self.disk.delete(effect)
                 self.ledger.deleted(path)
-            case Row():
-                pass
-            case _:
-                raise TypeError(f"unknown effect {effect!r}")
+
+    def _written(self, effect: WriteFile) -> None:
+        """A large file is done, unless that is known."""
+        if not self.alive or self._writing.get(effect.path) is not effect:
+            return
+        del self._writing[effect.path]
+        try:
+            self.disk.finish(effect)
+        except OSError as error:
+            self._disk_failed(error)
+        else:
+            self.ledger.replaced(effect.path, effect.data)
+            self._event(FileWritten(effect.path))
 
     def _sync(self, path: str, token: int) -> None:
         size = self.disk.size(path)
@@ -323,7 +355,7 @@ class Process:
 
     def _end(self) -> None:
         self.alive = False
-        if self._events or self._syncs:
+        if self._events or self._syncs or self._writing:
             self._happened("lost", "process")
         self._events.clear()
         self._network.abandon(self)

@@ -23,6 +23,7 @@ from emulator.seam import (
     DeleteFile,
     Effect,
     Event,
+    FileWritten,
     Halt,
     Log,
     Machine,
@@ -32,6 +33,7 @@ from emulator.seam import (
     Synced,
     SyncFile,
     TruncateFile,
+    WriteFile,
 )
 from wire.frame import FrameReader, RequestHeader, decode_response, encode_request, framed
 
@@ -146,6 +148,9 @@ class Joined:
                     party.files[path] = party.files.get(path, b"") + data
                 case ReplaceFile(path, data):
                     party.files[path] = data
+                case WriteFile(path, data):
+                    party.files[path] = data
+                    self._waiting.append((party, FileWritten(path)))
                 case SyncFile(token=token):
                     self._waiting.append((party, Synced(token)))
                 case DeleteFile(path):

@@ -28,6 +28,7 @@ from emulator.seam import (
     ReplaceFile,
     SyncFile,
     TruncateFile,
+    WriteFile,
 )
 from tests.kit.laws import examples
 from tests.unit.raft.trio import Node, Trio
@@ -36,6 +37,9 @@ from tests.unit.raft.world import topic
 Files = dict[str, bytes]
 SAME_MAX = 2
 """How many steps of the same kinds of effects, in the same order, one story looks at."""
+
+
+FILE_EFFECTS = AppendFile | ReplaceFile | WriteFile | TruncateFile | DeleteFile | SyncFile
 
 
 @dataclass
@@ -47,6 +51,8 @@ class Cut:
     """Bytes of a file that a sync covers; all of it, if it is not listed."""
     gone: list[tuple[str, bytes]] = field(default_factory=list)
     """What was deleted since the folder was synced, oldest first."""
+    written: list[tuple[str, bytes]] = field(default_factory=list)
+    """Large files on their way: each may be whole at any time."""
 
     def perform(self, effect: Effect) -> bool:
         """Whether it changes the folder."""
@@ -58,6 +64,8 @@ class Cut:
                 self.files[path] = data
                 self.durable.pop(path, None)
                 self.gone.clear()
+            case WriteFile(path, data):
+                self.written.append((path, data))
             case TruncateFile(path, size):
                 self.files[path] = self.files[path][:size]
                 self.durable.pop(path, None)
@@ -75,14 +83,17 @@ class Cut:
                 files[path] = data[: known + int(part * (len(data) - known))]
             for back in range(len(self.gone) + 1):
                 # Those deleted last come back first; a name may be in use again.
-                yield {**dict(self.gone[len(self.gone) - back :]), **files}
+                left = {**dict(self.gone[len(self.gone) - back :]), **files}
+                yield left
+                if self.written:
+                    yield {**dict(self.written), **left}
 
 
 def shape(effects: list[Effect]) -> tuple[str, ...]:
     """Kinds of effects and of files, without offsets."""
     found = []
     for each in effects:
-        if isinstance(each, AppendFile | ReplaceFile | TruncateFile | DeleteFile | SyncFile):
+        if isinstance(each, FILE_EFFECTS):
             name = "".join(letter for letter in each.path if not letter.isdigit())
             found.append(f"{type(each).__name__} {name}")
     return tuple(found)
@@ -149,7 +160,7 @@ class Crashing:
     def crash_between(
         self, node: Node, files: Files, effects: list[Effect], kept: Held, *, again: bool
     ) -> None:
-        cut = Cut(dict(files))
+        cut = Cut(dict(files), written=[(one.path, one.data) for one in node.disk.writing])
         for path in (each.path for each in effects if isinstance(each, AppendFile)):
             cut.durable.setdefault(path, len(files.get(path, b"")))
         for effect in effects:
@@ -232,6 +243,7 @@ def test_these_stories_cut_delete_and_replace():
         {f"TruncateFile {segment}", f"DeleteFile {segment}", point},
         {f"ReplaceFile {log}-.checkpoint", f"ReplaceFile {segment}", point},
         {f"DeleteFile {segment}", f"DeleteFile {log}-.checkpoint"},
+        {f"WriteFile {log}-.checkpoint"},
         {f"AppendFile {segment}", f"SyncFile {segment}", point},
     ]
     for seed in range(40):

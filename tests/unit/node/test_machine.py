@@ -25,6 +25,7 @@ from emulator.seam import (
     Connected,
     Effect,
     Event,
+    FileWritten,
     Halt,
     Log,
     Received,
@@ -32,6 +33,7 @@ from emulator.seam import (
     Send,
     Synced,
     SyncFile,
+    WriteFile,
 )
 from emulator.simulation.zookeeper import ZooKeeperModel
 from emulator.zookeeper.ops import Create
@@ -98,6 +100,9 @@ class World:
                         self.files[path] = self.files.get(path, b"") + data
                     case ReplaceFile(path=path, data=data):
                         self.files[path] = data
+                    case WriteFile(path=path, data=data):
+                        self.files[path] = data
+                        events.append(FileWritten(path))
                     case SyncFile(token=token):
                         events.append(Synced(token))
                     case Connect(conn=conn) if self.zookeeper is None:

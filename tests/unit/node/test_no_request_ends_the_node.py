@@ -28,12 +28,14 @@ from emulator.seam import (
     Closed,
     Effect,
     Event,
+    FileWritten,
     Halt,
     Log,
     Received,
     Send,
     Synced,
     SyncFile,
+    WriteFile,
 )
 from emulator.trace import metrics as metric
 from tests.laws.wire_values import Maker
@@ -167,6 +169,8 @@ class Peers:
                     self.logs.append(effect)
                 elif isinstance(effect, SyncFile):
                     events.append(Synced(effect.token))
+                elif isinstance(effect, WriteFile):
+                    events.append(FileWritten(effect.path))
                 elif isinstance(effect, Send | Close):
                     self.sent.setdefault(effect.conn, []).append(effect)
             effects = self.node.step(events, self.now_ms) if events else []

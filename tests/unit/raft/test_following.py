@@ -19,6 +19,7 @@ from emulator.raft.layout import (
     TOPIC_ID,
     VOTER_STATE,
     SnapshotId,
+    snapshot_path,
 )
 from emulator.raft.quorum_state import ElectionState, render
 from emulator.raft.snapshots import render as render_snapshot
@@ -72,6 +73,20 @@ class Follower:
         topic = kind.FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[partition])
         effects = self.raft.answered(ask, kind(responses=[topic]), self.now)
         self.disk.apply(effects)
+
+    def whole_snapshot(self, ask: Ask, snapshot: SnapshotId) -> bytes:
+        """The leader answers with all of a snapshot."""
+        data = render_snapshot(snapshot, [topic("all")], NOW, read_back)
+        kind = m.FetchSnapshotResponse
+        piece = kind.PartitionSnapshot(
+            snapshot_id=kind.SnapshotId(end_offset=snapshot.end_offset, epoch=snapshot.epoch),
+            current_leader=kind.LeaderIdAndEpoch(leader_id=2, leader_epoch=3),
+            size=len(data),
+            unaligned_records=data,
+        )
+        answer = kind(topics=[kind.TopicSnapshot(name=TOPIC, partitions=[piece])])
+        self.disk.apply(self.raft.answered(ask, answer, self.now))
+        return data
 
     def sync(self) -> None:
         self.disk.apply(self.raft.synced(self.disk.sync(), self.now))
@@ -232,6 +247,8 @@ def test_what_is_committed_can_be_in_a_snapshot_whoever_leads():
                 one.disk.apply(one.raft.answered(ask, answer, one.now))
     assert one.raft.high_watermark == -1
     one.disk.apply(one.raft.snapshot(2, 1, [topic("ab")], NOW))
+    one.disk.write()
+    one.disk.apply(one.raft.snapshot_written())
     assert one.raft.latest_snapshot is not None
     with pytest.raises(ValueError, match="is not committed, 2 is"):
         one.raft.snapshot(3, 4, [], NOW)
@@ -245,17 +262,7 @@ def test_a_snapshot_is_not_all_that_is_committed():
     assert one.disk.files[VOTER_STATE] == b"0\nunknown\n"
     one.answer(one.fetch(), snapshot_id=told, high_watermark=11)
     assert one.disk.files[VOTER_STATE] == b"0\nbehind 3 11\n", "before the download"
-    ask = one.fetch()
-    data = render_snapshot(snapshot, [topic("all")], NOW, read_back)
-    kind = m.FetchSnapshotResponse
-    piece = kind.PartitionSnapshot(
-        snapshot_id=kind.SnapshotId(end_offset=10, epoch=2),
-        current_leader=kind.LeaderIdAndEpoch(leader_id=2, leader_epoch=3),
-        size=len(data),
-        unaligned_records=data,
-    )
-    answer = kind(topics=[kind.TopicSnapshot(name=TOPIC, partitions=[piece])])
-    one.disk.apply(one.raft.answered(ask, answer, one.now))
+    one.whole_snapshot(one.fetch(), snapshot)
     assert (one.raft.log_end_offset, one.raft.high_watermark) == (10, 10)
     assert one.disk.files[VOTER_STATE] == b"0\nbehind 3 11\n"
     ask = one.fetch()
@@ -265,6 +272,30 @@ def test_a_snapshot_is_not_all_that_is_committed():
     assert one.disk.files[VOTER_STATE] == b"0\nbehind 3 11\n"
     one.answer(one.fetch(), high_watermark=11)
     assert one.disk.files[VOTER_STATE] == b"0\nwhole\n"
+
+
+@pytest.mark.parametrize("end_offset", [4, 10])
+def test_the_leaders_snapshot_comes_while_our_own_is_written(end_offset):
+    """The leader's stays, also under the same id; ours is removed, and nothing is cut for it."""
+    one = Follower()
+    one.answer(one.fetch(), records=batch(0, 1, "ab") + batch(2, 3, "cd"), high_watermark=4)
+    one.sync()
+    one.answer(one.fetch(), high_watermark=4)
+    one.disk.apply(one.raft.snapshot(4, 3, [topic("ours")], NOW))
+    assert one.raft.snapshotting
+    theirs = SnapshotId(end_offset, 3)
+    told = m.FetchResponse.SnapshotId(end_offset=end_offset, epoch=3)
+    one.answer(one.fetch(), snapshot_id=told, high_watermark=end_offset)
+    data = one.whole_snapshot(one.fetch(), theirs)
+    one.disk.write()
+    one.disk.apply(one.raft.snapshot_written())
+    assert not one.raft.snapshotting
+    files = {path for path in one.disk.files if path.endswith(".checkpoint")}
+    assert files == {snapshot_path(theirs)}
+    assert one.disk.files[snapshot_path(theirs)] == data
+    again = Follower(one.disk.files)
+    assert again.raft.latest_snapshot == theirs == one.raft.latest_snapshot
+    assert again.raft.log_end_offset == one.raft.log_end_offset == end_offset
 
 
 def test_a_torn_end_of_a_follower_is_no_damage():
@@ -470,9 +501,7 @@ def behind_a_snapshot(trio: Trio) -> tuple[Node, int]:
     assert raft is not None
     end = raft.high_watermark
     assert end == raft.log_end_offset
-    trio.perform(leader, raft.snapshot(end, raft.leader_epoch, names, 0))
-    while raft.snapshotting:
-        trio.perform(leader, raft.tick(trio.now))
+    trio.snapshot(leader, end, raft.leader_epoch, names)
     assert raft.log_start_offset == end
     return leader, behind
 

@@ -139,9 +139,7 @@ def test_a_voter_that_is_behind_does_not_elect_one_that_lacks_what_it_has_lost()
     assert leader.raft is not None
     committed = leader.raft.high_watermark
     values = [topic(str(number)) for number in range(300)]
-    trio.perform(leader, leader.raft.snapshot(committed, leader.raft.leader_epoch, values, 0))
-    while leader.raft.snapshotting:
-        trio.perform(leader, leader.raft.tick(trio.now))
+    trio.snapshot(leader, committed, leader.raft.leader_epoch, values)
     trio.crash(victim.id)
     trio.empty(victim.id)
     trio.start(victim.id)

@@ -85,9 +85,7 @@ class Story:
         epoch = node.raft.epoch_at(end - 1)
         assert epoch is not None
         values = [topic(f"all-{each}" if each else "all") for each in range(count)]
-        trio.perform(node, node.raft.snapshot(end, epoch, values, 0))
-        while node.raft.snapshotting:
-            trio.perform(node, node.raft.tick(trio.now))
+        trio.snapshot(node, end, epoch, values)
 
     def do_files(self, node_id: str, *names: str) -> None:
         """What is on the disk of a node; without names, all files."""

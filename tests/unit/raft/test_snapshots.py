@@ -6,6 +6,7 @@ import pytest
 
 from emulator.raft import AppendRefusedError, SnapshotId
 from emulator.raft.layout import segment_path, snapshot_path
+from emulator.seam import DeleteFile, ReplaceFile, WriteFile
 from tests.unit.raft.world import EPOCHS, NOW, SEGMENT, World, no_op, topic
 from wire import records as r
 from wire.batch import decode_batches
@@ -42,8 +43,46 @@ def test_a_snapshot_is_written_a_slice_per_step():
     assert world.raft.tick(NOW) == []
     assert len(read) == 4
     world.disk.apply(world.raft.tick(NOW))
-    assert (len(read), world.raft.deadline_ms, world.raft.snapshotting) == (5, None, False)
+    assert (len(read), world.raft.deadline_ms, world.raft.snapshotting) == (5, None, True)
+    assert world.raft.latest_snapshot is None
+    world.written()
+    assert not world.raft.snapshotting
     assert world.raft.latest_snapshot == SnapshotId(2, 1)
+
+
+def test_nothing_is_trimmed_before_the_file_is_durable():
+    world = World().start()
+    for name in "ab":
+        world.append(no_op())
+        world.snapshot(world.raft.log_end_offset, [topic(name)])
+    world.append(no_op())
+    before = world.raft.log_start_offset, snapshots_of(world), segments_of(world)
+    end_offset = world.raft.log_end_offset
+    effects = world.raft.snapshot(end_offset, 1, [topic("c")], NOW)
+    assert effects == [WriteFile(snapshot_path(SnapshotId(end_offset, 1)), effects[0].data)]
+    world.disk.apply(effects)
+    for _ in range(3):
+        world.tick(10_000)
+    assert (world.raft.log_start_offset, snapshots_of(world), segments_of(world)) == before
+    with pytest.raises(ValueError, match="another snapshot is being written"):
+        world.raft.snapshot(end_offset, 1, [], NOW)
+    world.written()
+    assert world.raft.latest_snapshot == SnapshotId(end_offset, 1)
+    assert world.raft.log_start_offset > before[0]
+    assert len(snapshots_of(world)) == 2
+
+
+def test_records_go_on_while_a_snapshot_is_written():
+    world = World().start()
+    world.append(no_op())
+    world.disk.apply(world.raft.snapshot(2, 1, [topic("a")], NOW))
+    world.raft.append([topic("b")], NOW)
+    world.flush()
+    world.sync()
+    assert world.raft.high_watermark == 3
+    world.written()
+    again = world.restarted().start()
+    assert (again.raft.latest_snapshot, again.raft.log_end_offset) == (SnapshotId(2, 1), 4)
 
 
 def test_large_records_are_cut_into_batches_of_a_megabyte():
@@ -162,7 +201,9 @@ def test_a_crash_between_the_deletions_loses_nothing():
         world.append(no_op())
         world.snapshot(world.raft.log_end_offset, [topic(name)])
     world.append(no_op())
-    effects = world.raft.snapshot(world.raft.log_end_offset, 1, [topic("c")], NOW)
+    (write,) = world.raft.snapshot(world.raft.log_end_offset, 1, [topic("c")], NOW)
+    effects = [ReplaceFile(write.path, write.data), *world.raft.snapshot_written()]
+    assert sum(isinstance(one, DeleteFile) for one in effects) > 1
     for count in range(len(effects) + 1):
         cut = World(world.disk.files)
         cut.disk.apply(effects[:count])

@@ -131,9 +131,7 @@ def test_a_voter_loads_a_snapshot_from_a_leader_who_may_tell_observers_nothing()
     trio.crash(other)
     end, epoch = leader.raft.high_watermark, leader.raft.leader_epoch
     leader.raft.serve(Serving.NOTHING, trio.now)
-    trio.perform(leader, leader.raft.snapshot(end, epoch, [topic("a")], trio.now))
-    while leader.raft.snapshotting:
-        trio.perform(leader, leader.raft.tick(trio.now))
+    trio.snapshot(leader, end, epoch, [topic("a")])
     trio.empty(other)
     trio.start(other)
     trio.run(3_000)

@@ -33,7 +33,7 @@ class Node:
         self.paused_ms = 0
         """Until when it is stopped as by SIGSTOP: nothing is lost, and nothing is done."""
         self.life = 0
-        self.pending_syncs = 0
+        self.pending_syncs = self.pending_writes = 0
 
     @property
     def batches(self) -> list[LogBatch]:
@@ -93,7 +93,7 @@ class Trio:
             node = self.nodes[node_id]
             assert node.raft is None
             node.life += 1
-            node.pending_syncs = 0
+            node.pending_syncs = node.pending_writes = 0
             node.raft = Raft(
                 self.config(node_id), node.disk.files, Random(self.rng.random()), self.now
             )
@@ -175,6 +175,9 @@ class Trio:
         for _ in range(len(node.disk.tokens) - node.pending_syncs):
             node.pending_syncs += 1
             self.at(node, self.some(self.sync_ms), lambda: self.synced(node, life))
+        for _ in range(len(node.disk.writing) - node.pending_writes):
+            node.pending_writes += 1
+            self.at(node, self.some(3 * self.sync_ms), lambda: self.written(node, life))
         self.tell_state(node)
         for reply in raft.take_replies():
             self.send_answer(node, reply.ticket, reply.message)
@@ -185,6 +188,21 @@ class Trio:
         if node.raft is not None and node.life == life:
             node.pending_syncs -= 1
             self.perform(node, node.raft.synced(node.disk.sync(), self.now))
+
+    def snapshot(self, node: Node, end_offset: int, epoch: int, values: list[bytes]) -> None:
+        """Write a snapshot at once."""
+        assert node.raft is not None
+        self.perform(node, node.raft.snapshot(end_offset, epoch, values, 0))
+        while node.raft.snapshotting:
+            self.perform(node, node.raft.tick(self.now))
+            self.written(node, node.life)
+
+    def written(self, node: Node, life: int) -> None:
+        """The oldest large file is done, unless that is known."""
+        if node.raft is not None and node.life == life and node.disk.writing:
+            node.pending_writes -= 1
+            node.disk.write()
+            self.perform(node, node.raft.snapshot_written())
 
     def send(self, node: Node, ask: Ask) -> None:
         life = node.life

@@ -16,6 +16,7 @@ from emulator.seam import (
     ReplaceFile,
     SyncFile,
     TruncateFile,
+    WriteFile,
 )
 from wire import messages as m
 from wire import records as r
@@ -46,17 +47,22 @@ class Disk:
         self.files = dict(files or {})
         self.synced = {path: len(data) for path, data in self.files.items()}
         self.tokens: list[tuple[str, int, int]] = []
+        self.writing: list[WriteFile] = []
         self.log: list[Log] = []
         self.halt: Halt | None = None
 
     def apply(self, effects: list[Effect]) -> None:
         for effect in effects:
+            if isinstance(effect, AppendFile | ReplaceFile | TruncateFile | DeleteFile):
+                self._first(effect.path)
             match effect:
                 case AppendFile(path, data):
                     self.files[path] = self.files.get(path, b"") + data
                 case ReplaceFile(path, data):
                     self.files[path] = data
                     self.synced[path] = len(data)
+                case WriteFile():
+                    self.writing.append(effect)
                 case TruncateFile(path, size):
                     self.files[path] = self.files[path][:size]
                     self.synced[path] = size
@@ -76,6 +82,19 @@ class Disk:
         path, size, token = self.tokens.pop(0)
         self.synced[path] = max(self.synced.get(path, 0), size)
         return token
+
+    def write(self) -> None:
+        """Complete the oldest large file."""
+        path = self.writing[0].path
+        self._first(path)
+        del self.writing[0]
+
+    def _first(self, path: str) -> None:
+        """Effects on one path are done in order: a large file on its way there is done now."""
+        for at, one in enumerate(self.writing):
+            if one.path == path and one.data:
+                self.writing[at] = WriteFile(path, b"")
+                self.apply([ReplaceFile(path, one.data)])
 
     def crashed(self, kept: int) -> dict[str, bytes]:
         """What is left when only ``kept`` bytes of each unsynced end reached the disk."""
@@ -107,6 +126,13 @@ class World:
             self.sync()
         while self.raft.snapshotting:
             self.tick()
+            self.written()
+
+    def written(self) -> None:
+        """All large files are done."""
+        while self.disk.writing:
+            self.disk.write()
+            self.disk.apply(self.raft.snapshot_written())
 
     def tick(self, ms: int = 0) -> None:
         self.now += ms
