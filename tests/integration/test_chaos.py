@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,17 @@ from bench.chaos.stage import Options
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
 
-def test_nothing_acknowledged_is_lost_under_random_faults(tmp_path: Path) -> None:
+@pytest.fixture
+def chaos_run() -> Callable[[Options], int]:
+    """A run with real brokers, which it starts and ends; its name tells the kind of proof."""
+    return run
+
+
+def test_nothing_acknowledged_is_lost_under_random_faults(
+    tmp_path: Path, chaos_run: Callable[[Options], int]
+) -> None:
     """Seed 15, in dual write: a broker paused, ZooKeeper killed, leaders cut off and killed."""
-    assert run(Options(tmp_path / "out", seconds=90, seed=15, servers=1, rate=5)) == 0
+    assert chaos_run(Options(tmp_path / "out", seconds=90, seed=15, servers=1, rate=5)) == 0
     lines = (tmp_path / "out" / "events.jsonl").read_text().splitlines()
     events = [json.loads(line) for line in lines]
     struck = [event for event in events if event["what"] == "strike"]

@@ -1,8 +1,11 @@
-"""Brokers in KRaft mode that meet a metadata.version which their release does not support."""
+"""Brokers in KRaft mode and controllers that meet a level that their release does not support."""
+
+from dataclasses import replace
 
 import pytest
 
 from emulator.controller.api import update_features
+from emulator.raft import RecoveryError
 from emulator.simulation.facts import METADATA_VERSION
 from emulator.simulation.scenario import Scenario
 from wire import messages as m
@@ -49,3 +52,41 @@ def test_they_unregister_and_end(simulated_world, seed, monkeypatch):
             broker.name in line and "ended with 1: metadata.version 14" in line
             for line in world.scheduler.lines
         )
+
+
+@pytest.mark.requirement("J07")
+def test_a_standby_ends_and_so_does_each_start_of_it(simulated_world, monkeypatch):
+    """The leader does not ask what the other voters support; the other two go on."""
+    monkeypatch.setattr(update_features, "check", lambda *_: None)
+    scenario = Scenario(controllers=3, migration=False, metadata_version="3.5-IV0")
+    world = simulated_world(1, scenario)
+    world.begin()
+    until(world, lambda: world.traffic.begun)
+    old = next(each for each in world.controllers if each != world.active.node_id)
+    host = world.controllers[old]
+    world._configs[old] = replace(world._configs[old], release="3.5")
+    life = host.process
+    life.kill()
+    until(world, lambda: host.process is not life and host.process.alive)
+    until(world, lambda: host.process.node.raft.high_watermark == world.committed.end_offset)
+    epoch = world.active.process.active_epoch
+    key = m.UpdateFeaturesRequest.FeatureUpdateKey(
+        feature=METADATA_VERSION, max_version_level=14, upgrade_type=UPGRADE
+    )
+    answers = []
+    request = m.UpdateFeaturesRequest(feature_updates=[key], timeout_ms=4_000)
+    next(iter(world.brokers.values())).ask(request, 1, answers.append)
+    why = "metadata.version 14"
+    with pytest.raises(RecoveryError, match=why):
+        until(world, lambda: False)
+    # The process ends with it, as emulator/io/run.py lets none go on.
+    host.restarts = False
+    host.process.kill()
+    world.start_process(host)
+    with pytest.raises(RecoveryError, match=why):
+        until(world, lambda: False)
+    host.process.kill()
+    until(world, lambda: bool(answers))
+    assert answers[0].error_code == 0
+    assert old != world.active.node_id
+    assert world.active.process.active_epoch == epoch, "nobody else was disturbed"
