@@ -270,6 +270,11 @@ def _lost(
 def _clear(world: RollbackWorld, seen: Situation, course: Course, wanted: Wanted) -> None:
     if phase_of(seen) is not RollbackPhase.ROLLED_BACK:
         return
+    if not seen.controllers and not wanted.stopped:
+        raise CourseError(
+            "not cleared: no controller was given, and one that runs would not be noticed: give "
+            "-c of each; or see that all are stopped, and say --stopped"
+        )
     busy = [*seen.running, *(() if wanted.stopped else seen.unknown)]
     if busy:
         names = ", ".join(one.text for one in busy)

@@ -155,7 +155,7 @@ def _different(seen: Situation, phase: RollbackPhase) -> Iterator[Finding]:
             "would be lost: the log has it otherwise",
             ""
             if final
-            else "start the controllers and stop them in order: they write what is missing; or "
+            else "start the controllers and wait for lag 0: they write what is missing; or "
             "kraft-bridge zk reconcile --log-dir, with the newest log",
             "",
             Severity.BLOCKER,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from shlex import quote
 
 from emulator.migration.zk_tree import controller, migration, own
 from emulator.rollback.phases import RollbackPhase
@@ -98,6 +99,14 @@ def _release(seen: Situation, phase: RollbackPhase) -> Iterator[RollbackStep]:
         )
 
 
+def _files(seen: Situation) -> str:
+    """How the controllers are named on a command line."""
+    found = [quote(one.file) for one in seen.controllers if one.file]
+    if len(found) < len(seen.controllers) or not found:
+        found.append("FILE_OF_EACH_CONTROLLER")
+    return " ".join(f"-c {one}" for one in found)
+
+
 def _afterwards(seen: Situation, phase: RollbackPhase) -> Iterator[RollbackStep]:
     yield RollbackStep(
         Actor.OPERATOR,
@@ -120,7 +129,7 @@ def _afterwards(seen: Situation, phase: RollbackPhase) -> Iterator[RollbackStep]
         f"before a second attempt only: delete {migration.PATH} and {own.PATH}",
         "a controller with the folder of the first attempt is then no longer refused for certain: "
         "format first",
-        "kraft-bridge rollback --clear --yes",
+        f"kraft-bridge rollback {_files(seen)} --clear --yes",
         done=phase is RollbackPhase.ROLLED_BACK
         and not {migration.PATH, own.PATH} & seen.survey.nodes.keys(),
     )

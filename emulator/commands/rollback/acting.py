@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,57 +9,29 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
-from kazoo.client import KazooClient
-from kazoo.exceptions import (
-    BadVersionError,
-    ConnectionLoss,
-    KazooException,
-    NoAuthError,
-    NodeExistsError,
-    NoNodeError,
-    OperationTimeoutError,
-    SessionExpiredError,
-)
-from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from emulator.commands.rollback import processes
-from emulator.commands.rollback.looking import Looker, alive, status_url
+from emulator.commands.rollback.looking import UNREADABLE, Looker, alive, status_url
+from emulator.commands.rollback.znodes import RollbackZnodes
 from emulator.commands.status import fetch
 from emulator.commands.zk.client import Connector
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.taking_over.claim import Found
-from emulator.migration.zk_tree import controller
 from emulator.preflight.node_file import Properties
 from emulator.raft import layout
-from emulator.rollback import missing, release
+from emulator.rollback import missing
 from emulator.rollback.course import MEANWHILE, CourseError
 from emulator.rollback.missing import FolderEnd
 from emulator.rollback.situation import ControllerSeen, Situation
-from emulator.zookeeper.errors import ZkCode
 from emulator.zookeeper.ops import (
-    Check,
-    Create,
-    Delete,
     Multi,
-    NodeData,
-    ReadFailed,
     ReadValue,
-    SetData,
-    Stat,
 )
 
-CONNECT_TIMEOUT_S: Final = 10.0
 POLL_S: Final = 0.02
 SILENT_S: Final = 5.0
 """How long a controller that was seen to run cannot be asked before --stopped is believed."""
 AGAIN: Final = "stop it there, and run this command again"
-ELECTION_S: Final = 30.0
-"""How long brokers may take: each watches ``/controller``."""
-_NO_VERSION: Final = 2**31 - 2
-"""Of the root: it would have been written that often."""
-_CHANGED: Final = (BadVersionError, NoNodeError, NodeExistsError)
-_LOST: Final = (ConnectionLoss, SessionExpiredError, OperationTimeoutError, KazooTimeoutError)
 
 
 class LiveRollback:
@@ -89,12 +60,10 @@ class LiveRollback:
         stopped: bool = False,
     ) -> None:
         self._looker = looker
-        self._hosts = hosts
-        self._connect = connect
+        self._znodes = RollbackZnodes(hosts, connect, creator_only)
         self._files = {one.node_id: one for one in files if one.is_controller}
         self._timeout_s = timeout_s
-        self._creator_only = creator_only
-        self._client: KazooClient | None = None
+        self._looked = False
         self._stopped = stopped
         self.say = say
 
@@ -107,13 +76,22 @@ class LiveRollback:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._client is not None:
-            self._client.stop()
-            self._client.close()
+        self._znodes.close()
 
     def look(self) -> Situation:
-        """See :meth:`Looker.look`."""
-        return self._looker.look()
+        """See :meth:`Looker.look`.
+
+        Raises:
+            CourseError: it was looked at before, and cannot be looked at any more.
+        """
+        try:
+            found = self._looker.look()
+        except UNREADABLE as error:
+            if not self._looked:
+                raise
+            raise CourseError(f"{error}: run this command again") from error
+        self._looked = True
+        return found
 
     def now(self) -> float:
         """Seconds, monotonic."""
@@ -239,94 +217,21 @@ class LiveRollback:
         return ends
 
     # ------------------------------------------------------------- ZooKeeper
-    def _zookeeper(self) -> KazooClient:
-        if self._client is None:
-            client = self._connect(self._hosts)
-            try:
-                client.start(timeout=CONNECT_TIMEOUT_S)
-            except KazooTimeoutError as error:
-                client.stop()
-                client.close()
-                raise CourseError(f"ZooKeeper at {self._hosts}: {error}") from error
-            self._client = client
-        return self._client
-
     def read(self) -> Sequence[ReadValue]:
-        """Read the four znodes, after a sync."""
-        client, until = self._zookeeper(), time.monotonic() + CONNECT_TIMEOUT_S
-        while True:
-            try:
-                client.sync("/")
-                return [_read(client, path) for path in release.PATHS]
-            except _LOST as error:
-                if time.monotonic() > until:
-                    raise self._failed(error) from error
-                time.sleep(POLL_S)
-            except KazooException as error:
-                raise self._failed(error) from error
-
-    def _failed(self, error: Exception) -> CourseError:
-        what = str(error) or type(error).__name__
-        return CourseError(f"ZooKeeper at {self._hosts}: {what}: run this command again")
+        """See :meth:`RollbackZnodes.read`."""
+        return self._znodes.read()
 
     def forbidden(self, multi: Multi) -> str:
-        """Send a multi that is refused in any case: a refused right comes before that."""
-        never = Check("/", _NO_VERSION)
-        results = self._send(Multi((*multi.ops, never)))
-        refused = [one for one in results if isinstance(one, NoAuthError)]
-        return "ZooKeeper does not let this login change the controllers' znodes" if refused else ""
+        """See :meth:`RollbackZnodes.forbidden`."""
+        return self._znodes.forbidden(multi)
 
     def commit(self, multi: Multi) -> bool:
-        """Send a multi; after a lost answer the next read says whether it was applied."""
-        try:
-            results = self._send(multi)
-        except _LOST:
-            time.sleep(POLL_S)
-            return False
-        except KazooException as error:
-            raise self._failed(error) from error
-        failed = [one for one in results if isinstance(one, Exception)]
-        if not failed:
-            return True
-        if any(isinstance(one, _CHANGED) for one in failed):
-            return False
-        raise CourseError(f"ZooKeeper refuses the release: {type(failed[-1]).__name__}")
-
-    def _send(self, multi: Multi) -> list[object]:
-        transaction = self._zookeeper().transaction()
-        for op in multi.ops:
-            match op:
-                case Check():
-                    transaction.check(op.path, op.version)
-                case SetData():
-                    transaction.set_data(op.path, op.data, op.version)
-                case Delete():
-                    transaction.delete(op.path, op.version)
-                case Create():
-                    acl = OPEN_ACL_UNSAFE
-                    if self._creator_only:
-                        acl = CREATOR_ALL_ACL + READ_ACL_UNSAFE
-                    transaction.create(op.path, op.data, acl=acl)
-        return list(transaction.commit())
+        """See :meth:`RollbackZnodes.commit`."""
+        return self._znodes.commit(multi)
 
     def elected(self) -> tuple[int, float] | None:
-        """Watch ``/controller`` until it names a broker in ZooKeeper mode."""
-        client, until = self._zookeeper(), time.monotonic() + ELECTION_S
-        while (left := until - time.monotonic()) > 0:
-            changed = threading.Event()
-            try:
-                exists = client.exists(controller.PATH, watch=lambda _, told=changed: told.set())
-                if exists is not None:
-                    data, _ = client.get(controller.PATH)
-                    at, holder = time.monotonic(), controller.try_parse(data)
-                    if holder is not None and holder.kraft_epoch < 0:
-                        return holder.broker_id, at
-            except NoNodeError:
-                continue
-            except KazooException as error:
-                raise self._failed(error) from error
-            changed.wait(min(left, 1.0))
-        return None
+        """See :meth:`RollbackZnodes.elected`."""
+        return self._znodes.elected()
 
 
 def _again(what: object) -> str:
@@ -354,26 +259,3 @@ def _segments(folder: Path, offset: int) -> dict[str, bytes]:
         for base, path in found.items()
         if base >= first
     }
-
-
-def _read(client: KazooClient, path: str) -> ReadValue:
-    try:
-        data, stat = client.get(path)
-    except NoNodeError:
-        return ReadFailed(ZkCode.NO_NODE)
-    return NodeData(
-        data,
-        Stat(
-            stat.czxid,
-            stat.mzxid,
-            stat.ctime,
-            stat.mtime,
-            stat.version,
-            stat.cversion,
-            stat.aversion,
-            stat.ephemeralOwner,
-            stat.dataLength,
-            stat.numChildren,
-            stat.pzxid,
-        ),
-    )

@@ -35,6 +35,8 @@ from emulator.rollback.situation import ControllerSeen, FolderSeen, Situation
 
 CONNECT_S: Final = 1.0
 METRICS_PORT: Final = "kraftbridge.metrics.port"
+UNREADABLE: Final = (zk_dump.UnreadableError, inputs.PreflightError)
+"""What a look raises."""
 NOT_HERE: Final = processes.FolderHolder(None, None)
 
 

@@ -260,12 +260,19 @@ def test_cleared_for_a_second_attempt_only_once_back_and_with_nobody_running() -
     world.up = [3000]
     assert "not cleared: controller 3000 may run" in go(world, Wanted(clear=True)).failed
     assert own.rolled_back(world.mine)
-    world.up = []
+    world.up, world.quorum = [], ()
+    assert "give -c of each" in go(world, Wanted(clear=True)).failed
+    assert own.rolled_back(world.mine)
+    world.quorum = (3000,)
     course = go(world, Wanted(clear=True))
     assert course.did == ["deleted /migration and /kraft_bridge"]
     assert not {migration.PATH, own.PATH} & world.tree.nodes.keys()
     assert phase_of(world.look()) is RollbackPhase.NOT_BEGUN
     assert go(world, Wanted(clear=True)).did == []
+    (told,) = [
+        one.command for one in plan(dual_write(), Wanted())[1].steps if "--clear" in one.command
+    ]
+    assert told == "kraft-bridge rollback -c FILE_OF_EACH_CONTROLLER --clear --yes"
 
 
 def test_controller_deleted_by_hand_the_rest_is_done() -> None:
