@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
-from bench.rig.bridge import Bridge
+from kazoo.client import KazooClient
+
+from bench.rig.bridge import COMMAND, Bridge
 from bench.rig.kafka import KraftController, authorizer, tokens
+from bench.rig.process import ProcessError
+
+_COMMAND_S: Final = 120.0
 
 _QUICK: Final[Mapping[str, object]] = {
     # A killed broker is fenced after this; Kafka's 9 s is a long wait.
@@ -29,6 +36,18 @@ class Controller(Protocol):
     def await_dual_write(self) -> None:
         """Wait until the migration is there."""
 
+    def go_back(self, look: KazooClient) -> None:
+        """End it and free ``/controller``, as its documentation says."""
+
+    def clear(self, look: KazooClient) -> None:
+        """Delete from ZooKeeper what would keep a second attempt from copying."""
+
+    def compared(self) -> str | None:
+        """When it last compared the whole tree with its log; None: it does not say."""
+
+    def finalise(self) -> None:
+        """Restart it without the flag, and wait until it serves."""
+
     def stop(self, timeout_s: float = 30) -> int | None: ...  # noqa: D102 - as the processes' own
 
     def kill(self) -> int | None: ...  # noqa: D102 - as the processes' own
@@ -45,6 +64,39 @@ class _Ours(Bridge):
     def await_dual_write(self) -> None:
         self.wait_dual_write()
 
+    def go_back(self, look: KazooClient) -> None:  # noqa: ARG002 - the command does it
+        self._rollback("--yes")
+
+    def clear(self, look: KazooClient) -> None:  # noqa: ARG002 - the command does it
+        self._rollback("--yes", "--clear")
+
+    def _rollback(self, *arguments: str) -> None:
+        command = [sys.executable, "-c", COMMAND, "rollback", *arguments]
+        done = subprocess.run(
+            [*command, "--config", self.config],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_COMMAND_S,
+        )
+        if done.returncode != 0:
+            raise ProcessError(f"kraft-bridge rollback: {done.stdout}{done.stderr}")
+
+    def compared(self) -> str | None:
+        said = self.status()
+        return None if said is None else said["migration"]["compared_at"]
+
+    def finalise(self) -> None:
+        self.stop()
+        self.zk = None
+        self.start().wait_started()
+        self.wait_status("the final record", _is_final)
+
+
+def _is_final(status: dict[str, Any]) -> bool:
+    found = status["finalisation"]
+    return found is not None and found["state"] == "finalised"
+
 
 class _Kafkas(KraftController):
     def begin(self) -> None:
@@ -52,6 +104,22 @@ class _Kafkas(KraftController):
 
     def await_dual_write(self) -> None:
         self.wait_line("to DUAL_WRITE state", 60)
+
+    def go_back(self, look: KazooClient) -> None:
+        self.stop()
+        if look.exists("/controller") is not None:
+            look.delete("/controller")
+
+    def clear(self, look: KazooClient) -> None:
+        look.delete("/migration")
+
+    def compared(self) -> str | None:
+        return None
+
+    def finalise(self) -> None:
+        self.stop()
+        self.zk = None
+        self.start().wait_started()
 
 
 Begin = Callable[..., Controller]

@@ -16,7 +16,7 @@ from bench.matrix import controllers
 from bench.matrix.known import may_enforce_acls, not_known
 from bench.matrix.login import LoginError
 from bench.matrix.stage import Stage, WrongError
-from bench.matrix.steps import entities, lifecycle, security
+from bench.matrix.steps import endings, entities, lifecycle, security
 from bench.rig.process import ProcessError
 from bench.rig.tool_host import ToolHost
 
@@ -31,13 +31,20 @@ STEPS: Final[dict[str, Callable[[Stage], None]]] = {
     "reassignment": lifecycle.reassignment,
     "to KRaft mode": lifecycle.to_kraft,
     "back from KRaft": lifecycle.back_from_kraft,
-    "back to ZooKeeper": lifecycle.to_zookeeper,
+    "roll": endings.roll,
+    "rollback": endings.rollback,
+    "second attempt": endings.again,
+    "finalise": endings.finalise,
 }
 """Row -> what it does, in order."""
 _NEEDED: Final = ("register", "copy")
 _FIRST: Final = ("versions", *_NEEDED)
 """These are always taken: the first one looks at brokers that have met no controller yet."""
-BUILDS_ON: Final = {"elections": "broker death", "back from KRaft": "to KRaft mode"}
+BUILDS_ON: Final = {
+    "elections": "broker death",
+    "back from KRaft": "to KRaft mode",
+    "second attempt": "rollback",
+}
 """Step -> the step that it depends on."""
 PROVES: Final[dict[str, tuple[str, ...]]] = {
     "versions": ("I17",),

@@ -91,14 +91,7 @@ class Stage:
             self.look.start()
             self._stack.callback(self.look.close)
             self._stack.callback(self.look.stop)
-            self.controller = self.begin(
-                self.release,
-                self.folder / "controller",
-                self.zk.hosts,
-                self.json("/cluster/id")["id"],
-                secured=self.secured,
-            )
-            self._stack.callback(self.controller.kill)
+            self._set_controller("controller")
         except BaseException:
             self._stack.close()
             raise
@@ -111,6 +104,25 @@ class Stage:
         trace: TracebackType | None,
     ) -> None:
         self._stack.close()
+
+    def _set_controller(self, name: str) -> None:
+        self.controller = self.begin(
+            self.release,
+            self.folder / name,
+            self.zk.hosts,
+            self.json("/cluster/id")["id"],
+            secured=self.secured,
+        )
+        self._stack.callback(self.controller.kill)
+
+    def another_controller(self) -> None:
+        """Have one for a second attempt, with a folder of its own; it is not started."""
+        self._set_controller("controller-2")
+
+    def end_zookeeper(self) -> None:
+        """Stop ZooKeeper for good."""
+        self.look.stop()
+        self.zk.stop()
 
     # ------------------------------------------------------------- asking
     def ask(self, request: Any, broker: int | None = None) -> Any:

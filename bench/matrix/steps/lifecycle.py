@@ -1,16 +1,13 @@
-"""Steps on brokers and partitions: versions, copy, failure, elections, modes, rollback."""
+"""Steps on brokers and partitions: versions, copy, failure, elections, one broker's mode."""
 
 from __future__ import annotations
 
-import functools
 from typing import Any, Final
 
 from bench.judge.matrix_stores import Stores
 from bench.load import cluster_api as api
 from bench.matrix.stage import Stage, WrongError, accepted, same
-from bench.matrix.steps import security
 from bench.matrix.steps.entities import OLD, create, take_producer_ids
-from bench.rig.kafka import Broker
 from wire import messages as m
 from wire.releases import broker_ranges
 
@@ -69,7 +66,7 @@ def copy(stage: Stage) -> None:
     stage.migrated = True
     _, log = stage.agree()
     was, now = stage.before, log
-    same("topics", _assignments(now, stage), _assignments(was, stage))
+    same("topics", assignments(now, stage), assignments(was, stage))
     same("configs", _configs(now), _configs(was))
     same("quotas, SCRAM users, ACLs and tokens", now.others, was.others)
     used = was.plain.next_producer_id or 0
@@ -86,7 +83,7 @@ def _configs(stores: Stores) -> dict[str, dict[str, str]]:
     return {name: one for name, one in stores.plain.configs.items() if name.startswith(kinds)}
 
 
-def _assignments(stores: Stores, stage: Stage) -> dict[str, tuple[str, dict[int, list[int]]]]:
+def assignments(stores: Stores, stage: Stage) -> dict[str, tuple[str, dict[int, list[int]]]]:
     """Id and replicas of each topic, but for those that a red step left in the middle."""
     return {
         name: (topic["id"], {n: p["replicas"] for n, p in topic["partitions"].items()})
@@ -202,49 +199,3 @@ def back_from_kraft(stage: Stage) -> None:
     if stage.look.exists(f"/brokers/ids/{VICTIM}") is None:
         raise WrongError("broker 2 has no znode again")
     stage.agree()
-
-
-def to_zookeeper(stage: Stage) -> None:
-    """The complete rollback: a ZooKeeper-mode controller on the tree that was written."""
-    tree = stage.tree()
-    stage.cluster.stop()
-    stage.controller.stop()
-    if stage.look.exists("/controller") is not None:
-        stage.look.delete("/controller")
-    for broker in stage.cluster.brokers:
-        plain_again(broker, stage.zk.hosts)
-    stage.migrated = False
-    stage.cluster.start().wait_ready()
-    stage.whole()
-    same("kraftControllerEpoch", stage.json("/controller")["kraftControllerEpoch"], -1)
-    topics = set(tree.plain.topics)
-    stage.everywhere("every topic", lambda shape: topics <= set(shape.topics))
-    same("topics left", _assignments(stage.tree(), stage), _assignments(tree, stage))
-    create(stage, api.topic("back", 3, 3, {}))
-    stage.everywhere("topic back", lambda shape: len(shape.topics.get("back", ())) == 3)
-    take_producer_ids(stage)
-    for kind, check in _STILL.items():
-        if kind in stage.kept.get("green", ()):
-            stage.each(f"{kind} as they were left", functools.partial(check, stage))
-
-
-def plain_again(broker: Broker, zk: str) -> None:
-    """Let the next start be in plain ZooKeeper mode."""
-    broker.zk, broker.migration, broker.controller_port = zk, False, None
-
-
-def _quotas_stay(stage: Stage, broker: int) -> bool:
-    security.check_quotas(stage, broker)
-    return True
-
-
-def _tokens_stay(stage: Stage, broker: int) -> bool:
-    return bool(security.known_tokens(stage, broker) == stage.kept["tokens"])
-
-
-_STILL: Final = {
-    "quotas": _quotas_stay,
-    "SCRAM": security.check_logins,
-    "ACLs": security.check_acls,
-    "tokens": _tokens_stay,
-}
