@@ -196,7 +196,7 @@ class LiveRollback:
         for one in seen.controllers:
             running, why = alive(one)
             if running:
-                raise CourseError(f"{_again(one.text)}: {AGAIN}")
+                raise CourseError(f"{_again(one.text)} ({why}): {AGAIN}")
             if running is None and not self._stopped:
                 raise CourseError(_unknown(one, why))
 

@@ -174,6 +174,17 @@ def test_its_own_folder_shows_that_it_has_ended_whatever_became_of_its_address(
     live([], stopped=True).over(seen(found))
 
 
+def test_what_still_accepts_connections_is_not_over_though_nobody_holds_its_folder(
+    tmp_path: Path,
+) -> None:
+    """``--stopped`` is believed only where nothing says otherwise."""
+    with looking.socket.create_server(("127.0.0.1", 0)) as server:
+        address = HostPort("127.0.0.1", server.getsockname()[1])
+        here = ControllerSeen(3000, "one", False, address, folder=str(tmp_path))
+        with pytest.raises(CourseError, match=rf"again.*{address} accepts connections"):
+            live([], stopped=True).over(seen(here))
+
+
 def test_a_copied_folder_says_nothing_about_the_controller(tmp_path: Path) -> None:
     file, folder = a_controller(tmp_path, NOWHERE)
     there = file.read_text().replace(str(folder), "/somewhere/else")
