@@ -182,6 +182,8 @@ def _finalisation(found: dict[str, Any]) -> Table:
     table = Table(title=f"Finalising: {found['state']}", title_justify="left", show_header=False)
     for one in found["missing"]:
         table.add_row("missing", one["text"])
+    if found.get("waits_for"):
+        table.add_row("waits for", found["waits_for"])
     if (mark := found["mark"]) is not None:
         text = (
             f"of node {mark['node_id']}: ZooKeeper has everything, stores compared "

@@ -25,8 +25,10 @@ def finalisation(node: Node) -> dict[str, Any] | None:
     missing: Sequence[Lacking] = ()
     held = node.config.finalise_hold
     since: dict[tuple[str, str], int] = {}
+    waits_for = ""
     if isinstance(side, Finalising):
         missing, held, since = side.missing, side.held, side.since
+        waits_for = "; ".join(side.waited_for)
     elif node.raft.is_leader:
         missing = lacking(image, node.controller.config, {})
     return {
@@ -42,6 +44,7 @@ def finalisation(node: Node) -> dict[str, Any] | None:
             }
             for one in missing
         ],
+        "waits_for": waits_for,
         "mark": _mark(image),
     }
 

@@ -5,10 +5,10 @@ whether they have the flag, and judges what is missing (``controller/finalisatio
 
 | what there is | what it does |
 |---|---|
-| a voter with the flag answers | gives its leadership up: that one writes to ZooKeeper |
+| a voter with the flag has the whole log | gives way to it, as ``giving_way.py`` says |
 | no mark, or a broker in ZooKeeper mode | refuses brokers and callers, and waits for such a voter |
-| something else is missing, or a hold | serves; changes are in the log only, and stay there |
-| nothing is missing | appends the final record |
+| such a voter cannot lead, or else something is missing | serves; changes are in the log only |
+| nothing is missing | asks all once more, and appends the final record |
 
 Nothing is lost while it serves: a controller with the flag that leads afterwards compares the whole
 tree with the log, and writes what ZooKeeper lacks. A node whose log is final at its start is of
@@ -29,6 +29,7 @@ from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.authority import Authority
 from emulator.migration.side import NoMigration
+from emulator.node.giving_way import CAUGHT_UP_MS, GivingWay
 from emulator.node.voter_flags import VoterFlags
 from emulator.seam import Effect, Log
 from wire import records as r
@@ -62,6 +63,12 @@ class Finalising(NoMigration):
         self._found: tuple[Any, ...] = (None, self)
         self._lacks = True
         self._due = False
+        self.giving_way = GivingWay()
+        """How often it gave way to a voter with the flag."""
+        self._seen_ms = 0
+        """The time of the last step."""
+        self._decided_ms: int | None = None
+        """Since when nothing is missing, and the others are asked once more; None: not yet."""
 
     @property
     def deadline_ms(self) -> int | None:  # type: ignore[override]  # there it is never due
@@ -99,14 +106,14 @@ class Finalising(NoMigration):
 
     @property
     def fitter(self) -> Sequence[int]:  # type: ignore[override]  # there it is a constant
-        """The voters with the flag."""
-        return self._flags.with_flag
+        """The voters with the flag that it gives way to."""
+        return self.giving_way.to
 
     @property
     def _unfit(self) -> str:
         if self._flag_is_on:
             return "the log was final when this controller started, and is not: start it again"
-        if found := self._flags.with_flag:
+        if found := self.giving_way.to:
             return (
                 f"{FLAG} is not true here, the migration is not finalised, and controller "
                 f"{found[0]} has it: that one leads"
@@ -135,6 +142,8 @@ class Finalising(NoMigration):
     def resign(self, _now_ms: int) -> list[Effect]:
         """The term ends."""
         self._leads = False
+        self._decided_ms = None
+        self.giving_way.end_term()
         self.missing, self.since, self._judged = [], {}, (self,)
         return []
 
@@ -157,21 +166,66 @@ class Finalising(NoMigration):
         """Finalise as soon as nothing is missing; say what is."""
         if not self._open:
             return []
+        self._seen_ms = now_ms
+        self._weigh_giving_way(now_ms)
         image = self._controller.stable
         if image.offset < self._needed_offset:
             return []
         heard = self._flags.heard
         judged = image.brokers, image.controllers, image.mark, self.held
-        if heard == self._heard and all(map(_same, judged, self._judged)):
+        same = heard == self._heard and all(map(_same, judged, self._judged))
+        if same and self._decided_ms is None:
             return []
         self._judged, self._heard = judged, heard
         found = lacking(image, self._controller.config, heard)
         effects = self._stand(found + [HELD] * self.held, now_ms)
         if self.missing or not self._flags.complete:
+            self._decided_ms = None
+            return effects
+        if self._decided_ms is None:
+            # One of them may have been started again with the flag since its last answer.
+            self._decided_ms = now_ms
+            self._flags.ask_all()
+        if not self._flags.asked_since(self._decided_ms):
             return effects
         final = r.ZkMigrationStateRecord(zk_migration_state=MigrationState.POST_MIGRATION)
         offset = self._controller.append((final,), now_ms)
         return [*effects, Log("info", "finalising: nothing is missing", {"offset": offset})]
+
+    def _weigh_giving_way(self, now_ms: int) -> None:
+        """Decide to give way, at most once in a term."""
+        way, found = self.giving_way, self._flags.with_flag
+        if way.to:
+            return
+        if not found:
+            if self._flags.complete and None not in self._flags.heard.values():
+                way.forget()
+            return
+        able = [voter for voter in found if self._flags.caught_up(voter, now_ms - CAUGHT_UP_MS)]
+        if able and way.due_ms(serves=not self._lacks_alone) <= now_ms:
+            way.give(able, now_ms)
+
+    @property
+    def waited_for(self) -> list[str]:
+        """The voters with the flag that it could give way to, and why it does not; sentences."""
+        if not self._open:
+            return []
+        way, serves, now_ms = self.giving_way, not self._lacks_alone, self._seen_ms
+        does = "this leader serves" if serves else "brokers and callers are refused"
+        told: list[str] = []
+        for voter in self._flags.with_flag:
+            if not self._flags.caught_up(voter, now_ms - CAUGHT_UP_MS):
+                why = "it does not have the whole log yet"
+            elif way.times:
+                left = max(0, way.due_ms(serves=serves) - now_ms) // 1000
+                why = (
+                    f"it was given the leadership {way.times} times and did not keep it, the next "
+                    f"time in {left} s. See its log, stop it, or start it without the flag"
+                )
+            else:
+                continue
+            told.append(f"controller {voter} has {FLAG}=true and does not lead: {why}; {does}")
+        return told
 
     def metadata(self, _deltas: Sequence[Delta], now_ms: int) -> list[Effect]:
         """Something became stable: what is missing may be there."""

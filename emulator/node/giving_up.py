@@ -48,6 +48,10 @@ PATIENCE: Final[Mapping[Unfit, Patience]] = MappingProxyType(
 )
 
 
+SPARE: Final = Patience(5_000, 20_000)
+"""In place of that of ``Unfit.APART``, if a voter without the flag could serve: the mark holds."""
+
+
 def unfit(*, own_fault: bool, apart: bool, authority: Authority, alone: bool) -> Unfit | None:
     """Judge whether a leader should give up, once the reason has lasted; None: it should not.
 
@@ -88,15 +92,14 @@ class Apartness:
         first_ms = PATIENCE[Unfit.APART].first_ms
         return self._since_ms is not None and now_ms - self._since_ms >= first_ms
 
-    def due_ms(self, term_ms: int) -> int | None:
+    def due_ms(self, term_ms: int, patience: Patience = PATIENCE[Unfit.APART]) -> int | None:
         """When to give a term up that began at ``term_ms``; None: there is a session.
 
         The first time it counts from the loss of the session, which may be before the term; the
-        others get the time to fetch what this leader alone has.
+        others get the time to fetch what this leader alone has. ``patience``: how long it waits.
         """
         if self._since_ms is None:
             return None
-        patience = PATIENCE[Unfit.APART]
         if self.times == 0:
             return max(self._since_ms + patience.first_ms, term_ms + CATCH_UP_MS)
         return max(term_ms, self._since_ms) + min(

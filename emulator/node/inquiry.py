@@ -52,6 +52,8 @@ class VoterAnswer:
     """The process that answered at its address last; empty if it named none, or did not answer."""
     process_asked_ms: int = -1
     """When the question was asked that it answered last."""
+    asked_ms: int = -1
+    """When it was asked for the last time, and has answered or not."""
     epoch: int = -1
     """Our leader epoch when it was asked for the last time, and has answered or not."""
 
@@ -180,7 +182,7 @@ class VoterInquiry:
             self._described(ask, message, why, now_ms)
             return
         known = self.voters[voter]
-        known.epoch, known.process = ask.epoch, ""
+        known.epoch, known.process, known.asked_ms = ask.epoch, "", self._asked_ms[voter]
         match message:
             case m.ApiVersionsResponse(error_code=0):
                 known.introduced(message, now_ms)

@@ -18,12 +18,14 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from emulator.controller.activation import ActivationRefusedError
+from emulator.controller.finalisation import lacking_alone
 from emulator.controller.machine import Controller
 from emulator.controller.supported import supported_features
 from emulator.metadata.history import History
+from emulator.metadata.migration_state import MigrationState
 from emulator.migration.authority import SILENT, Authority
 from emulator.migration.side import MigrationSide, NoMigration
-from emulator.node.giving_up import Apartness, Unfit, unfit
+from emulator.node.giving_up import PATIENCE, SPARE, Apartness, Patience, Unfit, unfit
 from emulator.node.peers import NoPeers, Peers
 from emulator.node.replaying import LogReplay
 from emulator.node.tracing import NodeCounters
@@ -188,7 +190,14 @@ class NodeOffice:
         """When it gives up because it has no session with ZooKeeper; None if it does not."""
         if self._unfit is not Unfit.APART:
             return None
-        return self._apart.due_ms(self._term_ms)
+        return self._apart.due_ms(self._term_ms, self._patience)
+
+    @property
+    def _patience(self) -> Patience:
+        """How long it waits for ZooKeeper: shorter, if a voter could serve without."""
+        tip = self._controller.tip
+        copied = tip.migration_state is MigrationState.MIGRATION
+        return SPARE if copied and not lacking_alone(tip) else PATIENCE[Unfit.APART]
 
     @property
     def _unfit(self) -> Unfit | None:
@@ -280,7 +289,7 @@ class NodeOffice:
             case Unfit.OWN_FAULT:
                 self._must_not_lead(epoch, self._migration.unfit_because)
             case Unfit.APART:
-                due_ms = self._apart.due_ms(self._term_ms)
+                due_ms = self._apart.due_ms(self._term_ms, self._patience)
                 if due_ms is not None and due_ms <= now_ms:
                     self._apart.times += 1
                     why = "no session with ZooKeeper, which another voter may have"

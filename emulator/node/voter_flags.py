@@ -50,3 +50,24 @@ class VoterFlags:
     def with_flag(self) -> list[int]:
         """The voters that run with the flag."""
         return [voter for voter, flag in self.heard.items() if flag]
+
+    def caught_up(self, voter: int, since_ms: int) -> bool:
+        """Whether a voter has had the whole log of this leader at that time, or later."""
+        known = self._raft.progress.get(voter)
+        return known is not None and known.last_caught_up_ms >= since_ms
+
+    def ask_all(self) -> None:
+        """Ask each other voter once more, at once."""
+        if self._inquiry is not None:
+            for voter in self._inquiry.voters:
+                self._inquiry.ask_again(voter)
+
+    def asked_since(self, since_ms: int) -> bool:
+        """Whether each was asked then or later in this epoch; no answer is one too."""
+        if self._inquiry is None:
+            return True
+        epoch = self._raft.leader_epoch
+        return all(
+            answer.epoch == epoch and answer.asked_ms >= since_ms
+            for answer in self._inquiry.voters.values()
+        )

@@ -6,6 +6,7 @@ import pytest
 
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.states import State
+from emulator.node.finalisation_status import finalisation
 from emulator.node.machine import Node
 from emulator.node.office import Office
 from emulator.node.readiness import not_ready_because
@@ -269,3 +270,58 @@ def test_one_with_the_flag_that_follows_lets_zookeeper_go() -> None:
     quorum.joined.wait(5_000)
     assert quorum.states() == {FINAL}
     assert len(quorum.writes) == count
+
+
+class Tried(FinalisingQuorum):
+    """One voter is started with the flag again when all others run without, below a mark."""
+
+    def tried(self) -> tuple[int, list[int]]:
+        """Restart all but the leader without the flag, and stop it; it, and the others."""
+        third = self.rolled()
+        others = [each for each in IDS if each != third]
+        for each in others:
+            self.stop(each)
+            self.restart(each)
+            self.joined.wait(3_000)
+        self.wait_for(State.DUAL_WRITE)
+        self.stop(third)
+        self.joined.wait(5_000)
+        return third, others
+
+
+@pytest.mark.requirement("F07")
+def test_a_voter_with_the_flag_that_cannot_lead_costs_seconds_below_a_mark() -> None:
+    """The others serve, and give way to it more and more rarely; the status names it."""
+    quorum = Tried()
+    third, others = quorum.tried()
+    quorum.cut_zookeeper()
+    quorum.restart(third, flag=True)
+    served = 0
+    for _ in range(150):
+        quorum.joined.wait(1_000)
+        served += bool(set(quorum.active()) & set(others))
+    assert served > 150 * 0.8
+    texts = [(finalisation(quorum.node(each)) or {}).get("waits_for", "") for each in others]
+    (told,) = filter(None, texts)
+    assert f"controller {third} has" in told
+    assert quorum.states() == {LAST}
+    quorum.heal_zookeeper()
+    quorum.joined.until(lambda: quorum.driver(third).state is State.DUAL_WRITE, 700_000)
+
+
+@pytest.mark.parametrize("level", [14, 21])
+def test_one_that_comes_back_with_the_flag_right_before_the_end_keeps_it_open(level: int) -> None:
+    """Its last answer was of the process before, and less than 5 s old."""
+    quorum = Tried(level=level, kraftbridge_finalise_hold="true")
+    third, _others = quorum.tried()
+    quorum.restart(third)
+    quorum.joined.until(lambda: [one for one, _ in quorum.missing(quorum.leader)] == ["held"])
+    waits = quorum.leader
+    other = next(each for each in IDS if each != waits)
+    quorum.joined.wait(5_500)
+    quorum.kill(other)
+    quorum.restart(other, flag=True)
+    assert quorum.missing(waits) == [("held", "hold")], "it has not asked again yet"
+    quorum.node(waits).release_hold()
+    quorum.joined.wait(3_000)
+    assert quorum.states() == {LAST}
