@@ -18,6 +18,7 @@ from emulator.commands.exits import ExitCode
 from emulator.commands.json_forms import stamped
 from emulator.commands.status import POLL_S, TIMEOUT_S, AddressError, fetch
 from emulator.commands.status_next import phase_of
+from emulator.commands.token_call import OPENER, check_local
 from emulator.io.operator_route import TOKEN_FILE
 
 FINAL_S: Final = 30.0
@@ -32,10 +33,6 @@ STEPS: Final = (
     "the last restart finalises. kraftbridge.finalise.hold=true on each keeps it open until "
     "kraft-bridge finalise --yes."
 )
-
-
-_OPENER: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-"""A token is for this machine: never through a proxy."""
 
 
 class Judgement(NamedTuple):
@@ -67,6 +64,8 @@ def finalise(
     if yes and log_dir is None:
         raise fail("--yes needs --log-dir, with the file operator.token", ExitCode.WRONG)
     try:
+        if yes:
+            check_local(url)
         found = _judged(url)
         if yes and found.held:
             assert log_dir is not None
@@ -142,7 +141,7 @@ def _release(url: str, log_dir: Path) -> None:
         headers={"Authorization": f"Bearer {token}"},
     )
     try:
-        with _OPENER.open(request, timeout=TIMEOUT_S) as answer:
+        with OPENER.open(request, timeout=TIMEOUT_S) as answer:
             answer.read()
     except urllib.error.HTTPError as error:
         error.close()

@@ -67,6 +67,14 @@ class _Reserve:
             os.close(self._held.pop())
 
 
+def _give_to_owner(fd: int, folder: Path) -> None:
+    """A file that root makes belongs to the folder's owner, whose controller must open it later."""
+    if os.geteuid() == 0:
+        owner = folder.stat()
+        with contextlib.suppress(OSError):
+            os.fchown(fd, owner.st_uid, owner.st_gid)
+
+
 class Disk:
     """Performs file effects below ``root``; one instance owns the folder through Kafka's ``.lock``.
 
@@ -87,7 +95,11 @@ class Disk:
             root.mkdir(parents=True, exist_ok=True)
         except FileExistsError:
             raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(root)) from None
-        self._lock = (root / ".lock").open("a+b")
+        lock = root / ".lock"
+        made = not lock.exists()
+        self._lock = lock.open("a+b")
+        if made:
+            _give_to_owner(self._lock.fileno(), root)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

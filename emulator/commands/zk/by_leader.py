@@ -14,14 +14,13 @@ import typer
 
 from emulator.commands.common import fail
 from emulator.commands.exits import ExitCode
-from emulator.commands.status import NOT_OURS, AddressError, check_address
+from emulator.commands.status import NOT_OURS, AddressError
+from emulator.commands.token_call import OPENER, check_local
 from emulator.commands.zk.shown import ReconcileOutcome, tell
 from emulator.io.operator_route import TOKEN_FILE
 
 POLL_S: Final = 0.2
 TIMEOUT_S: Final = 5.0
-_OPENER: Final = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-"""A token is for this machine: never through a proxy."""
 
 
 def run(url: str, folder: Path, *, dry_run: bool, timeout_s: float, as_json: bool) -> None:
@@ -81,14 +80,14 @@ def _token(folder: Path) -> str:
 def _asked(url: str, token: str, body: bytes | None = None) -> dict[str, Any]:
     """What ``/reconcile`` answers; a POST if there is a body."""
     try:
-        check_address(url)
+        check_local(url)
     except AddressError as error:
         raise fail(f"--url {error}", ExitCode.WRONG) from error
     where = f"{url.rstrip('/')}/reconcile"
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     request = urllib.request.Request(where, data=body, headers=headers)  # noqa: S310 - http, see above
     try:
-        with _OPENER.open(request, timeout=TIMEOUT_S) as answer:
+        with OPENER.open(request, timeout=TIMEOUT_S) as answer:
             found = msgspec.json.decode(answer.read())
     except urllib.error.HTTPError as error:
         raise _refused(where, error) from error

@@ -141,7 +141,7 @@ def _owned(folder: Path) -> Iterator[None]:
     """Hold the folder's lock, so that its controller does not start meanwhile.
 
     Raises:
-        FolderUnreadableError: not a controller's folder.
+        FolderUnreadableError: not a controller's folder, or it is another user's.
         FolderLockedError: its controller runs.
     """
     if not (folder / layout.META_PROPERTIES).is_file():
@@ -151,6 +151,11 @@ def _owned(folder: Path) -> Iterator[None]:
         disk = Disk(folder)
     except FolderLockedError as error:
         raise FolderLockedError(f"{error}: ask that controller with --url, or stop it") from error
+    except PermissionError as error:
+        why = (
+            f"{error.filename}: {error.strerror}: run it as the user of the controller, or as root"
+        )
+        raise FolderUnreadableError(why) from error
     with contextlib.closing(disk):
         yield
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from emulator.commands.folders import committed_image, open_log
+from emulator.io.operator_route import TOKEN_FILE
 from emulator.metadata.image import Image
 from emulator.raft.format import MetaProperties, render_meta_properties
 from emulator.raft.layout import (
@@ -40,6 +41,20 @@ def test_its_log_is_read_as_that_of_a_voter_among_others(folder: Path) -> None:
     assert raft.config.voters.keys() == {1, 2, 3}
     (folder / CONTRADICTED).write_text("node 2 lacks it")
     assert open_log(folder)[1].log_end_offset == raft.log_end_offset
+
+
+def test_a_token_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is for the controller's user alone, and others read the log."""
+    token, read = folder / TOKEN_FILE, Path.read_bytes
+    token.write_text("a")
+
+    def refused(path: Path) -> bytes:
+        if path == token:
+            raise PermissionError(13, "Permission denied", str(path))
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    assert open_log(folder)[1].log_end_offset > 0
 
 
 def test_the_voter_may_be_running(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

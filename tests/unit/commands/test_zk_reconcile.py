@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -142,6 +143,22 @@ def test_it_is_refused_while_a_process_owns_the_folder(
         code, out, err = offline_run(quorum, folder, "--yes")
     assert (code, out) == (ExitCode.FOUND, "")
     assert "is in use by another process: ask that controller with --url" in err
+
+
+def test_the_folder_of_another_user_is_said(
+    quorum: MigratingQuorum, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, opened = folder_of(quorum, tmp_path), Path.open
+
+    def refused(path: Path, *more: Any, **named: Any) -> Any:
+        if path.name == ".lock":
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, *more, **named)
+
+    monkeypatch.setattr(Path, "open", refused)
+    code, out, err = offline_run(quorum, folder, "--yes")
+    assert (code, out) == (ExitCode.WRONG, "")
+    assert f"{folder / '.lock'}: Permission denied: run it as the user of the controller" in err
 
 
 def test_it_is_refused_while_a_controller_accepts_connections(

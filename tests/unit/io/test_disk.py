@@ -140,3 +140,16 @@ def test_an_append_to_a_full_device_tells_which_file(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"No space left on device: '.*/0\.log'"):
         disk.append(AppendFile("0.log", b"x"))
     disk.close()
+
+
+def test_a_lock_that_root_makes_is_the_folders_owners(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a command that root has run would keep the controller from starting."""
+    given: list[tuple[int, int]] = []
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr("os.fchown", lambda _fd, user, group: given.append((user, group)))
+    for _ in range(2):
+        Disk(tmp_path).close()
+    owner = tmp_path.stat()
+    assert given == [(owner.st_uid, owner.st_gid)], "once, when it is made"
