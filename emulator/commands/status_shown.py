@@ -184,10 +184,12 @@ def _finalisation(found: dict[str, Any]) -> Table:
         table.add_row("missing", one["text"])
     if found.get("waits_for"):
         table.add_row("waits for", found["waits_for"])
+    if found.get("no_mark_because"):
+        table.add_row("no mark", f"could not be left now because {found['no_mark_because']}")
     if (mark := found["mark"]) is not None:
         text = (
-            f"of node {mark['node_id']}: ZooKeeper has everything, stores compared "
-            f"{mark['compared_at']}, /controller_epoch {mark['controller_epoch']}"
+            f"of node {mark['node_id']}: ZooKeeper has everything, as read from "
+            f"{mark['read_at']} on, /controller_epoch {mark['controller_epoch']}"
         )
         table.add_row("mark", text)
     if found["state"] == "finalised":

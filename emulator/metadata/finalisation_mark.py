@@ -38,18 +38,18 @@ class MarkKind(IntEnum):
 
 
 class FinalisationMark(msgspec.Struct, frozen=True, gc=False):
-    """One mark. ``compared_ms``: milliseconds since the Unix epoch.
+    """One mark. ``read_ms``: milliseconds since the Unix epoch.
 
-    ``node_id``, ``zk_epoch``, ``compared_ms`` and ``confirmed_offset`` are of the leader with the
-    flag: its ``/controller_epoch``, when it compared the whole tree last, and the offset that
-    ``/migration`` had. ``leader_epoch`` is of the leader that wrote the mark.
+    ``node_id``, ``zk_epoch``, ``read_ms`` and ``confirmed_offset`` are of the leader with the flag:
+    its ``/controller_epoch``, when it began to read the whole tree for the last comparison, and the
+    offset that ``/migration`` had. ``leader_epoch`` is of the leader that wrote the mark.
     """
 
     kind: MarkKind
     node_id: int
     leader_epoch: int
     zk_epoch: int
-    compared_ms: int
+    read_ms: int
     confirmed_offset: int
 
     def bears(self, epoch: int) -> bool:
@@ -73,7 +73,7 @@ def record_of(mark: FinalisationMark) -> r.NoOpRecord:
         mark.node_id,
         mark.leader_epoch,
         mark.zk_epoch,
-        mark.compared_ms,
+        mark.read_ms,
         mark.confirmed_offset,
     )
     return r.NoOpRecord(unknown_tags=((TAG, body),))  # type: ignore[call-arg]  # every message has it

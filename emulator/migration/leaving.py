@@ -2,7 +2,8 @@
 
 It can while it writes both stores, when the whole tree was compared with the log in this term, each
 change since then is confirmed, and nothing that ZooKeeper refuses was left out. Each confirmed
-multi has checked ``/controller_epoch`` at our claim, the last one of an orderly stop too.
+multi has checked ``/controller_epoch`` at our claim, and the claim is read back once more right
+before the mark.
 
 The tree is compared once more when the last broker has left ZooKeeper mode: until then such a
 broker, or a tool for it, may have written there.
@@ -49,10 +50,8 @@ class LastLook:
         if not why_not(behind.mode, reconciled=behind.confirmations.reconciled):
             behind.comparing.ask(Comparison())
 
-    def mark(
-        self, driver: MigrationDriver, image: Image, leader_epoch: int
-    ) -> FinalisationMark | None:
-        """The mark that a leader leaves; None if it cannot say so, or brokers need ZooKeeper.
+    def hindrance(self, driver: MigrationDriver, image: Image, leader_epoch: int) -> str:
+        """Why the mark cannot be left now, and what to do, in a sentence; empty if it can.
 
         Args:
             driver: of the leader.
@@ -60,29 +59,50 @@ class LastLook:
             leader_epoch: of this term.
         """
         behind = driver.write_behind
-        compared_ms, chain = behind.confirmations.compared_ms, behind.pipeline.chain
-        if driver.state is not State.DUAL_WRITE or not behind.idle or not self._compared(driver):
-            return None
-        if chain is None or compared_ms is None or chain.term.kraft_epoch != leader_epoch:
-            return None
-        if behind.poison.skipped or behind.poison.znodes:
-            return None
-        if image.migration_state is not MigrationState.MIGRATION:
-            return None
+        chain = behind.pipeline.chain
+        if driver.state is not State.DUAL_WRITE:
+            return "the migration is not in dual write: wait for phase 'dual write' in the status"
+        skipped = {one.path: None for one in (*behind.poison.skipped, *behind.poison.znodes)}
+        if skipped:
+            paths = ", ".join([*skipped][:3])
+            return (
+                f"ZooKeeper refuses {paths}: do what the status says of it, then "
+                "kraft-bridge zk reconcile"
+            )
         if any(broker.is_migrating_zk_broker for broker in image.brokers.values()):
+            return "a broker is in ZooKeeper mode: restart it in KRaft mode"
+        if not self._compared(driver):
+            return (
+                "the tree was not read since the last broker left ZooKeeper mode: wait until the "
+                "comparison has ended, as migration.compared_at in the status shows"
+            )
+        ours = chain is not None and chain.term.kraft_epoch == leader_epoch
+        if not ours or not behind.idle or behind.confirmations.read_ms is None:
+            return "ZooKeeper does not have everything yet: wait until the lag is 0"
+        if image.migration_state is not MigrationState.MIGRATION:
+            return "the metadata log is not in a migration"
+        return ""
+
+    def mark(
+        self, driver: MigrationDriver, image: Image, leader_epoch: int
+    ) -> FinalisationMark | None:
+        """The mark that a leader leaves; None if :meth:`hindrance` says why not."""
+        behind = driver.write_behind
+        read_ms, chain = behind.confirmations.read_ms, behind.pipeline.chain
+        if self.hindrance(driver, image, leader_epoch) or chain is None or read_ms is None:
             return None
         return FinalisationMark(
             MarkKind.LEFT,
             chain.term.node_id,
             leader_epoch,
             chain.term.zk_epoch,
-            compared_ms,
+            read_ms,
             behind.lag.confirmed,
         )
 
     def _compared(self, driver: MigrationDriver) -> bool:
-        """Whether the stores were compared after the last broker had left ZooKeeper mode."""
+        """Whether the tree was read after the last broker had left ZooKeeper mode."""
         if self._since_ms is None:
             return True
-        compared_ms = driver.write_behind.confirmations.compared_ms
-        return compared_ms is not None and compared_ms >= self._since_ms
+        read_ms = driver.write_behind.confirmations.read_ms
+        return read_ms is not None and read_ms >= self._since_ms

@@ -139,6 +139,16 @@ class MigrationSide:
             return None
         return self._last_look.mark(self.driver, self._stable(), leader_epoch)
 
+    def no_mark_because(self, leader_epoch: int) -> str:
+        """Why a leader could leave no mark now, and what to do; empty if it could."""
+        if self._over or not self._leads:
+            return ""
+        return self._last_look.hindrance(self.driver, self._stable(), leader_epoch)
+
+    def check(self, now_ms: int) -> list[Effect]:
+        """See whether the claim is still ours; ``drained`` is false until it is known."""
+        return [] if self._over else self.driver.write_behind.check(now_ms)
+
     def keep_from(self, stable: Image) -> int | None:
         """From which offset on the log is kept for the next claim; None: nothing has to be.
 
@@ -217,7 +227,7 @@ class NoMigration:
         """Nothing."""
         return []
 
-    start = resign = exchange = drain = tick
+    start = resign = exchange = drain = check = tick
 
     def metadata(self, _deltas: Sequence[Delta], _now_ms: int) -> list[Effect]:
         """Nothing."""
@@ -234,6 +244,10 @@ class NoMigration:
     def mark(self, _leader_epoch: int) -> FinalisationMark | None:
         """Nobody needs one."""
         return None
+
+    def no_mark_because(self, _leader_epoch: int) -> str:
+        """Nobody needs one."""
+        return ""
 
     def out_of_charge(self) -> str:
         """Nothing is missing."""

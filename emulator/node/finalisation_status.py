@@ -26,11 +26,13 @@ def finalisation(node: Node) -> dict[str, Any] | None:
     held = node.config.finalise_hold
     since: dict[tuple[str, str], int] = {}
     waits_for = ""
+    no_mark = ""
     if isinstance(side, Finalising):
         missing, held, since = side.missing, side.held, side.since
         waits_for = "; ".join(side.waited_for)
     elif node.raft.is_leader:
         missing = lacking(image, node.controller.config, {})
+        no_mark = side.no_mark_because(node.raft.leader_epoch)
     return {
         "state": _state(node, image, held=held and len(missing) == 1),
         "rule": node.config.finalise_by,
@@ -46,6 +48,7 @@ def finalisation(node: Node) -> dict[str, Any] | None:
         ],
         "waits_for": waits_for,
         "mark": _mark(image),
+        "no_mark_because": no_mark,
     }
 
 
@@ -66,6 +69,6 @@ def _mark(image: Image) -> dict[str, Any] | None:
     return {
         "node_id": mark.node_id,
         "controller_epoch": mark.zk_epoch,
-        "compared_at": iso(mark.compared_ms),
+        "read_at": iso(mark.read_ms),
         "confirmed_offset": mark.confirmed_offset,
     }

@@ -58,6 +58,10 @@ class OrderlyStop:
         self._leads = False
         """Whether this node still leads several voters."""
         self._resigned_ms: int | None = None
+        self._told: list[Effect] = []
+        """Lines to be logged."""
+        self._checked = False
+        """Whether the claim is read back before the mark."""
         self._marked = False
         """Whether the mark was left, or could not be."""
 
@@ -97,16 +101,35 @@ class OrderlyStop:
             return []
         if self._behind or raft.high_watermark < raft.log_end_offset:
             return []
+        if not self._checked:
+            self._checked = True
+            if checking := self._migration.check(now_ms):
+                return checking
         self._marked = True
         mark = self._migration.mark(raft.leader_epoch)
         if mark is None:
+            self._told = self._no_mark()
             return []
         offset = self._controller.append((record_of(mark),), now_ms)
         text = "ZooKeeper has everything: a leader without the flag may finalise"
         return [Log("info", text, {"offset": offset})]
 
+    def _no_mark(self) -> list[Effect]:
+        """Say that a leader without the flag cannot finalise, and why."""
+        image, migration = self._controller.stable, self._migration
+        if migration.driver is None or image.migration_state is not MigrationState.MIGRATION:
+            return []
+        why = migration.no_mark_because(self._raft.leader_epoch)
+        why = why or "what was left took too long: stop it again when the lag is 0"
+        text = "no mark is left, without which no controller without the flag may finalise"
+        return [Log("warning", text, {"why": why})]
+
     def hand_over(self, now_ms: int) -> list[Effect]:
         """Resign, as soon as nothing is left to write or too much; what follows is to be sent."""
+        told, self._told = self._told, []
+        return told + self._resigned(now_ms)
+
+    def _resigned(self, now_ms: int) -> list[Effect]:
         if not self._leads or self._since_ms is None:
             return []
         late = now_ms >= self._since_ms + HANDING_OVER_MS_MAX
@@ -115,7 +138,8 @@ class OrderlyStop:
             return []
         self._leads = False
         self._resigned_ms = now_ms
-        return self._raft.shutdown(now_ms, self._with_flag)
+        missed = [] if self._marked or not self._raft.is_leader else self._no_mark()
+        return [*missed, *self._raft.shutdown(now_ms, self._with_flag)]
 
     def go_on(self, now_ms: int) -> tuple[list[Effect], End | None]:
         """What is to do now, and the end if it has come."""

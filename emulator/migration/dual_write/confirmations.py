@@ -23,6 +23,8 @@ class Confirmations:
         self.reconciled = False
         self.compared_ms: int | None = None
         """When the last comparison of the whole tree was confirmed, in any term; None: never."""
+        self.read_ms: int | None = None
+        """When the reading of the whole tree began for that comparison; None: never."""
         self.claimed_ms: int | None = None
         """When the last claim was confirmed; None: never."""
         self.records = 0
@@ -36,6 +38,10 @@ class Confirmations:
         self._written.clear()
         self.reconciled = False
         self.lag.restart(committed, confirmed, changes, now_ms)
+
+    def compared(self, read_ms: int, now_ms: int) -> None:
+        """A comparison of the whole tree, whose reading began at ``read_ms``, is confirmed."""
+        self.read_ms, self.compared_ms = read_ms, now_ms
 
     def confirm(self, unit: Unit, stamp_ns: int) -> RangeRow:
         """Take a unit that ZooKeeper holds completely; returns the row for the trace."""

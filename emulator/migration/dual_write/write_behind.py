@@ -77,7 +77,7 @@ class WriteBehind:
         self._sending = Sending(self.pipeline, self._backlog, stamp)
         self.verified = False
         self._reading: Reading | None = None
-        self._reading_since_ns = 0
+        self._reading_since_ns = self._reading_since_ms = 0
         self.reconcile_count = self.doubt_count = 0
 
     def keep_from(self, image: Image) -> int | None:
@@ -157,6 +157,10 @@ class WriteBehind:
         """Check whether the claim is still ours: sets ``verified``, or the mode becomes DEPOSED."""
         self.verified = False
         return self._begin_settle(now_ms) if self.mode is Mode.CLAIMED else []
+
+    def check(self, now_ms: int) -> list[Effect]:
+        """Read the chain back if :attr:`idle`, which it is again if the claim is still ours."""
+        return self._begin_settle(now_ms) if self.idle else []
 
     def stop(self) -> None:
         """Leadership is lost: drop everything; the next claim fences the multis in flight."""
@@ -254,7 +258,7 @@ class WriteBehind:
     def _confirmed(self, unit: Unit, now_ms: int) -> list[Effect]:
         self.comparing.confirmed(unit)
         if unit.full:
-            self.confirmations.compared_ms = now_ms
+            self.confirmations.compared(self._reading_since_ms, now_ms)
             self.poison.healed()
         return [Row(self.confirmations.confirm(unit, self._stamp()))]
 
@@ -363,7 +367,7 @@ class WriteBehind:
         self._enter(Mode.RECONCILING)
         self.reconcile_count += 1
         self._reading = Reading(self._zk, sorted(self.poison.not_empty))
-        self._reading_since_ns = self._stamp()
+        self._reading_since_ns, self._reading_since_ms = self._stamp(), now_ms
         return self._reading.begin(now_ms)
 
     def _read(self, reading: Reading, now_ms: int) -> list[Effect]:

@@ -268,7 +268,7 @@ def test_the_log_keeps_what_zookeeper_stands_at() -> None:
 
 @pytest.mark.requirement("B03")
 def test_a_slow_goodbye_of_zookeeper_does_not_spoil_a_stop() -> None:
-    """Nothing is appended any more, so what was written is still all there is a second later."""
+    """Only the mark is appended any more, when the claim was read back."""
     world = dual_writing()
     assert world.node.driver is not None
     assert world.node.driver.drained
@@ -276,10 +276,11 @@ def test_a_slow_goodbye_of_zookeeper_does_not_spoil_a_stop() -> None:
     world.perform(world.node.shutdown(world.now_ms))
     end = world.node.raft.log_end_offset
     world.advance(1_000)
-    assert len(world.held) == 1
+    assert len(world.held) == 2, "a sync and a read"
     world.release()
     assert world.halt == Halt(0, "everything committed is in ZooKeeper")
-    assert world.node.raft.log_end_offset == end
+    assert world.node.raft.log_end_offset == end + 1
+    assert world.node.controller.tip.mark is not None
 
 
 def test_a_stop_names_what_was_skipped_and_an_error_line_told_of_it() -> None:
@@ -298,6 +299,9 @@ def test_a_stop_names_what_was_skipped_and_an_error_line_told_of_it() -> None:
         "stopped; changes may be missing in ZooKeeper: skipped, as ZooKeeper refuses them: "
         "/config/brokers/<default>",
     )
+    (unmarked,) = [line for line in world.logs if line.event.startswith("no mark is left")]
+    assert unmarked.level == "warning"
+    assert "ZooKeeper refuses /config/brokers/<default>: do what" in str(unmarked.fields["why"])
 
 
 def test_while_it_stops_callers_are_sent_away_and_brokers_are_not_fenced() -> None:

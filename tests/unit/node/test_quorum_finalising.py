@@ -146,7 +146,7 @@ def test_the_stores_are_compared_when_the_last_broker_has_left_zookeeper_mode() 
     quorum.stop(leader)
     mark = quorum.node(quorum.leader).controller.stable.mark
     assert mark is not None
-    assert mark.compared_ms > quorum.joined.now_ms - 5_000
+    assert mark.read_ms > quorum.joined.now_ms - 5_000
 
 
 def test_with_a_comparison_that_does_not_end_no_mark_is_left() -> None:
@@ -156,8 +156,21 @@ def test_with_a_comparison_that_does_not_end_no_mark_is_left() -> None:
     quorum.joined.wait(10_000)
     quorum.cut_zookeeper()
     assert quorum.register_kraft() == 0
+    told = finalisation(quorum.node(leader))
+    assert told is not None
+    assert "was not read since the last broker left" in told["no_mark_because"]
     quorum.stop(leader)
     quorum.heal_zookeeper()
+    assert quorum.node(quorum.leader).controller.stable.mark is None
+
+
+def test_a_foreign_claim_right_before_the_mark_is_seen() -> None:
+    """Nothing is left to write, so no multi would check it."""
+    quorum = FinalisingQuorum()
+    leader = quorum.rolled()
+    quorum.put("/controller_epoch", b"99")
+    quorum.stop(leader)
+    quorum.joined.wait(3_000)
     assert quorum.node(quorum.leader).controller.stable.mark is None
 
 
