@@ -21,13 +21,13 @@ def text_of(path: Path) -> str:
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it is not UTF-8, or too long.
+        ValueError: it is no text, or too long.
     """
     with path.open("rb") as file:
         data = file.read(BYTES_MAX + 1)
     if len(data) > BYTES_MAX:
         raise ValueError(f"more than {BYTES_MAX} bytes: not a properties file")
-    return data.decode()
+    return properties.decoded(data)
 
 
 def read(

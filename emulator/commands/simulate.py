@@ -87,7 +87,8 @@ def simulate(  # noqa: PLR0917  # one option each
     seconds = time.monotonic() - began
     rate = done / seconds * 60
     typer.echo(
-        f"{done} seeds of kind {kind} from {first} in {seconds:.1f} s: {rate:.0f} seeds/min, "
+        f"{done} seed{'' if done == 1 else 's'} of kind {kind} from {first} in {seconds:.1f} s: "
+        f"{rate:.0f} seeds/min, "
         f"{len(failed)} failed{', interrupted' if interrupted else ''}"
     )
     if interrupted:

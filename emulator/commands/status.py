@@ -125,7 +125,7 @@ def fetch(url: str) -> str:
         error.close()
         raise ValueError(f"{NOT_OURS}: {error.code} {error.reason}") from error
     except urllib.error.URLError as error:
-        raise OSError(str(error.reason)) from error
+        raise OSError(getattr(error.reason, "strerror", None) or str(error.reason)) from error
     except http.client.HTTPException as error:
         raise ValueError(f"{NOT_OURS}: no HTTP") from error
     try:

@@ -9,6 +9,23 @@ import javaproperties
 from emulator.config.confidential import is_name
 
 
+def decoded(data: bytes) -> str:
+    r"""The text of a properties file: UTF-8, or ISO 8859-1 as Java reads it.
+
+    Raises:
+        ValueError: it holds a NUL, which no text file does.
+
+    >>> decoded(b"name=M\xfcller")
+    'name=Müller'
+    """
+    if b"\0" in data:
+        raise ValueError("not a properties file: it holds NUL bytes")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
 def parse(text: str, overrides: Iterable[str] = ()) -> dict[str, str]:
     """Parse Java properties (continuation lines, escapes) and apply overrides, last one wins.
 

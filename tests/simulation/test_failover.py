@@ -96,7 +96,7 @@ def test_the_verb_draws_migrations_of_three_controllers():
     verb = ["simulate", "--controllers", "3", "--migration", "--seed", "0"]
     done = CliRunner().invoke(app, verb)
     assert done.exit_code == 0, done.output
-    assert "1 seeds of kind failover from 0" in done.output
+    assert "1 seed of kind failover from 0" in done.output
 
 
 @pytest.mark.parametrize(

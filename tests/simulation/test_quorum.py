@@ -74,7 +74,7 @@ def test_the_verb_draws_clusters_of_three_controllers():
     verb = ["simulate", "--controllers", "3", "--seed", "0"]
     done = CliRunner().invoke(app, verb)
     assert done.exit_code == 0, done.output
-    assert "1 seeds of kind quorum from 0" in done.output
+    assert "1 seed of kind quorum from 0" in done.output
 
 
 @pytest.mark.parametrize(

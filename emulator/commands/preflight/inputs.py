@@ -38,7 +38,7 @@ def read_properties(path: Path) -> Properties:
     """
     try:
         # A lone surrogate, which Java's escapes can write, could not be printed.
-        values = properties_text.parse(_text(path))
+        values = properties_text.parse(properties_text.decoded(path.read_bytes()))
         values = {_encodable(key): _encodable(value) for key, value in values.items()}
     except OSError as error:
         raise PreflightError(f"{path}: {error.strerror or error}") from error
@@ -87,18 +87,11 @@ def _inner(path: Path) -> Iterable[Path]:
 
 def _meta(folder: Path) -> dict[str, str]:
     try:
-        return properties_text.parse(_text(folder / layout.META_PROPERTIES))
+        return properties_text.parse(
+            properties_text.decoded((folder / layout.META_PROPERTIES).read_bytes())
+        )
     except (OSError, ValueError):
         return {}
-
-
-def _text(path: Path) -> str:
-    """The text of a properties file: UTF-8, or ISO 8859-1 as Java reads it."""
-    data = path.read_bytes()
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return data.decode("latin-1")
 
 
 def offline(path: Path, configs: Sequence[Path]) -> Survey:

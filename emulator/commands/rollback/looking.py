@@ -19,7 +19,7 @@ from emulator.commands.rollback import processes
 from emulator.commands.status import fetch
 from emulator.commands.zk.client import Connector
 from emulator.config.listeners import HostPort
-from emulator.config.properties import parse
+from emulator.config.properties import decoded, parse
 from emulator.metadata.image import Image
 from emulator.metadata.migration_state import MigrationState
 from emulator.migration.tree_diff import Difference, differences
@@ -233,7 +233,7 @@ def _differences(dump: Mapping[str, Any], image: Image) -> list[Difference]:
 def _meta(folder: Path) -> dict[str, str]:
     path = folder / layout.META_PROPERTIES
     try:
-        return parse(path.read_text())
+        return parse(decoded(path.read_bytes()))
     except (OSError, ValueError) as error:
         raise inputs.PreflightError(f"{path}: {error}") from error
 

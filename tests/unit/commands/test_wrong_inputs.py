@@ -74,7 +74,7 @@ FILES: Final[dict[str, tuple[Place, str]]] = {
     "folder": (a_folder, "Is a directory"),
     "loop": (loop, "Too many levels of symbolic links"),
     "below a file": (below_a_file, "Not a directory"),
-    "binary": (holding(b"\xff\xfe\x00"), "decode"),
+    "binary": (holding(b"\xff\xfe\x00"), "NUL"),
     "bad escape": (holding(b"a=\\uZZZZ"), "\\uZZZZ"),
 }
 """What is named where a properties file is expected, and what is said."""
@@ -86,6 +86,7 @@ READERS: Final[dict[str, tuple[str, ...]]] = {
     "zk diff": ("zk", "diff", "--log-dir", "x", "-c"),
     "zk reconcile": ("zk", "reconcile", "--yes", "--log-dir", "x", "-c"),
     "elect-leaders": ("elect-leaders", "--bootstrap-server", CLOSED, "--admin.config"),
+    "preflight": ("preflight", "-c"),
 }
 
 
